@@ -1,0 +1,45 @@
+package consumer
+
+import "context"
+
+// Fate says what became of an offset that the broker delivered.
+type Fate uint8
+
+const (
+	// Delivered is a record of a committed transaction, or of no transaction.
+	Delivered Fate = iota
+	// Control is a transaction marker.
+	Control
+	// Aborted is a record of an aborted transaction.
+	Aborted
+)
+
+// Record is one offset of a partition as the broker delivered it. Key and Value alias the fetch buffer and are valid until the sink
+// returns; both are nil for control and aborted records.
+type Record struct {
+	Offset    int64
+	Timestamp int64  // milliseconds since 1970, UTC
+	Key       []byte // nil if the record has none
+	Value     []byte // nil is a tombstone
+	CRC       uint32 // Castagnoli CRC of key, value and time stamp, zero for control and aborted records
+	Fate      Fate
+}
+
+// Batch is what one fetch brought for one partition: every offset in [Base, Next) is either in Records, in increasing order, or a
+// hole that compaction left.
+type Batch struct {
+	Topic         string
+	Partition     int32
+	Base          int64 // the offset that was asked for
+	Next          int64 // where the next fetch starts
+	LogStart      int64 // first offset the broker still holds
+	HighWatermark int64 // end of the log
+	LastStable    int64 // end of what read_committed may see
+	Records       []Record
+}
+
+// A Sink stores batches. It is called from one goroutine at a time, in offset order within a partition. An error ends the consumer: a
+// record that cannot be stored is never skipped.
+type Sink interface {
+	Apply(ctx context.Context, b *Batch) error
+}

@@ -1,0 +1,42 @@
+package consumer
+
+// Task is what a model predicts.
+type Task string
+
+// The tasks of a schema. The label of an ordinal event is its level, 1..Levels; of a binary one 0 or 1.
+const (
+	Regression Task = "regression"
+	Binary     Task = "binary"
+	Multiclass Task = "multiclass"
+	Multilabel Task = "multilabel"
+	Ordinal    Task = "ordinal"
+)
+
+// Schema says which fields of a JSON event mean what. Fields it does not name are ignored.
+type Schema struct {
+	Task        Task
+	Label       string
+	Levels      int      // ordinal: 2 or more
+	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any
+	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any finite number
+	LabelMax    float64
+	Time        string // field with the event time; empty uses the record's own time stamp
+	TimeUnit    string // s, ms or us
+	Weight      string // optional field with a positive weight
+	Identity    string // optional field that identifies the event among duplicates
+	Categorical []string
+	Numeric     []string
+	Multi       []string
+}
+
+// Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call.
+type Event struct {
+	Label       float64  // regression, ordinal, binary
+	Classes     []string // multiclass: exactly one; multilabel: any number, no duplicates
+	Time        int64    // milliseconds since 1970, UTC
+	Weight      float64  // 1 when the schema names no weight
+	Identity    string
+	Categorical []string
+	Numeric     []float64
+	Multi       [][]string
+}

@@ -1,0 +1,126 @@
+package solver
+
+import (
+	"fmt"
+	"math"
+)
+
+// Kernel is the interaction K(h, x) between a basis vector and an example (Blondel et al. 2016, section 3).
+type Kernel uint8
+
+const (
+	// ANOVA is A²(h,x) = Σ_{i<j} h_i x_i h_j x_j: products of different features, as in a factorization machine.
+	ANOVA Kernel = iota + 1
+	// Homogeneous is H²(h,x) = ⟨h,x⟩²: squares included, as in a polynomial network.
+	Homogeneous
+)
+
+// String returns the name used in configuration, flags and manifests.
+func (k Kernel) String() string {
+	switch k {
+	case ANOVA:
+		return "anova"
+	case Homogeneous:
+		return "homogeneous"
+	}
+	return fmt.Sprintf("kernel(%d)", uint8(k))
+}
+
+// Model predicts o(x)_c = Σ_r Weights[r,c] K(h_r, x) + ⟨Linear[·,c], x⟩ + Bias[c]. It is read-only once published.
+type Model struct {
+	Kernel      Kernel
+	NumFeatures int       // d
+	NumOutputs  int       // m
+	NumBasis    int       // k
+	Basis       []float64 // d×k, feature-major: Basis[j*k+r] = h_r[j], so one feature's coordinates are contiguous
+	Weights     []float64 // k×m, the output weights V, row-major
+	Linear      []float64 // d×m, feature-major; nil for no linear term
+	Bias        []float64 // m
+}
+
+// NewModel returns a model without basis vectors: zero bias and, if linear, a zero linear term.
+func NewModel(kernel Kernel, numFeatures, numOutputs int, linear bool) *Model {
+	m := &Model{Kernel: kernel, NumFeatures: numFeatures, NumOutputs: numOutputs, Bias: make([]float64, numOutputs)}
+	if linear {
+		m.Linear = make([]float64, numFeatures*numOutputs)
+	}
+	return m
+}
+
+// Clone returns a deep copy.
+func (m *Model) Clone() *Model {
+	c := *m
+	c.Basis = append([]float64(nil), m.Basis...)
+	c.Weights = append([]float64(nil), m.Weights...)
+	if m.Linear != nil {
+		c.Linear = append([]float64{}, m.Linear...)
+	}
+	c.Bias = append([]float64(nil), m.Bias...)
+	return &c
+}
+
+// Activations stores K(h_r, x) for the k basis vectors in dst, in O(nnz(x)·k). work has length k and does not overlap dst; the
+// ANOVA kernel uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1).
+func (m *Model) Activations(dst, work []float64, index []int32, value []float64) {
+	k := m.NumBasis
+	dst, work = dst[:k], work[:k]
+	clear(dst)
+	clear(work)
+	for e, j := range index {
+		x := value[e]
+		row := m.Basis[int(j)*k : int(j)*k+k]
+		if m.Kernel == ANOVA {
+			for r, h := range row {
+				a := h * x
+				dst[r] += a
+				work[r] += a * a
+			}
+			continue
+		}
+		for r, h := range row {
+			dst[r] += h * x
+		}
+	}
+	for r, s := range dst {
+		if m.Kernel == ANOVA {
+			dst[r] = 0.5 * (s*s - work[r])
+		} else {
+			dst[r] = s * s
+		}
+	}
+}
+
+// Predict stores the m outputs of one example in dst. work has length at least 2k.
+func (m *Model) Predict(dst, work []float64, index []int32, value []float64) {
+	k, outputs := m.NumBasis, m.NumOutputs
+	copy(dst[:outputs], m.Bias)
+	if m.Linear != nil {
+		for e, j := range index {
+			x := value[e]
+			for c, w := range m.Linear[int(j)*outputs : int(j)*outputs+outputs] {
+				dst[c] += w * x
+			}
+		}
+	}
+	if k == 0 {
+		return
+	}
+	m.Activations(work[:k], work[k:2*k], index, value)
+	for r, a := range work[:k] {
+		for c, v := range m.Weights[r*outputs : r*outputs+outputs] {
+			dst[c] += v * a
+		}
+	}
+}
+
+// IsFinite reports whether no parameter is NaN or infinite.
+func (m *Model) IsFinite() bool {
+	for _, part := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias} {
+		for _, v := range part {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,72 @@
+package solver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrProblem is wrapped by every complaint about the shape or the numbers of a Problem.
+var ErrProblem = errors.New("solver: invalid problem")
+
+// Problem is a weighted sample of examples and the loss to fit them by: minimise Σ_i weight_i · loss(target_i, o(x_i)).
+type Problem struct {
+	X       *Rows
+	Targets []float64 // n×m row-major: one-hot for multi-class, ±1 for binary logistic, the value for squared
+	Weights []float64 // n non-negative row weights of mean about 1; nil counts every row once
+	Outputs int       // m ≥ 1
+	Loss    Loss
+	// Field gives the schema field of each column, 0 ≤ Field[j] < NumFields. The variational refit learns one precision per field and
+	// basis vector; nil puts all columns into one field.
+	Field     []int32
+	NumFields int
+}
+
+// Target returns the m targets of row i. The slice aliases the problem.
+func (p *Problem) Target(i int) []float64 { return p.Targets[i*p.Outputs : (i+1)*p.Outputs] }
+
+// Weight returns the weight of row i.
+func (p *Problem) Weight(i int) float64 {
+	if p.Weights == nil {
+		return 1
+	}
+	return p.Weights[i]
+}
+
+// Validate returns an error that wraps ErrProblem if shapes disagree or a number is not finite.
+func (p *Problem) Validate() error {
+	n := p.X.NumRows()
+	switch {
+	case p.Loss == nil:
+		return fmt.Errorf("%w: no loss", ErrProblem)
+	case n == 0:
+		return fmt.Errorf("%w: no rows", ErrProblem)
+	case p.Outputs < 1 || len(p.Targets) != n*p.Outputs:
+		return fmt.Errorf("%w: %d targets for %d rows of %d outputs", ErrProblem, len(p.Targets), n, p.Outputs)
+	case p.Weights != nil && len(p.Weights) != n:
+		return fmt.Errorf("%w: %d weights for %d rows", ErrProblem, len(p.Weights), n)
+	case p.Field != nil && len(p.Field) != p.X.NumColumns:
+		return fmt.Errorf("%w: fields for %d of %d columns", ErrProblem, len(p.Field), p.X.NumColumns)
+	}
+	for k, v := range p.X.Value {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%w: value %d of the rows is %g", ErrProblem, k, v)
+		}
+	}
+	for k, v := range p.Targets {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%w: target %d is %g", ErrProblem, k, v)
+		}
+	}
+	for i, w := range p.Weights {
+		if !(w >= 0) || math.IsInf(w, 0) {
+			return fmt.Errorf("%w: weight of row %d is %g", ErrProblem, i, w)
+		}
+	}
+	for j, f := range p.Field {
+		if f < 0 || int(f) >= p.NumFields {
+			return fmt.Errorf("%w: column %d belongs to field %d of %d", ErrProblem, j, f, p.NumFields)
+		}
+	}
+	return nil
+}

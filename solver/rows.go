@@ -1,0 +1,60 @@
+package solver
+
+import "fmt"
+
+// Rows is a sparse n×d matrix in compressed sparse row form: the entries of row i are Index[Start[i]:Start[i+1]] (columns, strictly
+// increasing) and Value at the same places. It is read-only once built and then safe for concurrent use.
+type Rows struct {
+	NumColumns int
+	Start      []int
+	Index      []int32
+	Value      []float64
+}
+
+// NewRows returns an empty matrix with numColumns columns and room for the given numbers of rows and entries.
+func NewRows(numColumns, numRows, numEntries int) *Rows {
+	start := make([]int, 1, numRows+1)
+	return &Rows{NumColumns: numColumns, Start: start, Index: make([]int32, 0, numEntries), Value: make([]float64, 0, numEntries)}
+}
+
+// NumRows returns n.
+func (x *Rows) NumRows() int { return len(x.Start) - 1 }
+
+// Row returns the columns and values of row i. The slices alias the matrix.
+func (x *Rows) Row(i int) ([]int32, []float64) {
+	a, b := x.Start[i], x.Start[i+1]
+	return x.Index[a:b], x.Value[a:b]
+}
+
+// Append adds a row. It panics if the columns are not strictly increasing or outside [0, d): rows come from our own encoders.
+func (x *Rows) Append(index []int32, value []float64) {
+	if len(index) != len(value) {
+		panic(fmt.Sprintf("solver: row with %d columns and %d values", len(index), len(value)))
+	}
+	last := int32(-1)
+	for _, j := range index {
+		if j <= last || int(j) >= x.NumColumns {
+			panic(fmt.Sprintf("solver: column %d after %d in a matrix of %d columns", j, last, x.NumColumns))
+		}
+		last = j
+	}
+	x.Index = append(x.Index, index...)
+	x.Value = append(x.Value, value...)
+	x.Start = append(x.Start, len(x.Index))
+}
+
+// Select returns a new matrix of the given rows, in that order.
+func (x *Rows) Select(rows []int) *Rows {
+	entries := 0
+	for _, i := range rows {
+		entries += x.Start[i+1] - x.Start[i]
+	}
+	out := NewRows(x.NumColumns, len(rows), entries)
+	for _, i := range rows {
+		index, value := x.Row(i)
+		out.Index = append(out.Index, index...)
+		out.Value = append(out.Value, value...)
+		out.Start = append(out.Start, len(out.Index))
+	}
+	return out
+}
