@@ -1,0 +1,52 @@
+package posterior
+
+import "github.com/refitd/refitd/solver"
+
+// columns is the compressed sparse column view of a sample: for column j the rows that have it and the place of its entry in each row.
+type columns struct {
+	start []int
+	rows  []int32
+	place []int32
+}
+
+func newColumns(x *solver.Rows) *columns {
+	c := &columns{start: make([]int, x.NumColumns+1), rows: make([]int32, len(x.Index)), place: make([]int32, len(x.Index))}
+	for _, j := range x.Index {
+		c.start[j+1]++
+	}
+	for j := range x.NumColumns {
+		c.start[j+1] += c.start[j]
+	}
+	next := append([]int(nil), c.start[:x.NumColumns]...)
+	for i := range x.NumRows() {
+		index, _ := x.Row(i)
+		for e, j := range index {
+			c.rows[next[j]], c.place[next[j]] = int32(i), int32(e)
+			next[j]++
+		}
+	}
+	return c
+}
+
+// column returns the rows with column j and the place of its entry in each.
+func (c *columns) column(j int) (rows, place []int32) {
+	a, b := c.start[j], c.start[j+1]
+	return c.rows[a:b], c.place[a:b]
+}
+
+// meets reports whether some row has two features of the field.
+func (c *columns) meets(x *solver.Rows, field []int32, f int) bool {
+	for i := range x.NumRows() {
+		index, _ := x.Row(i)
+		seen := 0
+		for _, j := range index {
+			if int(field[j]) == f {
+				seen++
+			}
+		}
+		if seen > 1 {
+			return true
+		}
+	}
+	return false
+}

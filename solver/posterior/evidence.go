@@ -1,0 +1,107 @@
+package posterior
+
+import "math"
+
+// updatePrecision re-estimates D of every field and basis vector: the number of features over Σ (mean² + variance).
+func (r *Refit) updatePrecision() {
+	s := r.state
+	q := s.NumBasis + 1
+	p := packedSize(q)
+	total := make([]float64, s.NumFields*q)
+	for j, f := range s.Field {
+		if r.columns.start[j+1] == r.columns.start[j] {
+			continue
+		}
+		t := total[int(f)*q : int(f)*q+q]
+		for a := range q {
+			m := s.Mean[j*q+a]
+			t[a] += m*m + s.Covariance[j*p+a*(a+1)/2+a]
+		}
+	}
+	for f := range s.NumFields {
+		if r.counts[f] == 0 {
+			continue
+		}
+		d := s.precision(f)
+		for a := range q {
+			d[a] = r.counts[f] / total[f*q+a]
+			if a > 0 {
+				d[a] = min(d[a], r.cap)
+			}
+		}
+	}
+}
+
+// updateBias sets θ to the maximum of the bound given the moments of z.
+func (r *Refit) updateBias() {
+	s := r.state
+	outputs := len(s.Bias)
+	top, bottom := make([]float64, outputs), make([]float64, outputs)
+	for i := range r.mean {
+		target, w := r.problem.Target(i), r.problem.Weight(i)
+		for c, t := range target {
+			if s.Likelihood == Gaussian {
+				top[c] += w * (t - r.mean[i])
+				bottom[c] += w
+				continue
+			}
+			o := s.Bias[c] + r.mean[i]
+			omega := w * jaakkola(math.Sqrt(o*o+r.spread[i]))
+			top[c] += 0.5*w*t - omega*r.mean[i]
+			bottom[c] += omega
+		}
+	}
+	for c := range s.Bias {
+		if bottom[c] > 0 {
+			s.Bias[c] = top[c] / bottom[c]
+		}
+	}
+}
+
+// updateNoise sets the noise precision to n / Σ (residual² + variance).
+func (r *Refit) updateNoise() {
+	s := r.state
+	n, total := 0.0, 0.0
+	for i := range r.mean {
+		w := r.problem.Weight(i)
+		e := r.problem.Target(i)[0] - s.Bias[0] - r.mean[i]
+		n += w
+		total += w * (e*e + r.spread[i])
+	}
+	if total > 0 && n > 0 {
+		s.Noise = min(n/total, maxNoise)
+	}
+}
+
+// maxNoise bounds the noise precision, so that labels that are fitted exactly do not make it infinite.
+const maxNoise = 1e8
+
+// evidence returns the variational bound on the log probability of the sample: the expected log-likelihood minus the divergence of the
+// posterior from the prior.
+func (r *Refit) evidence() float64 {
+	s := r.state
+	q := s.NumBasis + 1
+	p := packedSize(q)
+	blocks := make([]float64, (len(r.mean)+sweepBlock-1)/sweepBlock)
+	parallel(len(r.mean), func(b, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			blocks[b] += r.problem.Weight(i) * s.logLikelihood(r.problem.Target(i), r.mean[i], r.spread[i])
+		}
+	})
+	total := 0.0
+	for _, v := range blocks {
+		total += v
+	}
+	for j, f := range s.Field {
+		if r.columns.start[j+1] == r.columns.start[j] {
+			continue
+		}
+		divergence := -float64(q) - r.logDet[j]
+		for a, d := range s.precision(int(f)) {
+			m := s.Mean[j*q+a]
+			divergence += d*(m*m+s.Covariance[j*p+a*(a+1)/2+a]) - math.Log(d)
+		}
+		total -= 0.5 * divergence
+	}
+	return total
+}

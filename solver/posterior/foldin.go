@@ -1,0 +1,305 @@
+package posterior
+
+import (
+	"math"
+)
+
+// DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
+// by recent loss. On two rating streams the mix beat the best single rate.
+var DefaultRates = []float64{1, 0.97, 0.9}
+
+// How fast the losses that decide the mix fade: over all events and over the entity's own.
+const (
+	lossFade       = 0.999
+	lossGain       = 0.02
+	entityLossFade = 0.99
+)
+
+// FoldIn is the live posterior between refits: rows of features that events have touched since the last refit, on top of a frozen
+// State. A row of a forgetting field keeps one posterior per rate and stands for their mean, weighted by recent loss; a mean of rows is
+// a row, so the live model is an ordinary model. The caller numbers the rows (slots) and decides which features have one.
+// Not safe for concurrent use.
+type FoldIn struct {
+	base   *State
+	rates  []float64
+	forget []bool    // NumFields
+	rows   []liveRow // by slot
+	loss   []float64 // per rate, over all events
+	young  *youngBias
+
+	view      *rowView
+	solver    *rowSolver
+	weights   []float64
+	mixed     [][]float64 // per entry scratch for means
+	zero      []float64
+	prior     [][]float64 // per field, packed prior covariance
+	increment []float64
+	right     []float64
+}
+
+// Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or -1.
+type Feature struct {
+	Field, Row, Base int32
+}
+
+type liveRow struct {
+	field     int32
+	precision []float64 // versions × packed: evidence only, the prior's precision is added when solving
+	right     []float64 // versions × q
+	mean      []float64 // versions × q
+	cov       []float64 // packed covariance of the middle version
+	loss      []float64 // versions: the entity's own recent loss, per rate
+}
+
+// NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. forget says for each field
+// whether its entities forget at the given rates; other fields keep everything.
+func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
+	q := base.NumBasis + 1
+	f := &FoldIn{
+		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)),
+		view: newRowView(base.Sign), solver: newSolver(q), weights: make([]float64, len(rates)), zero: make([]float64, q),
+		increment: make([]float64, packedSize(q)), right: make([]float64, q), prior: make([][]float64, base.NumFields),
+	}
+	f.spreadPrior()
+	if len(base.Field) == 0 {
+		f.young = newYoungBias(base)
+	}
+	return f
+}
+
+// spreadPrior keeps the prior covariances in step with the prior precisions.
+func (f *FoldIn) spreadPrior() {
+	for i := range f.prior {
+		f.prior[i] = make([]float64, len(f.increment))
+		for a, d := range f.base.precision(i) {
+			f.prior[i][a*(a+1)/2+a] = 1 / d
+		}
+	}
+}
+
+// Base returns the state that the live posterior stands on.
+func (f *FoldIn) Base() *State { return f.base }
+
+// InheritLosses takes over what the rates have earned so far, so that a refit does not forget which rate suits the stream.
+func (f *FoldIn) InheritLosses(old *FoldIn) {
+	if old != nil && len(old.loss) == len(f.loss) {
+		copy(f.loss, old.loss)
+	}
+}
+
+// Predict returns z of an event under the mixed rows. Features without a live row count with the refit's row, or not at all.
+func (f *FoldIn) Predict(features []Feature, values []float64) float64 {
+	f.gather(features, values)
+	return f.view.predict()
+}
+
+// gather fills the view with the mixed rows of the event.
+func (f *FoldIn) gather(features []Feature, values []float64) {
+	q := f.base.NumBasis + 1
+	v := f.view
+	v.value, v.mean, v.cov = values, v.mean[:0], v.cov[:0]
+	for len(f.mixed) < len(features) {
+		f.mixed = append(f.mixed, make([]float64, q))
+	}
+	for e, feature := range features {
+		switch {
+		case feature.Row >= 0:
+			row := &f.rows[feature.Row]
+			f.mix(f.mixed[e], row)
+			v.mean, v.cov = append(v.mean, f.mixed[e]), append(v.cov, row.cov)
+		case feature.Base >= 0:
+			m, c := f.base.Row(int(feature.Base))
+			v.mean, v.cov = append(v.mean, m), append(v.cov, c)
+		default:
+			v.mean, v.cov = append(v.mean, f.zero), append(v.cov, f.prior[feature.Field])
+		}
+	}
+}
+
+// mix stores the mean of the row's versions, weighted by recent loss, in dst.
+func (f *FoldIn) mix(dst []float64, row *liveRow) {
+	q := len(dst)
+	if len(row.loss) == 0 {
+		copy(dst, row.mean)
+		return
+	}
+	f.mixWeights(row)
+	clear(dst)
+	for g, w := range f.weights {
+		for a, m := range row.mean[g*q : g*q+q] {
+			dst[a] += w * m
+		}
+	}
+}
+
+func (f *FoldIn) mixWeights(row *liveRow) {
+	least := math.Inf(1)
+	for g := range f.rates {
+		least = min(least, f.loss[g]+row.loss[g])
+	}
+	total := 0.0
+	for g := range f.rates {
+		w := math.Exp(-0.5 * (f.loss[g] + row.loss[g] - least))
+		f.weights[g] = w
+		total += w
+	}
+	for g := range f.weights {
+		f.weights[g] /= total
+	}
+}
+
+// Place starts the live row in the given slot (at most one past the last) for a feature, from its refit's row or its field's prior.
+// Whatever the slot held is gone.
+func (f *FoldIn) Place(slot int32, feature Feature) {
+	if int(slot) == len(f.rows) {
+		f.rows = append(f.rows, liveRow{})
+	}
+	f.initialise(&f.rows[slot], feature)
+}
+
+// initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
+func (f *FoldIn) initialise(row *liveRow, feature Feature) {
+	q := f.base.NumBasis + 1
+	p := packedSize(q)
+	versions := 1
+	row.loss = nil
+	if f.forget[feature.Field] {
+		versions = len(f.rates)
+		row.loss = make([]float64, versions)
+	}
+	row.field = feature.Field
+	row.precision, row.right = make([]float64, versions*p), make([]float64, versions*q)
+	row.mean, row.cov = make([]float64, versions*q), make([]float64, p)
+	if feature.Base < 0 {
+		copy(row.cov, f.prior[feature.Field])
+		return
+	}
+	mean, cov := f.base.Row(int(feature.Base))
+	copy(row.cov, cov)
+	work := f.solver
+	factor := make([]float64, p)
+	copy(factor, cov)
+	if cholesky(factor, q) {
+		invertCholesky(work.precision, factor, q)
+		multiply(work.right, work.precision, mean)
+		for a, d := range f.base.precision(int(feature.Field)) {
+			work.precision[a*(a+1)/2+a] -= d
+		}
+	} else { // a covariance at the edge of rounding carries no usable evidence; keep the mean as one observation's worth
+		clear(work.precision)
+		clear(work.right)
+	}
+	for g := range versions {
+		copy(row.precision[g*p:], work.precision[:p])
+		copy(row.right[g*q:], work.right)
+		copy(row.mean[g*q:], mean)
+	}
+}
+
+// Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting fields should
+// come first, they are mixed before their partners learn from them. weight scales the event's evidence.
+func (f *FoldIn) Learn(features []Feature, values, target []float64, weight float64) {
+	if f.young != nil {
+		known := f.young.known
+		ready := f.young.learn(target)
+		if f.young.known != known {
+			f.spreadPrior()
+		}
+		if !ready {
+			return
+		}
+	}
+	f.score(features, values, target)
+	for e := range features {
+		f.gather(features, values)
+		z := f.view.predict()
+		variance := 0.0
+		if f.base.Likelihood == Logistic {
+			variance = f.view.variance()
+		}
+		omega, right := f.base.pseudo(target, z, variance)
+		clear(f.increment)
+		clear(f.right)
+		f.view.accumulate(f.increment, f.right, e, z, weight*omega, weight*right)
+		f.update(&f.rows[features[e].Row])
+	}
+}
+
+// update adds the increment to every version of the row, after it has forgotten, and solves.
+func (f *FoldIn) update(row *liveRow) {
+	q := f.base.NumBasis + 1
+	p := packedSize(q)
+	prior := f.base.precision(int(row.field))
+	versions := max(1, len(row.loss))
+	for g := range versions {
+		keep := 1.0
+		if len(row.loss) > 0 {
+			keep = f.rates[g]
+		}
+		a, b := row.precision[g*p:g*p+p], row.right[g*q:g*q+q]
+		for i, v := range f.increment {
+			a[i] = keep*a[i] + v
+		}
+		for i, v := range f.right {
+			b[i] = keep*b[i] + v
+		}
+		mean := row.mean[g*q : g*q+q]
+		if g == versions/2 {
+			copy(f.solver.precision, a)
+			copy(f.solver.right, b)
+			for i, d := range prior {
+				f.solver.precision[i*(i+1)/2+i] += d
+			}
+			f.solver.finish(mean, row.cov)
+			continue
+		}
+		factor := f.solver.precision
+		copy(factor, a)
+		for i, d := range prior {
+			factor[i*(i+1)/2+i] += d
+		}
+		if cholesky(factor, q) {
+			copy(mean, b)
+			solveCholesky(factor, q, mean)
+		}
+	}
+}
+
+// score charges every rate with its own loss on the event.
+func (f *FoldIn) score(features []Feature, values, target []float64) {
+	q := f.base.NumBasis + 1
+	for g := range f.rates {
+		f.gather(features, values)
+		for e, feature := range features {
+			if row := &f.rows[feature.Row]; len(row.loss) > 0 {
+				f.view.mean[e] = row.mean[g*q : g*q+q]
+			}
+		}
+		loss := f.base.mixLoss(target, f.view.predict())
+		f.loss[g] = lossFade*f.loss[g] + lossGain*loss
+		for _, feature := range features {
+			if row := &f.rows[feature.Row]; len(row.loss) > 0 {
+				row.loss[g] = entityLossFade*row.loss[g] + loss
+			}
+		}
+	}
+}
+
+// State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes.
+func (f *FoldIn) State(features []Feature) *State {
+	field := make([]int32, len(features))
+	for j, feature := range features {
+		field[j] = feature.Field
+	}
+	s := f.base.Clone()
+	q := s.NumBasis + 1
+	s.Field, s.Mean, s.Covariance = field, make([]float64, len(field)*q), make([]float64, len(field)*packedSize(q))
+	one := []float64{1}
+	for j := range features {
+		f.gather(features[j:j+1], one)
+		m, c := s.Row(j)
+		copy(m, f.view.mean[0])
+		copy(c, f.view.cov[0])
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package posterior
+
+// rowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them.
+type rowView struct {
+	sign  []float64   // k
+	value []float64   // the example's values x_e
+	mean  [][]float64 // per entry, the mean row (q)
+	cov   [][]float64 // per entry, the packed covariance (q×q)
+	sum   []float64   // k, S_r = Σ_e x_e E[h_er]
+	slope []float64   // q, scratch: ∂z/∂row of one feature
+	cross []float64   // q, scratch: a covariance times a slope
+	rest  []float64   // q, scratch: the slope of what is left without one feature
+}
+
+func newRowView(sign []float64) *rowView {
+	q := len(sign) + 1
+	return &rowView{sign: sign, sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q)}
+}
+
+// gather points the view at an example of the state and returns the mean of z.
+func (v *rowView) gather(s *State, index []int32, value []float64) float64 {
+	v.value, v.mean, v.cov = value, v.mean[:0], v.cov[:0]
+	for _, j := range index {
+		m, c := s.Row(int(j))
+		v.mean, v.cov = append(v.mean, m), append(v.cov, c)
+	}
+	return v.predict()
+}
+
+// predict refreshes the sums from the gathered rows and returns the mean of z. O(nnz·k).
+func (v *rowView) predict() float64 {
+	clear(v.sum)
+	z := 0.0
+	for e, x := range v.value {
+		row := v.mean[e]
+		z += x * row[0]
+		for r, h := range row[1:] {
+			// Σ_{i<j} a_i a_j grows by a·(sum so far).
+			z += v.sign[r] * x * h * v.sum[r]
+			v.sum[r] += x * h
+		}
+	}
+	return z
+}
+
+// gradient stores E[∂z/∂row_e] = x_e (1, s_r (S_r − x_e h_er)) in dst, for entry e.
+func (v *rowView) gradient(dst []float64, e int) {
+	x := v.value[e]
+	dst[0] = x
+	for r, h := range v.mean[e][1:] {
+		dst[r+1] = v.sign[r] * x * (v.sum[r] - x*h)
+	}
+}
+
+// variance returns Var z for independent rows: Σ_e g_eᵀ C_e g_e plus, for every pair of entries, the product of both covariances.
+func (v *rowView) variance() float64 {
+	total := 0.0
+	for e, x := range v.value {
+		v.gradient(v.slope, e)
+		total += quadratic(v.cov[e], v.slope)
+		for f, y := range v.value[:e] {
+			total += x * x * y * y * v.basisInner(v.cov[e], v.cov[f])
+		}
+	}
+	return total
+}
+
+// basisInner returns Σ_{r,t} s_r s_t a[r,t] b[r,t] over the basis coordinates of two packed covariances; the signs of both sides cancel
+// on the pairs (r,t) only when equal, so they stay.
+func (v *rowView) basisInner(a, b []float64) float64 {
+	total := 0.0
+	for r := 1; r <= len(v.sign); r++ {
+		row := r * (r + 1) / 2
+		t := 0.0
+		for c := 1; c < r; c++ {
+			t += v.sign[c-1] * a[row+c] * b[row+c]
+		}
+		total += 2*v.sign[r-1]*t + a[row+r]*b[row+r]
+	}
+	return total
+}
+
+// accumulate adds one example's ω E[y yᵀ] to the packed precision and right·E[y] − ω E[y·rest] to rightSide, for entry e; z is the mean
+// that predict returned, right the product ω·t of the pseudo-observation.
+func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, right float64) {
+	q := len(v.sign) + 1
+	x, y := v.value[e], v.slope
+	v.gradient(y, e)
+	own := 0.0 // y·E[row_e]: what this feature adds to z
+	for r, g := range y {
+		own += g * v.mean[e][r]
+	}
+	addOuter(precision, omega, y)
+	t := right - omega*(z-own)
+	for r, g := range y {
+		rightSide[r] += t * g
+	}
+	// The partners' uncertainty: Cov(y) = x² Σ_l x_l² C_l (signs applied) and Cov(y, rest) = x Σ_l x_l s∘(C_l g_l), g_l the gradient of
+	// the rest by row l.
+	for l, xl := range v.value {
+		if l == e {
+			continue
+		}
+		c := v.cov[l]
+		w := omega * x * x * xl * xl
+		for r := 1; r < q; r++ {
+			row := r * (r + 1) / 2
+			sr := w * v.sign[r-1]
+			for t := 1; t <= r; t++ {
+				precision[row+t] += sr * v.sign[t-1] * c[row+t]
+			}
+		}
+		v.crossWith(l, e, c)
+		for r := 1; r < q; r++ {
+			rightSide[r] -= omega * x * xl * v.sign[r-1] * v.cross[r]
+		}
+	}
+}
+
+// crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).
+func (v *rowView) crossWith(l, e int, c []float64) {
+	xl := v.value[l]
+	if len(v.value) == 2 { // nothing but feature l is left, so only its linear weight moves the rest
+		for r := range v.cross {
+			v.cross[r] = xl * c[r*(r+1)/2]
+		}
+		return
+	}
+	v.rest[0] = xl
+	for r, s := range v.sign {
+		v.rest[r+1] = s * xl * (v.sum[r] - v.value[e]*v.mean[e][r+1] - xl*v.mean[l][r+1])
+	}
+	multiply(v.cross, c, v.rest)
+}

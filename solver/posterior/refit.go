@@ -1,0 +1,230 @@
+package posterior
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// sweepBlock is the number of rows or features that one goroutine takes at a time; sums are added block by block in a fixed order.
+const sweepBlock = 512
+
+// Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
+type Refit struct {
+	state   *State
+	problem *solver.Problem
+	cap     float64
+	columns *columns
+	pairs   bool      // every example has two entries of value 1: the closed form without per-example work
+	omega   []float64 // n
+	right   []float64 // n
+	mean    []float64 // n, E[z]
+	spread  []float64 // n, Var z
+	counts  []float64 // NumFields: features of the field that occur in the sample
+	logDet  []float64 // d: log det of the covariance, from the last solve
+	moment  []float64 // pairs: d×p, E[y yᵀ] as seen by a partner
+	offset  []float64 // pairs: d×q, E[w y] as seen by a partner
+	epochs  int
+}
+
+// NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
+// The problem's loss must be Squared with one output or BinaryLogistic, as the state's likelihood says.
+func NewRefit(s *State, p *solver.Problem, priorCap float64) (*Refit, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) || (s.Likelihood == Gaussian && p.Outputs != 1) {
+		return nil, fmt.Errorf("%w: %d columns and %d outputs for a posterior over %d features and %d outputs", solver.ErrProblem,
+			p.X.NumColumns, p.Outputs, len(s.Field), len(s.Bias))
+	}
+	n := p.X.NumRows()
+	r := &Refit{
+		state: s, problem: p, cap: priorCap, columns: newColumns(p.X), pairs: true,
+		omega: make([]float64, n), right: make([]float64, n), mean: make([]float64, n), spread: make([]float64, n),
+		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
+	}
+	for i := 0; i < n && r.pairs; i++ {
+		index, value := p.X.Row(i)
+		r.pairs = len(index) == 2 && value[0] == 1 && value[1] == 1 && s.Field[index[0]] != s.Field[index[1]]
+	}
+	for j := range s.Field {
+		if r.columns.start[j+1] > r.columns.start[j] {
+			r.counts[s.Field[j]]++
+		}
+	}
+	q := s.NumBasis + 1
+	if r.pairs {
+		r.moment = make([]float64, len(s.Field)*packedSize(q))
+		r.offset = make([]float64, len(s.Field)*q)
+	}
+	r.predict()
+	return r, nil
+}
+
+// Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
+// (a lower bound on the log probability of the sample). O(nnz·k²). Features that do not occur in the sample return to their prior.
+// Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a cancelled
+// context cuts short returns ctx's error and leaves a valid state between two blocks.
+func (r *Refit) Sweep(ctx context.Context) (float64, error) {
+	r.observe()
+	for f := range r.state.NumFields {
+		if err := r.sweepField(ctx, f); err != nil {
+			return 0, err
+		}
+	}
+	r.predict()
+	r.updatePrecision()
+	r.updateBias()
+	if r.state.Likelihood == Gaussian {
+		r.updateNoise()
+	}
+	r.epochs++
+	evidence := r.evidence()
+	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
+		return evidence, fmt.Errorf("posterior: sweep %d is not finite (evidence %g)", r.epochs, evidence)
+	}
+	return evidence, nil
+}
+
+// observe sets the pseudo-observations from the current moments of z.
+func (r *Refit) observe() {
+	parallel(len(r.omega), func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			w := r.problem.Weight(i)
+			o, t := r.state.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
+			r.omega[i], r.right[i] = w*o, w*t
+		}
+	})
+}
+
+// sweepField updates the features of one field. Features of a field that never meet in one example are independent given the others
+// and go in parallel; a field whose features do meet (a multi-hot field) goes feature by feature.
+func (r *Refit) sweepField(ctx context.Context, field int) error {
+	s := r.state
+	if r.pairs {
+		r.shareMoments(field)
+	}
+	run := func(lo, hi int) error {
+		solve := newSolver(s.NumBasis + 1)
+		view := newRowView(s.Sign)
+		for j := lo; j < hi; j++ {
+			if int(s.Field[j]) != field {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.updateFeature(j, solve, view)
+		}
+		return nil
+	}
+	if r.columns.meets(r.problem.X, s.Field, field) {
+		return run(0, len(s.Field))
+	}
+	parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	return ctx.Err()
+}
+
+// updateFeature solves for the posterior of feature j.
+func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
+	s := r.state
+	rows, place := r.columns.column(j)
+	if len(rows) == 0 {
+		s.Reset(j)
+		r.logDet[j] = 0
+		for _, d := range s.precision(int(s.Field[j])) {
+			r.logDet[j] -= math.Log(d)
+		}
+		return
+	}
+	solve.start(s.precision(int(s.Field[j])))
+	if r.pairs {
+		q := s.NumBasis + 1
+		p := packedSize(q)
+		for _, i := range rows {
+			l := r.problem.X.Index[2*i]
+			if int(l) == j {
+				l = r.problem.X.Index[2*i+1]
+			}
+			solve.addPair(r.omega[i], r.right[i], r.moment[int(l)*p:int(l)*p+p], r.offset[int(l)*q:int(l)*q+q], s.Mean[int(l)*q:int(l)*q+q], s.Sign)
+		}
+	} else {
+		for e, i := range rows {
+			index, value := r.problem.X.Row(int(i))
+			z := view.gather(s, index, value)
+			view.accumulate(solve.precision, solve.right, int(place[e]), z, r.omega[i], r.right[i])
+		}
+	}
+	mean, cov := s.Row(j)
+	r.logDet[j] = solve.finish(mean, cov)
+}
+
+// shareMoments prepares E[y yᵀ] and E[w y] of every feature outside the field, as its partners see them.
+func (r *Refit) shareMoments(field int) {
+	s := r.state
+	q := s.NumBasis + 1
+	p := packedSize(q)
+	parallel(len(s.Field), func(_, lo, hi int) {
+		y := make([]float64, q)
+		for j := lo; j < hi; j++ {
+			if int(s.Field[j]) == field {
+				continue
+			}
+			mean, cov := s.Row(j)
+			moment, offset := r.moment[j*p:j*p+p], r.offset[j*q:j*q+q]
+			y[0] = 1
+			for t := range s.NumBasis {
+				y[t+1] = s.Sign[t] * mean[t+1]
+			}
+			clear(moment)
+			addOuter(moment, 1, y)
+			for a := 1; a < q; a++ {
+				row := a * (a + 1) / 2
+				for b := 1; b <= a; b++ {
+					moment[row+b] += s.Sign[a-1] * s.Sign[b-1] * cov[row+b]
+				}
+			}
+			offset[0] = mean[0]
+			for a := 1; a < q; a++ {
+				offset[a] = mean[0]*y[a] + s.Sign[a-1]*cov[a*(a+1)/2]
+			}
+		}
+	})
+}
+
+// predict refreshes the mean and variance of z for every example.
+func (r *Refit) predict() {
+	parallel(len(r.mean), func(_, lo, hi int) {
+		view := newRowView(r.state.Sign)
+		for i := lo; i < hi; i++ {
+			index, value := r.problem.X.Row(i)
+			r.mean[i] = view.gather(r.state, index, value)
+			r.spread[i] = view.variance()
+		}
+	})
+}
+
+// parallel runs f over [0, n) in blocks of sweepBlock on all processors and waits. Blocks are numbered from 0.
+func parallel(n int, f func(block, lo, hi int)) {
+	blocks := (n + sweepBlock - 1) / sweepBlock
+	workers := min(runtime.GOMAXPROCS(0), blocks)
+	if workers <= 1 {
+		for b := range blocks {
+			f(b, b*sweepBlock, min(n, (b+1)*sweepBlock))
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for b := w; b < blocks; b += workers {
+				f(b, b*sweepBlock, min(n, (b+1)*sweepBlock))
+			}
+		})
+	}
+	wg.Wait()
+}

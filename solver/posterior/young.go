@@ -1,0 +1,48 @@
+package posterior
+
+import "math"
+
+// youngBias estimates θ, and for Gaussian labels their scale, from single events until the first refit does it properly.
+type youngBias struct {
+	state *State
+	n     float64
+	sum   []float64
+	m2    float64
+	known bool // the scale of the labels was given
+}
+
+// scaleLabels is how many labels set the scale of a Gaussian posterior that was not given one; until then only θ learns.
+const scaleLabels = 30
+
+func newYoungBias(s *State) *youngBias {
+	return &youngBias{state: s, sum: make([]float64, len(s.Bias)), known: s.Noise > 0}
+}
+
+// learn adds one label and reports whether rows may learn from the event.
+func (y *youngBias) learn(target []float64) bool {
+	s := y.state
+	y.n++
+	for c, t := range target {
+		before := 0.0
+		if y.n > 1 {
+			before = y.sum[c] / (y.n - 1)
+		}
+		y.sum[c] += t
+		if s.Likelihood == Gaussian {
+			s.Bias[0] = y.sum[0] / y.n
+			y.m2 += (t - before) * (t - s.Bias[0])
+			continue
+		}
+		positive := (y.sum[c] + y.n) / 2
+		s.Bias[c] = math.Log((positive + 1) / (y.n - positive + 1))
+	}
+	if y.known || s.Likelihood == Logistic {
+		return true
+	}
+	if y.n < scaleLabels {
+		return false
+	}
+	y.known = true
+	s.setPrior(PriorFor(Gaussian, math.Sqrt(y.m2/y.n)))
+	return true
+}
