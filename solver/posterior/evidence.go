@@ -83,7 +83,7 @@ func (r *Refit) evidence() float64 {
 	q := s.NumBasis + 1
 	p := packedSize(q)
 	blocks := make([]float64, (len(r.mean)+sweepBlock-1)/sweepBlock)
-	parallel(len(r.mean), func(b, lo, hi int) {
+	r.parallel(len(r.mean), func(b, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			blocks[b] += r.problem.Weight(i) * s.logLikelihood(r.problem.Target(i), r.mean[i], r.spread[i])
 		}

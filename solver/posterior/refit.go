@@ -18,6 +18,7 @@ type Refit struct {
 	state   *State
 	problem *solver.Problem
 	cap     float64
+	workers int
 	columns *columns
 	pairs   bool      // every example has two entries of value 1: the closed form without per-example work
 	omega   []float64 // n
@@ -32,8 +33,9 @@ type Refit struct {
 }
 
 // NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
+// workers is the number of goroutines, 0 takes GOMAXPROCS; results do not depend on it.
 // The problem's loss must be Squared with one output or BinaryLogistic, as the state's likelihood says.
-func NewRefit(s *State, p *solver.Problem, priorCap float64) (*Refit, error) {
+func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refit, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64) (*Refit, error) {
 	}
 	n := p.X.NumRows()
 	r := &Refit{
-		state: s, problem: p, cap: priorCap, columns: newColumns(p.X), pairs: true,
+		state: s, problem: p, cap: priorCap, workers: workers, columns: newColumns(p.X), pairs: true,
 		omega: make([]float64, n), right: make([]float64, n), mean: make([]float64, n), spread: make([]float64, n),
 		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
 	}
@@ -92,7 +94,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 
 // observe sets the pseudo-observations from the current moments of z.
 func (r *Refit) observe() {
-	parallel(len(r.omega), func(_, lo, hi int) {
+	r.parallel(len(r.omega), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			w := r.problem.Weight(i)
 			o, t := r.state.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
@@ -125,7 +127,7 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 	if r.columns.meets(r.problem.X, s.Field, field) {
 		return run(0, len(s.Field))
 	}
-	parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	r.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
 	return ctx.Err()
 }
 
@@ -168,7 +170,7 @@ func (r *Refit) shareMoments(field int) {
 	s := r.state
 	q := s.NumBasis + 1
 	p := packedSize(q)
-	parallel(len(s.Field), func(_, lo, hi int) {
+	r.parallel(len(s.Field), func(_, lo, hi int) {
 		y := make([]float64, q)
 		for j := lo; j < hi; j++ {
 			if int(s.Field[j]) == field {
@@ -198,7 +200,7 @@ func (r *Refit) shareMoments(field int) {
 
 // predict refreshes the mean and variance of z for every example.
 func (r *Refit) predict() {
-	parallel(len(r.mean), func(_, lo, hi int) {
+	r.parallel(len(r.mean), func(_, lo, hi int) {
 		view := newRowView(r.state.Sign)
 		for i := lo; i < hi; i++ {
 			index, value := r.problem.X.Row(i)
@@ -208,10 +210,14 @@ func (r *Refit) predict() {
 	})
 }
 
-// parallel runs f over [0, n) in blocks of sweepBlock on all processors and waits. Blocks are numbered from 0.
-func parallel(n int, f func(block, lo, hi int)) {
+// parallel runs f over [0, n) in blocks of sweepBlock on the workers and waits. Blocks are numbered from 0.
+func (r *Refit) parallel(n int, f func(block, lo, hi int)) {
 	blocks := (n + sweepBlock - 1) / sweepBlock
-	workers := min(runtime.GOMAXPROCS(0), blocks)
+	workers := r.workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = min(workers, blocks)
 	if workers <= 1 {
 		for b := range blocks {
 			f(b, b*sweepBlock, min(n, (b+1)*sweepBlock))

@@ -1,0 +1,43 @@
+package cycle
+
+import (
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// Champion is a trained model with what is needed to score, to go on from and to publish it. It is read-only once built and safe for
+// concurrent use.
+type Champion struct {
+	Model      *solver.Model
+	Vocabulary *Vocabulary
+	Target     *Target
+	Version    report.Version // Version, Parent, decision and digest are filled in as they become known
+	Lambda     float64        // absolute λ of the convex stage
+	Watermark  int64          // newest event time of the sample, milliseconds since 1970
+	Sample     string         // digest of the sample
+	Golden     []consumer.Event
+
+	posterior *posterior.State // of the variational stage; nil without one
+	means     *means
+}
+
+// scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
+type scorer struct {
+	model *solver.Model
+	vocab *Vocabulary
+	index []int32
+	value []float64
+	work  []float64
+}
+
+func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
+	return &scorer{model: model, vocab: vocab, work: make([]float64, 2*model.NumBasis)}
+}
+
+// outputs stores the m outputs of an event in dst.
+func (s *scorer) outputs(dst []float64, ev *consumer.Event) {
+	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
+	s.model.Predict(dst, s.work, s.index, s.value)
+}

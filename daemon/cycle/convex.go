@@ -1,0 +1,209 @@
+package cycle
+
+import (
+	"context"
+	"math"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/solver"
+)
+
+// rowsPerLambda is the amount of row weight that a configured λ is stated for.
+const rowsPerLambda = 10_000
+
+// autoLambdas are the fractions of λ_max, above which no basis vector enters, that a cold `lambda: auto` tries.
+var autoLambdas = []float64{0.3, 0.1, 0.03, 0.01}
+
+// nearLambdas are the multiples of the last λ that a warm `lambda: auto` tries, by output refits alone.
+var nearLambdas = []float64{1.5, 1, 1 / 1.5}
+
+// candidate is a model on the path of the convex stage.
+type candidate struct {
+	model  *solver.Model
+	lambda float64 // absolute
+	step   solver.Step
+	result *solver.Result // of the solve it belongs to
+	final  bool           // it is the model that solve ended with
+	loss   float64        // on the select rows
+}
+
+// better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing can judge.
+func (c *candidate) better(than *candidate) bool {
+	return than == nil || math.IsNaN(c.loss) && math.IsNaN(than.loss) || c.loss < than.loss || math.IsNaN(than.loss)
+}
+
+// settingsOf returns the solver settings of a model.
+func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
+	s := solver.DefaultSettings()
+	var err error
+	if s.Penalty, err = solver.ParsePenalty(m.Train.Penalty); err != nil {
+		return s, err
+	}
+	if s.Solver, err = solver.ParseMethod(m.Train.Solver); err != nil {
+		return s, err
+	}
+	s.Kernel = solver.ANOVA
+	if m.Train.Kernel == solver.Homogeneous.String() {
+		s.Kernel = solver.Homogeneous
+	}
+	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, workers
+	if s.Kernel == solver.Homogeneous && m.Train.Augment == "true" {
+		s.LinearRidge = 0 // the constant column gives the kernel its linear terms (Blondel et al. 2017, section 3)
+	}
+	return s, nil
+}
+
+// solvePath runs Algorithm 1 from nothing for every λ and returns the best model of all steps by loss on the select rows. onStep, if
+// not nil, sees every step.
+func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, judge func(*solver.Model) float64,
+	onStep func(*candidate)) (*candidate, error) {
+	var best *candidate
+	for _, lambda := range lambdas {
+		if best != nil && ctx.Err() != nil {
+			break
+		}
+		found, err := solveOne(ctx, p, nil, lambda, s, judge, onStep)
+		if err != nil {
+			return nil, err
+		}
+		if found.better(best) {
+			best = found
+		}
+	}
+	return best, nil
+}
+
+// solveOne runs Algorithm 1 for one λ and returns its best step.
+func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings,
+	judge func(*solver.Model) float64, onStep func(*candidate)) (*candidate, error) {
+	s.Lambda = lambda
+	var best *candidate
+	s.OnStep = func(step solver.Step, model *solver.Model) bool {
+		c := &candidate{model: model, lambda: lambda, step: step, loss: judge(model)}
+		if onStep != nil {
+			onStep(c)
+		}
+		if c.better(best) {
+			best = c
+		}
+		return false
+	}
+	result, err := solver.Solve(ctx, p, warm, s)
+	if err != nil {
+		return nil, err
+	}
+	last := &candidate{model: result.Model, lambda: lambda, loss: judge(result.Model), final: true}
+	if n := len(result.Steps); n > 0 {
+		last.step = result.Steps[n-1]
+	}
+	if best == nil || !best.better(last) {
+		best = last
+	}
+	best.result = result
+	return best, nil
+}
+
+// lambdasFor returns the λ to try: the configured one scaled to the rows, or fractions of λ_max.
+func lambdasFor(ctx context.Context, m *config.Model, p *solver.Problem, s solver.Settings) ([]float64, error) {
+	if m.Train.Lambda > 0 {
+		total := 0.0
+		for i := range p.X.NumRows() {
+			total += p.Weight(i)
+		}
+		return []float64{float64(m.Train.Lambda) * total / rowsPerLambda}, nil
+	}
+	top, err := solver.LambdaMax(ctx, p, s)
+	if err != nil {
+		return nil, err
+	}
+	lambdas := make([]float64, len(autoLambdas))
+	for i, f := range autoLambdas {
+		lambdas[i] = max(f*top, math.SmallestNonzeroFloat32)
+	}
+	return lambdas, nil
+}
+
+// resume continues from a warm model: an output refit for every λ near the last one, then new basis vectors with the best of them.
+func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *solver.Model, last float64, s solver.Settings,
+	judge func(*solver.Model) float64) (*candidate, error) {
+	lambdas := []float64{last}
+	if m.Train.Lambda > 0 {
+		var err error
+		if lambdas, err = lambdasFor(ctx, m, p, s); err != nil {
+			return nil, err
+		}
+	} else {
+		lambdas = lambdas[:0]
+		for _, f := range nearLambdas {
+			lambdas = append(lambdas, f*last)
+		}
+	}
+	var best *candidate
+	output := s
+	output.MaxSteps = 0
+	for _, lambda := range lambdas {
+		found, err := solveOne(ctx, p, warm, lambda, output, judge, nil)
+		if err != nil {
+			return nil, err
+		}
+		if found.better(best) {
+			best = found
+		}
+	}
+	if s.MaxSteps == 0 {
+		return best, nil
+	}
+	grown, err := solveOne(ctx, p, best.model, best.lambda, s, judge, nil)
+	if err != nil {
+		return nil, err
+	}
+	if grown.better(best) {
+		return grown, nil
+	}
+	return best, nil
+}
+
+// mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, new
+// ones start from zero; basis vectors are normalised again with their norm moved into the output weights, exactly.
+func mapModel(model *solver.Model, from, to *Vocabulary) *solver.Model {
+	k, m := model.NumBasis, model.NumOutputs
+	out := solver.NewModel(model.Kernel, to.NumColumns(), m, model.Linear != nil)
+	copy(out.Bias, model.Bias)
+	out.NumBasis, out.Basis, out.Weights = k, make([]float64, to.NumColumns()*k), append([]float64(nil), model.Weights...)
+	place := func(j, old int) {
+		copy(out.Basis[j*k:j*k+k], model.Basis[old*k:old*k+k])
+		if model.Linear != nil {
+			copy(out.Linear[j*m:j*m+m], model.Linear[old*m:old*m+m])
+		}
+	}
+	j := 0
+	for f, names := range to.Names {
+		for _, name := range names {
+			if old := from.Column(f, name); old >= 0 {
+				place(j, int(old))
+			}
+			j++
+		}
+	}
+	for e := to.NumFields() - len(to.Names); e > 0; e-- {
+		place(to.NumColumns()-e, from.NumColumns()-e)
+	}
+	for r := range k {
+		norm := 0.0
+		for j := range to.NumColumns() {
+			norm += out.Basis[j*k+r] * out.Basis[j*k+r]
+		}
+		if norm == 0 {
+			clear(out.Weights[r*m : r*m+m])
+			continue
+		}
+		scale := 1 / math.Sqrt(norm)
+		for j := range to.NumColumns() {
+			out.Basis[j*k+r] *= scale
+		}
+		for c := range m {
+			out.Weights[r*m+c] *= norm // degree 2: ‖h‖²
+		}
+	}
+	return out
+}

@@ -1,0 +1,329 @@
+package cycle
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// Cycle is the learning cycle of one model.
+type Cycle struct {
+	// Workers is the number of goroutines of a refit; 0 takes GOMAXPROCS. Results do not depend on it. Set it before use.
+	Workers int
+
+	config        *config.Model
+	schema        consumer.Schema
+	target        *Target
+	now           func() time.Time
+	pool          interner // names of relearned events
+	baselineField int      // categorical field of the item mean, or -1
+
+	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
+	learner     learner
+	champion    *Champion // the last promoted refit
+	published   *scorer   // what consumers have: the champion or an update of it
+	progressive *Progressive
+	sgd         *sgdBias
+	lastClass   int
+	since       backlog
+	resets      int
+	goodEnough  int // events until the live model is compared with the published one again
+
+	outputs []float64
+	targets []float64
+}
+
+// New returns the cycle of a model without a champion. now is the clock for training times; events are never timed.
+func New(m *config.Model, now func() time.Time) (*Cycle, error) {
+	schema := m.Schema.Consumer()
+	target, err := NewTarget(m, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
+		progressive: newProgressive(target.IsNumeric(), m.Evaluate.Window), goodEnough: liveCheckEvery,
+		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), lastClass: -1}
+	if target.IsNumeric() {
+		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
+	}
+	c.learner = c.newLearner(nil, nil)
+	return c, nil
+}
+
+// newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there is no champion.
+func (c *Cycle) newLearner(ch *Champion, last learner) learner {
+	if ch != nil && ch.posterior != nil || ch == nil && c.config.Train.Refit == "variational" {
+		l := newPosteriorLearner(c.config, &c.schema, ch, c.target.Outputs())
+		if p, ok := last.(*posteriorLearner); ok {
+			l.foldIn.InheritLosses(p.foldIn)
+		}
+		return l
+	}
+	g, _ := last.(*gradientLearner)
+	return newGradientLearner(c.config, &c.schema, c.target, ch, g)
+}
+
+// Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
+// Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
+// learned while it ran is not lost; payload may be nil if nothing refits beside Observe.
+func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, payload []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.target.Encode(c.targets, ev) {
+		return // a class the model does not know: the decoder rejects those, unless the schema lists none
+	}
+	var o [numRoles]outcome
+	if c.published != nil {
+		c.published.outputs(c.outputs, ev)
+		o[published] = c.outcome(ev)
+	}
+	c.learner.outputs(c.outputs, ev)
+	o[live] = c.outcome(ev)
+	c.baselines(&o, ev)
+	c.progressive.add(&o)
+	if !learn {
+		return
+	}
+	if c.config.Train.FoldIn.Enabled {
+		c.learner.learn(ev, c.targets, ev.Weight)
+		c.checkLive()
+	}
+	if c.sgd != nil {
+		c.sgd.learn(ev)
+	}
+	c.lastClass = classOf(c.target, ev, c.targets)
+	if payload != nil {
+		c.since.add(position, payload)
+	}
+}
+
+// Relearn folds an event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
+func (c *Cycle) Relearn(ev *consumer.Event, position Position, payload []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, ev) {
+		c.learner.learn(ev, c.targets, ev.Weight)
+		c.since.add(position, payload)
+	}
+}
+
+// outcome is the error of c.outputs on an event whose targets are c.targets.
+func (c *Cycle) outcome(ev *consumer.Event) outcome {
+	t := c.target
+	o := outcome{present: true, loss: t.Loss.Eval(nil, c.outputs, c.targets)}
+	if t.IsNumeric() {
+		o.number(t.Clip(t.Value(c.outputs)) - ev.Label)
+	} else {
+		o.correct = t.Correct(c.outputs, c.targets)
+	}
+	return o
+}
+
+func (o *outcome) number(e float64) { o.present, o.square, o.abs = true, e*e, max(e, -e) }
+
+func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
+	t := c.target
+	if !t.IsNumeric() {
+		class := classOf(t, ev, c.targets)
+		if c.champion != nil {
+			o[baseline0] = outcome{present: true, correct: class == c.champion.means.majority}
+		}
+		if c.lastClass >= 0 {
+			o[baseline1] = outcome{present: true, correct: class == c.lastClass}
+		}
+		return
+	}
+	if c.champion != nil {
+		m := c.champion.means
+		o[baseline0].number(t.Clip(m.global) - ev.Label)
+		item := m.global
+		if f := c.baselineField; f >= 0 {
+			if v, ok := m.byName[ev.Categorical[f]]; ok {
+				item = v
+			}
+		}
+		o[baseline1].number(t.Clip(item) - ev.Label)
+	}
+	o[baseline2].number(t.Clip(c.sgd.predict(ev)) - ev.Label)
+}
+
+// How often the live model is compared with the published one, and by how much its window loss may exceed it before it starts again.
+const (
+	liveCheckEvery = 1000
+	liveTolerance  = 1.05
+)
+
+// checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all.
+func (c *Cycle) checkLive() {
+	if c.goodEnough--; c.goodEnough > 0 {
+		return
+	}
+	c.goodEnough = liveCheckEvery
+	w := &c.progressive.window
+	if c.champion == nil || w[published].N < liveCheckEvery || w[live].N != w[published].N {
+		return
+	}
+	numeric := c.target.IsNumeric()
+	if w[live].judged(numeric) > liveTolerance*w[published].judged(numeric) {
+		c.learner = c.newLearner(c.champion, nil)
+		c.resets++
+		c.goodEnough = len(c.progressive.ring)
+	}
+}
+
+// warmStart is what a refit continues from, on its own vocabulary.
+type warmStart struct {
+	model     *solver.Model
+	posterior *posterior.State // nil without a variational stage
+	lambda    float64
+}
+
+// projectLive maps the live model onto a refit's vocabulary, nil without a champion.
+func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.champion == nil {
+		return nil
+	}
+	w := &warmStart{lambda: c.champion.Lambda}
+	if l, ok := c.learner.(*posteriorLearner); ok {
+		w.posterior = l.state(v)
+		w.model = w.posterior.Model()
+		return w
+	}
+	w.model = mapModel(c.champion.Model, c.champion.Vocabulary, v)
+	return w
+}
+
+// Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run beside Observe,
+// which waits only for the last few of them.
+func (c *Cycle) Install(ch *Champion) {
+	c.mu.Lock()
+	next := c.newLearner(ch, c.learner)
+	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
+		c.install(ch, next)
+		c.mu.Unlock()
+		return
+	}
+	c.since.cut(ch.Version.Cut)
+	done := 0
+	var ev consumer.Event
+	targets := make([]float64, c.target.Outputs())
+	for {
+		pending := c.since.from(done)
+		if len(pending) <= installBatch {
+			c.relearn(next, pending, &ev, targets)
+			break
+		}
+		c.mu.Unlock()
+		c.relearn(next, pending, &ev, targets)
+		done += len(pending)
+		c.mu.Lock()
+	}
+	c.install(ch, next)
+	c.mu.Unlock()
+}
+
+// installBatch is how many events Install learns while Observe waits.
+const installBatch = 256
+
+func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, targets []float64) {
+	if !c.config.Train.FoldIn.Enabled {
+		return
+	}
+	for _, p := range payloads {
+		if DecodeEvent(ev, p, c.pool) == nil && c.target.Encode(targets, ev) {
+			l.learn(ev, targets, ev.Weight)
+		}
+	}
+	clear(c.pool)
+}
+
+func (c *Cycle) install(ch *Champion, next learner) {
+	c.champion, c.learner = ch, next
+	c.published = newScorer(ch.Model, ch.Vocabulary)
+}
+
+// Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil without a
+// champion. PublishUpdate makes it what consumers have.
+func (c *Cycle) Update() *Champion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.champion == nil {
+		return nil
+	}
+	u := *c.champion
+	u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
+	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
+	return &u
+}
+
+// PublishUpdate makes an update what consumers have, from the next event on.
+func (c *Cycle) PublishUpdate(u *Champion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.published = newScorer(u.Model, u.Vocabulary)
+}
+
+// Champion returns the last promoted refit, or nil.
+func (c *Cycle) Champion() *Champion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.champion
+}
+
+// Progressive returns PROGRESSIVE of the contract.
+func (c *Cycle) Progressive() report.Progressive {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progressive.Report()
+}
+
+// LiveIsWorse reports whether the live model's window loss exceeds the published one's: an update would not help then.
+func (c *Cycle) LiveIsWorse() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, numeric := &c.progressive.window, c.target.IsNumeric()
+	return w[published].N > 0 && w[live].N == w[published].N && w[live].judged(numeric) > w[published].judged(numeric)
+}
+
+// Resets returns how often the fold-in was started again because it had become worse than the champion alone.
+func (c *Cycle) Resets() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resets
+}
+
+// Sums returns the progressive sums for the state; Restore takes them back.
+func (c *Cycle) Sums() ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progressive.MarshalBinary()
+}
+
+// Restore continues the progressive sums of an earlier run.
+func (c *Cycle) Restore(sums []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progressive.UnmarshalBinary(sums)
+}
+
+// StartTail begins the metrics that Tail returns.
+func (c *Cycle) StartTail() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progressive.StartTail()
+}
+
+// Tail returns the progressive metrics since StartTail.
+func (c *Cycle) Tail() report.LastTenth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progressive.Tail()
+}

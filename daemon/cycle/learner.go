@@ -1,0 +1,181 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// A learner is the live model: the champion plus what single events have taught since. Used by one goroutine at a time.
+type learner interface {
+	// outputs stores the m outputs of an event in dst.
+	outputs(dst []float64, ev *consumer.Event)
+	// learn folds one event in.
+	learn(ev *consumer.Event, target []float64, weight float64)
+	// model returns the live model over the champion's vocabulary plus the names learned since, as an ordinary model.
+	model(limit int) (*solver.Model, *Vocabulary)
+}
+
+// posteriorLearner is the fold-in of multilinear models: a posterior row per feature, updated in closed form.
+type posteriorLearner struct {
+	schema *consumer.Schema
+	vocab  *Vocabulary // of the champion; nil before there is one
+	foldIn *posterior.FoldIn
+	slots  *slots
+	order  []int // fields, forgetting ones first
+
+	features []posterior.Feature
+	values   []float64
+	names    []featureName
+}
+
+// featureName is a name in a field, or a numeric field or the constant, which have a column but no name.
+type featureName struct {
+	field int
+	name  string
+}
+
+func newPosteriorLearner(m *config.Model, schema *consumer.Schema, champion *Champion, outputs int) *posteriorLearner {
+	l := &posteriorLearner{schema: schema}
+	fields := len(schema.Categorical) + len(schema.Multi)
+	base := (*posterior.State)(nil)
+	if champion != nil {
+		l.vocab, base = champion.Vocabulary, champion.posterior
+	} else {
+		likelihood := likelihoodOf(m)
+		prior := posterior.PriorFor(likelihood, priorScale(m))
+		if likelihood == posterior.Gaussian && priorScale(m) == 0 {
+			prior.Noise = 0 // learned from the first labels
+		}
+		base = posterior.New(likelihood, outputs, 0, nil, fields, prior)
+	}
+	forget := make([]bool, base.NumFields)
+	for f, name := range schema.Categorical {
+		forget[f] = slices.Contains(m.Train.FoldIn.By, name)
+	}
+	for f := range fields {
+		if forget[f] {
+			l.order = append(l.order, f)
+		}
+	}
+	for f := range fields {
+		if !forget[f] {
+			l.order = append(l.order, f)
+		}
+	}
+	l.foldIn = posterior.NewFoldIn(base, forget, posterior.DefaultRates)
+	l.slots = newSlots(base.NumFields, m.Train.FoldIn.MaxRows)
+	return l
+}
+
+// likelihoodOf returns the likelihood that stands for the model's loss.
+func likelihoodOf(m *config.Model) posterior.Likelihood {
+	if m.Train.Loss == "squared" {
+		return posterior.Gaussian
+	}
+	return posterior.Logistic
+}
+
+// priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of their range, or 0 if
+// the range is not known.
+func priorScale(m *config.Model) float64 {
+	if m.Schema.Levels > 0 {
+		return float64(m.Schema.Levels-1) / 4
+	}
+	return (m.Schema.LabelMax - m.Schema.LabelMin) / 4
+}
+
+// gather fills features, values and names for an event, without giving anything a slot.
+func (l *posteriorLearner) gather(ev *consumer.Event) {
+	l.features, l.values, l.names = l.features[:0], l.values[:0], l.names[:0]
+	for _, f := range l.order {
+		if f < len(ev.Categorical) {
+			l.add(f, ev.Categorical[f], 1)
+			continue
+		}
+		names := ev.Multi[f-len(ev.Categorical)]
+		for _, name := range names {
+			l.add(f, name, snapshot.MultiValue(len(names)))
+		}
+	}
+	if l.vocab == nil {
+		return
+	}
+	numeric := len(l.vocab.Names)
+	column := int32(l.vocab.NumColumns() - (l.vocab.NumFields() - numeric))
+	for f, x := range ev.Numeric {
+		if x = (x - l.vocab.Center[f]) / l.vocab.Scale[f]; x != 0 {
+			l.addColumn(numeric+f, column+int32(f), x)
+		}
+	}
+	if l.vocab.Augment {
+		l.addColumn(l.vocab.NumFields()-1, int32(l.vocab.NumColumns()-1), 1)
+	}
+}
+
+func (l *posteriorLearner) add(field int, name string, value float64) {
+	feature := posterior.Feature{Field: int32(field), Row: l.slots.find(field, name), Base: -1}
+	if feature.Row < 0 && l.vocab != nil {
+		feature.Base = l.vocab.Column(field, name)
+	}
+	l.features, l.values = append(l.features, feature), append(l.values, value)
+	l.names = append(l.names, featureName{field, name})
+}
+
+func (l *posteriorLearner) addColumn(field int, column int32, value float64) {
+	feature := posterior.Feature{Field: int32(field), Row: l.slots.find(field, ""), Base: column}
+	l.features, l.values = append(l.features, feature), append(l.values, value)
+	l.names = append(l.names, featureName{field, ""})
+}
+
+func (l *posteriorLearner) outputs(dst []float64, ev *consumer.Event) {
+	l.gather(ev)
+	z := l.foldIn.Predict(l.features, l.values)
+	for c, b := range l.foldIn.Base().Bias {
+		dst[c] = b + z
+	}
+}
+
+func (l *posteriorLearner) learn(ev *consumer.Event, target []float64, weight float64) {
+	l.gather(ev)
+	for e := range l.features {
+		n := l.names[e]
+		at, fresh := l.slots.touch(n.field, n.name)
+		l.features[e].Row = at
+		if fresh {
+			l.foldIn.Place(at, l.features[e])
+		}
+	}
+	l.foldIn.Learn(l.features, l.values, target, weight)
+}
+
+// state returns the live posterior over a vocabulary: what a refit continues from.
+func (l *posteriorLearner) state(v *Vocabulary) *posterior.State {
+	features := make([]posterior.Feature, 0, v.NumColumns())
+	for f, names := range v.Names {
+		for _, name := range names {
+			feature := posterior.Feature{Field: int32(f), Row: l.slots.find(f, name), Base: -1}
+			if l.vocab != nil {
+				feature.Base = l.vocab.Column(f, name)
+			}
+			features = append(features, feature)
+		}
+	}
+	for f := len(v.Names); f < v.NumFields(); f++ {
+		feature := posterior.Feature{Field: int32(f), Row: l.slots.find(f, ""), Base: -1}
+		if l.vocab != nil {
+			feature.Base = int32(l.vocab.NumColumns() - l.vocab.NumFields() + f)
+		}
+		features = append(features, feature)
+	}
+	return l.foldIn.State(features)
+}
+
+func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {
+	v := l.vocab.with(l.slots, limit)
+	return l.state(v).Model(), v
+}

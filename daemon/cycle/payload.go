@@ -1,0 +1,137 @@
+package cycle
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+// errPayload is returned for row bytes that are not an event of the schema.
+var errPayload = errors.New("cycle: a stored row does not match the schema; the state was written with another one")
+
+const payloadVersion = 1
+
+// AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the order of the schema.
+// Lists are preceded by their length, names by theirs.
+func AppendEvent(dst []byte, ev *consumer.Event) []byte {
+	dst = append(dst, payloadVersion)
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Label))
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Weight))
+	dst = binary.AppendVarint(dst, ev.Time)
+	dst = appendNames(dst, ev.Classes)
+	dst = appendNames(dst, ev.Categorical)
+	dst = binary.AppendUvarint(dst, uint64(len(ev.Numeric)))
+	for _, v := range ev.Numeric {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(ev.Multi)))
+	for _, names := range ev.Multi {
+		dst = appendNames(dst, names)
+	}
+	return dst
+}
+
+func appendNames(dst []byte, names []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	for _, n := range names {
+		dst = binary.AppendUvarint(dst, uint64(len(n)))
+		dst = append(dst, n...)
+	}
+	return dst
+}
+
+// interner returns one string for equal bytes, so that a sample holds every name once.
+type interner map[string]string
+
+func (in interner) name(b []byte) string {
+	if s, ok := in[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	in[s] = s
+	return s
+}
+
+// DecodeEvent reads what AppendEvent wrote into ev, using its memory again.
+func DecodeEvent(ev *consumer.Event, payload []byte, names interner) error {
+	r := payloadReader{rest: payload, names: names}
+	if r.byte() != payloadVersion {
+		return errPayload
+	}
+	ev.Label, ev.Weight = r.float(), r.float()
+	t, n := binary.Varint(r.rest)
+	if n <= 0 {
+		return errPayload
+	}
+	ev.Time, r.rest = t, r.rest[n:]
+	ev.Classes = r.list(ev.Classes)
+	ev.Categorical = r.list(ev.Categorical)
+	ev.Numeric = ev.Numeric[:0]
+	for range r.count(8) {
+		ev.Numeric = append(ev.Numeric, r.float())
+	}
+	multi := r.count(1)
+	for len(ev.Multi) < multi {
+		ev.Multi = append(ev.Multi, nil)
+	}
+	ev.Multi = ev.Multi[:multi]
+	for f := range ev.Multi {
+		ev.Multi[f] = r.list(ev.Multi[f])
+	}
+	ev.Identity = ""
+	if r.failed || len(r.rest) > 0 {
+		return errPayload
+	}
+	return nil
+}
+
+type payloadReader struct {
+	rest   []byte
+	names  interner
+	failed bool
+}
+
+func (r *payloadReader) take(n int) []byte {
+	if n > len(r.rest) {
+		r.failed = true
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *payloadReader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *payloadReader) float() float64 {
+	if b := r.take(8); b != nil {
+		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	}
+	return 0
+}
+
+// count reads a length of things of at least size bytes each.
+func (r *payloadReader) count(size int) int {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > uint64(len(r.rest)/size) {
+		r.failed = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return int(v)
+}
+
+func (r *payloadReader) list(dst []string) []string {
+	dst = dst[:0]
+	for range r.count(1) {
+		dst = append(dst, r.names.name(r.take(r.count(1))))
+	}
+	return dst
+}

@@ -1,0 +1,279 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+// goldenEvents is how many events of a sample go into a version as golden pairs.
+const goldenEvents = 16
+
+// refitJob is one refit: a sample, what it continues from, and what it found so far.
+type refitJob struct {
+	model    *config.Model
+	schema   *consumer.Schema
+	champion *Champion // nil before the first version
+	project  func(*Vocabulary) *warmStart
+	workers  int
+	baseline int
+	now      func() time.Time
+
+	target  *Target
+	vocab   *Vocabulary
+	train   *encoded
+	select_ *encoded
+	gate    *encoded
+	problem *solver.Problem
+	weights []float64
+	sample  *Sample
+}
+
+// Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
+// the model is multilinear, the variational stage; the stage that scores better on the select rows wins. It judges the challenger
+// against the champion on the gate rows and says so in the Version, but installs nothing. It may run beside Observe.
+//
+// When ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is ctx's.
+func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
+	start := c.now()
+	c.mu.Lock()
+	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, baseline: c.baselineField, now: c.now, sample: sample}
+	c.mu.Unlock()
+	if budget := time.Duration(c.config.Train.TimeBudget); budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, budget)
+		defer cancel()
+	}
+	if len(sample.Train) == 0 {
+		return nil, ErrNoRows
+	}
+	challenger, err := j.run(ctx)
+	if err != nil {
+		return nil, refused(err, sample)
+	}
+	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
+	return challenger, nil
+}
+
+func (j *refitJob) run(ctx context.Context) (*Champion, error) {
+	if err := j.prepare(); err != nil {
+		return nil, err
+	}
+	warm := j.project(j.vocab)
+	best, variational, err := j.stages(ctx, warm)
+	if err != nil {
+		return nil, err
+	}
+	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
+		Sample: j.sample.Digest, means: fitMeans(j.target, j.train.events, j.weights, j.baseline)}
+	ch.Golden = j.train.events[:min(goldenEvents, len(j.train.events))]
+	v := &ch.Version
+	*v = report.Version{
+		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
+		Lambda: report.Number(best.lambda), Rows: int64(len(j.train.events)), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
+		Objective: report.Number(best.step.Objective), Gap: report.Some(best.step.Gap), GapKind: string(solver.Estimated),
+		Cut: j.sample.Cut, Solver: "algorithm1:" + j.model.Train.Solver,
+		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
+	}
+	relative := 0.0
+	if best.step.Objective != 0 {
+		relative = best.step.Gap / best.step.Objective
+	}
+	if best.final {
+		r := best.result
+		v.Objective, v.Gap, v.GapKind, relative = report.Number(r.Objective), report.Some(r.Gap), string(r.GapKind), r.GapRelative
+	}
+	v.GapRelative = report.Some(relative)
+	if variational != nil {
+		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
+	}
+	if variational != nil && variational.loss <= best.loss {
+		ch.Model = variational.model
+		v.K = variational.model.NumBasis
+		v.Solver += "+variational"
+		v.Sweeps, v.Evidence = variational.sweeps, report.Some(variational.evidence)
+	}
+	v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model))
+	v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model))
+	j.judge(ch)
+	return ch, nil
+}
+
+// prepare decodes the sample, builds the vocabulary and encodes the parts.
+func (j *refitJob) prepare() error {
+	names := make(interner)
+	train, err := decodeRows(j.sample.Train, names)
+	if err != nil {
+		return err
+	}
+	selected, err := decodeRows(j.sample.Select, names)
+	if err != nil {
+		return err
+	}
+	gate, err := decodeRows(j.sample.Gate, names)
+	if err != nil {
+		return err
+	}
+	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
+		return err
+	}
+	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
+	j.train, j.weights = encode(j.vocab, j.target, train, j.sample.Weights)
+	j.select_, _ = encode(j.vocab, j.target, selected, nil)
+	j.gate, _ = encode(j.vocab, j.target, gate, nil)
+	j.problem = &solver.Problem{X: j.train.x, Targets: j.train.targets, Weights: j.weights, Outputs: j.target.Outputs(),
+		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
+	return j.problem.Validate()
+}
+
+// stages runs the convex stage and, where it applies, the variational one.
+func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *variationalFit, error) {
+	settings, err := settingsOf(j.model, j.workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	onSelect := func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
+	variational := j.model.Train.Refit == "variational"
+	k := variationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
+	if variational {
+		settings.MaxBasis = k
+	}
+	var best *candidate
+	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
+	if warm != nil {
+		settings.MaxSteps = j.model.Train.NewBasis
+		if warm.posterior != nil {
+			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
+		}
+		best, err = resume(ctx, j.model, j.problem, warm.model, warm.lambda, settings, onSelect)
+	} else {
+		var lambdas []float64
+		if lambdas, err = lambdasFor(ctx, j.model, j.problem, settings); err != nil {
+			return nil, nil, err
+		}
+		best, err = solvePath(ctx, j.problem, lambdas, settings, onSelect, nil)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !variational || ctx.Err() != nil {
+		return best, nil, nil
+	}
+	if vectors = best.result.Model; vectors.NumBasis < best.model.NumBasis {
+		vectors = best.model
+	}
+	fit, err := j.variational(ctx, warm, vectors, k, onSelect)
+	if err != nil || fit == nil {
+		return best, nil, err
+	}
+	return best, fit, nil
+}
+
+func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k int,
+	judge func(*solver.Model) float64) (*variationalFit, error) {
+	likelihood := likelihoodOf(j.model)
+	prior := priorFor(likelihood, j.problem)
+	state := newPosterior(likelihood, j.problem, vectors, prior)
+	if warm != nil && warm.posterior != nil {
+		state = warm.posterior
+	}
+	addVectors(state, vectors, prior, k)
+	return sweep(ctx, state, j.problem, prior, j.model.Train.Sweeps, j.workers, judge)
+}
+
+// judge decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the
+// same gate rows at the challenger's cut.
+func (j *refitJob) judge(ch *Champion) {
+	v := &ch.Version
+	v.Decision, v.Reason = "kept", ""
+	gate := j.model.Publish.Gate
+	switch {
+	case !ch.Model.IsFinite():
+		v.Reason = "a parameter is not finite"
+		return
+	case j.degenerate(ch.Model):
+		v.Reason = "degenerate: it predicts the same for every event"
+		return
+	case j.champion == nil:
+		v.Decision, v.Reason = "promoted", "first version"
+		return
+	case j.champion.Target.Task != j.target.Task || j.champion.Target.Outputs() != j.target.Outputs():
+		v.Reason = "incomparable: the task or its outputs changed"
+		return
+	case len(j.gate.events) < gate.MinRows:
+		v.Decision = "promoted"
+		v.Reason = fmt.Sprintf("%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
+		return
+	}
+	scorer := newScorer(j.champion.Model, j.champion.Vocabulary)
+	m := j.target.Outputs()
+	outputs := make([]float64, m)
+	old, metric := 0.0, newMetric(j.target)
+	for i := range j.gate.events {
+		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
+		scorer.outputs(outputs, ev)
+		old += j.target.Judged(ev, outputs, targets)
+		metric.add(j.target, ev, outputs, targets)
+	}
+	old /= float64(len(j.gate.events))
+	v.ChampionGate = metric.result()
+	loss := j.gate.loss(j.target, ch.Model)
+	if loss <= old*(1+gate.Tolerance) {
+		v.Decision, v.Reason = "promoted", fmt.Sprintf("gate loss %.5f, champion %.5f", loss, old)
+		return
+	}
+	v.Reason = fmt.Sprintf("gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
+}
+
+// degenerate reports whether a model predicts the same for all of some training rows, although their labels differ.
+func (j *refitJob) degenerate(model *solver.Model) bool {
+	const probe = 200
+	low, high := math.Inf(1), math.Inf(-1)
+	labelLow, labelHigh := math.Inf(1), math.Inf(-1)
+	m := j.target.Outputs()
+	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
+	step := max(1, len(j.train.events)/probe)
+	for i := 0; i < len(j.train.events); i += step {
+		index, value := j.train.x.Row(i)
+		model.Predict(outputs, work, index, value)
+		low, high = min(low, outputs[0]), max(high, outputs[0])
+		labelLow, labelHigh = min(labelLow, j.train.targets[i*m]), max(labelHigh, j.train.targets[i*m])
+	}
+	return labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
+}
+
+// metric accumulates METRICS of one predictor.
+type metric struct{ *report.Accumulator }
+
+func newMetric(t *Target) metric {
+	if t.IsNumeric() {
+		return metric{report.NewNumberAccumulator(t.Low, t.High)}
+	}
+	return metric{report.NewClassAccumulator()}
+}
+
+func (a metric) add(t *Target, ev *consumer.Event, outputs, targets []float64) {
+	loss := t.Loss.Eval(nil, outputs, targets)
+	if t.IsNumeric() {
+		a.AddNumber(loss, t.Value(outputs), ev.Label)
+		return
+	}
+	a.AddClass(loss, t.Correct(outputs, targets))
+}
+
+func (a metric) result() *report.Metrics {
+	m := a.Metrics()
+	return &m
+}
+
+// IsInterrupted reports whether a refit ended without a model because its context did.
+func IsInterrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,137 @@
+package cycle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+// ErrNoRows is returned by a refit whose sample has no rows to train on.
+var ErrNoRows = errors.New("cycle: the sample has no rows to train on yet")
+
+// Sample is what a refit is made of: the rows of a consistent cut, as AppendEvent wrote them.
+type Sample struct {
+	Train     [][]byte
+	Select    [][]byte
+	Gate      [][]byte
+	Weights   []float64 // of the training rows, mean 1; nil counts every row once
+	Cut       []report.Cut
+	Digest    string
+	Watermark int64 // newest event time, milliseconds since 1970
+}
+
+// encoded is a part of a sample as the solver wants it.
+type encoded struct {
+	events  []consumer.Event
+	x       *solver.Rows
+	targets []float64 // n×m
+}
+
+// events decodes rows; names is shared by the parts of a sample.
+func decodeRows(rows [][]byte, names interner) ([]consumer.Event, error) {
+	events := make([]consumer.Event, len(rows))
+	for i, row := range rows {
+		if err := DecodeEvent(&events[i], row, names); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// encode turns events into rows and targets. Events of a class that the model does not have are left out, and their weights with them.
+func encode(v *Vocabulary, t *Target, events []consumer.Event, weights []float64) (*encoded, []float64) {
+	m := t.Outputs()
+	e := &encoded{x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]consumer.Event, 0, len(events)),
+		targets: make([]float64, 0, len(events)*m)}
+	var kept []float64
+	target := make([]float64, m)
+	var index []int32
+	var value []float64
+	for i := range events {
+		if !t.Encode(target, &events[i]) {
+			continue
+		}
+		index, value = v.Encode(index[:0], value[:0], &events[i])
+		e.x.Append(index, value)
+		e.events = append(e.events, events[i])
+		e.targets = append(e.targets, target...)
+		if weights != nil {
+			kept = append(kept, weights[i])
+		}
+	}
+	return e, kept
+}
+
+// classesOf returns the classes that occur in events, sorted.
+func classesOf(events []consumer.Event) []string {
+	seen := make(map[string]bool)
+	for i := range events {
+		for _, c := range events[i].Classes {
+			seen[c] = true
+		}
+	}
+	classes := make([]string, 0, len(seen))
+	for c := range seen {
+		classes = append(classes, c)
+	}
+	slices.Sort(classes)
+	return classes
+}
+
+// loss returns the mean judged loss of a model on the part, NaN when the part is empty.
+func (e *encoded) loss(t *Target, model *solver.Model) float64 {
+	total := 0.0
+	e.each(t, model, func(i int, outputs, targets []float64) {
+		total += t.Judged(&e.events[i], outputs, targets)
+	})
+	return total / float64(len(e.events))
+}
+
+// each calls f with the outputs of a model for every row.
+func (e *encoded) each(t *Target, model *solver.Model, f func(i int, outputs, targets []float64)) {
+	m := t.Outputs()
+	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
+	for i := range e.events {
+		index, value := e.x.Row(i)
+		model.Predict(outputs, work, index, value)
+		f(i, outputs, e.targets[i*m:i*m+m])
+	}
+}
+
+// Metrics returns METRICS of a model on labelled events: groups, if not nil, gives the ranking group of every event.
+func Metrics(t *Target, v *Vocabulary, model *solver.Model, events []consumer.Event, group func(*consumer.Event) string) *report.Metrics {
+	e, _ := encode(v, t, events, nil)
+	return e.metrics(t, model, group)
+}
+
+func (e *encoded) metrics(t *Target, model *solver.Model, group func(*consumer.Event) string) *report.Metrics {
+	a := newMetric(t)
+	ranking := report.NewRanking()
+	e.each(t, model, func(i int, outputs, targets []float64) {
+		a.add(t, &e.events[i], outputs, targets)
+		if group != nil && t.IsNumeric() {
+			ranking.Add(group(&e.events[i]), t.Value(outputs), e.events[i].Label)
+		}
+	})
+	m := a.Metrics()
+	ranking.AddTo(&m)
+	return &m
+}
+
+// groupOf returns the ranking group of rating tasks: the name in the first categorical field. Other tasks have none.
+func groupOf(m *config.Model) func(*consumer.Event) string {
+	if len(m.Schema.Categorical) == 0 || !(m.Schema.Task == string(consumer.Ordinal) || m.Schema.Task == string(consumer.Regression)) {
+		return nil
+	}
+	return func(ev *consumer.Event) string { return ev.Categorical[0] }
+}
+
+// refused wraps a refit's failure with the size of what it was given.
+func refused(err error, s *Sample) error {
+	return fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, len(s.Train), len(s.Select), len(s.Gate))
+}

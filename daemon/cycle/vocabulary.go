@@ -1,0 +1,185 @@
+package cycle
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then of every multi
+// field, then one column per numeric field, then the constant if there is one. It is read-only once built.
+type Vocabulary struct {
+	Names   [][]string // per categorical field, then per multi field, in column order
+	Center  []float64  // numeric fields: x = (value − Center) / Scale, in [-1, 1] over the sample
+	Scale   []float64
+	Augment bool
+
+	schema *consumer.Schema
+	index  []map[string]int32
+	field  []int32 // of each column
+}
+
+// nameCount is a feature of the sample and how many rows have it.
+type nameCount struct {
+	field int
+	name  string
+	rows  int
+}
+
+// buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name.
+func buildVocabulary(schema *consumer.Schema, events []consumer.Event, augment bool, limit int) *Vocabulary {
+	fields := len(schema.Categorical) + len(schema.Multi)
+	counts := make([]map[string]int, fields)
+	for f := range counts {
+		counts[f] = make(map[string]int)
+	}
+	low, high := make([]float64, len(schema.Numeric)), make([]float64, len(schema.Numeric))
+	for f := range low {
+		low[f], high[f] = math.Inf(1), math.Inf(-1)
+	}
+	for i := range events {
+		ev := &events[i]
+		for f, name := range ev.Categorical {
+			counts[f][name]++
+		}
+		for f, names := range ev.Multi {
+			for _, name := range names {
+				counts[len(schema.Categorical)+f][name]++
+			}
+		}
+		for f, v := range ev.Numeric {
+			low[f], high[f] = min(low[f], v), max(high[f], v)
+		}
+	}
+	var all []nameCount
+	for f, m := range counts {
+		for name, rows := range m {
+			all = append(all, nameCount{f, name, rows})
+		}
+	}
+	slices.SortFunc(all, func(a, b nameCount) int {
+		return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.field, b.field), cmp.Compare(a.name, b.name))
+	})
+	all = all[:min(len(all), limit)]
+	names := make([][]string, fields)
+	for _, n := range all {
+		names[n.field] = append(names[n.field], n.name)
+	}
+	for _, list := range names {
+		slices.Sort(list)
+	}
+	v := &Vocabulary{Names: names, Augment: augment, schema: schema}
+	for f := range low {
+		center, scale := (high[f]+low[f])/2, (high[f]-low[f])/2
+		if !(scale > 0) || math.IsInf(center, 0) || math.IsInf(scale, 0) { // constant, or no rows
+			center, scale = 0, 1
+			if low[f] == high[f] {
+				center = low[f]
+			}
+		}
+		v.Center, v.Scale = append(v.Center, center), append(v.Scale, scale)
+	}
+	v.number()
+	return v
+}
+
+// number fills the index and the fields of the columns.
+func (v *Vocabulary) number() {
+	column := int32(0)
+	for f, names := range v.Names {
+		index := make(map[string]int32, len(names))
+		for _, name := range names {
+			index[name] = column
+			v.field = append(v.field, int32(f))
+			column++
+		}
+		v.index = append(v.index, index)
+	}
+	extra := len(v.Center)
+	if v.Augment {
+		extra++
+	}
+	for f := range extra {
+		v.field = append(v.field, int32(len(v.Names)+f))
+	}
+}
+
+// NumColumns returns d.
+func (v *Vocabulary) NumColumns() int { return len(v.field) }
+
+// NumFields returns the number of fields, the constant included.
+func (v *Vocabulary) NumFields() int {
+	n := len(v.Names) + len(v.Center)
+	if v.Augment {
+		n++
+	}
+	return n
+}
+
+// Column returns the column of a name in a categorical or multi field, or -1.
+func (v *Vocabulary) Column(field int, name string) int32 {
+	if j, ok := v.index[field][name]; ok {
+		return j
+	}
+	return -1
+}
+
+// Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary are left out.
+func (v *Vocabulary) Encode(index []int32, value []float64, ev *consumer.Event) ([]int32, []float64) {
+	for f, name := range ev.Categorical {
+		if j := v.Column(f, name); j >= 0 {
+			index, value = append(index, j), append(value, 1)
+		}
+	}
+	for f, names := range ev.Multi {
+		start := len(index)
+		for _, name := range names {
+			if j := v.Column(len(ev.Categorical)+f, name); j >= 0 {
+				index = append(index, j)
+			}
+		}
+		slices.Sort(index[start:])
+		index = index[:start+len(slices.Compact(index[start:]))]
+		for range index[start:] {
+			value = append(value, snapshot.MultiValue(len(names)))
+		}
+	}
+	numeric := int32(len(v.field) - len(v.Center))
+	if v.Augment {
+		numeric--
+	}
+	for f, x := range ev.Numeric {
+		if x = (x - v.Center[f]) / v.Scale[f]; x != 0 {
+			index, value = append(index, numeric+int32(f)), append(value, x)
+		}
+	}
+	if v.Augment {
+		index, value = append(index, int32(len(v.field)-1)), append(value, 1)
+	}
+	return index, value
+}
+
+// with returns the vocabulary plus the names that hold a slot, at most limit names in all; the scaling stays.
+func (v *Vocabulary) with(s *slots, limit int) *Vocabulary {
+	out := &Vocabulary{Names: make([][]string, len(v.Names)), Center: v.Center, Scale: v.Scale, Augment: v.Augment, schema: v.schema}
+	total := 0
+	for f, names := range v.Names {
+		out.Names[f] = slices.Clone(names)
+		total += len(names)
+	}
+	for at := s.newest; at >= 0 && total < limit; at = s.items[at].older {
+		item := &s.items[at]
+		if int(item.field) < len(v.Names) && v.Column(int(item.field), item.name) < 0 {
+			out.Names[item.field] = append(out.Names[item.field], item.name)
+			total++
+		}
+	}
+	for _, names := range out.Names {
+		slices.Sort(names)
+	}
+	out.number()
+	return out
+}
