@@ -106,11 +106,7 @@ func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda
 // lambdasFor returns the λ to try: the configured one scaled to the rows, or fractions of λ_max.
 func lambdasFor(ctx context.Context, m *config.Model, p *solver.Problem, s solver.Settings) ([]float64, error) {
 	if m.Train.Lambda > 0 {
-		total := 0.0
-		for i := range p.X.NumRows() {
-			total += p.Weight(i)
-		}
-		return []float64{float64(m.Train.Lambda) * total / rowsPerLambda}, nil
+		return []float64{float64(m.Train.Lambda) * lambdaUnit(p)}, nil
 	}
 	top, err := solver.LambdaMax(ctx, p, s)
 	if err != nil {
@@ -121,6 +117,15 @@ func lambdasFor(ctx context.Context, m *config.Model, p *solver.Problem, s solve
 		lambdas[i] = max(f*top, math.SmallestNonzeroFloat32)
 	}
 	return lambdas, nil
+}
+
+// lambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes with the rows.
+func lambdaUnit(p *solver.Problem) float64 {
+	total := 0.0
+	for i := range p.X.NumRows() {
+		total += p.Weight(i)
+	}
+	return total / rowsPerLambda
 }
 
 // resume continues from a warm model: an output refit for every λ near the last one, then new basis vectors with the best of them.

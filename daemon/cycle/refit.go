@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer"
@@ -23,7 +24,6 @@ type refitJob struct {
 	champion *Champion // nil before the first version
 	project  func(*Vocabulary) *warmStart
 	workers  int
-	baseline int
 	now      func() time.Time
 
 	target  *Target
@@ -44,7 +44,7 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, baseline: c.baselineField, now: c.now, sample: sample}
+	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
 	if budget := time.Duration(c.config.Train.TimeBudget); budget > 0 {
 		var cancel context.CancelFunc
@@ -71,13 +71,20 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
+	ch := j.challenger(best, variational, warm)
+	j.judge(ch)
+	return ch, nil
+}
+
+// challenger wraps the better of the two stages with its version, not yet judged.
+func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
-		Sample: j.sample.Digest, means: fitMeans(j.target, j.train.events, j.weights, j.baseline)}
+		Sample: j.sample.Digest, means: fitMeans(j.target, j.train.events, j.weights, j.baselineField())}
 	ch.Golden = j.train.events[:min(goldenEvents, len(j.train.events))]
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
-		Lambda: report.Number(best.lambda), Rows: int64(len(j.train.events)), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
+		Lambda: report.Number(best.lambda / lambdaUnit(j.problem)), Rows: int64(len(j.train.events)), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
 		Objective: report.Number(best.step.Objective), Gap: report.Some(best.step.Gap), GapKind: string(solver.Estimated),
 		Cut: j.sample.Cut, Solver: "algorithm1:" + j.model.Train.Solver,
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
@@ -102,8 +109,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	}
 	v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model))
 	v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model))
-	j.judge(ch)
-	return ch, nil
+	return ch
 }
 
 // prepare decodes the sample, builds the vocabulary and encodes the parts.
@@ -169,14 +175,14 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if vectors = best.result.Model; vectors.NumBasis < best.model.NumBasis {
 		vectors = best.model
 	}
-	fit, err := j.variational(ctx, warm, vectors, k, onSelect)
+	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, onSelect)
 	if err != nil || fit == nil {
 		return best, nil, err
 	}
 	return best, fit, nil
 }
 
-func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k int,
+func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int,
 	judge func(*solver.Model) float64) (*variationalFit, error) {
 	likelihood := likelihoodOf(j.model)
 	prior := priorFor(likelihood, j.problem)
@@ -185,7 +191,12 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 		state = warm.posterior
 	}
 	addVectors(state, vectors, prior, k)
-	return sweep(ctx, state, j.problem, prior, j.model.Train.Sweeps, j.workers, judge)
+	return sweep(ctx, state, j.problem, prior, sweeps, j.workers, judge)
+}
+
+// baselineField returns the categorical field of the item mean, or -1.
+func (j *refitJob) baselineField() int {
+	return slices.Index(j.schema.Categorical, j.model.Evaluate.BaselineBy)
 }
 
 // judge decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the

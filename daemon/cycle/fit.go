@@ -1,0 +1,147 @@
+package cycle
+
+import (
+	"context"
+	"math"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+// FitInput is an offline fit: λ and k are chosen on the validation events.
+type FitInput struct {
+	Model   *config.Model
+	Train   []consumer.Event
+	Valid   []consumer.Event
+	Lambdas []float64 // per 10,000 rows; empty chooses them from λ_max
+	Workers int
+	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
+	MaxSteps int
+	// OnStep, if not nil, sees every step of every λ.
+	OnStep func(report.Step)
+	Group  func(*consumer.Event) string // ranking group, or nil
+}
+
+// FitOutcome is the chosen model and what it was chosen from.
+type FitOutcome struct {
+	Champion *Champion
+	Units    int           // non-zero output weights
+	Linear   *solver.Model // the chosen λ's model before any basis vector
+	Means    func(ev *consumer.Event) (global, item float64)
+}
+
+// Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
+// variational stage where the configuration asks for it, kept if it scores better there.
+func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
+	schema := in.Model.Schema.Consumer()
+	j := &refitJob{model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
+	var err error
+	if j.target, err = NewTarget(in.Model, classesOf(in.Train)); err != nil {
+		return nil, err
+	}
+	weights := eventWeights(in.Train)
+	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures)
+	j.train, j.weights = encode(j.vocab, j.target, in.Train, weights)
+	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
+	j.gate = &encoded{}
+	j.problem = &solver.Problem{X: j.train.x, Targets: j.train.targets, Weights: j.weights, Outputs: j.target.Outputs(),
+		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
+	if err := j.problem.Validate(); err != nil {
+		return nil, err
+	}
+	settings, err := settingsOf(in.Model, in.Workers)
+	if err != nil {
+		return nil, err
+	}
+	if in.MaxSteps > 0 {
+		settings.MaxSteps = in.MaxSteps
+	}
+	unit := lambdaUnit(j.problem)
+	var lambdas []float64
+	for _, l := range in.Lambdas {
+		lambdas = append(lambdas, l*unit)
+	}
+	if len(lambdas) == 0 {
+		if lambdas, err = lambdasFor(ctx, in.Model, j.problem, settings); err != nil {
+			return nil, err
+		}
+	}
+	linear := make(map[float64]*solver.Model)
+	onStep := func(c *candidate) {
+		if c.step.K == 0 {
+			linear[c.lambda] = c.model
+		}
+		if in.OnStep != nil {
+			in.OnStep(report.Step{Lambda: report.Number(c.lambda / unit), K: c.step.K, Objective: report.Number(c.step.Objective),
+				Gap: report.Some(c.step.Gap), GapKind: string(solver.Estimated), Nu: report.Some(c.step.Nu),
+				Valid: j.select_.metrics(j.target, c.model, in.Group), Seconds: report.Number(c.step.Seconds)})
+		}
+	}
+	best, err := solvePath(ctx, j.problem, lambdas, settings, j.validLoss, onStep)
+	if err != nil {
+		return nil, err
+	}
+	var fit *variationalFit
+	if in.Model.Train.Refit == "variational" && ctx.Err() == nil {
+		k := min(in.Model.Train.MaxBasis, best.result.Model.NumBasis)
+		if fit, err = j.variational(ctx, nil, best.result.Model, k, offlineSweeps, j.validLoss); err != nil {
+			return nil, err
+		}
+	}
+	ch := j.challenger(best, fit, nil)
+	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
+	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda]}
+	for _, v := range ch.Model.Weights {
+		if v != 0 {
+			out.Units++
+		}
+	}
+	baseline, means := j.baselineField(), ch.means
+	out.Means = func(ev *consumer.Event) (global, item float64) {
+		item = means.global
+		if baseline >= 0 {
+			if v, ok := means.byName[ev.Categorical[baseline]]; ok {
+				item = v
+			}
+		}
+		return means.global, item
+	}
+	return out, nil
+}
+
+// offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier.
+const offlineSweeps = 40
+
+// validLoss is what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
+func (j *refitJob) validLoss(model *solver.Model) float64 {
+	loss := j.select_.loss(j.target, model)
+	if j.target.IsNumeric() || math.IsNaN(loss) {
+		return loss
+	}
+	wrong := 0
+	j.select_.each(j.target, model, func(_ int, outputs, targets []float64) {
+		if !j.target.Correct(outputs, targets) {
+			wrong++
+		}
+	})
+	return float64(wrong)/float64(len(j.select_.events)) + 1e-6*loss/(1+loss)
+}
+
+// eventWeights returns the weights of events scaled to mean 1, nil if all are equal.
+func eventWeights(events []consumer.Event) []float64 {
+	total, equal := 0.0, true
+	for i := range events {
+		total += events[i].Weight
+		equal = equal && events[i].Weight == events[0].Weight
+	}
+	if equal {
+		return nil
+	}
+	w := make([]float64, len(events))
+	for i := range events {
+		w[i] = events[i].Weight * float64(len(events)) / total
+	}
+	return w
+}

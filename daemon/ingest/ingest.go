@@ -1,0 +1,224 @@
+// Package ingest takes batches of records through the whole path of one model: decode, score, fold in, and store in one transaction.
+// A backtest feeds it decoded events instead of records. Records become events, events rows; nothing else knows both sides.
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Ingest is a consumer.Sink for one model. It belongs to one goroutine.
+type Ingest struct {
+	// OnApplied, if not nil, is called after every stored batch.
+	OnApplied func(Counts)
+
+	decoder      *consumer.Decoder
+	store        *sketch.Store
+	cycle        *cycle.Cycle
+	holdoutField int // categorical field whose entities are held out whole, or -1
+	identity     bool
+	relearnFrom  map[partition]int64 // cut of the champion: replayed events from there on are folded in again
+
+	part   sketch.Part
+	events []consumer.Event // events[i] belongs to part.Records[i]
+	arena  []byte
+	counts Counts
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+// Counts says what became of the records of one batch.
+type Counts struct {
+	Topic     string
+	Partition int32
+	Applied   int64
+	Replayed  int64
+	Control   int64
+	Aborted   int64
+	Holes     int64
+	Rejected  map[consumer.Reason]int64
+	Watermark int64 // newest event time of the batch, milliseconds since 1970
+}
+
+// New returns the ingest of a model into its store and cycle. cut is the champion's: what the store has seen from there on is folded in
+// again when it is read again.
+func New(m *config.Model, store *sketch.Store, c *cycle.Cycle, cut []report.Cut) *Ingest {
+	g := &Ingest{
+		decoder: NewDecoder(m), store: store, cycle: c,
+		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != "",
+		relearnFrom: make(map[partition]int64),
+	}
+	for _, p := range cut {
+		g.relearnFrom[partition{p.Topic, p.Partition}] = p.Next
+	}
+	return g
+}
+
+// NewDecoder returns the decoder of a model's events.
+func NewDecoder(m *config.Model) *consumer.Decoder {
+	limits := consumer.DefaultLimits()
+	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
+	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
+	limits.MaxFutureSkew = time.Duration(m.Input.MaxFutureSkew)
+	return consumer.NewDecoder(m.Schema.Consumer(), limits)
+}
+
+// StoreOptions returns the options of the store that keeps a model's sample.
+func StoreOptions(m *config.Model) sketch.Options {
+	o := sketch.Options{
+		Size: m.Sample.Size, HalfLife: time.Duration(m.Sample.HalfLife), HoldoutFraction: m.Sample.Holdout.Fraction,
+		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: time.Duration(m.Sample.Holdout.HalfLife), HoldoutBy: m.Sample.Holdout.By,
+		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
+	}
+	if m.Sample.Seed != nil {
+		o.Seed = *m.Sample.Seed
+	}
+	return o
+}
+
+// Apply decodes, scores, learns and stores a batch. Its error means that the state cannot be trusted to go on: the consumer must stop.
+func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
+	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
+	for i := range b.Records {
+		r := &b.Records[i]
+		switch r.Fate {
+		case consumer.Control:
+			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Control})
+		case consumer.Aborted:
+			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Aborted})
+		default:
+			ev := g.event()
+			if reason := g.decoder.Decode(ev, r.Value, r.Timestamp); reason != "" {
+				g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason)})
+				continue
+			}
+			g.addEvent(r.Offset, r.CRC, ev)
+		}
+	}
+	return g.finish()
+}
+
+// Feed takes one decoded event as the next offset of a partition, as a backtest does.
+func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Event) error {
+	g.start(topic, number, 0, offset, offset+1)
+	*g.event() = *ev
+	g.addEvent(offset, 0, ev)
+	return g.finish()
+}
+
+func (g *Ingest) start(topic string, number int32, logStart, base, next int64) {
+	g.part = sketch.Part{Topic: topic, Partition: number, LogStart: logStart, Base: base, Next: next, Records: g.part.Records[:0]}
+	g.arena = g.arena[:0]
+	g.counts = Counts{Topic: topic, Partition: number, Rejected: g.counts.Rejected}
+	clear(g.counts.Rejected)
+}
+
+// event returns the event that goes with the next record.
+func (g *Ingest) event() *consumer.Event {
+	if n := len(g.part.Records); n < len(g.events) {
+		return &g.events[n]
+	}
+	g.events = append(g.events, consumer.Event{})
+	return &g.events[len(g.events)-1]
+}
+
+func (g *Ingest) add(r sketch.Record) {
+	g.event() // keeps events in step with records
+	g.part.Records = append(g.part.Records, r)
+}
+
+func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
+	start := len(g.arena)
+	g.arena = cycle.AppendEvent(g.arena, ev)
+	r := sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: g.arena[start:len(g.arena):len(g.arena)]}
+	if g.identity {
+		r.Identity = []byte(ev.Identity)
+	}
+	if g.holdoutField >= 0 {
+		r.HoldoutKey = []byte(ev.Categorical[g.holdoutField])
+	}
+	g.add(r)
+}
+
+// finish scores and learns the events in order, then stores the part with the progressive sums.
+func (g *Ingest) finish() error {
+	p := &g.part
+	g.store.Classify(p)
+	from := g.relearnFrom[partition{p.Topic, p.Partition}]
+	for i := range p.Records {
+		r := &p.Records[i]
+		position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
+		switch {
+		case r.Replayed:
+			g.counts.Replayed++
+			if r.Fate == sketch.Applied && r.Role == sketch.Train && r.Offset >= from {
+				g.cycle.Relearn(&g.events[i], position, r.Payload)
+			}
+		case r.Fate == sketch.Applied:
+			g.counts.Applied++
+			g.counts.Watermark = max(g.counts.Watermark, r.Time)
+			g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
+		default:
+			g.count(r)
+		}
+	}
+	sums, err := g.cycle.Sums()
+	if err != nil {
+		return fmt.Errorf("ingest: progressive sums: %w", err)
+	}
+	if err := g.store.Apply(p, sums); err != nil {
+		return err
+	}
+	if g.OnApplied != nil {
+		g.counts.Holes = p.Next - p.Base - int64(len(p.Records))
+		g.OnApplied(g.counts)
+	}
+	return nil
+}
+
+func (g *Ingest) count(r *sketch.Record) {
+	switch r.Fate {
+	case sketch.Control:
+		g.counts.Control++
+	case sketch.Aborted:
+		g.counts.Aborted++
+	case sketch.Rejected:
+		if g.counts.Rejected == nil {
+			g.counts.Rejected = make(map[consumer.Reason]int64)
+		}
+		g.counts.Rejected[consumer.Reason(r.Reason)]++
+	}
+}
+
+// TakeSample reads a consistent cut of the store as a refit wants it.
+func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
+	s, err := store.Sample()
+	if err != nil {
+		return nil, err
+	}
+	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
+		Digest: s.Digest.String(), Watermark: s.Watermark}
+	for _, c := range s.Cut {
+		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
+	}
+	return out, nil
+}
+
+func payloads(rows []sketch.Row) [][]byte {
+	out := make([][]byte, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Payload
+	}
+	return out
+}

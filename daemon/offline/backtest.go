@@ -1,0 +1,158 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// BacktestOptions says what to run the daemon's cycle over.
+type BacktestOptions struct {
+	Model  *config.Model
+	Data   string
+	Format dataset.Format
+	Order  dataset.Order
+	Seed   uint64
+	Limit  int
+	Store  string // publish promoted refits there; empty publishes nothing
+	Now    func() time.Time
+}
+
+// backtestTick is the number of events between ticks.
+const backtestTick = 10_000
+
+// backtestTopic is the name under which the file's events count in the ledger and in cuts.
+const backtestTopic = "backtest"
+
+// Backtest runs the daemon's own cycle over a file, without a broker or a clock: score each event, learn it, refit synchronously every
+// train.every_events. Same input, same numbers.
+func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
+	set, err := readEvents(o.Model, o.Data, o.Format, o.Limit)
+	if err != nil {
+		return err
+	}
+	if err := set.Arrange(o.Order, o.Seed); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
+	}
+	b, err := newBacktest(o, out)
+	if err != nil {
+		return err
+	}
+	defer b.store.Close()
+	return b.run(ctx, set.Examples)
+}
+
+type backtest struct {
+	BacktestOptions
+	out      *report.Emitter
+	cycle    *cycle.Cycle
+	store    *sketch.Store
+	ingest   *ingest.Ingest
+	versions *publish.Publisher
+	summary  report.BacktestSummary
+	began    time.Time
+	version  *int64
+}
+
+func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
+	c, err := cycle.New(o.Model, o.Now)
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	options := ingest.StoreOptions(o.Model)
+	if options.DrawSeed { // a backtest is reproducible whether the configuration sets a seed or not
+		options.DrawSeed, options.Seed = false, o.Seed
+	}
+	store, err := sketch.NewMemory(options)
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	if err := store.Begin(backtestTopic, 0, 0); err != nil {
+		return nil, err
+	}
+	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c, nil), began: o.Now()}
+	if b.versions, err = publish.New(o.Model, o.Store, o.Now); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
+	n, every := len(examples), b.Model.Train.EveryEvents
+	for i := range examples {
+		if ctx.Err() != nil {
+			break
+		}
+		if i > 0 && every > 0 && i%every == 0 {
+			if err := b.refit(ctx); err != nil {
+				return err
+			}
+		}
+		if i == n-n/10 {
+			b.cycle.StartTail()
+		}
+		if err := b.ingest.Feed(backtestTopic, 0, int64(i), &examples[i].Event); err != nil {
+			return err
+		}
+		b.summary.Events++
+		if (i+1)%backtestTick == 0 {
+			if err := b.out.Emit("tick", report.BacktestTick{Events: b.summary.Events, Seconds: b.seconds(), Version: b.version,
+				Progressive: b.cycle.Progressive()}); err != nil {
+				return err
+			}
+		}
+	}
+	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
+	return b.out.Emit("summary", b.summary)
+}
+
+func (b *backtest) refit(ctx context.Context) error {
+	start := b.Now()
+	sample, err := ingest.TakeSample(b.store)
+	if err != nil {
+		return err
+	}
+	challenger, err := b.cycle.Refit(ctx, sample)
+	if errors.Is(err, cycle.ErrNoRows) || cycle.IsInterrupted(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.versions.Publish(ctx, challenger); err != nil {
+		return err
+	}
+	if challenger.Version.Decision == publish.Promoted {
+		b.cycle.Install(challenger)
+		b.summary.VersionsPromoted++
+		b.version = &challenger.Version.Version
+	} else {
+		b.summary.VersionsKept++
+	}
+	b.summary.RefitSeconds += report.Seconds(b.Now().Sub(start))
+	return b.out.Emit("version", challenger.Version)
+}
+
+func (b *backtest) seconds() report.Number { return report.Seconds(b.Now().Sub(b.began)) }
+
+// readEvents reads labelled events of a model's schema.
+func readEvents(m *config.Model, path string, format dataset.Format, limit int) (*dataset.Set, error) {
+	decoder := ingest.NewDecoder(m)
+	set, err := dataset.Read(path, dataset.Options{Format: format, Limit: limit, Schema: m.Schema.Consumer(),
+		Decode: func(ev *consumer.Event, value []byte, recordTime int64) string {
+			return string(decoder.Decode(ev, value, recordTime))
+		}})
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
+	}
+	return set, nil
+}
