@@ -1,0 +1,126 @@
+package posterior
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestFoldInIsTheExactPosterior: with one forgetting rate of 1 and a frozen partner, learning events one by one gives the same row as
+// solving for all of them at once.
+func TestFoldInIsTheExactPosterior(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	p := ratings(r, 60, 1, 20, 2, false)
+	s := randomState(r, p, Gaussian, 2)
+	s.Noise = 1.7
+	for j := range s.Field { // items are known for certain, so that they do not move
+		if s.Field[j] == 1 {
+			_, cov := s.Row(j)
+			for i := range cov {
+				cov[i] *= 1e-12
+			}
+		}
+	}
+	s.Reset(0)
+	omega, right := make([]float64, 60), make([]float64, 60)
+	f := NewFoldIn(s.Clone(), []bool{false, false}, []float64{1})
+	slots := map[int32]int32{}
+	for i := range 60 {
+		omega[i], right[i] = s.pseudo(p.Target(i), 0, 0)
+		index, value := p.X.Row(i)
+		features := make([]Feature, 2)
+		for e, j := range index {
+			features[e] = Feature{Field: s.Field[j], Row: -1, Base: j}
+			if _, ok := slots[j]; !ok {
+				slots[j] = int32(len(slots))
+				f.Place(slots[j], features[e])
+			}
+			features[e].Row = slots[j]
+		}
+		f.Learn(features, value, p.Target(i), 1)
+	}
+	want, _ := slowUpdate(s, p, omega, right, 0)
+	got := f.State([]Feature{{Field: 0, Row: slots[0], Base: 0}})
+	for i, w := range want {
+		if math.Abs(got.Mean[i]-w) > 1e-5*(1+math.Abs(w)) {
+			t.Errorf("mean[%d] = %.9g, solved at once %.9g", i, got.Mean[i], w)
+		}
+	}
+}
+
+// TestForgettingFollowsAChange: a user whose taste flips is followed by the mix, and not by a posterior that keeps everything.
+func TestForgettingFollowsAChange(t *testing.T) {
+	errorAfter := func(rates []float64) float64 {
+		prior := PriorFor(Gaussian, 1)
+		s := New(Gaussian, 1, 0, nil, 2, prior)
+		f := NewFoldIn(s, []bool{true, false}, rates)
+		r := rand.New(rand.NewPCG(4, 4))
+		f.Place(0, Feature{Field: 0, Row: -1, Base: -1})
+		total := 0.0
+		for n := range 400 {
+			item := int32(1 + n%40)
+			if n < 40 {
+				f.Place(item, Feature{Field: 1, Row: -1, Base: -1})
+			}
+			features := []Feature{{Field: 0, Row: 0, Base: -1}, {Field: 1, Row: item, Base: -1}}
+			label := 2.0
+			if n >= 200 {
+				label = -2
+			}
+			label += 0.3 * r.NormFloat64()
+			if e := label - s.Bias[0] - f.Predict(features, []float64{1, 1}); n >= 240 {
+				total += e * e
+			}
+			f.Learn(features, []float64{1, 1}, []float64{label}, 1)
+		}
+		return total
+	}
+	if mixed, frozen := errorAfter(DefaultRates), errorAfter([]float64{1}); mixed > 0.7*frozen {
+		t.Errorf("squared error after the change: %.1f with forgetting, %.1f without", mixed, frozen)
+	}
+}
+
+// TestFirstLabelsSetTheScale: without a known scale the fold-in takes it from the labels, so that units do not matter.
+func TestFirstLabelsSetTheScale(t *testing.T) {
+	predictions := func(unit float64) []float64 {
+		s := New(Gaussian, 1, 0, nil, 1, Prior{Linear: 1, Basis: 1, Cap: 1})
+		f := NewFoldIn(s, []bool{false}, []float64{1})
+		r := rand.New(rand.NewPCG(8, 8))
+		var out []float64
+		for n := range 300 {
+			at := int32(n % 10)
+			feature := Feature{Field: 0, Row: at, Base: -1}
+			if n < 10 {
+				f.Place(at, feature)
+			}
+			features, one := []Feature{feature}, []float64{1}
+			out = append(out, (s.Bias[0]+f.Predict(features, one))/unit)
+			f.Learn(features, one, []float64{unit * (5 + float64(at) + 0.5*r.NormFloat64())}, 1)
+		}
+		return out
+	}
+	small, large := predictions(1), predictions(1e5)
+	for i := range small {
+		if math.Abs(small[i]-large[i]) > 1e-9*(1+math.Abs(small[i])) {
+			t.Fatalf("event %d: %g in units of 1, %g in units of 100,000", i, small[i], large[i])
+		}
+	}
+	if last := small[len(small)-1]; math.Abs(last-14) > 1 {
+		t.Errorf("the last prediction is %.2f, the feature's labels are about 14", last)
+	}
+}
+
+func BenchmarkLearn(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	p := ratings(r, 1000, 100, 100, 2, true)
+	s := randomState(r, p, Logistic, 8)
+	f := NewFoldIn(s, []bool{true, false}, DefaultRates)
+	features := []Feature{{Field: 0, Row: 0, Base: 0}, {Field: 1, Row: 1, Base: 100}}
+	f.Place(0, features[0])
+	f.Place(1, features[1])
+	value := []float64{1, 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Learn(features, value, p.Target(0), 1)
+	}
+}
