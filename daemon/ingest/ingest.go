@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
@@ -70,15 +69,15 @@ func NewDecoder(m *config.Model) *consumer.Decoder {
 	limits := consumer.DefaultLimits()
 	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
 	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
-	limits.MaxFutureSkew = time.Duration(m.Input.MaxFutureSkew)
+	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
 	return consumer.NewDecoder(m.Schema.Consumer(), limits)
 }
 
 // StoreOptions returns the options of the store that keeps a model's sample.
 func StoreOptions(m *config.Model) sketch.Options {
 	o := sketch.Options{
-		Size: m.Sample.Size, HalfLife: time.Duration(m.Sample.HalfLife), HoldoutFraction: m.Sample.Holdout.Fraction,
-		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: time.Duration(m.Sample.Holdout.HalfLife), HoldoutBy: m.Sample.Holdout.By,
+		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
+		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
 	}
 	if m.Sample.Seed != nil {

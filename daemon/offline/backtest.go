@@ -36,11 +36,11 @@ const backtestTopic = "backtest"
 // Backtest runs the daemon's own cycle over a file, without a broker or a clock: score each event, learn it, refit synchronously every
 // train.every_events. Same input, same numbers.
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
-	set, err := readEvents(o.Model, o.Data, o.Format, o.Limit)
+	set, err := readEvents(o.Model, o.Data, o.Format)
 	if err != nil {
 		return err
 	}
-	if err := set.Arrange(o.Order, o.Seed); err != nil {
+	if err := set.Arrange(o.Order, o.Seed, o.Limit); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
 	}
 	b, err := newBacktest(o, out)
@@ -145,9 +145,9 @@ func (b *backtest) refit(ctx context.Context) error {
 func (b *backtest) seconds() report.Number { return report.Seconds(b.Now().Sub(b.began)) }
 
 // readEvents reads labelled events of a model's schema.
-func readEvents(m *config.Model, path string, format dataset.Format, limit int) (*dataset.Set, error) {
+func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
 	decoder := ingest.NewDecoder(m)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Limit: limit, Schema: m.Schema.Consumer(),
+	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: m.Schema.Consumer(),
 		Decode: func(ev *consumer.Event, value []byte, recordTime int64) string {
 			return string(decoder.Decode(ev, value, recordTime))
 		}})

@@ -1,6 +1,7 @@
 package posterior
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -183,4 +184,25 @@ func (s *State) Clone() *State {
 	c.Mean = append([]float64(nil), s.Mean...)
 	c.Covariance = append([]float64(nil), s.Covariance...)
 	return &c
+}
+
+// Validate returns an error unless all shapes agree and all numbers are finite: for states that come from storage.
+func (s *State) Validate() error {
+	q, d := s.NumBasis+1, len(s.Field)
+	switch {
+	case s.Likelihood != Gaussian && s.Likelihood != Logistic, s.NumBasis < 0, s.NumFields < 0, len(s.Bias) == 0:
+		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, len(s.Bias))
+	case len(s.Sign) != s.NumBasis || len(s.Precision) != s.NumFields*q || len(s.Mean) != d*q || len(s.Covariance) != d*packedSize(q):
+		return fmt.Errorf("posterior: invalid state: %d features, %d fields and %d basis vectors with %d means, %d covariances and %d precisions",
+			d, s.NumFields, s.NumBasis, len(s.Mean), len(s.Covariance), len(s.Precision))
+	}
+	for j, f := range s.Field {
+		if f < 0 || int(f) >= s.NumFields {
+			return fmt.Errorf("posterior: invalid state: feature %d in field %d of %d", j, f, s.NumFields)
+		}
+	}
+	if !s.IsFinite() {
+		return errors.New("posterior: invalid state: a number is not finite")
+	}
+	return nil
 }

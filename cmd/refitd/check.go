@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// checkCmd groups the verbs that check files.
+type checkCmd struct {
+	Config checkConfigCmd `cmd:"" help:"Check a configuration file and print the memory it may use."`
+}
+
+// checkConfigCmd is check config.
+type checkConfigCmd struct {
+	ConfigFile    string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
+	PrintDefaults bool   `help:"Print every key with its default and a comment, as a file that passes this check."`
+}
+
+// Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the error.
+func (c *checkConfigCmd) Run(a *app) error {
+	if c.PrintDefaults {
+		return a.print(config.DefaultsYAML())
+	}
+	if c.ConfigFile == "" {
+		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--config.file is missing: name the configuration file"), Key: "--config.file"}
+	}
+	conf, err := config.Load(c.ConfigFile)
+	bad, isBad := errors.AsType[*config.FileError](err)
+	switch {
+	case isBad && a.out.IsJSON():
+		err = a.out.Emit("summary", report.CheckSummary{Models: []string{}, Errors: bad.Problems})
+		return errors.Join(err, &report.ExitError{Code: report.ExitUsage, Reported: true})
+	case err != nil:
+		return configError(err, c.ConfigFile)
+	}
+	memory := conf.Memory()
+	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &memory, Errors: []config.Problem{}}
+	for i := range conf.Models {
+		summary.Models = append(summary.Models, conf.Models[i].Name)
+	}
+	return a.out.Emit("summary", summary)
+}
+
+// loadConfig is config.Load with the exit code of a bad or missing file.
+func loadConfig(path string) (*config.Config, error) {
+	conf, err := config.Load(path)
+	if err != nil {
+		return nil, configError(err, path)
+	}
+	return conf, nil
+}
+
+// configError names the file and, if there is just one mistake, its key.
+func configError(err error, path string) error {
+	out := &report.ExitError{Code: report.ExitUsage, Err: err, Path: path}
+	if bad, ok := errors.AsType[*config.FileError](err); ok && len(bad.Problems) == 1 {
+		out.Key = bad.Problems[0].Key
+	}
+	return out
+}

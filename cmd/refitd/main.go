@@ -1,0 +1,133 @@
+// Command refitd keeps interaction models fresh from Kafka. Each verb has its own file with a struct of flags and a method
+// Run(*app) error; cli below lists them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// cli is the command line: the flags of every verb, and one field for each verb.
+type cli struct {
+	JSON bool `name:"json" help:"Print JSON Lines, each with a type, the last one summary or error."`
+	Log  struct {
+		Level  slog.Level `default:"info" help:"Least severe log line: debug, info, warn or error."`
+		Format string     `default:"logfmt" enum:"logfmt,json" help:"Format of the log on standard error: logfmt or json."`
+	} `embed:"" prefix:"log."`
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Check  checkCmd  `cmd:"" help:"Check a configuration file."`
+	Replay replayCmd `cmd:"" help:"Send the records of a file to a topic."`
+}
+
+// app is what a verb needs of the process.
+type app struct {
+	ctx    context.Context // done after SIGINT or SIGTERM: a verb then ends what it does and returns nil
+	stdin  io.Reader
+	stdout io.Writer // for text that is neither a report nor JSON; everything else goes through out
+	stderr io.Writer
+	out    *report.Emitter
+	log    *slog.Logger
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// exitPanic carries the code of a --help or --version through kong, which expects its exit function not to return.
+type exitPanic int
+
+// run runs one command line and returns the exit code of the contract.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			exit, ok := r.(exitPanic)
+			if !ok {
+				panic(r)
+			}
+			code = int(exit)
+		}
+	}()
+	var flags cli
+	parser, err := kong.New(&flags,
+		kong.Name("refitd"),
+		kong.Description("Keeps compact interaction models fresh from Kafka topics."),
+		kong.Vars{"version": version()},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exitPanic(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		// kong stops at the first error, so --json may not have been read.
+		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr,
+			report.Exitf(report.ExitUsage, "%w; see refitd --help", err))
+	}
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, out: report.NewEmitter(stdout, flags.JSON),
+		log: newLogger(stderr, flags.Log.Level, flags.Log.Format)}
+	return fail(a.out, stderr, parsed.Run(a))
+}
+
+// fail prints an error, on standard output as the last JSON line or on standard error as text, and returns the exit code.
+func fail(out *report.Emitter, stderr io.Writer, err error) int {
+	if err == nil {
+		return report.ExitDone
+	}
+	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Reported {
+		return e.Code
+	}
+	if line := report.ErrorOf(err); out.IsJSON() {
+		err = errors.Join(err, out.Emit("error", line))
+	} else {
+		line.WriteText(stderr)
+	}
+	return report.CodeOf(err)
+}
+
+func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// version returns the module version and revision that the Go command recorded in the binary.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "refitd (unknown)"
+	}
+	text := "refitd " + build.Main.Version
+	for _, s := range build.Settings {
+		if s.Key == "vcs.revision" {
+			text += " " + s.Value
+		}
+	}
+	return fmt.Sprintf("%s %s", text, build.GoVersion)
+}
+
+// print writes text to standard output as it is.
+func (a *app) print(text string) error {
+	_, err := io.WriteString(a.stdout, text)
+	return err
+}

@@ -1,0 +1,180 @@
+package consumer
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// StartPolicy says where a partition starts that the caller has no offset for.
+type StartPolicy string
+
+const (
+	// Earliest starts at the first offset the broker still holds.
+	Earliest StartPolicy = "earliest"
+	// Latest starts at the end of the log as it is when the consumer first sees the topic. Partitions added later start at their
+	// first offset: nothing that was written to them has been skipped on purpose.
+	Latest StartPolicy = "latest"
+)
+
+// Isolation says which records of transactions are delivered.
+type Isolation string
+
+const (
+	// ReadCommitted delivers records of committed transactions only, and reads up to the last stable offset.
+	ReadCommitted Isolation = "read_committed"
+	// ReadUncommitted delivers the records of open and aborted transactions too.
+	ReadUncommitted Isolation = "read_uncommitted"
+)
+
+// SASL holds the credentials for the brokers. The zero value means none.
+type SASL struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Username  string
+	Password  string
+}
+
+// TopicPartition names one partition.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic, tp.Partition) }
+
+// Options configure a Consumer. Start from DefaultOptions; Brokers, Topics, Logger and Registerer have no default.
+type Options struct {
+	Brokers  []string // host:port of one or more brokers to start from
+	Topics   []string // every partition of these is read
+	GroupID  string   // where offsets are shown to lag tools; empty shows none
+	ClientID string
+	TLS      *tls.Config // nil speaks plaintext
+	SASL     SASL
+
+	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the one that
+	// calls the sink; nil means that no partition has one.
+	Start       func(topic string, partition int32) (offset int64, ok bool)
+	StartPolicy StartPolicy
+	Isolation   Isolation
+	// OnHalt is told of every partition that halts, from the goroutine that calls the sink, after everything below offset was
+	// applied. May be nil.
+	OnHalt func(topic string, partition int32, offset int64, reason string)
+
+	MaxWait              time.Duration // how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
+	MaxPartitionBytes    int           // asked for per partition and fetch; a larger batch still comes whole
+	MaxBatchRecords      int           // records in one call of the sink
+	MaxDecompressedBytes int           // one record batch that decompresses to more halts its partition
+	CommitEvery          time.Duration // between two commits to GroupID
+	RefreshEvery         time.Duration // between two looks for new partitions and leaders
+	RequestTimeout       time.Duration // a broker that has not answered by then (plus MaxWait) is taken for hung
+	StallTimeout         time.Duration // behind and without progress for so long: connections are rebuilt
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// DefaultOptions returns what a production reader should use. 1 MiB a partition is as fast as 8 and needs a third of the memory.
+func DefaultOptions() Options {
+	return Options{
+		ClientID:             "refitd",
+		StartPolicy:          Earliest,
+		Isolation:            ReadCommitted,
+		MaxWait:              500 * time.Millisecond,
+		MaxPartitionBytes:    1 << 20,
+		MaxBatchRecords:      4096,
+		MaxDecompressedBytes: 16 << 20,
+		CommitEvery:          5 * time.Second,
+		RefreshEvery:         10 * time.Second,
+		RequestTimeout:       15 * time.Second,
+		StallTimeout:         time.Minute,
+	}
+}
+
+// Validate returns every field that cannot be used, with its value, joined into one error.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(field string, value any, want string) {
+		errs = append(errs, fmt.Errorf("consumer: %s is %v, want %s", field, value, want))
+	}
+	if len(o.Brokers) == 0 {
+		bad("Brokers", "empty", "host:port of at least one broker")
+	}
+	for _, b := range o.Brokers {
+		if b == "" || strings.Contains(b, ",") {
+			bad("Brokers", fmt.Sprintf("%q", o.Brokers), "one host:port in each entry")
+			break
+		}
+	}
+	seen := make(map[string]bool)
+	for _, t := range o.Topics {
+		if t == "" || seen[t] {
+			bad("Topics", fmt.Sprintf("%q", o.Topics), "names that are neither empty nor repeated")
+			break
+		}
+		seen[t] = true
+	}
+	if len(o.Topics) == 0 {
+		bad("Topics", "empty", "at least one topic")
+	}
+	if o.StartPolicy != Earliest && o.StartPolicy != Latest {
+		bad("StartPolicy", fmt.Sprintf("%q", o.StartPolicy), "earliest or latest")
+	}
+	if o.Isolation != ReadCommitted && o.Isolation != ReadUncommitted {
+		bad("Isolation", fmt.Sprintf("%q", o.Isolation), "read_committed or read_uncommitted")
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"MaxWait", o.MaxWait}, {"CommitEvery", o.CommitEvery}, {"RefreshEvery", o.RefreshEvery}, {"RequestTimeout", o.RequestTimeout}, {"StallTimeout", o.StallTimeout}} {
+		if d.value < time.Millisecond {
+			bad(d.field, d.value, "1ms or more")
+		}
+	}
+	if o.MaxPartitionBytes < 1 || o.MaxPartitionBytes > maxResponseBytes {
+		bad("MaxPartitionBytes", o.MaxPartitionBytes, fmt.Sprintf("1 to %d", maxResponseBytes))
+	}
+	if o.MaxBatchRecords < 1 {
+		bad("MaxBatchRecords", o.MaxBatchRecords, "1 or more")
+	}
+	if o.MaxDecompressedBytes < 1 || o.MaxDecompressedBytes > 1<<30 {
+		bad("MaxDecompressedBytes", o.MaxDecompressedBytes, "1 byte to 1 GiB")
+	}
+	if _, err := o.SASL.mechanism(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// mechanism returns nil for the zero value.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch {
+	case s == SASL{}:
+		return nil, nil
+	case s.Username == "" || s.Password == "":
+		return nil, fmt.Errorf("consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q", s.Mechanism)
+	case s.Mechanism == "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
+	case s.Mechanism == "SCRAM-SHA-256":
+		return scram.Mechanism(scram.SHA256, s.Username, s.Password)
+	case s.Mechanism == "SCRAM-SHA-512":
+		return scram.Mechanism(scram.SHA512, s.Username, s.Password)
+	}
+	return nil, fmt.Errorf("consumer: SASL.Mechanism is %q, want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
+}
+
+// level is the protocol's number for the isolation.
+func (i Isolation) level() kafka.IsolationLevel {
+	if i == ReadUncommitted {
+		return kafka.ReadUncommitted
+	}
+	return kafka.ReadCommitted
+}

@@ -1,0 +1,31 @@
+package consumer
+
+// Reason says why a record is not an event; empty means that it is one. The names are label values of metrics and part of the command
+// line contract.
+type Reason string
+
+// The reasons in the order in which they are looked for; the first that applies to a record is the one reported.
+const (
+	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
+	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, or a list longer than Limits.MaxMulti
+	NotUTF8       Reason = "not_utf8"       // bytes that are not UTF-8
+	NotJSON       Reason = "not_json"       // not JSON by RFC 8259, the empty value and literals such as NaN included
+	NotObject     Reason = "not_object"     // JSON, but not an object
+	TooDeep       Reason = "too_deep"       // nested deeper than Limits.MaxDepth
+	DuplicateKey  Reason = "duplicate_key"  // the same name twice in one object, at any depth
+	TrailingData  Reason = "trailing_data"  // anything but white space after the object
+	WrongType     Reason = "wrong_type"     // a field of the schema has a JSON type that it cannot have
+	NotFinite     Reason = "not_finite"     // a string that spells NaN or an infinity in place of a number
+	NumberRange   Reason = "number_range"   // a number that is subnormal or larger than Limits.MaxNumber
+	LabelRange    Reason = "label_range"    // not a level, not 0 or 1, or outside of the schema's bounds
+	LabelUnknown  Reason = "label_unknown"  // a class that the schema does not list
+	TimeInvalid   Reason = "time_invalid"   // before 1970, after 9999, or not RFC 3339
+	IDEmpty       Reason = "id_empty"       // an empty string in place of an id or a class
+	IDTooLong     Reason = "id_too_long"    // an id or a class of more than Limits.MaxIDBytes
+	WeightInvalid Reason = "weight_invalid" // a weight that is not in (0, 1e6]
+	MissingField  Reason = "missing_field"  // a field of the schema is absent or null
+)
+
+// Reasons lists all of them, for metrics that should exist before the first rejection.
+var Reasons = []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData, WrongType, NotFinite, NumberRange,
+	LabelRange, LabelUnknown, TimeInvalid, IDEmpty, IDTooLong, WeightInvalid, MissingField}

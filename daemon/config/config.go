@@ -1,0 +1,176 @@
+// Package config reads refitd's one configuration file: strict YAML, every mistake reported at once with its place, secrets kept out
+// of every kind of output. It also computes the memory that a configuration may use.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// MaxFileBytes bounds the configuration file.
+const MaxFileBytes = 1 << 20
+
+// Config is a whole configuration file with every default filled in and every path made absolute or relative to the working
+// directory. It is read-only once loaded.
+type Config struct {
+	Kafka        Kafka   `json:"kafka"`
+	Storage      Storage `json:"storage"`
+	Web          Web     `json:"web"`
+	MemoryBudget Size    `json:"memory_budget"` // largest Memory total allowed; 0 computes and prints the total only
+	Models       []Model `json:"models"`
+
+	file      string
+	directory string
+}
+
+// Kafka says how to reach the brokers.
+type Kafka struct {
+	BootstrapServers       []string `json:"bootstrap_servers"` // host:port, at least one
+	GroupID                string   `json:"group_id"`          // offsets are committed to this group for lag tools only
+	ClientID               string   `json:"client_id"`
+	TLS                    TLS      `json:"tls"`
+	SASL                   SASL     `json:"sasl"`
+	FetchMaxWait           Duration `json:"fetch_max_wait"`            // how long the broker may hold a fetch that has nothing to return
+	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
+}
+
+// TLS encrypts the connections to the brokers.
+type TLS struct {
+	Enabled    bool   `json:"enabled"`
+	CAFile     string `json:"ca_file"`     // PEM; empty uses the system's certificates
+	CertFile   string `json:"cert_file"`   // PEM client certificate, with KeyFile
+	KeyFile    string `json:"key_file"`    // PEM, readable by its owner only
+	ServerName string `json:"server_name"` // name to verify; empty uses the broker's host
+}
+
+// SASL signs in to the brokers.
+type SASL struct {
+	Mechanism    string `json:"mechanism"` // none, plain, scram-sha-256 or scram-sha-512
+	Username     string `json:"username"`
+	Password     Secret `json:"password"`      // ${NAME} reads the environment
+	PasswordFile string `json:"password_file"` // instead of Password; readable by its owner only
+}
+
+// Storage is the state on this machine, one directory per model below Path.
+type Storage struct {
+	Path         string `json:"path"`
+	MinFreeBytes Size   `json:"min_free_bytes"` // the daemon stops before the file system has less free space than this
+}
+
+// Web is the HTTP listener for health and metrics.
+type Web struct {
+	ListenAddress string `json:"listen_address"`
+	ConfigFile    string `json:"config_file"` // exporter-toolkit file with TLS and authentication; needed for any address but loopback
+}
+
+// Default returns a configuration without models: every key at its default.
+func Default() *Config {
+	return &Config{
+		Kafka: Kafka{
+			ClientID:               "refitd",
+			SASL:                   SASL{Mechanism: "none"},
+			FetchMaxWait:           Duration(defaultFetchMaxWait),
+			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
+		},
+		Storage: Storage{Path: "state", MinFreeBytes: 256 << 20},
+		Web:     Web{ListenAddress: "127.0.0.1:9464"},
+	}
+}
+
+// Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then lists every
+// mistake found. Relative paths in the file are relative to the file.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: read %s: %w", path, err)
+	}
+	return Parse(path, src, os.LookupEnv)
+}
+
+// Parse is Load for a file's bytes; name is used in messages and its directory for relative paths. lookupEnv resolves ${NAME} in
+// secrets.
+func Parse(name string, src []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
+	c := Default()
+	c.file, c.directory = name, filepath.Dir(name)
+	fail := func(problems []Problem) error { return &FileError{Path: name, Problems: problems, source: src} }
+	if len(src) > MaxFileBytes {
+		return nil, fail([]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
+	}
+	d := newDecoder(lookupEnv)
+	d.decode(src, c)
+	if !d.parsed {
+		return nil, fail(d.problems)
+	}
+	c.resolvePaths()
+	for i := range c.Models {
+		c.Models[i].Resolve()
+	}
+	v := &validator{decoder: d}
+	v.config(c)
+	if len(d.problems) > 0 {
+		return nil, fail(d.sorted())
+	}
+	return c, nil
+}
+
+// Model returns the model of that name. An empty name means the only model; the error lists the names there are.
+func (c *Config) Model(name string) (*Model, error) {
+	if name == "" && len(c.Models) == 1 {
+		return &c.Models[0], nil
+	}
+	names := make([]string, len(c.Models))
+	for i := range c.Models {
+		if c.Models[i].Name == name {
+			return &c.Models[i], nil
+		}
+		names[i] = c.Models[i].Name
+	}
+	if name == "" {
+		return nil, fmt.Errorf("config: %s has %d models: name one of %q with --model", c.file, len(names), names)
+	}
+	return nil, fmt.Errorf("config: %s has no model %q: --model must be one of %q", c.file, name, names)
+}
+
+// StatePath returns the state directory of a model.
+func (c *Config) StatePath(m *Model) string { return filepath.Join(c.Storage.Path, m.Name) }
+
+// File returns the path the configuration was loaded from.
+func (c *Config) File() string { return c.file }
+
+func (c *Config) resolvePaths() {
+	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
+		&c.Storage.Path, &c.Web.ConfigFile}
+	for i := range c.Models {
+		paths = append(paths, &c.Models[i].Publish.Store)
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(c.directory, *p)
+		}
+	}
+}
+
+// errNotPrivate is the complaint about a secret that others may read.
+var errNotPrivate = errors.New("other users may read it")
+
+// checkPrivate returns an error unless path is a regular file that only its owner may read (mode 0600 or 0400).
+func checkPrivate(path string) error {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case st.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s has mode %04o: %w; run chmod 600 on it", path, st.Mode().Perm(), errNotPrivate)
+	}
+	return nil
+}

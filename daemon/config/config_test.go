@@ -1,0 +1,361 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// smallest is the smallest configuration of the command-line contract, word for word.
+const smallest = `kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: refitd-ratings}
+storage: {path: state}
+web: {listen_address: "127.0.0.1:0"}
+models:
+  - name: ratings
+    input: {topics: [ratings], format: json, start: earliest}
+    schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}
+    sample: {size: 200000, seed: 42, half_life: 0s, holdout: {fraction: 0.1}}
+    train: {every: 5s, every_events: 5000, max_basis: 20, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}
+    evaluate: {window: 20000, baseline_by: item}
+    publish: {store: snapshots, update_every: 10s}
+`
+
+func noEnv(string) (string, bool) { return "", false }
+
+func parse(t *testing.T, text string) (*Config, []Problem) {
+	t.Helper()
+	c, err := Parse("dir/ratings.yaml", []byte(text), noEnv)
+	if err == nil {
+		return c, nil
+	}
+	bad, ok := errors.AsType[*FileError](err)
+	if !ok {
+		t.Fatalf("error %v is no *FileError", err)
+	}
+	return nil, bad.Problems
+}
+
+func TestSmallestConfiguration(t *testing.T) {
+	c, problems := parse(t, smallest)
+	if problems != nil {
+		t.Fatalf("problems: %+v", problems)
+	}
+	m, err := c.Model("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(42)
+	want := DefaultModel()
+	want.Name = "ratings"
+	want.Input.Topics = []string{"ratings"}
+	want.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	want.Sample = Sample{Size: 200000, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000}}
+	want.Train.Every, want.Train.EveryEvents = Duration(5*time.Second), 5000
+	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false", "variational"
+	want.Train.FoldIn.By = []string{"user"}
+	want.Evaluate = Evaluate{Window: 20000, BaselineBy: "item"}
+	want.Publish.Store = filepath.Join("dir", "snapshots")
+	if !reflect.DeepEqual(*m, want) {
+		t.Errorf("model\n%+v\nwant\n%+v", *m, want)
+	}
+	if got := c.StatePath(m); got != filepath.Join("dir", "state", "ratings") {
+		t.Errorf("state path %s", got)
+	}
+	if m.Schema.Outputs() != 4 || m.Schema.Consumer().Levels != 5 {
+		t.Errorf("%d outputs, schema %+v", m.Schema.Outputs(), m.Schema.Consumer())
+	}
+}
+
+func TestExamplesLoad(t *testing.T) {
+	root := projectRoot(t)
+	files, err := filepath.Glob(filepath.Join(root, "configs", "*.yaml"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("examples %v, %v", files, err)
+	}
+	for _, f := range files {
+		if _, err := Load(f); err != nil {
+			t.Error(err)
+		}
+	}
+	c, err := Load(filepath.Join(root, "configs", "ratings.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, _ := parse(t, smallest)
+	if c.Hash() != contract.Hash() {
+		t.Error("configs/ratings.yaml is not the smallest configuration of the contract any more")
+	}
+}
+
+// projectRoot walks up to go.mod.
+func projectRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// TestDefaultsFile checks that the printed file has every key, and each at its default.
+func TestDefaultsFile(t *testing.T) {
+	c, err := Parse("defaults.yaml", []byte(DefaultsYAML()), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Kafka.BootstrapServers, want.Kafka.GroupID = []string{"127.0.0.1:9092"}, "refitd"
+	m := DefaultModel()
+	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
+	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
+		Numeric: []string{}, Multi: []string{}}
+	m.Resolve()
+	want.Models = []Model{m}
+	want.file, want.directory = "defaults.yaml", "."
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("defaults file gives\n%+v\nwant\n%+v", c, want)
+	}
+
+	d := newDecoder(noEnv)
+	d.decode([]byte(DefaultsYAML()), Default())
+	var walk func(typ reflect.Type, path string)
+	walk = func(typ reflect.Type, path string) {
+		for i, key := range keys(typ) {
+			child := join(path, key)
+			if _, ok := d.at[child]; !ok {
+				t.Errorf("defaults file does not have %s", child)
+			}
+			switch f := typ.Field(i).Type; {
+			case f.Kind() == reflect.Struct:
+				walk(f, child)
+			case f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct:
+				walk(f.Elem(), child+"[0]")
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config](), "")
+}
+
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct {
+		name, old, new string // a change to the smallest configuration
+		want           string // line:column key | part of the message | suggestion
+	}{
+		{"unknown key", "max_basis: 20", "max_bases: 20", `9:44 models[0].train.max_bases | unknown key "max_bases" under models[0].train | max_basis`},
+		{"dotted", "bootstrap_servers:", "bootstrap.servers:", `1:9 kafka.bootstrap.servers | unknown key | bootstrap_servers`},
+		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5", `1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},
+		{"camel case", "group_id:", "groupId:", `1:48 kafka.groupId | unknown key | group_id`},
+		{"misplaced", "evaluate: {", "evaluate: {half_life: 1s, ", `10:16 models[0].evaluate.half_life | unknown key | models[].sample.half_life`},
+		{"top level", "storage:", "storrage:", `2:1 storrage | unknown key "storrage" at the top of the file | storage`},
+		{"duplicate", "storage: {path: state}", "storage: {path: state, path: other}", `2:24 storage.path | is written twice, first in line 2 | `},
+		{"duplicate section", "storage: {path: state}", "storage: {path: state}\nstorage: {path: b}", `3:1 storage | is written twice, first in line 2 | `},
+		{"text for number", "window: 20000", "window: many", `10:24 models[0].evaluate.window | this is text, expected a whole number | `},
+		{"fraction for whole", "size: 200000", "size: 2.5", `8:20 models[0].sample.size | this is a number, expected a whole number | `},
+		{"number for text", "group_id: refitd-ratings", "group_id: 7", `1:58 kafka.group_id | this is a whole number, expected text | `},
+		{"scalar for list", "topics: [ratings]", "topics: ratings", `6:21 models[0].input.topics | expected a list | `},
+		{"list for mapping", "web: {listen_address: \"127.0.0.1:0\"}", "web: [a]", `3:6 web | this is a list, expected a mapping of keys: listen_address, config_file | `},
+		{"no unit", "every: 5s", "every: 5", `9:20 models[0].train.every | "5" is not a duration: write a number with a unit | `},
+		{"negative seed", "seed: 42", "seed: -1", `8:34 models[0].sample.seed | negative | `},
+		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
+		{"infinite", "fraction: 0.1", "fraction: .inf", `8:73 models[0].sample.holdout.fraction | expected a finite number | `},
+		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
+		{"enum", "penalty: l1linf", "penalty: l1lin", `9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
+		{"missing", "label: rating, ", "", `7:13 models[0].schema.label | is missing: write the name of the field with the label | `},
+		{"missing section", "    input: {topics: [ratings], format: json, start: earliest}\n", "", `5:5 models[0].input.topics | is missing: write a list | `},
+		{"model name", "name: ratings", "name: ../ratings", `5:11 models[0].name | is "../ratings" | `},
+		{"field twice", "[user, item]", "[user, user]", `7:100 models[0].schema.categorical[1] | a field that models[0].schema.categorical[0] does not use | `},
+		{"unknown field", "fold_in: {by: [user]}", "fold_in: {by: [usr]}", `9:121 models[0].train.fold_in.by[0] | one of the categorical fields ["user" "item"] | `},
+		{"environment", "path: state", "path: \"${HOME}\"", `2:17 storage.path | environment is read for secrets only | `},
+		{"open to the network", "127.0.0.1:0", "0.0.0.0:80", `3:23 web.listen_address | loopback address | `},
+		{"bad broker", "127.0.0.1:9092", "localhost", `1:29 kafka.bootstrap_servers[0] | host:port | `},
+		{"half-life of the held-out", "holdout: {fraction: 0.1}", "holdout: {fraction: 0.1, half_life: 9h}", ``},
+		{"variational", "solver: hybrid", "solver: hybrid, refit: variational, kernel: homogeneous", `9:113 models[0].train.refit | needs kernel anova | `},
+		{"anchor", "path: state", "path: &a state", `2:17 storage.path | anchors, aliases and merge keys are not read | `},
+		{"tag", "path: state", "path: !!str state", `2:17 storage.path | tags are not read | `},
+		{"no yaml", "storage: {path: state}", "storage: {path: state", ` | not YAML | `},
+		{"two documents", "storage: {path: state}", "---\nstorage: {path: state}", `1:1  | has 2 documents | `},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := strings.Replace(smallest, test.old, test.new, 1)
+			if text == smallest {
+				t.Fatal("the change changes nothing")
+			}
+			_, problems := parse(t, text)
+			if test.want == "" {
+				if problems != nil {
+					t.Errorf("problems %+v, want none", problems)
+				}
+				return
+			}
+			want := strings.Split(test.want, " | ")
+			for _, p := range problems {
+				place := fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Key)
+				if (want[0] == "" || place == want[0]) && strings.Contains(p.Message, want[1]) && p.Suggestion == want[2] {
+					return
+				}
+			}
+			t.Errorf("problems %+v\nwant %s", problems, test.want)
+		})
+	}
+}
+
+// TestEveryMistakeAtOnce checks the list and its text.
+func TestEveryMistakeAtOnce(t *testing.T) {
+	text := strings.NewReplacer("bootstrap_servers:", "bootstrap.servers:", "levels: 5", "levels: 1", "every: 5s", "every: soon",
+		"window: 20000", "window: 0").Replace(smallest)
+	_, err := Parse("r.yaml", []byte(text), noEnv)
+	bad, ok := errors.AsType[*FileError](err)
+	if !ok {
+		t.Fatalf("error %v", err)
+	}
+	var got []string
+	for _, p := range bad.Problems {
+		got = append(got, fmt.Sprintf("%d %s", p.Line, p.Key))
+	}
+	want := []string{"1 kafka.bootstrap.servers", "7 models[0].schema.levels", "9 models[0].train.every", "10 models[0].evaluate.window"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("problems %q, want %q", got, want)
+	}
+	const first = `r.yaml:1:9: kafka.bootstrap.servers: unknown key "bootstrap.servers" under kafka: known are bootstrap_servers, group_id, client_id, tls, sasl, fetch_max_wait, max_partition_fetch_bytes
+     1 | kafka: {bootstrap.servers: ["127.0.0.1:9092"], group_id: refitd-ratings}
+       |         ^
+       = did you mean bootstrap_servers?
+`
+	if !strings.Contains(err.Error(), first) {
+		t.Errorf("text\n%s\nwithout\n%s", err, first)
+	}
+}
+
+func TestTwoModels(t *testing.T) {
+	second := smallest[strings.Index(smallest, "  - name"):]
+	_, problems := parse(t, smallest+second)
+	if len(problems) != 1 || problems[0].Key != "models[1].name" {
+		t.Fatalf("problems %+v", problems)
+	}
+	c, problems := parse(t, smallest+strings.Replace(second, "name: ratings", "name: other", 1))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if _, err := c.Model(""); err == nil || !strings.Contains(err.Error(), `["ratings" "other"]`) {
+		t.Errorf("Model(\"\") = %v", err)
+	}
+	if m, err := c.Model("other"); err != nil || m.Name != "other" {
+		t.Errorf("Model(other) = %v, %v", m, err)
+	}
+	if len(c.Memory().Parts) != 20 {
+		t.Errorf("memory parts %v", c.Memory().Parts)
+	}
+}
+
+func TestHashes(t *testing.T) {
+	base, _ := parse(t, smallest)
+	for _, test := range []struct {
+		old, new     string
+		model, state bool // whether the hash of the model and that of the state change
+	}{
+		{"refitd-ratings", "other", false, false},
+		{"path: state", "path: elsewhere", false, false},
+		{"store: snapshots", "store: elsewhere", false, false},
+		{"max_basis: 20", "max_basis: 19", true, false},
+		{"max_basis: 20", "max_basis: 20, threads: 7, loss: binary_logistic", false, false},
+		{"window: 20000", "window: 1000", true, false},
+		{"seed: 42", "seed: 43", true, true},
+		{"[user, item]", "[item, user]", true, true},
+		{"topics: [ratings]", "topics: [a, b]", true, true},
+	} {
+		c, problems := parse(t, strings.Replace(smallest, test.old, test.new, 1))
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		if got := c.Hash() != base.Hash(); got != test.model {
+			t.Errorf("%s: model hash changes: %t", test.new, got)
+		}
+		if got := c.Models[0].SampleHash() != base.Models[0].SampleHash(); got != test.state {
+			t.Errorf("%s: state hash changes: %t", test.new, got)
+		}
+	}
+	if h := base.Hash(); !strings.HasPrefix(h, "sha256:") || len(h) != len("sha256:")+64 {
+		t.Errorf("hash %q", h)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, test := range []struct {
+		task                         string
+		categorical, numeric         []string
+		loss, kernel, augment, refit string
+	}{
+		{"regression", []string{"a", "b"}, nil, "squared", "anova", "false", "variational"},
+		{"ordinal", []string{"a", "b"}, []string{"x"}, "binary_logistic", "anova", "false", "variational"},
+		{"binary", []string{"a"}, nil, "binary_logistic", "anova", "false", "output"},
+		{"binary", nil, []string{"x"}, "binary_logistic", "homogeneous", "true", "output"},
+		{"multiclass", nil, []string{"x"}, "mlogistic", "homogeneous", "true", "output"},
+		{"multilabel", nil, []string{"x"}, "binary_logistic", "homogeneous", "true", "output"},
+	} {
+		m := DefaultModel()
+		m.Name, m.Input.Topics = "m", []string{"t"}
+		m.Schema.Task, m.Schema.Label, m.Schema.Categorical, m.Schema.Numeric = test.task, "y", test.categorical, test.numeric
+		if test.task == "ordinal" {
+			m.Schema.Levels = 3
+		}
+		m.Resolve()
+		if got := m.Train; got.Loss != test.loss || got.Kernel != test.kernel || string(got.Augment) != test.augment || got.Refit != test.refit {
+			t.Errorf("%s %v %v: %s %s %s %s", test.task, test.categorical, test.numeric, got.Loss, got.Kernel, got.Augment, got.Refit)
+		}
+		if problems := m.Validate(); problems != nil {
+			t.Errorf("%s: %+v", test.task, problems)
+		}
+	}
+}
+
+func TestMemoryBudget(t *testing.T) {
+	if _, problems := parse(t, "memory_budget: 4GiB\n"+smallest); problems != nil {
+		t.Errorf("problems %+v", problems)
+	}
+	_, problems := parse(t, "memory_budget: 100MiB\n"+smallest)
+	if len(problems) != 1 {
+		t.Fatalf("problems %+v", problems)
+	}
+	p := problems[0]
+	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.models") || !strings.Contains(p.Message, "train.max_features and train.max_basis") {
+		t.Errorf("problem %+v", p)
+	}
+	// What the message proposes must do.
+	fields := strings.Fields(p.Message)
+	proposed := strings.TrimSuffix(fields[5], ",")
+	if _, problems := parse(t, "memory_budget: "+proposed+"\n"+smallest); problems != nil {
+		t.Errorf("the proposed %q is refused: %+v", proposed, problems)
+	}
+}
+
+func TestMemoryOfRefit(t *testing.T) {
+	c, _ := parse(t, smallest)
+	const n, k, m = 200_000, 20, 4
+	if got, want := c.Models[0].Memory(1 << 20)["refit"], int64(8*(n*k+4*n*m)); got != want {
+		t.Errorf("refit %d, want n·k + 4·n·m numbers: %d", got, want)
+	}
+}
+
+func TestListenAddress(t *testing.T) {
+	for address, ok := range map[string]bool{"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "0.0.0.0:80": false, ":80": false, "127.0.0.1": false, "": false, "host:80": false} {
+		if err := (&Web{ListenAddress: address}).Validate(); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	if err := (&Web{ListenAddress: ":80", ConfigFile: "web.yaml"}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

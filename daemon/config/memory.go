@@ -1,0 +1,114 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What one thing takes in memory, measured or counted from the types that hold it, in bytes.
+const (
+	indexRowBytes       = 64       // priority, identity hash and position of a sample row
+	vocabularyNameBytes = 96       // map entry, string header, and a name of 24 bytes
+	rowFixedBytes       = 64       // label, weight, time, identity and slice headers of a decoded row
+	nameBytes           = 32       // string header and a name of 16 bytes
+	multiNames          = 8        // names in a multi field
+	badgerFixedBytes    = 96 << 20 // three 16 MiB memtables, block and index caches of 16 MiB each, a table being built
+	decompressedBytes   = 16 << 20 // largest batch once decompressed
+	assumedPartitions   = 16       // partitions fetched at a time; more of them share the same buffers by waiting
+	foldInRates         = 3        // rates of forgetting that run side by side
+)
+
+// Memory is the memory a configuration may use, by named part.
+type Memory struct {
+	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 if there is none
+	TotalBytes  int64            `json:"total_bytes"`
+	Parts       map[string]int64 `json:"parts"` // keys are <model>.<part>
+}
+
+// Memory returns the memory that the configuration may use.
+func (c *Config) Memory() Memory {
+	out := Memory{BudgetBytes: int64(c.MemoryBudget), Parts: make(map[string]int64)}
+	for i := range c.Models {
+		for part, bytes := range c.Models[i].Memory(int64(c.Kafka.MaxPartitionFetchBytes)) {
+			out.Parts[c.Models[i].Name+"."+part] = bytes
+			out.TotalBytes += bytes
+		}
+	}
+	return out
+}
+
+// Memory returns the upper bound in bytes of each part of a resolved model: n rows of e entries, d features, k basis vectors and m
+// outputs, with names of ordinary length. maxPartitionFetch is kafka.max_partition_fetch_bytes.
+func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
+	n, h := int64(m.Sample.Size), int64(m.Sample.Holdout.Size)
+	names := int64(len(m.Schema.Categorical) + multiNames*len(m.Schema.Multi))
+	numbers := int64(len(m.Schema.Numeric))
+	entries := names + numbers
+	if m.Train.Augment.On() {
+		entries++
+	}
+	d := min(int64(m.Train.MaxFeatures), n*names) + numbers + 1
+	k, outputs := int64(m.Train.MaxBasis), int64(max(1, m.Schema.Outputs()))
+	row := rowFixedBytes + names*nameBytes + numbers*8
+	csr := 8 + entries*(4+8) + 8*outputs + 8 // start, column and value of each entry, targets, weight
+	parameters := 8 * (d*k + k*outputs + outputs)
+	if m.Train.Linear > 0 {
+		parameters += 8 * d * outputs
+	}
+	parts := map[string]int64{
+		"sample_index":  indexRowBytes * (n + h),
+		"training_rows": n * (row + csr),
+		"held_out_rows": h * (row + csr),
+		"vocabulary":    vocabularyNameBytes * d,
+		"models":        4 * parameters, // champion, live, the one in training, and its gradient or best so far
+		"refit":         8 * (n*k + 4*n*outputs),
+		"fetch":         2*assumedPartitions*maxPartitionFetch + decompressedBytes,
+		"badger":        badgerFixedBytes + 2*row*(n+h), // tables are mapped; compaction holds old and new
+	}
+	if m.Train.FoldIn.Enabled && names > 0 {
+		// A posterior row: a symmetric precision over the k coordinates and the linear weight, its right side and its mean.
+		parts["fold_in"] = int64(m.Train.FoldIn.MaxRows) * foldInRates * 8 * ((k+1)*(k+2)/2 + 2*(k+1))
+	}
+	if m.Train.Refit == "variational" {
+		parts["variational"] = 2 * 8 * d * (k + 1) // mean and variance of each coordinate
+	}
+	return parts
+}
+
+// memoryKeys names the keys that make a part smaller.
+var memoryKeys = map[string]string{
+	"sample_index":  "sample.size",
+	"training_rows": "sample.size",
+	"held_out_rows": "sample.holdout.size",
+	"vocabulary":    "train.max_features",
+	"models":        "train.max_features and train.max_basis",
+	"refit":         "sample.size and train.max_basis",
+	"fetch":         "kafka.max_partition_fetch_bytes",
+	"badger":        "sample.size",
+	"fold_in":       "train.fold_in.max_rows",
+	"variational":   "train.max_features and train.max_basis",
+}
+
+// memory reports a total over the budget, with the three largest parts and the keys they follow from.
+func (v *validator) memory(c *Config) {
+	m := c.Memory()
+	if m.BudgetBytes == 0 || m.TotalBytes <= m.BudgetBytes {
+		return
+	}
+	largest := slices.SortedFunc(maps.Keys(m.Parts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.Parts[b], m.Parts[a]), cmp.Compare(a, b))
+	})
+	var text []string
+	for _, part := range largest[:min(3, len(largest))] {
+		key := memoryKeys[part[strings.LastIndexByte(part, '.')+1:]]
+		text = append(text, fmt.Sprintf("%s %s (%s)", part, mebibytes(m.Parts[part]), key))
+	}
+	v.bad("memory_budget", c.MemoryBudget, fmt.Sprintf("at least %s, or make the largest parts smaller: %s",
+		mebibytes(m.TotalBytes), strings.Join(text, ", ")))
+}
+
+// mebibytes rounds up to a whole number of MiB, which memory_budget accepts as it stands.
+func mebibytes(bytes int64) string { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>20) }

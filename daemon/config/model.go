@@ -1,0 +1,253 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+const (
+	defaultFetchMaxWait  = 500 * time.Millisecond // Kafka's own fetch.max.wait.ms
+	defaultMaxFutureSkew = 5 * time.Minute
+)
+
+// Auto is the value of a setting that follows from the task and the features.
+const Auto = "auto"
+
+// Model is one entry of models: what it reads, how its events look, and how it is sampled, trained, judged and published.
+type Model struct {
+	Name     string   `json:"name"` // letters, digits, '.', '_' and '-'; it names directories
+	Input    Input    `json:"input"`
+	Schema   Schema   `json:"schema"`
+	Sample   Sample   `json:"sample"`
+	Train    Train    `json:"train"`
+	Evaluate Evaluate `json:"evaluate"`
+	Publish  Publish  `json:"publish"`
+}
+
+// Input names the topics and bounds what one event may be.
+type Input struct {
+	Topics        []string `json:"topics"`
+	Format        string   `json:"format"`          // json
+	Start         string   `json:"start"`           // earliest or latest: where a partition without a ledger begins
+	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
+	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
+	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
+	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp is clamped
+}
+
+// Schema says which fields of an event mean what; see consumer.Schema.
+type Schema struct {
+	Task        string   `json:"task"`
+	Label       string   `json:"label"`
+	Levels      int      `json:"levels"`
+	Classes     []string `json:"classes"`
+	LabelMin    float64  `json:"label_min"`
+	LabelMax    float64  `json:"label_max"`
+	Time        string   `json:"time"`
+	TimeUnit    string   `json:"time_unit"`
+	Weight      string   `json:"weight"`
+	Identity    string   `json:"identity"`
+	Categorical []string `json:"categorical"`
+	Numeric     []string `json:"numeric"`
+	Multi       []string `json:"multi"`
+}
+
+// Sample bounds the sample that training sees.
+type Sample struct {
+	Size     int      `json:"size"`      // rows
+	Seed     *uint64  `json:"seed"`      // nil: drawn once and stored with the state
+	HalfLife Duration `json:"half_life"` // of the inclusion weight, in event time; 0 never forgets
+	Holdout  Holdout  `json:"holdout"`
+}
+
+// Holdout is the separate sample that training never sees.
+type Holdout struct {
+	Fraction float64  `json:"fraction"`  // of events, in [0, 0.5]
+	By       string   `json:"by"`        // categorical field whose entities are held out whole; empty holds out single events
+	HalfLife Duration `json:"half_life"` // at most the sample's; 0 is the sample's
+	Size     int      `json:"size"`      // rows; 0 is fraction of sample.size
+}
+
+// Train says when and how the model is fitted.
+type Train struct {
+	Every       Duration `json:"every"`        // longest time between refits while there are new events; 0 for none
+	EveryEvents int      `json:"every_events"` // events between refits; 0 for none
+	TimeBudget  Duration `json:"time_budget"`  // of one refit; 0 for none
+	MaxBasis    int      `json:"max_basis"`    // k, largest number of basis vectors
+	NewBasis    int      `json:"new_basis"`    // basis vectors added per refit to a model that has some
+	MaxFeatures int      `json:"max_features"` // largest vocabulary, by count in the sample
+	Loss        string   `json:"loss"`         // auto, mlogistic, binary_logistic, squared
+	Kernel      string   `json:"kernel"`       // auto, anova, homogeneous
+	Augment     Switch   `json:"augment"`      // a constant feature: gives a homogeneous kernel linear terms and a bias
+	Penalty     string   `json:"penalty"`      // l1, l1l2, l1linf
+	Lambda      Lambda   `json:"lambda"`       // auto, or the strength per 10,000 rows of weight
+	Linear      Linear   `json:"linear"`       // ridge:STRENGTH or none
+	Refit       string   `json:"refit"`        // auto, output, full, variational
+	Solver      string   `json:"solver"`       // hybrid, fista, stochastic
+	Sweeps      int      `json:"sweeps"`       // variational sweeps per refit
+	Seed        uint64   `json:"seed"`
+	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
+	FoldIn      FoldIn   `json:"fold_in"`
+}
+
+// FoldIn learns from single events between refits.
+type FoldIn struct {
+	Enabled bool     `json:"enabled"`
+	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their own events
+	MaxRows int      `json:"max_rows"` // entities kept, least recently seen goes first
+}
+
+// Evaluate says how progressive losses are kept.
+type Evaluate struct {
+	Window     int    `json:"window"`      // events
+	BaselineBy string `json:"baseline_by"` // categorical field of the item_mean baseline; empty is the second one
+}
+
+// Publish says where versions go and which of them consumers get.
+type Publish struct {
+	Store       string   `json:"store"`
+	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
+	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
+	Gate        Gate     `json:"gate"`
+}
+
+// Gate decides whether a new version replaces the champion.
+type Gate struct {
+	Tolerance float64 `json:"tolerance"` // relative loss by which the challenger may be worse
+	MinRows   int     `json:"min_rows"`  // gate rows needed for a judgement
+}
+
+// DefaultModel returns a model with every key at its default. Name, topics, label and features have none.
+func DefaultModel() Model {
+	return Model{
+		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
+			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew)},
+		Schema: Schema{TimeUnit: "ms"},
+		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
+		Train: Train{
+			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
+			MaxBasis: 20, NewBasis: 4, MaxFeatures: 1_000_000,
+			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
+			Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1,
+			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
+		},
+		Evaluate: Evaluate{Window: 20_000},
+		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+	}
+}
+
+// Resolve replaces the automatic settings by what they stand for: loss, kernel, augment and refit by task and features, the held-out
+// size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
+func (m *Model) Resolve() {
+	t := &m.Train
+	if t.Loss == Auto {
+		switch consumer.Task(m.Schema.Task) {
+		case consumer.Multiclass:
+			t.Loss = "mlogistic"
+		case consumer.Regression:
+			t.Loss = "squared"
+		default:
+			t.Loss = "binary_logistic"
+		}
+	}
+	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
+	if t.Kernel == Auto {
+		// Factorization machines for one-hot data, polynomial networks for dense numbers (Blondel et al. 2017, section 6).
+		t.Kernel = "homogeneous"
+		if names {
+			t.Kernel = "anova"
+		}
+	}
+	if t.Augment == Switch(Auto) {
+		t.Augment = Switch("false")
+		if t.Kernel == "homogeneous" {
+			t.Augment = Switch("true")
+		}
+	}
+	if t.Refit == Auto {
+		t.Refit = "output"
+		if m.variationalPossible() {
+			t.Refit = "variational"
+		}
+	}
+	if h := &m.Sample.Holdout; h.Size == 0 {
+		h.Size = int(math.Ceil(h.Fraction * float64(m.Sample.Size)))
+	}
+	if h := &m.Sample.Holdout; h.HalfLife == 0 {
+		h.HalfLife = m.Sample.HalfLife
+	}
+	if c := m.Schema.Categorical; len(c) > 0 {
+		if m.Evaluate.BaselineBy == "" {
+			m.Evaluate.BaselineBy = c[min(1, len(c)-1)]
+		}
+		if len(t.FoldIn.By) == 0 {
+			t.FoldIn.By = c[:1:1]
+		}
+	}
+}
+
+// variationalPossible reports whether the variational refit applies: multilinear models with squared or ordinal (McRank) loss.
+func (m *Model) variationalPossible() bool {
+	return m.Train.Kernel == "anova" && (m.Train.Loss == "squared" || m.Schema.Task == string(consumer.Ordinal))
+}
+
+// Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
+func (s *Schema) Outputs() int {
+	switch consumer.Task(s.Task) {
+	case consumer.Ordinal:
+		return s.Levels - 1
+	case consumer.Multiclass, consumer.Multilabel:
+		return len(s.Classes)
+	}
+	return 1
+}
+
+// Consumer returns the schema in the decoder's terms.
+func (s *Schema) Consumer() consumer.Schema {
+	return consumer.Schema{
+		Task: consumer.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
+		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
+		Categorical: s.Categorical, Numeric: s.Numeric, Multi: s.Multi,
+	}
+}
+
+// Hash returns the digest of everything the model's versions depend on: the resolved model without its store, which is a place and not
+// a setting, and its threads, which change no result. It has the form sha256:<hex>.
+func (m *Model) Hash() string {
+	c := *m
+	c.Publish.Store, c.Train.Threads = "", 0
+	return hashOf(c)
+}
+
+// SampleHash returns the digest of what the state directory depends on: name, input, schema and sample. A state written under another
+// one must not be continued.
+func (m *Model) SampleHash() string {
+	return hashOf(Model{Name: m.Name, Input: m.Input, Schema: m.Schema, Sample: m.Sample})
+}
+
+// Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.
+func (c *Config) Hash() string {
+	if len(c.Models) == 1 {
+		return c.Models[0].Hash()
+	}
+	hashes := make([]string, len(c.Models))
+	for i := range c.Models {
+		hashes[i] = c.Models[i].Hash()
+	}
+	return hashOf(hashes)
+}
+
+// hashOf digests the JSON form of v: field order is fixed by the types and numbers are written shortest.
+func hashOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("config: model is not representable as JSON: " + err.Error()) // validation rejects the only cause, a number that is not finite
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,396 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+// validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
+// write; a key whose decoding failed, or that stands in the file under a wrong name, is not reported twice.
+type validator struct{ *decoder }
+
+// Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags. Problems have no
+// line; keys are relative to the model.
+func (m *Model) Validate() []Problem {
+	v := &validator{newDecoder(nil)}
+	v.model(m, "")
+	for i := range v.problems {
+		v.problems[i].Line, v.problems[i].Column = 0, 0
+	}
+	return v.problems
+}
+
+func (v *validator) bad(path string, value any, write string) {
+	if v.suggested[path] {
+		return
+	}
+	for _, p := range v.problems {
+		if p.Key == path || strings.HasPrefix(path, p.Key+".") || strings.HasPrefix(p.Key, path+"[") {
+			return
+		}
+	}
+	shown := fmt.Sprint(value)
+	if s, ok := value.(string); ok {
+		shown = strconv.Quote(s)
+	}
+	if value == nil || value == "" {
+		shown = "missing"
+	}
+	v.add(v.locate(path), path, fmt.Sprintf("is %s: write %s", shown, write), "")
+}
+
+func (v *validator) oneOf(path, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		v.bad(path, value, "one of "+strings.Join(allowed, ", "))
+		if s := nearest(value, allowed); s != "" && value != "" && v.problems[len(v.problems)-1].Key == path {
+			v.problems[len(v.problems)-1].Suggestion = s
+		}
+	}
+}
+
+func (v *validator) between(path string, value, low, high float64) {
+	if !(value >= low && value <= high) {
+		v.bad(path, value, fmt.Sprintf("a number from %g to %g", low, high))
+	}
+}
+
+func (v *validator) whole(path string, value, low, high int) {
+	if value < low || value > high {
+		v.bad(path, value, fmt.Sprintf("a whole number from %d to %d", low, high))
+	}
+}
+
+func (v *validator) duration(path string, value Duration, low, high time.Duration) {
+	if d := value.Std(); d < low || d > high {
+		v.bad(path, d, fmt.Sprintf("a duration from %s to %s", low, high))
+	}
+}
+
+func (v *validator) size(path string, value, low, high Size) {
+	if value < low || value > high {
+		v.bad(path, value, fmt.Sprintf("a size from %s to %s", low, high))
+	}
+}
+
+func (v *validator) file(path, name string) {
+	if name == "" {
+		return
+	}
+	st, err := os.Stat(name)
+	if err != nil {
+		v.bad(path, name, "the path of a file that exists ("+err.Error()+")")
+	} else if !st.Mode().IsRegular() {
+		v.bad(path, name, "the path of a regular file")
+	}
+}
+
+// private reads a file with a secret in it and returns its text without the last line end.
+func (v *validator) private(path, name string) string {
+	if err := checkPrivate(name); err != nil {
+		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
+		return ""
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		v.bad(path, name, "the path of a readable file ("+err.Error()+")")
+	}
+	return strings.TrimRight(string(text), "\r\n")
+}
+
+func (v *validator) config(c *Config) {
+	v.kafka(&c.Kafka)
+	if c.Storage.Path == "" {
+		v.bad("storage.path", "", "a directory")
+	}
+	if write := c.Web.listenAdvice(); write != "" {
+		v.bad("web.listen_address", c.Web.ListenAddress, write)
+	}
+	v.file("web.config_file", c.Web.ConfigFile)
+	if len(c.Models) == 0 {
+		v.bad("models", nil, "at least one model")
+	}
+	names := make(map[string]int)
+	for i := range c.Models {
+		path := fmt.Sprintf("models[%d]", i)
+		v.model(&c.Models[i], path)
+		if first, ok := names[c.Models[i].Name]; ok {
+			v.bad(path+".name", c.Models[i].Name, fmt.Sprintf("a name that models[%d] does not have", first))
+		}
+		names[c.Models[i].Name] = i
+	}
+	if len(v.problems) == 0 {
+		v.memory(c)
+	}
+}
+
+// Validate returns an error that says what to write unless the listener has a usable address, and one that other machines reach is
+// protected. The file's own address was checked by Load; a flag that replaces it was not.
+func (w *Web) Validate() error {
+	if write := w.listenAdvice(); write != "" {
+		return fmt.Errorf("config: listen address %q: write %s", w.ListenAddress, write)
+	}
+	return nil
+}
+
+// listenAdvice returns what to write instead of the listen address, or "".
+func (w *Web) listenAdvice() string {
+	if _, _, err := net.SplitHostPort(w.ListenAddress); err != nil {
+		return "host:port, such as 127.0.0.1:9464"
+	}
+	if !isLoopback(w.ListenAddress) && w.ConfigFile == "" {
+		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with TLS and authentication"
+	}
+	return ""
+}
+
+func (v *validator) kafka(k *Kafka) {
+	if len(k.BootstrapServers) == 0 {
+		v.bad("kafka.bootstrap_servers", nil, `a list such as ["127.0.0.1:9092"]`)
+	}
+	loopback := true
+	for i, s := range k.BootstrapServers {
+		host, port, err := net.SplitHostPort(s)
+		if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || numErr != nil || n == 0 {
+			v.bad(fmt.Sprintf("kafka.bootstrap_servers[%d]", i), s, "host:port, such as 127.0.0.1:9092")
+		}
+		loopback = loopback && isLoopback(s)
+	}
+	if k.GroupID == "" {
+		v.bad("kafka.group_id", "", "the consumer group whose offsets lag tools shall show")
+	}
+	if k.ClientID == "" {
+		v.bad("kafka.client_id", "", "a name, such as refitd")
+	}
+	v.duration("kafka.fetch_max_wait", k.FetchMaxWait, time.Millisecond, time.Minute)
+	v.size("kafka.max_partition_fetch_bytes", k.MaxPartitionFetchBytes, 4<<10, 64<<20)
+	v.file("kafka.tls.ca_file", k.TLS.CAFile)
+	v.file("kafka.tls.cert_file", k.TLS.CertFile)
+	if k.TLS.KeyFile != "" {
+		v.private("kafka.tls.key_file", k.TLS.KeyFile)
+	}
+	if (k.TLS.CertFile == "") != (k.TLS.KeyFile == "") {
+		v.bad("kafka.tls.key_file", k.TLS.KeyFile, "cert_file and key_file together")
+	}
+	if t := k.TLS; !t.Enabled && (t.CAFile != "" || t.CertFile != "" || t.ServerName != "") {
+		v.bad("kafka.tls.enabled", false, "true, or leave the other keys of kafka.tls out")
+	}
+	v.sasl(k, loopback)
+}
+
+func (v *validator) sasl(k *Kafka, loopback bool) {
+	s := &k.SASL
+	v.oneOf("kafka.sasl.mechanism", s.Mechanism, "none", "plain", "scram-sha-256", "scram-sha-512")
+	if s.Mechanism == "none" {
+		if s.Username != "" || s.PasswordFile != "" || s.Password.Reveal() != "" {
+			v.bad("kafka.sasl.mechanism", s.Mechanism, "plain, scram-sha-256 or scram-sha-512, or leave username and password out")
+		}
+		return
+	}
+	if s.Username == "" {
+		v.bad("kafka.sasl.username", "", "the name to sign in with")
+	}
+	if !k.TLS.Enabled && !loopback {
+		v.bad("kafka.tls.enabled", false, "true: a password is not sent to another machine in the clear")
+	}
+	switch {
+	case s.PasswordFile != "" && s.Password.Reveal() != "":
+		v.bad("kafka.sasl.password_file", s.PasswordFile, "either password or password_file, not both")
+	case s.PasswordFile != "":
+		s.Password = NewSecret(v.private("kafka.sasl.password_file", s.PasswordFile))
+	case s.Password.Reveal() == "":
+		v.bad("kafka.sasl.password", "", "password_file with a path, or ${NAME} for a variable of the environment")
+	}
+}
+
+func (v *validator) model(m *Model, path string) {
+	at := func(key string) string { return join(path, key) }
+	if !isName(m.Name) {
+		v.bad(at("name"), m.Name, "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit")
+	}
+	v.input(&m.Input, at("input"))
+	v.schema(&m.Schema, at("schema"))
+	v.sample(m, at("sample"))
+	v.train(m, at("train"))
+	v.whole(at("evaluate.window"), m.Evaluate.Window, 1, 10_000_000)
+	v.field(at("evaluate.baseline_by"), m.Evaluate.BaselineBy, m.Schema.Categorical)
+	if m.Publish.Store == "" {
+		v.bad(at("publish.store"), "", "a directory")
+	}
+	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
+	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
+	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
+	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
+}
+
+func (v *validator) input(in *Input, path string) {
+	if len(in.Topics) == 0 {
+		v.bad(path+".topics", nil, "a list with at least one topic")
+	}
+	for i, topic := range in.Topics {
+		if !isTopic(topic) {
+			v.bad(fmt.Sprintf("%s.topics[%d]", path, i), topic, "1 to 249 letters, digits, '.', '_' or '-'")
+		} else if slices.Index(in.Topics, topic) < i {
+			v.bad(fmt.Sprintf("%s.topics[%d]", path, i), topic, "each topic once")
+		}
+	}
+	v.oneOf(path+".format", in.Format, "json")
+	v.oneOf(path+".start", in.Start, "earliest", "latest")
+	v.oneOf(path+".on_gap", in.OnGap, "halt", "record")
+	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, 16<<20)
+	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
+	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
+}
+
+func (v *validator) schema(s *Schema, path string) {
+	task := consumer.Task(s.Task)
+	v.oneOf(path+".task", s.Task, string(consumer.Regression), string(consumer.Binary), string(consumer.Multiclass), string(consumer.Multilabel), string(consumer.Ordinal))
+	if s.Label == "" {
+		v.bad(path+".label", "", "the name of the field with the label")
+	}
+	if task == consumer.Ordinal {
+		v.whole(path+".levels", s.Levels, 2, 100)
+	} else if s.Levels != 0 {
+		v.bad(path+".levels", s.Levels, "task: ordinal, or leave levels out")
+	}
+	if task != consumer.Multiclass && task != consumer.Multilabel && len(s.Classes) > 0 {
+		v.bad(path+".classes", s.Classes, "task: multiclass or multilabel, or leave classes out")
+	}
+	if n := len(slices.Compact(slices.Sorted(slices.Values(s.Classes)))); n != len(s.Classes) {
+		v.bad(path+".classes", s.Classes, "each class once")
+	}
+	if n := len(s.Classes); n == 1 && task == consumer.Multiclass {
+		v.bad(path+".classes", s.Classes, "at least two classes, or none to accept any")
+	}
+	switch {
+	case s.LabelMin == 0 && s.LabelMax == 0:
+	case task != consumer.Regression:
+		v.bad(path+".label_min", s.LabelMin, "task: regression, or leave label_min and label_max out")
+	case !(s.LabelMin < s.LabelMax):
+		v.bad(path+".label_max", s.LabelMax, fmt.Sprintf("a number above label_min, which is %g", s.LabelMin))
+	}
+	v.oneOf(path+".time_unit", s.TimeUnit, "s", "ms", "us")
+	v.fields(s, path)
+}
+
+// fields checks that each field of the events has one role.
+func (v *validator) fields(s *Schema, path string) {
+	if len(s.Categorical)+len(s.Numeric)+len(s.Multi) == 0 {
+		v.bad(path+".categorical", nil, "at least one feature in categorical, numeric or multi")
+	}
+	role := make(map[string]string)
+	claim := func(key, field string) {
+		if field == "" {
+			v.bad(key, field, "the name of a field")
+		} else if first, ok := role[field]; ok {
+			v.bad(key, field, "a field that "+first+" does not use")
+		} else {
+			role[field] = key
+		}
+	}
+	if s.Label != "" {
+		claim(path+".label", s.Label)
+	}
+	if s.Weight != "" {
+		claim(path+".weight", s.Weight)
+	}
+	for i, f := range s.Categorical {
+		claim(fmt.Sprintf("%s.categorical[%d]", path, i), f)
+	}
+	for i, f := range s.Numeric {
+		claim(fmt.Sprintf("%s.numeric[%d]", path, i), f)
+	}
+	for i, f := range s.Multi {
+		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
+	}
+}
+
+// field checks an optional reference to a categorical field.
+func (v *validator) field(path, name string, categorical []string) {
+	if name != "" && !slices.Contains(categorical, name) {
+		v.bad(path, name, fmt.Sprintf("one of the categorical fields %q", categorical))
+	}
+}
+
+func (v *validator) sample(m *Model, path string) {
+	s := &m.Sample
+	v.whole(path+".size", s.Size, 100, 1_000_000_000)
+	v.duration(path+".half_life", s.HalfLife, 0, math.MaxInt64)
+	v.between(path+".holdout.fraction", s.Holdout.Fraction, 0, 0.5)
+	v.field(path+".holdout.by", s.Holdout.By, m.Schema.Categorical)
+	v.whole(path+".holdout.size", s.Holdout.Size, 0, 1_000_000_000)
+	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
+		v.bad(path+".holdout.half_life", s.Holdout.HalfLife, fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))
+	}
+}
+
+func (v *validator) train(m *Model, path string) {
+	t := &m.Train
+	v.duration(path+".every", t.Every, 0, 365*24*time.Hour)
+	v.whole(path+".every_events", t.EveryEvents, 0, 1_000_000_000)
+	v.duration(path+".time_budget", t.TimeBudget, 0, 24*time.Hour)
+	v.whole(path+".max_basis", t.MaxBasis, 0, 1000)
+	v.whole(path+".new_basis", t.NewBasis, 0, 1000)
+	v.whole(path+".max_features", t.MaxFeatures, 1, 100_000_000)
+	v.whole(path+".sweeps", t.Sweeps, 1, 1000)
+	v.whole(path+".threads", t.Threads, 0, 1024)
+	v.oneOf(path+".kernel", t.Kernel, "anova", "homogeneous")
+	v.oneOf(path+".penalty", t.Penalty, "l1", "l1l2", "l1linf")
+	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic")
+	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
+	if t.Refit == "variational" && !m.variationalPossible() {
+		v.bad(path+".refit", t.Refit, "output or full: the variational refit needs kernel anova and a regression or ordinal task")
+	}
+	losses := map[consumer.Task][]string{
+		consumer.Regression: {"squared"}, consumer.Ordinal: {"binary_logistic", "squared"}, consumer.Binary: {"binary_logistic", "squared"},
+		consumer.Multilabel: {"binary_logistic", "squared"}, consumer.Multiclass: {"mlogistic", "binary_logistic", "squared"},
+	}
+	if allowed := losses[consumer.Task(m.Schema.Task)]; allowed != nil {
+		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, allowed...)...)
+	}
+	for i, f := range t.FoldIn.By {
+		v.field(fmt.Sprintf("%s.fold_in.by[%d]", path, i), f, m.Schema.Categorical)
+	}
+	v.whole(path+".fold_in.max_rows", t.FoldIn.MaxRows, 1, 100_000_000)
+}
+
+// isName reports whether s can name a model: it becomes a directory and a path segment of URLs.
+func isName(s string) bool {
+	if s == "" || len(s) > 64 || s[0] == '.' || s[0] == '-' || s[0] == '_' {
+		return false
+	}
+	return isTopic(s)
+}
+
+// isTopic reports whether s is a legal Kafka topic name.
+func isTopic(s string) bool {
+	if s == "" || len(s) > 249 || s == "." || s == ".." {
+		return false
+	}
+	for _, r := range s {
+		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// isLoopback reports whether the host of host:port is this machine only.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"pgregory.net/rapid"
+)
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": 0, "65536": 65536, "64KiB": 64 << 10, "1.5MiB": 3 << 19, "2 GiB": 2 << 30, "1TiB": 1 << 40, "5kB": 5000, "5MB": 5e6, "7B": 7,
+	} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%s: %d, %v; want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1.5", "-1MiB", "9999999TiB", "1e30GiB", "NaNMiB", "InfMiB", "1mib", "KiB"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken as %d", text, s)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour, "0.5d": 12 * time.Hour} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() != want {
+			t.Errorf("%s: %v, %v; want %v", text, d, err, want)
+		}
+	}
+	for _, text := range []string{"", "5", "s", "d", "1e9d", "NaNd", "5 s", "five"} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken as %v", text, d)
+		}
+	}
+}
+
+// TestValuesRoundTrip checks that what is printed is read back as the same value.
+func TestValuesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := Size(rapid.Int64Min(0).Draw(t, "size"))
+		text, _ := size.MarshalText()
+		var s Size
+		if err := s.UnmarshalText(text); err != nil || s != size {
+			t.Errorf("size %d as %s: %d, %v", size, text, s, err)
+		}
+		duration := Duration(rapid.Int64Min(0).Draw(t, "duration"))
+		text, _ = duration.MarshalText()
+		var d Duration
+		if err := d.UnmarshalText(text); err != nil || d != duration {
+			t.Errorf("duration %d as %s: %d, %v", duration, text, d, err)
+		}
+		strength := rapid.Float64Range(0, 1e12).Draw(t, "strength")
+		text, _ = Lambda(strength).MarshalText()
+		var l Lambda
+		if err := l.UnmarshalText(text); err != nil || float64(l) != strength {
+			t.Errorf("lambda %g as %s: %g, %v", strength, text, float64(l), err)
+		}
+		text, _ = Linear(strength).MarshalText()
+		var r Linear
+		if err := r.UnmarshalText(text); err != nil || float64(r) != strength {
+			t.Errorf("linear %g as %s: %g, %v", strength, text, float64(r), err)
+		}
+	})
+	for _, bad := range []string{"", "-1", "0", "Inf", "NaN", "ridge:0", "ridge:x", "ridge", "Auto"} {
+		var l Lambda
+		var r Linear
+		if l.UnmarshalText([]byte(bad)) == nil || r.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("%q is taken as lambda %v or linear %v", bad, l, r)
+		}
+	}
+}
+
+const canary = "hunter2-canary"
+
+// TestSecretsStayHidden prints a configuration with a password in every way there is.
+func TestSecretsStayHidden(t *testing.T) {
+	text := strings.Replace(smallest, "group_id: refitd-ratings", `group_id: g, sasl: {mechanism: plain, username: u, password: "${PASSWORD}"}`, 1)
+	env := func(name string) (string, bool) { return canary, name == "PASSWORD" }
+	c, err := Parse("r.yaml", []byte(text), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Kafka.SASL.Password.Reveal(); got != canary {
+		t.Fatalf("password %q", got)
+	}
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		fmt.Fprintf(&out, verb+"\n", c)
+		fmt.Fprintf(&out, verb+"\n", c.Kafka.SASL)
+		fmt.Fprintf(&out, verb+"\n", c.Kafka.SASL.Password)
+		fmt.Fprintf(&out, verb+"\n", &c.Kafka.SASL.Password)
+	}
+	for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
+		b, err := marshal(c.Kafka)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), "<redacted>") && !strings.Contains(string(b), `\u003credacted\u003e`) {
+			t.Errorf("no placeholder in %s", b)
+		}
+		out.Write(b)
+	}
+	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(h).Info("loaded", "config", c, "sasl", c.Kafka.SASL, "password", c.Kafka.SASL.Password)
+	}
+	if strings.Contains(out.String(), canary) || strings.Contains(out.String(), fmt.Sprintf("%x", canary)) {
+		t.Errorf("the password is in\n%s", out.String())
+	}
+	transport, err := c.Kafka.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := transport.SASL.(plain.Mechanism); !ok || m.Password != canary {
+		t.Errorf("mechanism %T", transport.SASL)
+	}
+}
+
+func TestSecretSources(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(canary+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, test := range []struct{ name, sasl, tls, want string }{
+		{"file", "password_file: " + write("good", 0o400), "", ""},
+		{"readable by others", "password_file: " + write("open", 0o640), "", "kafka.sasl.password_file"},
+		{"absent", "password_file: " + filepath.Join(dir, "none"), "", "kafka.sasl.password_file"},
+		{"directory", "password_file: " + dir, "", "kafka.sasl.password_file"},
+		{"both", "password: a, password_file: " + filepath.Join(dir, "good"), "", "kafka.sasl.password_file"},
+		{"neither", "", "", "kafka.sasl.password"},
+		{"no variable", `password: "${NONE}"`, "", "kafka.sasl.password"},
+		{"number", `password: 12345`, "", "kafka.sasl.password"},
+		{"key of others", "password: a", "tls: {enabled: true, cert_file: " + filepath.Join(dir, "good") + ", key_file: " + filepath.Join(dir, "open") + "}", "kafka.tls.key_file"},
+		{"key without certificate", "password: a", "tls: {enabled: true, key_file: " + filepath.Join(dir, "good") + "}", "kafka.tls.key_file"},
+		{"TLS off", "password: a", "tls: {server_name: x}", "kafka.tls.enabled"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sasl := "sasl: {mechanism: scram-sha-512, username: u, " + test.sasl + "}"
+			text := strings.Replace(smallest, "group_id: refitd-ratings", "group_id: g, "+sasl+strings.TrimSuffix(", "+test.tls, ", "), 1)
+			c, err := Parse(filepath.Join(dir, "r.yaml"), []byte(text), noEnv)
+			if test.want == "" {
+				if err != nil || c.Kafka.SASL.Password.Reveal() != canary {
+					t.Fatalf("%v, error %v", c, err)
+				}
+				if _, err := c.Kafka.Transport(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			bad, ok := errors.AsType[*FileError](err)
+			if !ok || bad.Problems[0].Key != test.want {
+				t.Errorf("error %v, want one about %s", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("the password is in %v", err)
+			}
+		})
+	}
+	_, problems := parse(t, strings.NewReplacer("127.0.0.1:9092", "kafka.example:9092",
+		"group_id: refitd-ratings", "group_id: g, sasl: {mechanism: plain, username: u, password: a}").Replace(smallest))
+	if len(problems) != 1 || problems[0].Key != "kafka.tls.enabled" {
+		t.Errorf("password in the clear: problems %+v", problems)
+	}
+}
+
+// TestExcerptsHideSecrets puts mistakes beside a password.
+func TestExcerptsHideSecrets(t *testing.T) {
+	for _, kafka := range []string{
+		"{group_id: 7, sasl: {password: " + canary + "}}",
+		"{sasl: {password: " + canary + ", mechanis: plain}}",
+		"{sasl: {passwrod: " + canary + "}}",
+		"{sasl: {\"Password\" : " + canary + "}}",
+		"{sasl: {password: " + canary,
+		"{sasl: {password: [" + canary + "]}}",
+		"{sasl: {password: *" + canary + "}}",
+		"{sasl: {sasl.password: " + canary + "}}",
+		"{password: " + canary + "}",
+		"\n  sasl:\n    password: |\n      " + canary + "\n    mechanism: plane",
+	} {
+		text := strings.Replace(smallest, `{bootstrap_servers: ["127.0.0.1:9092"], group_id: refitd-ratings}`, kafka, 1)
+		_, err := Parse("r.yaml", []byte(text), noEnv)
+		if err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: error %v", kafka, err)
+		}
+		if bad, ok := errors.AsType[*FileError](err); ok {
+			if b, _ := json.Marshal(bad.Problems); strings.Contains(string(b), canary) {
+				t.Errorf("%s: problems %s", kafka, b)
+			}
+		}
+	}
+	_, err := Parse("r.yaml", []byte(strings.Replace(smallest, "group_id: refitd-ratings", "group_id: g, sasl: {password_file: /none/here, mechanism: plain}", 1)), noEnv)
+	if err == nil || !strings.Contains(err.Error(), "{password_file: /none/here") {
+		t.Errorf("the path of a password file is hidden: %v", err)
+	}
+}

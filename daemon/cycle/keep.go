@@ -1,0 +1,177 @@
+package cycle
+
+import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers and digests are
+// the store's to give.
+func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
+	v, t := ch.Vocabulary, ch.Target
+	c := &snapshot.Contents{
+		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Augment: v.Augment},
+		Kernel: ch.Model.Kernel.String(), Link: t.Link(), NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
+		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
+		Vocabulary: v.Names,
+	}
+	for f, name := range m.Schema.Numeric {
+		c.Schema.Numeric = append(c.Schema.Numeric, snapshot.NumericField{Name: name, Center: v.Center[f], Scale: v.Scale[f]})
+	}
+	scorer := newScorer(ch.Model, v)
+	for i := range ch.Golden {
+		ev := &ch.Golden[i]
+		outputs := make([]float64, ch.Model.NumOutputs)
+		scorer.outputs(outputs, ev)
+		c.Golden = append(c.Golden, snapshot.Golden{Input: snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}, Outputs: outputs})
+	}
+	x := &ch.Version
+	c.Meta = snapshot.Meta{
+		Kind: x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
+		Objective: snapshot.Number(x.Objective), Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
+		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
+		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
+		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
+		SampleDigest: ch.Sample, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+	}
+	if ch.Watermark > 0 {
+		c.Meta.Watermark = time.UnixMilli(ch.Watermark)
+	}
+	for _, p := range x.Cut {
+		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+	}
+	return c
+}
+
+func number(n *report.Number) *snapshot.Number {
+	if n == nil {
+		return nil
+	}
+	v := snapshot.Number(*n)
+	return &v
+}
+
+func metrics(m *report.Metrics) *snapshot.Metrics {
+	if m == nil {
+		return nil
+	}
+	return &snapshot.Metrics{N: m.N, Loss: number(m.Loss), RMSE: number(m.RMSE), MAE: number(m.MAE), Accuracy: number(m.Accuracy),
+		NDCG1: number(m.NDCG1), NDCG5: number(m.NDCG5)}
+}
+
+// kept is what the daemon keeps of a champion beside its snapshot, so that a restart goes on where it stopped.
+type kept struct {
+	Format    int
+	Version   int64
+	Lambda    float64
+	Posterior *posterior.State
+	Global    float64
+	ByName    map[string]float64
+	Majority  int
+}
+
+const keptFormat = 1
+
+// Keep returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
+func (ch *Champion) Keep() ([]byte, error) {
+	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior}
+	if ch.means != nil {
+		k.Global, k.ByName, k.Majority = ch.means.global, ch.means.byName, ch.means.majority
+	}
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(&k); err != nil {
+		return nil, fmt.Errorf("cycle: keep version %d: %w", ch.Version.Version, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Revive builds a champion from its snapshot and from what Keep returned for it. The error says what does not fit; the caller then
+// starts without a champion, and the next refit makes one.
+func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, error) {
+	var k kept
+	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
+		return nil, fmt.Errorf("cycle: kept posterior: %w", err)
+	}
+	manifest, c := model.Manifest(), model.Contents()
+	if k.Format != keptFormat || k.Version != manifest.Version {
+		return nil, fmt.Errorf("cycle: kept posterior of format %d and version %d, the champion is version %d", k.Format, k.Version, manifest.Version)
+	}
+	if manifest.ConfigHash != m.Hash() {
+		return nil, fmt.Errorf("cycle: champion version %d was trained with another configuration", manifest.Version)
+	}
+	ch, err := FromSnapshot(m, model)
+	if err != nil {
+		return nil, err
+	}
+	if k.Posterior != nil {
+		k.Posterior.Field = ch.Vocabulary.field
+		if err := k.Posterior.Validate(); err != nil {
+			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
+		}
+	}
+	ch.Lambda, ch.posterior = k.Lambda, k.Posterior
+	ch.means = &means{global: k.Global, byName: k.ByName, majority: k.Majority}
+	return ch, nil
+}
+
+// FromSnapshot builds a champion that can score from a snapshot alone.
+func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
+	manifest, c := model.Manifest(), model.Contents()
+	target, err := NewTarget(m, c.Schema.Classes)
+	if err != nil {
+		return nil, err
+	}
+	if target.Outputs() != c.NumOutputs || target.Link() != c.Link {
+		return nil, fmt.Errorf("cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
+			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link())
+	}
+	schema := m.Schema.Consumer()
+	v := &Vocabulary{Names: c.Vocabulary, Augment: c.Schema.Augment, schema: &schema}
+	for _, f := range c.Schema.Numeric {
+		v.Center, v.Scale = append(v.Center, f.Center), append(v.Scale, f.Scale)
+	}
+	if len(v.Names) != len(schema.Categorical)+len(schema.Multi) || len(v.Center) != len(schema.Numeric) {
+		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
+	}
+	v.number()
+	kernel := solver.ANOVA
+	if c.Kernel == solver.Homogeneous.String() {
+		kernel = solver.Homogeneous
+	}
+	ch := &Champion{Vocabulary: v, Target: target, Sample: manifest.SampleDigest,
+		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
+			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias}}
+	if !manifest.Watermark.IsZero() {
+		ch.Watermark = manifest.Watermark.UnixMilli()
+	}
+	ch.Version = report.Version{Model: manifest.Model, Version: manifest.Version, Kind: manifest.Kind, Parent: manifest.Parent,
+		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
+		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
+		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm}
+	if manifest.Gap != nil {
+		ch.Version.Gap = report.Some(float64(*manifest.Gap))
+	}
+	for _, p := range manifest.Cut {
+		ch.Version.Cut = append(ch.Version.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+	}
+	return ch, nil
+}
+
+// Predictor scores events with a champion. It belongs to one goroutine.
+type Predictor struct{ scorer *scorer }
+
+// NewPredictor returns a predictor of a champion.
+func NewPredictor(ch *Champion) *Predictor { return &Predictor{newScorer(ch.Model, ch.Vocabulary)} }
+
+// Outputs stores the m outputs of an event in dst.
+func (p *Predictor) Outputs(dst []float64, ev *consumer.Event) { p.scorer.outputs(dst, ev) }

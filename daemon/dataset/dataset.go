@@ -1,0 +1,170 @@
+// Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens ratings, JSON Lines,
+// LIBSVM and plain lines, compressed with gzip or not. It orders and splits what it read; it does not encode features.
+package dataset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+// Format is the format of a file.
+type Format string
+
+// The formats. CSV is not read yet.
+const (
+	MovieLens Format = "movielens" // user, item, rating and optionally seconds since 1970, separated by tabs or ::
+	JSONL     Format = "jsonl"     // one event a line
+	LIBSVM    Format = "libsvm"    // label index:value …, indices from 1
+	Lines     Format = "lines"     // replay only: each line is one record, byte for byte
+)
+
+// Order is the order of examples or records.
+type Order string
+
+// The orders. Time is stable: equal times stay in the order of the file.
+const (
+	FileOrder    Order = "file"
+	TimeOrder    Order = "time"
+	ShuffleOrder Order = "shuffle"
+)
+
+// Validate returns an error that names the flag unless o is a known order.
+func (o Order) Validate() error {
+	switch o {
+	case FileOrder, TimeOrder, ShuffleOrder:
+		return nil
+	}
+	return fmt.Errorf("dataset: unknown order %q: --order must be file, time or shuffle", string(o))
+}
+
+// Entry is one value of a sparse numeric example. Index counts from 0.
+type Entry struct {
+	Index int
+	Value float64
+}
+
+// Example is one labelled event of a file. It owns its memory. Sparse holds the features of a LIBSVM line, by increasing index; the
+// other formats have none and use the fields of the schema.
+type Example struct {
+	consumer.Event
+	Sparse []Entry
+	Line   int // in the file, from 1
+}
+
+// A DecodeFunc decodes one JSON event into ev, which it may fill with memory that it uses again. recordTime stands in for a missing
+// event time, in milliseconds since 1970. It returns the reason of a rejection, or "".
+type DecodeFunc func(ev *consumer.Event, value []byte, recordTime int64) (reason string)
+
+// Options says how to read a file of examples.
+type Options struct {
+	Format Format
+	Schema consumer.Schema // task, levels and classes decide which LIBSVM labels are valid
+	Decode DecodeFunc      // for MovieLens and JSONL
+}
+
+// Set is what was read.
+type Set struct {
+	Examples    []Example
+	NumFeatures int // LIBSVM: largest index; 0 for the other formats
+	HasTime     bool
+	Skipped     Skipped
+}
+
+// maxFirstLines is how many line numbers are kept for each reason.
+const maxFirstLines = 5
+
+// Skipped counts the lines that hold no valid event, by reason, with the first line numbers of each.
+type Skipped struct {
+	Lines  int64
+	Reason map[string]*SkippedReason
+}
+
+// SkippedReason is one reason.
+type SkippedReason struct {
+	Lines int64
+	First []int // up to five line numbers, from 1
+}
+
+func (s *Skipped) add(reason string, line int) {
+	if s.Reason == nil {
+		s.Reason = make(map[string]*SkippedReason)
+	}
+	r := s.Reason[reason]
+	if r == nil {
+		r = new(SkippedReason)
+		s.Reason[reason] = r
+	}
+	s.Lines++
+	r.Lines++
+	if len(r.First) < maxFirstLines {
+		r.First = append(r.First, line)
+	}
+}
+
+// String returns a sentence such as "3 lines skipped: label_range 2 times, first in line 7, not_json 1 times, first in line 12", or "" if none was.
+func (s *Skipped) String() string {
+	if s.Lines == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d lines skipped:", s.Lines)
+	reasons := make([]string, 0, len(s.Reason))
+	for reason := range s.Reason {
+		reasons = append(reasons, reason)
+	}
+	slices.Sort(reasons)
+	for i, reason := range reasons {
+		if i > 0 {
+			text += ","
+		}
+		r := s.Reason[reason]
+		text += fmt.Sprintf(" %s %d times, first in line %d", reason, r.Lines, r.First[0])
+	}
+	return text
+}
+
+// ErrNoTime says that a file cannot be put into time order.
+var ErrNoTime = errors.New("dataset: --order time needs an event time in every line, and the file has none: use --order file or shuffle")
+
+// Arrange puts the examples into the given order and then keeps the first limit of them; 0 keeps all.
+func (s *Set) Arrange(order Order, seed uint64, limit int) error {
+	if order == TimeOrder && !s.HasTime {
+		return ErrNoTime
+	}
+	if err := arrange(s.Examples, order, seed, func(e *Example) int64 { return e.Time }); err != nil {
+		return err
+	}
+	if limit > 0 {
+		s.Examples = s.Examples[:min(limit, len(s.Examples))]
+	}
+	return nil
+}
+
+// ArrangeRecords puts records into the given order, the same one that Arrange gives to the examples of the same lines.
+func ArrangeRecords(records []Record, order Order, seed uint64) error {
+	if order == TimeOrder && slices.ContainsFunc(records, func(r Record) bool { return !r.HasTime }) {
+		return ErrNoTime
+	}
+	return arrange(records, order, seed, func(r *Record) int64 { return r.Time })
+}
+
+// arrange shuffles by Fisher–Yates with a PCG generator seeded by seed and stream 0, so that the order depends on the number of
+// elements and the seed alone.
+func arrange[T any](list []T, order Order, seed uint64, at func(*T) int64) error {
+	switch order {
+	case FileOrder:
+	case TimeOrder:
+		slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(at(&a), at(&b)) })
+	case ShuffleOrder:
+		newRand(seed).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	default:
+		return order.Validate()
+	}
+	return nil
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

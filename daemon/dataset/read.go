@@ -1,0 +1,201 @@
+package dataset
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+// Read reads a file of labelled events into memory. Lines that hold no valid event are counted by reason and skipped; empty lines are
+// not counted. An error means that the file cannot be read at all.
+func Read(path string, o Options) (*Set, error) {
+	s := &Set{HasTime: o.Schema.Time != ""}
+	var add func(line []byte, number int) string
+	switch o.Format {
+	case MovieLens, JSONL:
+		if o.Decode == nil {
+			return nil, fmt.Errorf("dataset: format %s needs a decoder", o.Format)
+		}
+		add = s.jsonAdder(o)
+	case LIBSVM:
+		add = s.libsvmAdder(o)
+	case Lines:
+		return nil, errors.New("dataset: --format lines is for replay only: use movielens, jsonl or libsvm")
+	default:
+		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl or libsvm", string(o.Format))
+	}
+	err := scanLines(path, func(line []byte, number int) error {
+		line = bytes.Trim(line, " \r")
+		if len(line) == 0 {
+			return nil
+		}
+		if reason := add(line, number); reason != "" {
+			s.Skipped.add(reason, number)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Examples) == 0 {
+		return nil, fmt.Errorf("dataset: %s holds no valid event as --format %s: %s", path, o.Format, cmp.Or(s.Skipped.String(), "it has no lines"))
+	}
+	return s, nil
+}
+
+// jsonAdder decodes JSON events, and MovieLens ratings by way of their JSON form, so that both follow the schema's rules.
+func (s *Set) jsonAdder(o Options) func([]byte, int) string {
+	var ev consumer.Event
+	var value []byte
+	names := make(map[string]string)
+	return func(line []byte, number int) string {
+		value = line
+		if o.Format == MovieLens {
+			rating, ok := parseRating(line)
+			if !ok {
+				return "not_movielens"
+			}
+			value = rating.appendJSON(nil)
+			if !rating.hasTime {
+				s.HasTime = false
+			}
+		}
+		if reason := o.Decode(&ev, value, 0); reason != "" {
+			return reason
+		}
+		s.Examples = append(s.Examples, Example{Event: own(&ev, names), Line: number})
+		return ""
+	}
+}
+
+// own copies an event out of the decoder's memory. Names are shared between events: a file has far fewer names than events.
+func own(ev *consumer.Event, names map[string]string) consumer.Event {
+	intern := func(list []string) []string {
+		if list == nil {
+			return nil
+		}
+		out := make([]string, len(list))
+		for i, name := range list {
+			shared, ok := names[name]
+			if !ok {
+				shared = strings.Clone(name)
+				names[shared] = shared
+			}
+			out[i] = shared
+		}
+		return out
+	}
+	out := *ev
+	out.Identity = strings.Clone(ev.Identity)
+	out.Classes = intern(ev.Classes)
+	out.Categorical = intern(ev.Categorical)
+	out.Numeric = slices.Clone(ev.Numeric)
+	if ev.Multi != nil {
+		out.Multi = make([][]string, len(ev.Multi))
+		for i, list := range ev.Multi {
+			out.Multi[i] = intern(list)
+		}
+	}
+	return out
+}
+
+// maxIndex bounds a LIBSVM column: the model needs memory for each of them.
+const maxIndex = 100_000_000
+
+// libsvmAdder reads "label index:value …". Indices count from 1 in the file; they increase.
+func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
+	classes := make(map[string]string)
+	return func(line []byte, number int) string {
+		fields := bytes.Fields(line)
+		ex := Example{Line: number, Event: consumer.Event{Weight: 1}}
+		if reason := setLabel(&ex.Event, string(fields[0]), &o.Schema, classes); reason != "" {
+			return reason
+		}
+		ex.Sparse = make([]Entry, 0, len(fields)-1)
+		last := 0
+		for _, field := range fields[1:] {
+			if field[0] == '#' {
+				break // the rest of the line is a comment
+			}
+			index, value, ok := bytes.Cut(field, []byte{':'})
+			j, err := strconv.Atoi(view(index))
+			if !ok || err != nil || j <= last || j > maxIndex {
+				return "not_libsvm"
+			}
+			v, err := strconv.ParseFloat(view(value), 64)
+			if err != nil {
+				return "not_libsvm"
+			}
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return "not_finite"
+			}
+			last = j
+			if v != 0 {
+				ex.Sparse = append(ex.Sparse, Entry{j - 1, v})
+			}
+		}
+		s.NumFeatures = max(s.NumFeatures, last)
+		s.Examples = append(s.Examples, ex)
+		return ""
+	}
+}
+
+// setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the format's usual
+// form; multi-label ones are separated by commas.
+func setLabel(ev *consumer.Event, text string, schema *consumer.Schema, classes map[string]string) string {
+	switch schema.Task {
+	case consumer.Multiclass, consumer.Multilabel:
+		list := []string{text}
+		if schema.Task == consumer.Multilabel {
+			list = strings.Split(text, ",")
+		}
+		for i, class := range list {
+			if len(schema.Classes) > 0 && !slices.Contains(schema.Classes, class) {
+				return "label_unknown"
+			}
+			if _, ok := classes[class]; !ok {
+				classes[class] = class
+			}
+			list[i] = classes[class]
+		}
+		ev.Classes = list
+		return ""
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return "wrong_type"
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "not_finite"
+	}
+	switch schema.Task {
+	case consumer.Binary:
+		if v == -1 {
+			v = 0
+		}
+		if v != 0 && v != 1 {
+			return "label_range"
+		}
+	case consumer.Ordinal:
+		if v != math.Trunc(v) || v < 1 || v > float64(schema.Levels) {
+			return "label_range"
+		}
+	default:
+		if (schema.LabelMin != 0 || schema.LabelMax != 0) && (v < schema.LabelMin || v > schema.LabelMax) {
+			return "label_range"
+		}
+	}
+	ev.Label = v
+	return ""
+}
+
+// view returns the bytes as a string without a copy; it is used for parsing only and does not outlive b.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

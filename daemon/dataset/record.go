@@ -1,0 +1,222 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Record is one record to replay. It owns its memory.
+type Record struct {
+	Key     []byte // value of the key field, as text; nil if the line has none
+	Value   []byte
+	Time    int64 // of the event, in milliseconds since 1970
+	HasTime bool
+}
+
+// timeField is the field of a JSON event that replay takes for its time, in milliseconds since 1970, as it writes it itself.
+const timeField = "ts"
+
+// ErrStop ends a scan without an error when a visit returns it.
+var ErrStop = errors.New("dataset: enough lines")
+
+// ScanRecords calls visit with each record of a file, in the order of the file. keyField names the field whose value becomes the
+// record's key. Lines that are not records of the format are counted and skipped; with format lines every line is a record.
+func ScanRecords(path string, format Format, keyField string, visit func(Record) error) (Skipped, error) {
+	var skipped Skipped
+	var read func(line []byte) (Record, string)
+	switch format {
+	case MovieLens:
+		if keyField != "user" && keyField != "item" {
+			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format movielens: use user or item", keyField)
+		}
+		read = func(line []byte) (Record, string) {
+			r, ok := parseRating(line)
+			if !ok {
+				return Record{}, "not_movielens"
+			}
+			key := r.user
+			if keyField == "item" {
+				key = r.item
+			}
+			return Record{Key: bytes.Clone(key), Value: r.appendJSON(make([]byte, 0, 80)), Time: r.seconds * 1000, HasTime: r.hasTime}, ""
+		}
+	case JSONL:
+		read = func(line []byte) (Record, string) { return jsonRecord(line, keyField) }
+	case Lines:
+		read = func(line []byte) (Record, string) { return Record{Value: bytes.Clone(line)}, "" }
+	default:
+		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl or lines", string(format))
+	}
+	err := scanLines(path, func(line []byte, number int) error {
+		if format != Lines {
+			if line = bytes.Trim(line, " \r"); len(line) == 0 {
+				return nil
+			}
+		}
+		record, reason := read(line)
+		if reason != "" {
+			skipped.add(reason, number)
+			return nil
+		}
+		return visit(record)
+	})
+	return skipped, err
+}
+
+// jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to the key and
+// numbers their digits; a time that is not a whole number counts as none.
+func jsonRecord(line []byte, keyField string) (Record, string) {
+	r := Record{Value: bytes.Clone(line)}
+	d := jsontext.NewDecoder(bytes.NewReader(line))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return r, "not_json"
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return r, "not_json"
+		}
+		field := name.String()
+		if field != keyField && field != timeField {
+			if err := d.SkipValue(); err != nil {
+				return r, "not_json"
+			}
+			continue
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return r, "not_json"
+		}
+		if field == keyField {
+			r.Key = keyText(value)
+		}
+		if field == timeField {
+			ms, err := strconv.ParseInt(string(value), 10, 64)
+			r.Time, r.HasTime = ms, err == nil
+		}
+	}
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
+		return r, "not_json"
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return r, "not_json"
+	}
+	return r, ""
+}
+
+// keyText returns the text of a JSON string or number, and nil for any other value.
+func keyText(value jsontext.Value) []byte {
+	switch value.Kind() {
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return nil
+		}
+		return text
+	case '0':
+		return bytes.Clone(value)
+	}
+	return nil
+}
+
+// rating is one line of a MovieLens file.
+type rating struct {
+	user, item []byte
+	number     []byte // as written
+	seconds    int64
+	hasTime    bool
+}
+
+// parseRating reads a line whose columns are separated by tabs or by "::".
+func parseRating(line []byte) (rating, bool) {
+	separator := []byte{'\t'}
+	if bytes.Contains(line, []byte("::")) {
+		separator = []byte("::")
+	}
+	columns := bytes.Split(line, separator)
+	if len(columns) < 3 || len(columns) > 4 {
+		return rating{}, false
+	}
+	r := rating{user: columns[0], item: columns[1], number: columns[2]}
+	if len(r.user) == 0 || len(r.item) == 0 || !utf8.Valid(line) || !isNumber(r.number) {
+		return rating{}, false
+	}
+	if len(columns) == 4 {
+		s, err := strconv.ParseInt(string(columns[3]), 10, 64)
+		const most = 1 << 53 / 1000 // milliseconds stay exact in JSON
+		if err != nil || s < -most || s > most {
+			return rating{}, false
+		}
+		r.seconds, r.hasTime = s, true
+	}
+	return r, true
+}
+
+// isNumber reports whether b is a JSON number.
+func isNumber(b []byte) bool {
+	i := 0
+	digits := func() bool {
+		start := i
+		for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+			i++
+		}
+		return i > start
+	}
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if start := i; !digits() || b[start] == '0' && i > start+1 {
+		return false
+	}
+	if i < len(b) && b[i] == '.' {
+		if i++; !digits() {
+			return false
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return i == len(b)
+}
+
+// appendJSON appends {"user":"196","item":"242","rating":3,"ts":881250949000}, without ts if the line has no time.
+func (r *rating) appendJSON(dst []byte) []byte {
+	dst = append(dst, `{"user":`...)
+	dst = appendString(dst, r.user)
+	dst = append(dst, `,"item":`...)
+	dst = appendString(dst, r.item)
+	dst = append(dst, `,"rating":`...)
+	dst = append(dst, r.number...)
+	if r.hasTime {
+		dst = append(dst, `,"ts":`...)
+		dst = strconv.AppendInt(dst, r.seconds*1000, 10)
+	}
+	return append(dst, '}')
+}
+
+// appendString appends a JSON string. s is valid UTF-8.
+func appendString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	for _, b := range s {
+		switch {
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		case b < ' ':
+			dst = fmt.Appendf(dst, `\u%04x`, b)
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,173 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipped) {
+	t.Helper()
+	var out []Record
+	skipped, err := ScanRecords(path, format, key, func(r Record) error {
+		out = append(out, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, skipped
+}
+
+func TestMovieLensRecords(t *testing.T) {
+	path := write(t, "u.data", "196\t242\t3\t881250949\na\"b\\c\u0001ü::7::4.5\n1\t2\n1\t2\t03\t1\n1\t2\t3\t99999999999999999\n1\t2\tNaN\t1\n\t2\t3\t1\n1\t2\t3\tx\n")
+	records, skipped := scan(t, path, MovieLens, "item")
+	if len(records) != 2 || skipped.Lines != 6 {
+		t.Fatalf("%d records, %d skipped", len(records), skipped.Lines)
+	}
+	if r := records[0]; string(r.Value) != `{"user":"196","item":"242","rating":3,"ts":881250949000}` || string(r.Key) != "242" || r.Time != 881250949000 || !r.HasTime {
+		t.Errorf("record %s %s %d", r.Key, r.Value, r.Time)
+	}
+	if r := records[1]; string(r.Value) != `{"user":"a\"b\\c\u0001ü","item":"7","rating":4.5}` || r.HasTime {
+		t.Errorf("record %s", r.Value)
+	}
+	if records, _ := scan(t, path, MovieLens, "user"); string(records[0].Key) != "196" {
+		t.Errorf("key %s", records[0].Key)
+	}
+	if _, err := ScanRecords(path, MovieLens, "genre", nil); err == nil || !strings.Contains(err.Error(), "--key") {
+		t.Errorf("key genre: %v", err)
+	}
+	if _, err := ScanRecords(path, LIBSVM, "user", nil); err == nil || !strings.Contains(err.Error(), "--format") {
+		t.Errorf("libsvm: %v", err)
+	}
+}
+
+func TestJSONLRecords(t *testing.T) {
+	lines := []struct {
+		text, key string
+		time      int64
+		hasTime   bool
+		ok        bool
+	}{
+		{`{"user":"a\u00e9","x":{"user":"no"},"ts":5}`, "aé", 5, true, true},
+		{`{"user":17.50}`, "17.50", 0, false, true},
+		{`{"ts":1.5,"user":["a"]}`, "", 0, false, true},
+		{` {"a":1} `, "", 0, false, true},
+		{`{"user":"a"} x`, "", 0, false, false},
+		{`{"user":"a"`, "", 0, false, false},
+		{`["user"]`, "", 0, false, false},
+		{`{"user":"a","user":"b"}`, "", 0, false, false},
+		{`{"user":"a","x":}`, "", 0, false, false},
+	}
+	var text strings.Builder
+	for _, l := range lines {
+		text.WriteString(l.text + "\n")
+	}
+	records, skipped := scan(t, write(t, "e.jsonl", text.String()), JSONL, "user")
+	i := 0
+	for _, l := range lines {
+		if !l.ok {
+			continue
+		}
+		r := records[i]
+		i++
+		if string(r.Value) != strings.TrimSpace(l.text) || string(r.Key) != l.key || (r.Key == nil) != (l.key == "") || r.Time != l.time || r.HasTime != l.hasTime {
+			t.Errorf("%s: record %q key %q time %d", l.text, r.Value, r.Key, r.Time)
+		}
+	}
+	if i != len(records) || skipped.Lines != int64(len(lines)-i) {
+		t.Errorf("%d records, %d skipped", len(records), skipped.Lines)
+	}
+}
+
+// TestLinesAreKept checks that lines become records byte for byte, whatever they hold.
+func TestLinesAreKept(t *testing.T) {
+	lines := []string{`{"user":"a"}`, "", " \t ", "\xff\x00\r", "{{{", "last"}
+	records, _ := scan(t, write(t, "l.gz", strings.Join(lines, "\n")), Lines, "user")
+	if len(records) != len(lines) {
+		t.Fatalf("%d records of %d lines", len(records), len(lines))
+	}
+	for i, r := range records {
+		if string(r.Value) != lines[i] || r.Key != nil {
+			t.Errorf("line %d: %q key %q, want %q", i, r.Value, r.Key, lines[i])
+		}
+	}
+}
+
+func TestScanStops(t *testing.T) {
+	path := write(t, "l", "a\nb\nc\n")
+	n := 0
+	if _, err := ScanRecords(path, Lines, "", func(Record) error { n++; return ErrStop }); err != nil || n != 1 {
+		t.Errorf("ErrStop: %d records, %v", n, err)
+	}
+	broken := errors.New("broken")
+	if _, err := ScanRecords(path, Lines, "", func(Record) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzRating checks that every line taken as a rating becomes valid JSON with the same text in it.
+func FuzzRating(f *testing.F) {
+	for _, seed := range []string{"196\t242\t3\t881250949", "1::2::3", "a::b::-1.5e3::-7", "\"\t\\\t0", "é\tü\t1\t2", "1\t2\t3\t"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		r, ok := parseRating([]byte(line))
+		if !ok {
+			return
+		}
+		var e struct {
+			User, Item string
+			Rating     json.Number
+			TS         *int64
+		}
+		value := r.appendJSON(nil)
+		if err := json.Unmarshal(value, &e); err != nil || !utf8.Valid(value) {
+			t.Fatalf("%q becomes %q: %v", line, value, err)
+		}
+		if e.User != string(r.user) || e.Item != string(r.item) || e.Rating.String() != string(r.number) || (e.TS != nil) != r.hasTime {
+			t.Errorf("%q becomes %q", line, value)
+		}
+	})
+}
+
+// TestML100K reads the whole of the data set, which is not part of the project.
+func TestML100K(t *testing.T) {
+	path := filepath.Join(projectRoot(t), "..", "shared", "data", "ml-100k", "u.data.gz")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no MovieLens 100k beside the project: %v", err)
+	}
+	records, skipped := scan(t, path, MovieLens, "user")
+	if len(records) != 100_000 || skipped.Lines != 0 {
+		t.Errorf("%d records, %d skipped", len(records), skipped.Lines)
+	}
+	s, err := Read(path, Options{Format: MovieLens, Schema: ratings, Decode: decodeRating()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Arrange(TimeOrder, 0, 0); err != nil || s.Examples[0].Time != 874724710000 || len(s.Examples) != 100_000 {
+		t.Errorf("first in time order %+v, %v", s.Examples[0], err)
+	}
+}
+
+// projectRoot walks up to go.mod.
+func projectRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}

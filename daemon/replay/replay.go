@@ -1,0 +1,174 @@
+// Package replay sends the records of a file to a Kafka topic, in order and each once, at full speed or paced.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// Options says what to send where.
+type Options struct {
+	Path             string
+	Format           dataset.Format
+	BootstrapServers []string
+	Topic            string
+	Partitions       int    // of a topic that is created; one that exists keeps its own
+	Key              string // field whose value, as text, is the record's key and picks its partition by murmur2
+	Order            dataset.Order
+	Seed             uint64  // of the shuffle
+	Rate             float64 // records per second; 0 for no limit
+	Speedup          float64 // event time passes this many times faster than the clock; 0 ignores event times
+	Limit            int64   // records; 0 for all
+	EventTime        bool    // record time stamps are the event times instead of the time of sending
+	Progress         io.Writer
+	Transport        *kafka.Transport // required; the caller closes its idle connections
+}
+
+// Validate returns an error that names the flag of the first bad option.
+func (o *Options) Validate() error {
+	switch {
+	case o.Topic == "":
+		return errors.New("--topic must name a topic")
+	case len(o.BootstrapServers) == 0:
+		return errors.New("--bootstrap-servers must name at least one host:port")
+	case o.Partitions < 1:
+		return fmt.Errorf("--partitions is %d: it must be at least 1", o.Partitions)
+	case !(o.Rate >= 0) || !(o.Speedup >= 0):
+		return errors.New("--rate and --speedup must be positive")
+	case o.Rate > 0 && o.Speedup > 0:
+		return errors.New("--rate and --speedup cannot be combined: give one of them")
+	case o.Limit < 0:
+		return fmt.Errorf("--limit is %d: it must not be negative", o.Limit)
+	}
+	return o.Order.Validate()
+}
+
+// ErrBroker is wrapped by errors of the broker and of the way to it.
+var ErrBroker = errors.New("broker unreachable, or it refused us")
+
+// errNoEventTime says that a record cannot be paced or stamped.
+var errNoEventTime = errors.New("--speedup and --record-time event need an event time in every line, and one has none")
+
+// Run sends the records and returns how many the broker acknowledged. Within a partition they are in the order asked for. A record is
+// sent again only when the broker said that it did not take it, so that nothing is in the topic twice; any other failure ends the
+// replay with an error that wraps ErrBroker. When ctx is done, Run waits for what is under way and returns without an error.
+func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
+	if err := o.Validate(); err != nil {
+		return report.ReplaySummary{}, err
+	}
+	began := time.Now()
+	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
+	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
+	if err != nil {
+		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker, o.BootstrapServers, err)
+	}
+	p := newProducer(ctx, client, o.Topic, partitions)
+	stopProgress := showProgress(o.Progress, &p.acknowledged, began)
+	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup)}
+	skipped, readErr := sent.file(p.ctx)
+	sendErr := p.close()
+	stopProgress()
+
+	out := report.ReplaySummary{Records: sent.records, Acknowledged: p.acknowledged.Load(), SkippedLines: skipped.Lines, Bytes: sent.bytes,
+		Seconds: report.Seconds(time.Since(began)), Partitions: p.offsets()}
+	switch {
+	case sendErr != nil:
+		return out, fmt.Errorf("replay: %w at --bootstrap-servers %v, after %d of %d records were acknowledged: %w",
+			ErrBroker, o.BootstrapServers, out.Acknowledged, out.Records, sendErr)
+	case readErr != nil && !errors.Is(readErr, context.Canceled):
+		return out, readErr
+	case out.Records == 0 && skipped.Lines > 0:
+		return out, fmt.Errorf("replay: %s holds no record as --format %s: %s", o.Path, o.Format, skipped.String())
+	}
+	return out, nil
+}
+
+// sender reads the file and hands its records to the producer at the right time.
+type sender struct {
+	options  *Options
+	producer *producer
+	pace     *pacer
+	records  int64
+	bytes    int64
+}
+
+// file sends the whole file. File order needs no memory; the others read the file first.
+func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
+	if s.options.Order == dataset.FileOrder {
+		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, func(r dataset.Record) error { return s.send(ctx, r) })
+	}
+	var all []dataset.Record
+	skipped, err := dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, func(r dataset.Record) error {
+		all = append(all, r)
+		return ctx.Err()
+	})
+	if err != nil {
+		return skipped, err
+	}
+	if err := dataset.ArrangeRecords(all, s.options.Order, s.options.Seed); err != nil {
+		return skipped, err
+	}
+	for _, r := range all {
+		if err := s.send(ctx, r); err != nil {
+			if errors.Is(err, dataset.ErrStop) {
+				return skipped, nil
+			}
+			return skipped, err
+		}
+	}
+	return skipped, nil
+}
+
+func (s *sender) send(ctx context.Context, r dataset.Record) error {
+	if !r.HasTime && (s.options.Speedup > 0 || s.options.EventTime) {
+		return fmt.Errorf("replay: %s: %w", s.options.Path, errNoEventTime)
+	}
+	if err := s.pace.wait(ctx, s.records, r.Time); err != nil {
+		return err
+	}
+	stamp := time.Time{} // the producer fills in the time of sending
+	if s.options.EventTime {
+		stamp = time.UnixMilli(r.Time)
+	}
+	if err := s.producer.send(ctx, kafka.Message{Key: r.Key, Value: r.Value, Time: stamp}); err != nil {
+		return err
+	}
+	s.records++
+	s.bytes += int64(len(r.Value))
+	if s.options.Limit > 0 && s.records >= s.options.Limit {
+		return dataset.ErrStop
+	}
+	return nil
+}
+
+// showProgress prints the count once a second until the returned function is called, which waits for the last line.
+func showProgress(w io.Writer, acknowledged *atomic.Int64, began time.Time) (stop func()) {
+	if w == nil {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				n := acknowledged.Load()
+				fmt.Fprintf(w, "replay: %d records, %.0f a second\n", n, float64(n)/time.Since(began).Seconds())
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}

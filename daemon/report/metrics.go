@@ -1,0 +1,149 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Accumulator sums the errors of predictions of one task. Sums are Neumaier
+// compensated, so that the result does not depend on how a long stream was cut.
+type Accumulator struct {
+	low, high  float64
+	numeric    bool
+	n          int64
+	correct    int64
+	loss       sum
+	squares    sum
+	deviations sum
+}
+
+// NewNumberAccumulator returns an accumulator for regression and ordinal tasks. Predictions are clipped to [low, high] for rmse and
+// mae only; low ≥ high does not clip.
+func NewNumberAccumulator(low, high float64) *Accumulator {
+	return &Accumulator{low: low, high: high, numeric: true}
+}
+
+// NewClassAccumulator returns an accumulator for binary, multi-class and multi-label tasks.
+func NewClassAccumulator() *Accumulator { return &Accumulator{} }
+
+// AddNumber adds the prediction for one event and its loss.
+func (a *Accumulator) AddNumber(loss, prediction, label float64) {
+	if a.low < a.high {
+		prediction = min(max(prediction, a.low), a.high)
+	}
+	e := prediction - label
+	a.n++
+	a.loss.add(loss)
+	a.squares.add(e * e)
+	a.deviations.add(math.Abs(e))
+}
+
+// AddClass adds the loss of one event and whether the predicted class, or the whole set of classes, is the label.
+func (a *Accumulator) AddClass(loss float64, correct bool) {
+	a.n++
+	a.loss.add(loss)
+	if correct {
+		a.correct++
+	}
+}
+
+// N returns the number of events added.
+func (a *Accumulator) N() int64 { return a.n }
+
+// Metrics returns the means so far; without events there is nothing but n.
+func (a *Accumulator) Metrics() Metrics {
+	m := Metrics{N: a.n}
+	if a.n == 0 {
+		return m
+	}
+	n := float64(a.n)
+	m.Loss = Some(a.loss.value() / n)
+	if a.numeric {
+		m.RMSE = Some(math.Sqrt(a.squares.value() / n))
+		m.MAE = Some(a.deviations.value() / n)
+	} else {
+		m.Accuracy = Some(float64(a.correct) / n)
+	}
+	return m
+}
+
+// sum is Neumaier's compensated sum (1974).
+type sum struct{ total, rest float64 }
+
+func (s *sum) add(v float64) {
+	t := s.total + v
+	if math.Abs(s.total) >= math.Abs(v) {
+		s.rest += (s.total - t) + v
+	} else {
+		s.rest += (v - t) + s.total
+	}
+	s.total = t
+}
+
+// value returns the sum; once a term was not finite the compensation is meaningless and left out.
+func (s *sum) value() float64 {
+	if v := s.total + s.rest; !math.IsNaN(v) {
+		return v
+	}
+	return s.total
+}
+
+// Ranking collects scored items by group, usually a user, for the normalised discounted cumulative gain.
+type Ranking struct {
+	groups map[string][]ranked
+}
+
+type ranked struct{ score, relevance float64 }
+
+// NewRanking returns an empty ranking.
+func NewRanking() *Ranking { return &Ranking{groups: make(map[string][]ranked)} }
+
+// Add adds one item with its score and its true relevance. Items are added in the order of the file, which breaks ties.
+func (r *Ranking) Add(group string, score, relevance float64) {
+	r.groups[group] = append(r.groups[group], ranked{score, relevance})
+}
+
+// NDCG returns the normalised discounted cumulative gain of the first k items, averaged over the groups present, a group of one item
+// included: gain 2^rel − 1, discount log2(rank + 1) (Burges et al. 2005). A group without any gain counts 1: every order is ideal. It
+// is NaN without groups.
+func (r *Ranking) NDCG(k int) float64 {
+	total := sum{}
+	for _, group := range sortedKeys(r.groups) {
+		items := slices.Clone(r.groups[group])
+		slices.SortStableFunc(items, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
+		got := discountedGain(items, k)
+		slices.SortStableFunc(items, func(a, b ranked) int { return cmp.Compare(b.relevance, a.relevance) })
+		if ideal := discountedGain(items, k); ideal > 0 {
+			total.add(got / ideal)
+		} else {
+			total.add(1)
+		}
+	}
+	return total.value() / float64(len(r.groups))
+}
+
+// AddTo stores nDCG at 1 and 5 in m, unless nothing was ranked.
+func (r *Ranking) AddTo(m *Metrics) {
+	if len(r.groups) > 0 {
+		m.NDCG1, m.NDCG5 = Some(r.NDCG(1)), Some(r.NDCG(5))
+	}
+}
+
+func discountedGain(items []ranked, k int) float64 {
+	gain := 0.0
+	for i, item := range items[:min(k, len(items))] {
+		gain += (math.Exp2(item.relevance) - 1) / math.Log2(float64(i)+2)
+	}
+	return gain
+}
+
+// sortedKeys fixes the order of summation.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

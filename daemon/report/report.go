@@ -1,0 +1,96 @@
+// Package report holds what the verbs of refitd print: the JSON Lines objects of the command-line contract and their text form for
+// people, the exit codes, and the quality measures. It neither trains nor reads anything.
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+)
+
+// A Number is written as null when it is not finite.
+type Number float64
+
+// MarshalJSON writes the shortest decimal that reads back the same, or null.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON reads a number; null is NaN.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(n))
+}
+
+// Some returns a pointer to v, for fields that may be absent.
+func Some(v float64) *Number { n := Number(v); return &n }
+
+// Seconds returns a duration as a number of seconds.
+func Seconds(d time.Duration) Number { return Number(d.Seconds()) }
+
+// Time formats t as the contract wants it: RFC 3339 in UTC.
+func Time(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// A Line is something a verb prints. WriteText prints it for people, in one or more whole lines; an object that has nothing to say to
+// people prints nothing.
+type Line interface {
+	WriteText(w io.Writer) error
+}
+
+// Emitter writes lines to standard output, as JSON Lines or as text. It is safe for concurrent use; each line is one Write.
+type Emitter struct {
+	mu   sync.Mutex
+	w    io.Writer
+	json bool
+}
+
+// NewEmitter returns an emitter that writes JSON Lines if asJSON and text otherwise.
+func NewEmitter(w io.Writer, asJSON bool) *Emitter { return &Emitter{w: w, json: asJSON} }
+
+// IsJSON reports whether the emitter writes JSON Lines.
+func (e *Emitter) IsJSON() bool { return e.json }
+
+// Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick, step, version,
+// summary, error and so on.
+func (e *Emitter) Emit(kind string, line Line) error {
+	var b bytes.Buffer
+	if e.json {
+		object, err := json.Marshal(line)
+		if err != nil {
+			return fmt.Errorf("report: %s: %w", kind, err)
+		}
+		fmt.Fprintf(&b, `{"type":%q`, kind)
+		if len(object) > len("{}") {
+			b.WriteByte(',')
+		}
+		b.Write(object[1:])
+		b.WriteByte('\n')
+	} else if err := line.WriteText(&b); err != nil {
+		return fmt.Errorf("report: %s: %w", kind, err)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("report: %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Empty is a summary without fields.
+type Empty struct{}
+
+// WriteText prints nothing.
+func (Empty) WriteText(io.Writer) error { return nil }

@@ -1,0 +1,211 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// table writes rows of cells in aligned columns.
+func table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// number prints v with four significant decimals, or a dash if there is none.
+func number(v *Number) string {
+	if v == nil || math.IsNaN(float64(*v)) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(*v), 'g', 5, 64)
+}
+
+func plain(v Number) string { return number(&v) }
+
+func whole[T ~int | ~int64 | ~int32](v T) string { return strconv.FormatInt(int64(v), 10) }
+
+func optional(v *int64) string {
+	if v == nil {
+		return "none"
+	}
+	return whole(*v)
+}
+
+// named is a row of a table of metrics.
+type named struct {
+	name    string
+	metrics *Metrics
+}
+
+// metricColumns are the columns of a table of metrics, in order.
+var metricColumns = []struct {
+	name  string
+	value func(*Metrics) *Number
+}{
+	{"loss", func(m *Metrics) *Number { return m.Loss }},
+	{"rmse", func(m *Metrics) *Number { return m.RMSE }},
+	{"mae", func(m *Metrics) *Number { return m.MAE }},
+	{"accuracy", func(m *Metrics) *Number { return m.Accuracy }},
+	{"ndcg@1", func(m *Metrics) *Number { return m.NDCG1 }},
+	{"ndcg@5", func(m *Metrics) *Number { return m.NDCG5 }},
+}
+
+// writeMetrics prints one line for each metrics that is there, with the columns that any of them has.
+func writeMetrics(w io.Writer, rows ...named) error {
+	rows = slices.DeleteFunc(rows, func(r named) bool { return r.metrics == nil })
+	if len(rows) == 0 {
+		return nil
+	}
+	lines := make([][]string, len(rows)+1)
+	lines[0] = []string{"", "n"}
+	for i, r := range rows {
+		lines[i+1] = []string{r.name, whole(r.metrics.N)}
+	}
+	for _, c := range metricColumns {
+		if !slices.ContainsFunc(rows, func(r named) bool { return c.value(r.metrics) != nil }) {
+			continue
+		}
+		lines[0] = append(lines[0], c.name)
+		for i, r := range rows {
+			lines[i+1] = append(lines[i+1], number(c.value(r.metrics)))
+		}
+	}
+	return table(w, lines)
+}
+
+func (b *Baselines) rows() []named {
+	return []named{{"global mean", b.GlobalMean}, {"item mean", b.ItemMean}, {"sgd bias", b.SGDBias},
+		{"majority", b.Majority}, {"last label", b.LastLabel}, {"linear", b.Linear}}
+}
+
+// WriteText prints the table of scores and baselines.
+func (p Progressive) WriteText(w io.Writer) error {
+	rows := []named{{"published, all", p.All.Published}, {"live, all", p.All.Live},
+		{fmt.Sprintf("published, last %d", p.WindowN), p.Window.Published}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
+	return writeMetrics(w, append(rows, p.Baselines.rows()...)...)
+}
+
+// WriteText prints one line: the version, what it is and why it was promoted or kept back.
+func (v Version) WriteText(w io.Writer) error {
+	gap := ""
+	if v.GapRelative != nil {
+		gap = fmt.Sprintf(", gap %s %s", number(v.GapRelative), v.GapKind)
+	}
+	loss := ""
+	if v.Gate != nil {
+		loss = ", gate loss " + number(v.Gate.Loss)
+		if v.ChampionGate != nil {
+			loss += " (champion " + number(v.ChampionGate.Loss) + ")"
+		}
+	}
+	_, err := fmt.Fprintf(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s%s%s, %.1f s\n",
+		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, v.Rows, v.Features, v.Status, gap, loss, float64(v.TrainSeconds))
+	return err
+}
+
+// WriteText prints the sample and one line for each partition.
+func (s State) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "model %s: %d rows to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
+		s.Model, s.Rows.Train, s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
+	rows := [][]string{{"topic", "partition", "start", "next", "applied", "rejected", "control", "aborted", "holes", "gap", "rows", "halted"}}
+	for _, p := range s.Partitions {
+		halted := "no"
+		if p.Halted != nil {
+			halted = *p.Halted
+		}
+		rows = append(rows, []string{p.Topic, whole(p.Partition), whole(p.Start), whole(p.Next), whole(p.Applied), whole(p.Rejected),
+			whole(p.Control), whole(p.Aborted), whole(p.Holes), whole(p.Gap), whole(p.Rows), halted})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.RejectedByReason)) {
+		fmt.Fprintf(w, "rejected as %s: %d\n", reason, s.RejectedByReason[reason])
+	}
+	return nil
+}
+
+// WriteText prints one line.
+func (s Step) WriteText(w io.Writer) error {
+	line := fmt.Sprintf("lambda %s  k %d  objective %s", plain(s.Lambda), s.K, plain(s.Objective))
+	if s.Gap != nil {
+		line += fmt.Sprintf("  gap %s (%s)", number(s.Gap), s.GapKind)
+	}
+	if m := s.Valid; m != nil {
+		for _, c := range metricColumns {
+			if v := c.value(m); v != nil {
+				line += fmt.Sprintf("  %s %s", c.name, number(v))
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s  %.1f s\n", line, float64(s.Seconds))
+	return err
+}
+
+// WriteText prints what was chosen and how good it is.
+func (s FitSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s, gap %s %s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
+		s.Features, s.Outputs, plain(s.Objective), number(s.Gap), s.GapKind, float64(s.Seconds))
+	rows := append([]named{{"validation", s.Valid}, {"test", s.Test}}, s.Baselines.rows()...)
+	if err := writeMetrics(w, rows...); err != nil {
+		return err
+	}
+	if s.Snapshot != nil {
+		fmt.Fprintf(w, "published version %d of %s in %s\n", s.Snapshot.Version, s.Snapshot.Model, s.Snapshot.Store)
+	}
+	return nil
+}
+
+// WriteText prints the count and the losses so far in one line.
+func (t BacktestTick) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%8d events  %6.1f s  version %s  %s\n", t.Events, float64(t.Seconds), optional(t.Version), t.Progressive.line())
+	return err
+}
+
+// line names the window's headline figure of each predictor: rmse or accuracy.
+func (p *Progressive) line() string {
+	rows := append([]named{{"published", p.Window.Published}, {"live", p.Window.Live}}, p.Baselines.rows()...)
+	var parts []string
+	for _, r := range rows {
+		switch {
+		case r.metrics == nil:
+		case r.metrics.RMSE != nil:
+			parts = append(parts, fmt.Sprintf("%s rmse %.4f", r.name, float64(*r.metrics.RMSE)))
+		case r.metrics.Accuracy != nil:
+			parts = append(parts, fmt.Sprintf("%s accuracy %.4f", r.name, float64(*r.metrics.Accuracy)))
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+// WriteText prints the totals, the progressive table and that of the last tenth.
+func (s BacktestSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d versions promoted, %d kept back\n",
+		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept)
+	if err := s.Progressive.WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "last tenth")
+	rows := append([]named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}, s.LastTenth.Baselines.rows()...)
+	return writeMetrics(w, rows...)
+}
+
+// WriteText prints the totals and the offsets of each partition.
+func (s ReplaySummary) WriteText(w io.Writer) error {
+	rate := float64(s.Acknowledged) / max(float64(s.Seconds), 1e-9)
+	fmt.Fprintf(w, "%d records sent, %d acknowledged, %d lines skipped, %d bytes, %.2f s (%.0f records/s)\n",
+		s.Records, s.Acknowledged, s.SkippedLines, s.Bytes, float64(s.Seconds), rate)
+	rows := [][]string{{"partition", "first", "last"}}
+	for _, p := range s.Partitions {
+		rows = append(rows, []string{whole(p.Partition), optional(p.First), optional(p.Last)})
+	}
+	return table(w, rows)
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// WriteText prints the address and the models.
+func (r Ready) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "ready: http://%s, models %s\n", r.Web, strings.Join(r.Models, ", "))
+	return err
+}
+
+// WriteText prints where and why.
+func (h Halt) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "HALTED: model %s, topic %s partition %d at offset %d: %s\n", h.Model, h.Topic, h.Partition, h.Offset, h.Reason)
+	return err
+}
+
+// WriteText prints the state and the losses of each model.
+func (s RunSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond), s.RSSBytes>>20)
+	for _, m := range s.Models {
+		if err := m.State.WriteText(w); err != nil {
+			return err
+		}
+		if err := m.Progressive.WriteText(w); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%d versions promoted, %d kept back, champion %s\n", m.VersionsPromoted, m.VersionsKept, optional(m.Champion))
+	}
+	return nil
+}
+
+// WriteText prints the address.
+func (b Broker) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "broker at %s\n", b.BootstrapServers)
+	return err
+}
+
+// WriteText prints one line of the live table.
+func (t Tick) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  gap %s %s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
+		float64(t.EventsPerSecond), t.Lag, optional(t.Version), number(t.Gap), t.GapKind, number(t.SinceRefitSeconds), t.Progressive.line())
+	return err
+}
+
+// WriteText prints when.
+func (d Drift) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%4.0f s  the taste of the users changes now\n", float64(d.ElapsedSeconds))
+	return err
+}
+
+// WriteText prints how long it took.
+func (r Recovered) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "recovered %.1f s after the change\n", float64(r.AfterSeconds))
+	return err
+}
+
+// WriteText prints the losses, where the snapshots are and a command that scores with them.
+func (s QuickstartSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%d versions, the first after %s s; recovered %s s after the change of taste\n",
+		s.Versions, number(s.FirstVersionSeconds), number(s.RecoveredAfterSeconds))
+	if err := s.Progressive.WriteText(w); err != nil {
+		return err
+	}
+	argv := make([]string, len(s.ScoreArgv))
+	for i, a := range s.ScoreArgv {
+		argv[i] = shellQuote(a)
+	}
+	_, err := fmt.Fprintf(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), strings.Join(argv, " "))
+	return err
+}
+
+// shellQuote returns text as one word of a POSIX shell.
+func shellQuote(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// WriteText prints the table of metrics.
+func (s EvalSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
+	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
+}
+
+// WriteText prints the prediction.
+func (s Score) WriteText(w io.Writer) error {
+	text := fmt.Sprint(s.Prediction)
+	if n, ok := s.Prediction.(Number); ok {
+		text = plain(n)
+	}
+	if len(s.Unseen) > 0 {
+		text += "  (unseen " + strings.Join(s.Unseen, ", ") + ")"
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// WriteText prints the line and the reason.
+func (i Invalid) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "line %d: %s\n", i.Line, i.Reason)
+	return err
+}
+
+// WriteText prints the counts if any event was invalid; otherwise the predictions speak for themselves.
+func (s ScoreSummary) WriteText(w io.Writer) error {
+	if s.Invalid == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%d scored, %d invalid\n", s.Scored, s.Invalid)
+	return err
+}
+
+// WriteText prints the comparison of one partition.
+func (p VerifyPartition) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s\n",
+		p.Topic, p.Partition, p.Start, p.Next, p.CheckedFrom, p.Lost, p.Double, p.Rejected, p.Control, p.Aborted, p.Holes, p.Gap, p.Rows, p.Digest)
+	return err
+}
+
+// WriteText prints the verdict.
+func (s VerifySummary) WriteText(w io.Writer) error {
+	verdict := "NOT OK"
+	if s.OK {
+		verdict = "ok"
+	}
+	_, err := fmt.Fprintf(w, "%s: lost %d, double %d, gap %d, sample %s\n", verdict, s.Lost, s.Double, s.Gap, s.SampleDigest)
+	return err
+}
+
+// WriteText prints the aliases and the checks.
+func (s SnapshotInspection) WriteText(w io.Writer) error {
+	for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
+		fmt.Fprintf(w, "alias %s: version %d\n", alias, s.Aliases[alias])
+	}
+	_, err := fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
+	return err
+}

@@ -1,0 +1,209 @@
+package sketch
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// spareBytes is room in a piece for three ledger rows, the counters and the fixed parts of a row.
+const spareBytes = 16 << 10
+
+// Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score and learn from
+// a part before it is applied. The records must not be changed between Classify and Apply.
+func (s *Store) Classify(p *Part) {
+	s.mu.Lock()
+	place, ok := s.places[partition{p.Topic, p.Partition}]
+	var next int64
+	var incarnation uint32
+	if ok {
+		next, incarnation = s.ledger[place].Next, s.ledger[place].Incarnation
+	}
+	s.mu.Unlock()
+	s.classify(p, next, incarnation)
+}
+
+func (s *Store) classify(p *Part, next int64, incarnation uint32) {
+	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+	for i := range p.Records {
+		r := &p.Records[i]
+		r.Replayed = r.Offset < next
+		if r.Fate != Applied {
+			continue
+		}
+		var sum [32]byte
+		switch {
+		case s.broken.noise != nil:
+			binary.NativeEndian.PutUint64(sum[:], s.broken.noise())
+			sum = sha256.Sum256(sum[:])
+		case s.settings.Identity != "":
+			sum = draw.byBytes(domainIdentity, r.Identity)
+		default:
+			sum = draw.byOffset(p.Topic, incarnation, p.Partition, r.Offset)
+		}
+		r.id = identity(sum[:16])
+		if s.settings.HoldoutBy != "" {
+			sum = draw.byBytes(domainEntity, r.HoldoutKey)
+		}
+		r.Role = draw.role(&sum)
+	}
+	p.classified = s
+}
+
+// Apply takes a part into the state. Rows, evictions, counts and ledger change together, durably; a part too big for one transaction
+// is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
+// is written with the last piece. Records below the ledger's next are ignored: they are in the state.
+//
+// A *GapError or an error wrapping ErrPart means that nothing was applied and the store can go on. Any other error is one of storage:
+// the commit may or may not be durable, every later write returns the same error, and the process has to open the state again.
+func (s *Store) Apply(p *Part, aux []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	place, ok := s.places[partition{p.Topic, p.Partition}]
+	if !ok {
+		return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", p.Topic, p.Partition, ErrPart)
+	}
+	l := &s.ledger[place]
+	if err := p.check(&s.settings); err != nil {
+		return err
+	}
+	if len(aux) > MaxAuxBytes {
+		return fmt.Errorf("sketch: aux has %d bytes, at most %d: %w", len(aux), MaxAuxBytes, ErrPart)
+	}
+	if p.LogStart > l.Next && !s.broken.noGapCheck {
+		return &GapError{Topic: p.Topic, Partition: p.Partition, Next: l.Next, LogStart: p.LogStart}
+	}
+	if p.Base > l.Next && !s.broken.noGapCheck {
+		return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, l.Next, ErrPart)
+	}
+	if p.classified != s {
+		s.classify(p, l.Next, l.Incarnation)
+	}
+
+	maxOps, maxBytes := s.backend.limits()
+	for i := range p.Records {
+		r := &p.Records[i]
+		if r.Offset < l.Next && !s.broken.noOffsetGuard {
+			continue
+		}
+		// The record may add two ops and touch three ledger rows; counters and aux come last.
+		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+8) > maxOps ||
+			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes) > maxBytes) {
+			if err := s.commit(nil); err != nil {
+				return err
+			}
+		}
+		if err := s.step(l, place, r); err != nil {
+			return s.stop(err)
+		}
+	}
+	if l.Next < p.Next {
+		l.Holes += p.Next - l.Next
+		l.Next = p.Next
+		s.touch(place)
+	}
+	return s.commit(aux)
+}
+
+// step accounts for one record and offers it to its reservoir.
+func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
+	if r.Offset > l.Next {
+		l.Holes += r.Offset - l.Next
+	}
+	l.Next = r.Offset + 1
+	s.touch(place)
+	switch r.Fate {
+	case Control:
+		l.Control++
+		return nil
+	case Aborted:
+		l.Aborted++
+		return nil
+	case Rejected:
+		l.Rejected++
+		s.reasons[r.Reason]++
+		s.pending.counted = true
+	case Applied:
+		l.Applied++
+		l.Eligible[r.Role]++
+		l.Watermark = max(l.Watermark, r.Time)
+		if err := s.keep(l, place, r); err != nil {
+			return err
+		}
+	}
+	if s.broken.digestWithoutOffset {
+		l.chain(&Record{CRC: r.CRC, Fate: r.Fate})
+		l.LastOffset = r.Offset
+		return nil
+	}
+	l.chain(r)
+	return nil
+}
+
+// keep offers an applied record to the reservoir of its role.
+func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
+	res, key := s.reservoirs[r.Role], makeRowKey(r.Role, r.id)
+	e := entry{rank: res.rank(r.id.h(), r.Weight, r.Time), id: r.id, ledger: place, size: uint32(storedRowBytes(l.Topic, r.Payload))}
+	if old := res.find(r.id); old != nil {
+		newer, err := s.replaces(key, l, r)
+		if err != nil || !newer {
+			return err
+		}
+		s.ledger[old.ledger].Rows[r.Role]--
+		s.touch(old.ledger)
+		res.bytes += int64(e.size) - int64(old.size)
+		old.ledger, old.size = place, e.size
+		l.Rows[r.Role]++
+		s.pending.putRow(key, false, l, r)
+		return nil
+	}
+	threshold, evicted := res.threshold, res.evicted
+	kept, out, full := res.offer(e)
+	s.pending.counted = s.pending.counted || threshold != res.threshold || evicted != res.evicted
+	if kept {
+		l.Rows[r.Role]++
+		s.pending.putRow(key, true, l, r)
+	}
+	if full {
+		s.ledger[out.ledger].Rows[r.Role]--
+		s.touch(out.ledger)
+		s.pending.dropRow(makeRowKey(r.Role, out.id))
+	}
+	return nil
+}
+
+// replaces reports whether r is newer than the row kept under key: by event time, then topic, partition, offset.
+func (s *Store) replaces(key rowKey, l *LedgerRow, r *Record) (newer bool, err error) {
+	compare := func(value []byte) error {
+		old, err := decodeRow(key[:], value)
+		if err != nil {
+			return err
+		}
+		switch topic := string(old.topic); {
+		case r.Time != old.time:
+			newer = r.Time > old.time
+		case l.Topic != topic:
+			newer = l.Topic > topic
+		case l.Partition != old.partition:
+			newer = l.Partition > old.partition
+		default:
+			newer = r.Offset > old.offset
+		}
+		return nil
+	}
+	if i, ok := s.pending.rows[key]; ok {
+		err = compare(s.pending.ops[i].value)
+		return newer, err
+	}
+	err = s.backend.view(func(c cut) error {
+		value, err := c.get(key[:])
+		if err != nil {
+			return err
+		}
+		return compare(value)
+	})
+	return newer, err
+}

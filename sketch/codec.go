@@ -1,0 +1,246 @@
+package sketch
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
+	"math"
+	"slices"
+	"strings"
+)
+
+// formatVersion is that of everything in this file. Readers refuse later ones.
+const formatVersion = 1
+
+// maxWeight keeps ln w + t/τ finite.
+const maxWeight = math.MaxFloat64
+
+// maxHaltBytes bounds the text of a halt.
+const maxHaltBytes = 1024
+
+// Key prefixes; see the package comment.
+const (
+	prefixAux      = 'a'
+	prefixCounters = 'c'
+	prefixLedger   = 'l'
+	prefixRow      = 'r'
+	prefixSettings = 's'
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const crcBytes = 4
+
+// seal appends the CRC-32C over key and value[from:].
+func seal(key, value []byte, from int) []byte {
+	return binary.BigEndian.AppendUint32(value, checksum(key, value[from:]))
+}
+
+// unseal checks and removes the CRC.
+func unseal(key, value []byte) ([]byte, error) {
+	if n := len(value) - crcBytes; n >= 0 && binary.BigEndian.Uint32(value[n:]) == checksum(key, value[:n]) {
+		return value[:n], nil
+	}
+	return nil, corrupt("checksum of the value at key %q does not match", key)
+}
+
+func checksum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+}
+
+// rowKey is the key of a sample row: prefix, role, identity.
+type rowKey [2 + len(identity{})]byte
+
+func makeRowKey(role Role, id identity) (k rowKey) {
+	k[0], k[1] = prefixRow, byte(role)
+	copy(k[2:], id[:])
+	return k
+}
+
+func parseRowKey(key []byte) (role Role, id identity, ok bool) {
+	if len(key) != len(rowKey{}) || key[0] != prefixRow || Role(key[1]) >= NumRoles {
+		return 0, id, false
+	}
+	return Role(key[1]), identity(key[2:]), true
+}
+
+// A storedRow is the value of a sample row. topic and payload alias the encoded bytes.
+//
+//	incarnation u32 | partition u32 | offset u64 | time u64 | weight f64 | topic length u16 | topic | payload | CRC u32     big-endian
+type storedRow struct {
+	incarnation uint32
+	partition   int32
+	offset      int64
+	time        int64
+	weight      float64
+	topic       []byte
+	payload     []byte
+}
+
+const rowHeaderBytes = 4 + 4 + 8 + 8 + 8 + 2
+
+// storedRowBytes is the size of a row's key and value.
+func storedRowBytes(topic string, payload []byte) int {
+	return len(rowKey{}) + rowHeaderBytes + len(topic) + len(payload) + crcBytes
+}
+
+func appendRow(b, key []byte, l *LedgerRow, r *Record) []byte {
+	from := len(b)
+	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
+	b = binary.BigEndian.AppendUint32(b, uint32(l.Partition))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Offset))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(r.Weight))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic)))
+	b = append(b, l.Topic...)
+	b = append(b, r.Payload...)
+	return seal(key, b, from)
+}
+
+func decodeRow(key, value []byte) (storedRow, error) {
+	b, err := unseal(key, value)
+	if err != nil {
+		return storedRow{}, err
+	}
+	var r storedRow
+	if len(b) < rowHeaderBytes {
+		return r, corrupt("row at key %x has %d bytes", key, len(b))
+	}
+	r.incarnation = binary.BigEndian.Uint32(b)
+	r.partition = int32(binary.BigEndian.Uint32(b[4:]))
+	r.offset = int64(binary.BigEndian.Uint64(b[8:]))
+	r.time = int64(binary.BigEndian.Uint64(b[16:]))
+	r.weight = math.Float64frombits(binary.BigEndian.Uint64(b[24:]))
+	n := int(binary.BigEndian.Uint16(b[32:]))
+	if b = b[rowHeaderBytes:]; n > len(b) || !(r.weight > 0 && r.weight <= maxWeight) {
+		return r, corrupt("row at key %x: topic of %d bytes, weight %g", key, n, r.weight)
+	}
+	r.topic, r.payload = b[:n], b[n:]
+	return r, nil
+}
+
+func ledgerKey(topic string, partition int32) []byte {
+	b := append([]byte{prefixLedger}, topic...)
+	return binary.BigEndian.AppendUint32(append(b, 0), uint32(partition))
+}
+
+// A ledger row has ledgerInts 64-bit integers and, but for the halt text and the CRC, ledgerFixedBytes.
+const (
+	ledgerInts       = 10 + 2*int(NumRoles)
+	ledgerFixedBytes = 4 + 4 + 32 + 8*ledgerInts
+)
+
+func (l *LedgerRow) ints() [ledgerInts]*int64 {
+	return [...]*int64{
+		&l.Start, &l.Next, &l.Applied, &l.Rejected, &l.Control, &l.Aborted, &l.Holes, &l.Gap, &l.LastOffset, &l.Watermark,
+		&l.Eligible[Train], &l.Eligible[Select], &l.Eligible[Gate], &l.Rows[Train], &l.Rows[Select], &l.Rows[Gate],
+	}
+}
+
+// appendLedger appends incarnation u32 | CRC of the last record u32 | digest | the integers of ints | halt text | CRC u32.
+func appendLedger(b, key []byte, l *LedgerRow) []byte {
+	from := len(b)
+	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
+	b = binary.BigEndian.AppendUint32(b, l.LastCRC)
+	b = append(b, l.Digest[:]...)
+	for _, v := range l.ints() {
+		b = binary.BigEndian.AppendUint64(b, uint64(*v))
+	}
+	b = append(b, l.Halted...)
+	return seal(key, b, from)
+}
+
+func decodeLedger(key, value []byte) (LedgerRow, error) {
+	var l LedgerRow
+	b, err := unseal(key, value)
+	if err != nil {
+		return l, err
+	}
+	if len(key) < 6 || key[0] != prefixLedger || len(b) < ledgerFixedBytes {
+		return l, corrupt("ledger row at key %q has %d bytes", key, len(b))
+	}
+	l.Topic = string(key[1 : len(key)-5])
+	l.Partition = int32(binary.BigEndian.Uint32(key[len(key)-4:]))
+	l.Incarnation = binary.BigEndian.Uint32(b)
+	l.LastCRC = binary.BigEndian.Uint32(b[4:])
+	copy(l.Digest[:], b[8:])
+	for i, v := range l.ints() {
+		*v = int64(binary.BigEndian.Uint64(b[40+8*i:]))
+	}
+	l.Halted = string(b[ledgerFixedBytes:])
+	return l, nil
+}
+
+// counters are the totals that belong to no partition.
+type counters struct {
+	evicted   [NumRoles]bool
+	threshold [NumRoles]uint64
+	reasons   map[string]int64
+}
+
+// appendCounters appends, for each role, evicted u8 | threshold u64, then for each reason in order length u8 | reason | count u64, and the CRC.
+func appendCounters(b, key []byte, c *counters) []byte {
+	from := len(b)
+	for role := range NumRoles {
+		flag := byte(0)
+		if c.evicted[role] {
+			flag = 1
+		}
+		b = binary.BigEndian.AppendUint64(append(b, flag), c.threshold[role])
+	}
+	reasons := make([]string, 0, len(c.reasons))
+	for reason := range c.reasons {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, strings.Compare)
+	for _, reason := range reasons {
+		b = append(append(b, byte(len(reason))), reason...)
+		b = binary.BigEndian.AppendUint64(b, uint64(c.reasons[reason]))
+	}
+	return seal(key, b, from)
+}
+
+func decodeCounters(key, value []byte) (counters, error) {
+	c := counters{reasons: map[string]int64{}}
+	b, err := unseal(key, value)
+	if err != nil {
+		return c, err
+	}
+	if len(b) < 9*int(NumRoles) {
+		return c, corrupt("counters have %d bytes", len(b))
+	}
+	for role := range NumRoles {
+		c.evicted[role], c.threshold[role] = b[0] != 0, binary.BigEndian.Uint64(b[1:])
+		b = b[9:]
+	}
+	for len(b) > 0 {
+		n := int(b[0])
+		if len(b) < 1+n+8 {
+			return c, corrupt("counters end inside a reason")
+		}
+		c.reasons[string(b[1:1+n])] = int64(binary.BigEndian.Uint64(b[1+n:]))
+		b = b[1+n+8:]
+	}
+	return c, nil
+}
+
+func appendSettings(b, key []byte, s *settings) []byte {
+	from := len(b)
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("sketch: settings cannot be encoded: " + err.Error()) // only numbers and strings
+	}
+	return seal(key, append(b, text...), from)
+}
+
+func decodeSettings(key, value []byte) (settings, error) {
+	var s settings
+	b, err := unseal(key, value)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return s, corrupt("settings: %v", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,91 @@
+package sketch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestCodecs: what is encoded comes back, any flipped bit is noticed, and so is another key.
+func TestCodecs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Int64()
+		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), rapid.Int32Min(0).Draw(t, "partition"), 0)
+		for _, v := range l.ints() {
+			*v = number.Draw(t, "count")
+		}
+		l.Incarnation, l.LastCRC, l.Halted = rapid.Uint32().Draw(t, "incarnation"), rapid.Uint32().Draw(t, "crc"), rapid.String().Draw(t, "halted")
+		key := ledgerKey(l.Topic, l.Partition)
+		value := appendLedger(nil, key, &l)
+		if got, err := decodeLedger(key, value); err != nil || got != l {
+			t.Fatalf("ledger row %+v, %v, want %+v", got, err, l)
+		}
+
+		r := Record{Offset: number.Draw(t, "offset"), Time: number.Draw(t, "time"), Weight: rapid.Float64Range(1e-300, maxWeight).Draw(t, "weight"),
+			Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload")}
+		k := makeRowKey(Gate, identity(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")))
+		row := appendRow(nil, k[:], &l, &r)
+		got, err := decodeRow(k[:], row)
+		if err != nil || got.offset != r.Offset || got.time != r.Time || got.weight != r.Weight || string(got.topic) != l.Topic ||
+			got.partition != l.Partition || got.incarnation != l.Incarnation || !bytes.Equal(got.payload, r.Payload) {
+			t.Fatalf("row %+v, %v, want %+v", got, err, r)
+		}
+		if len(k)+len(row) != storedRowBytes(l.Topic, r.Payload) {
+			t.Fatalf("row of %d bytes, storedRowBytes is %d", len(k)+len(row), storedRowBytes(l.Topic, r.Payload))
+		}
+
+		c := counters{reasons: rapid.MapOf(rapid.StringMatching(`[a-z_]{1,64}`), number).Draw(t, "reasons")}
+		c.evicted[Train], c.threshold[Train] = true, rapid.Uint64().Draw(t, "threshold")
+		ck := []byte{prefixCounters}
+		cv := appendCounters(nil, ck, &c)
+		if got, err := decodeCounters(ck, cv); err != nil || !reflect.DeepEqual(got, c) {
+			t.Fatalf("counters %+v, %v, want %+v", got, err, c)
+		}
+
+		bit := rapid.IntRange(0, 8*len(row)-1).Draw(t, "bit")
+		row[bit/8] ^= 1 << (bit % 8)
+		if _, err := decodeRow(k[:], row); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("bit %d flipped: %v", bit, err)
+		}
+		other := k
+		other[3] ^= 0x10
+		row[bit/8] ^= 1 << (bit % 8)
+		if _, err := decodeRow(other[:], row); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("row at another key: %v", err)
+		}
+	})
+}
+
+// FuzzDecode: stored bytes, sealed or not, are refused without a panic; what is accepted encodes to the same bytes.
+func FuzzDecode(f *testing.F) {
+	l := newLedgerRow("a", 1, 5)
+	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
+	k := makeRowKey(Train, identity{1})
+	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
+	f.Add([]byte{prefixCounters}, appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}))
+	f.Add([]byte{prefixSettings}, appendSettings(nil, []byte{prefixSettings}, &settings{Format: 1}))
+	f.Fuzz(func(t *testing.T, key, body []byte) {
+		if len(body) >= crcBytes {
+			body = body[:len(body)-crcBytes]
+		}
+		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
+		if r, err := decodeRow(key, value); err == nil {
+			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
+			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload}); !bytes.Equal(got, value) {
+				t.Errorf("row %x encodes to %x", value, got)
+			}
+		}
+		if l, err := decodeLedger(key, value); err == nil && !bytes.Equal(appendLedger(nil, key, &l), value) {
+			t.Errorf("ledger row %x encodes otherwise", value)
+		}
+		decodeCounters(key, value)
+		decodeSettings(key, value)
+		if _, err := unseal(key, binary.BigEndian.AppendUint32(value[:len(body):len(body)], checksum(key, body)+1)); err == nil {
+			t.Error("a wrong checksum was accepted")
+		}
+	})
+}

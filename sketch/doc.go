@@ -1,0 +1,31 @@
+// Package sketch keeps a bounded sample of an event log together with the accounts that prove what the sample was made of.
+//
+// The sample is a bottom-k (exponential-key) sample: each applied event has a priority that depends on its identity, its weight,
+// its time and a seed, and the R events of largest priority are kept. It is therefore a function of the set of applied events,
+// not of the order or the number of times they arrived. Efraimidis and Spirakis 2006 (weights); Cormode, Shkapenyuk, Srivastava
+// and Xu 2009 (forward decay). Held-out events go to two samples of their own, which training never sees.
+//
+// The ledger has one row for each partition: start, next, what became of each offset between them, and a digest chained
+// over the records. Rows, counts and ledger change in one transaction, so a state is always that of a log prefix.
+//
+// The package knows nothing of Kafka, of schemas or of models: payloads are opaque bytes, and the caller decides what an event's
+// fate, weight, time and identity are.
+//
+// # Invariants
+//
+//	I1  next of a partition only grows
+//	I2  rows, evictions, ledger and aux of a piece are written in one transaction
+//	I3  applied + rejected + control + aborted + holes + gap = next - start
+//	I4  rows of a role = min(capacity, eligible), as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
+//	I9  after a storage error nothing is written any more by this process
+//
+// # Keys
+//
+//	s                          settings: JSON, written once
+//	c                          counters: thresholds, rejections by reason
+//	a                          aux: opaque bytes of the caller
+//	l topic 0x00 partition     ledger row; the partition big-endian
+//	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
+//
+// Every value ends in a CRC-32C over its key and itself, so a value moved to another key is noticed too.
+package sketch

@@ -1,0 +1,106 @@
+package sketch
+
+import "fmt"
+
+// A Fate is what became of a record. The zero value is invalid.
+type Fate uint8
+
+const (
+	Applied  Fate = iota + 1 // a valid event: it may enter the sample
+	Rejected                 // not a valid event; Record.Reason says why
+	Control                  // a transaction marker
+	Aborted                  // of an aborted transaction
+)
+
+// A Role is what an applied event is for.
+type Role uint8
+
+const (
+	Train    Role = iota // training rows
+	Select               // held out: choice of strength, basis size and stopping
+	Gate                 // held out: is a new model better than the champion?
+	NumRoles             // the number of roles
+)
+
+func (r Role) String() string {
+	return [...]string{"train", "select", "gate", "none"}[min(r, NumRoles)]
+}
+
+// Limits of one record. Validate events against them before they are applied.
+const (
+	MaxPayloadBytes = 256 << 10
+	MaxReasonBytes  = 64
+	MaxAuxBytes     = 512 << 10
+)
+
+// A Record is one offset of a part. Identity, HoldoutKey and Payload may be reused by the caller once Apply has returned.
+type Record struct {
+	Offset int64
+	Fate   Fate
+	CRC    uint32 // of the record's key, value and timestamp; bound into the ledger's digest
+	Reason string // of a rejected record
+
+	// The rest is of applied records.
+	Time       int64   // event time, milliseconds
+	Weight     float64 // > 0 and finite; 1 where events have none
+	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
+	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
+	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes
+
+	// Filled by Classify.
+	Role     Role
+	Replayed bool // below the ledger's next: already in the state, and ignored by Apply
+
+	id identity
+}
+
+// A Part is a stretch of one partition: the offsets Base..Next-1. Those without a record are holes.
+type Part struct {
+	Topic     string
+	Partition int32
+	LogStart  int64 // the log's first offset, as the same fetch reported it
+	Base      int64 // where the fetch was asked to start
+	Next      int64 // where the next fetch starts
+	Records   []Record
+
+	classified *Store // the store that filled role and id of the records
+}
+
+// check returns an error wrapping ErrPart if the part contradicts itself.
+func (p *Part) check(s *settings) error {
+	bad := func(offset int64, format string, args ...any) error {
+		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset, fmt.Sprintf(format, args...), ErrPart)
+	}
+	if p.Base < 0 || p.Next < p.Base {
+		return bad(p.Base, "part ends at %d", p.Next)
+	}
+	low := p.Base
+	for i := range p.Records {
+		r := &p.Records[i]
+		if r.Offset < low || r.Offset >= p.Next {
+			return bad(r.Offset, "record outside %d..%d", low, p.Next-1)
+		}
+		low = r.Offset + 1
+		switch r.Fate {
+		case Control, Aborted:
+		case Rejected:
+			if r.Reason == "" || len(r.Reason) > MaxReasonBytes {
+				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
+			}
+		case Applied:
+			switch {
+			case !(r.Weight > 0 && r.Weight <= maxWeight):
+				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
+			case len(r.Payload) > MaxPayloadBytes:
+				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
+			case (s.Identity != "") != (r.Identity != nil):
+				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
+			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
+				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
+			}
+		default:
+			return bad(r.Offset, "unknown fate %d", r.Fate)
+		}
+	}
+	return nil
+}

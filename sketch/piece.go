@@ -1,0 +1,124 @@
+package sketch
+
+import "fmt"
+
+// A piece is what one transaction will write.
+type piece struct {
+	ops     []op
+	rows    map[rowKey]int32 // sample rows among ops
+	changed map[int32]bool   // ledger rows to write
+	counted bool             // whether the counters changed
+	slab    []byte           // keys and values of ops
+	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
+}
+
+// opOverhead is more than what Badger adds to the bytes of a key and a value (12 in v4.9).
+const opOverhead = 16
+
+func (p *piece) reset() {
+	clear(p.ops)
+	clear(p.rows)
+	clear(p.changed)
+	p.ops, p.slab, p.counted, p.bytes = p.ops[:0], p.slab[:0], false, 0
+}
+
+// add appends an op whose key and value were appended to slab from start on; the value starts at mid.
+func (p *piece) add(start, mid int, fresh bool) {
+	b := p.slab[start:len(p.slab):len(p.slab)]
+	o := op{key: b[: mid-start : mid-start], fresh: fresh}
+	if mid < len(p.slab) {
+		o.value = b[mid-start:]
+	}
+	p.ops = append(p.ops, o)
+	p.bytes += int64(len(b)) + opOverhead
+}
+
+// put sets a key; encode appends the value, sealed for the key.
+func (p *piece) put(key []byte, fresh bool, encode func(b, key []byte) []byte) {
+	start := len(p.slab)
+	p.slab = append(p.slab, key...)
+	mid := len(p.slab)
+	p.slab = encode(p.slab, key)
+	p.add(start, mid, fresh)
+}
+
+// putRow sets a sample row.
+func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
+	if i, ok := p.rows[k]; ok {
+		fresh = p.ops[i].fresh
+		p.ops[i].skip = true
+	}
+	p.rows[k] = int32(len(p.ops))
+	start := len(p.slab)
+	p.slab = append(p.slab, k[:]...)
+	mid := len(p.slab)
+	p.slab = appendRow(p.slab, k[:], l, r)
+	p.add(start, mid, fresh)
+}
+
+// dropRow deletes a sample row, or forgets it if this piece made it.
+func (p *piece) dropRow(k rowKey) {
+	if i, ok := p.rows[k]; ok {
+		p.ops[i].skip = true
+		delete(p.rows, k)
+		if p.ops[i].fresh {
+			return
+		}
+	}
+	start := len(p.slab)
+	p.slab = append(p.slab, k[:]...)
+	p.add(start, len(p.slab), false)
+}
+
+// touch marks a ledger row to be written.
+func (s *Store) touch(place int32) {
+	if p := &s.pending; !p.changed[place] {
+		p.changed[place] = true
+		l := &s.ledger[place]
+		p.bytes += int64(2*len(l.Topic) + len(l.Halted) + 2*ledgerFixedBytes)
+	}
+}
+
+// commit writes the pending piece and, unless it is nil, aux. Nothing pending is no transaction.
+func (s *Store) commit(aux []byte) error {
+	p := &s.pending
+	if len(p.changed) == 0 && aux == nil {
+		return nil
+	}
+	for place := range p.changed {
+		l := &s.ledger[place]
+		if err := l.audit(); err != nil {
+			return s.stop(err)
+		}
+		p.put(ledgerKey(l.Topic, l.Partition), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
+	}
+	if p.counted {
+		c := s.counters()
+		p.put([]byte{prefixCounters}, false, func(b, key []byte) []byte { return appendCounters(b, key, &c) })
+	}
+	if aux != nil {
+		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
+	}
+	if err := s.backend.commit(p.ops); err != nil {
+		return s.stop(err)
+	}
+	if aux != nil {
+		s.aux = append(s.aux[:0], aux...)
+	}
+	p.reset()
+	return nil
+}
+
+// stop makes err the answer to every later write.
+func (s *Store) stop(err error) error {
+	s.err = fmt.Errorf("sketch: storage failed, open the state again: %w", err)
+	return s.err
+}
+
+func (s *Store) counters() counters {
+	c := counters{reasons: s.reasons}
+	for role, r := range s.reservoirs {
+		c.evicted[role], c.threshold[role] = r.evicted, r.threshold
+	}
+	return c
+}

@@ -1,0 +1,79 @@
+package sketch
+
+import (
+	"bytes"
+	"context"
+)
+
+// A State is what can be told of a store: what two copies that read the same log under the same settings agree on, but for Lineage and ConfigHash.
+type State struct {
+	Lineage          string
+	ConfigHash       string
+	Format           int
+	Rows             [NumRoles]int // by role
+	SampleBytes      int64         // stored keys and values of the rows
+	SampleDigest     Digest        // of the rows: training and held-out
+	RejectedByReason map[string]int64
+	Partitions       []LedgerRow // by topic and partition
+	Watermark        int64       // newest event time applied, milliseconds; NoTime if none
+}
+
+// Holdout returns the number of held-out rows.
+func (s *State) Holdout() int { return s.Rows[Select] + s.Rows[Gate] }
+
+// State reads a consistent cut, with every row for the digest: about 1 µs each.
+func (s *Store) State() (*State, error) {
+	out := &State{Lineage: s.settings.Lineage, ConfigHash: s.settings.ConfigHash, Format: formatVersion, Watermark: NoTime}
+	err := s.backend.view(func(c cut) error {
+		digest := newRowDigest()
+		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
+			digest.add(row)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.sum()
+		out.RejectedByReason, out.Partitions = acc.reasons, acc.ledger
+		for i := range acc.ledger {
+			out.Watermark = max(out.Watermark, acc.ledger[i].Watermark)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Check reads everything and returns an error wrapping ErrCorrupt at the first violation of I3 or I4, and where a row's key is not the
+// keyed hash of its identity.
+func (s *Store) Check() error {
+	return s.backend.view(func(c cut) error {
+		draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
+			if s.settings.Identity != "" { // its bytes are not kept
+				return nil
+			}
+			sum := draw.byOffset(string(row.topic), row.incarnation, row.partition, row.offset)
+			if !bytes.Equal(sum[:16], row.id[:]) || s.settings.HoldoutBy == "" && draw.role(&sum) != row.role {
+				return corrupt("row of %s/%d offset %d is not at its key", row.topic, row.partition, row.offset)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		var reasons, rejected int64
+		for _, n := range acc.reasons {
+			reasons += n
+		}
+		for i := range acc.ledger {
+			rejected += acc.ledger[i].Rejected
+		}
+		if reasons != rejected {
+			return corrupt("%d records rejected by reason, %d by partition", reasons, rejected)
+		}
+		return nil
+	})
+}

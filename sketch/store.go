@@ -1,0 +1,158 @@
+package sketch
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at a time.
+type Store struct {
+	settings settings
+	backend  backend
+
+	mu         sync.Mutex // guards what follows
+	reservoirs [NumRoles]*reservoir
+	ledger     []LedgerRow // in the order of Begin
+	places     map[partition]int32
+	reasons    map[string]int64
+	aux        []byte
+	pending    piece
+	err        error // the first storage error (I9)
+
+	broken faults
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+// faults break a store on purpose: the history test must notice each of them. All are off outside tests.
+type faults struct {
+	noOffsetGuard, noGapCheck, digestWithoutOffset bool
+	noise                                          func() uint64 // replaces the seeded hash
+}
+
+// Position is how far a partition has been applied.
+type Position struct {
+	Topic     string
+	Partition int32
+	Next      int64
+}
+
+// Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start must be a number, not
+// "earliest", so that a restart cannot decide otherwise.
+func (s *Store) Begin(topic string, number int32, start int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.places[partition{topic, number}]; ok || s.err != nil {
+		return s.err
+	}
+	if topic == "" || len(topic) > 249 || strings.Contains(topic, "\x00") || number < 0 || start < 0 {
+		return fmt.Errorf("sketch: begin %q/%d at %d: %w", topic, number, start, ErrPart)
+	}
+	s.adopt(newLedgerRow(topic, number, start))
+	s.touch(int32(len(s.ledger) - 1))
+	return s.commit(nil)
+}
+
+func (s *Store) adopt(l LedgerRow) {
+	s.places[partition{l.Topic, l.Partition}] = int32(len(s.ledger))
+	s.ledger = append(s.ledger, l)
+}
+
+// Position returns the next offset of a partition; ok is false before Begin.
+func (s *Store) Position(topic string, number int32) (next int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := s.places[partition{topic, number}]; ok {
+		return s.ledger[i].Next, true
+	}
+	return 0, false
+}
+
+// Ledger returns a copy of the ledger, ordered by topic and partition.
+func (s *Store) Ledger() []LedgerRow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := slices.Clone(s.ledger)
+	slices.SortFunc(rows, func(a, b LedgerRow) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return int(a.Partition) - int(b.Partition)
+	})
+	return rows
+}
+
+// Size returns the rows by role and the bytes of their stored keys and values, from memory; State and Sample count them anew.
+func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for role, r := range s.reservoirs {
+		rows[role] = len(r.heap)
+		bytes += r.bytes
+	}
+	return rows, bytes
+}
+
+// Seed returns the seed of the priorities.
+func (s *Store) Seed() uint64 { return s.settings.Seed }
+
+// Lineage returns the id of the state.
+func (s *Store) Lineage() string { return s.settings.Lineage }
+
+// Aux returns a copy of the bytes last given to Apply; nil if none were.
+func (s *Store) Aux() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.aux)
+}
+
+// Halt writes down why reading of a partition stopped. It does not make Apply refuse: that is the reader's part.
+func (s *Store) Halt(topic string, number int32, text string) error {
+	if len(text) > maxHaltBytes {
+		text = strings.ToValidUTF8(text[:maxHaltBytes], "")
+	}
+	return s.change(topic, number, func(l *LedgerRow) error {
+		l.Halted = text
+		return nil
+	})
+}
+
+// Resume removes the text of Halt.
+func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, number, "") }
+
+// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart. It does nothing if logStart is not above next.
+func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
+	return s.change(topic, number, func(l *LedgerRow) error {
+		if lost := logStart - l.Next; lost > 0 {
+			l.Gap += lost
+			l.Next = logStart
+		}
+		return nil
+	})
+}
+
+func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	i, ok := s.places[partition{topic, number}]
+	if !ok {
+		return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
+	}
+	if err := f(&s.ledger[i]); err != nil {
+		return err
+	}
+	s.touch(i)
+	return s.commit(nil)
+}
+
+// Close releases the state directory. No other method may be running or follow.
+func (s *Store) Close() error { return s.backend.close() }

@@ -1,0 +1,48 @@
+package solver
+
+import (
+	"math"
+	"testing"
+)
+
+func TestExpNeg(t *testing.T) {
+	for i := range 2_000_000 {
+		x := -float64(i) * 3.5e-4
+		got, want := expNeg(x), math.Exp(x)
+		if err := math.Abs(got-want) / want; err > 1e-15+3e-16*math.Abs(x) {
+			t.Fatalf("expNeg(%g) = %g, want %g (relative error %g)", x, got, want, err)
+		}
+	}
+	if expNeg(0) != 1 {
+		t.Errorf("expNeg(0) = %v", expNeg(0))
+	}
+	if e := expNeg(-1e300); !(e > 0 && e < 1e-303) {
+		t.Errorf("expNeg(-1e300) = %g", e)
+	}
+}
+
+func BenchmarkExpNeg(b *testing.B) {
+	x, sum := 0.0, 0.0
+	for b.Loop() {
+		sum += expNeg(x)
+		if x -= 0.37; x < -20 {
+			x = 0
+		}
+	}
+	if sum == 0 {
+		b.Fatal("no sum")
+	}
+}
+
+func BenchmarkExp(b *testing.B) {
+	x, sum := 0.0, 0.0
+	for b.Loop() {
+		sum += math.Exp(x)
+		if x -= 0.37; x < -20 {
+			x = 0
+		}
+	}
+	if sum == 0 {
+		b.Fatal("no sum")
+	}
+}

@@ -1,0 +1,150 @@
+package solver
+
+// gamma holds the symmetric operators Γ_1..Γ_m of basis selection (Blondel et al. 2017, section 4) without ever forming a d×d matrix:
+//
+//	Γ_c = Σ_i D_ic x_i x_i'                       (homogeneous)
+//	Γ_c = ½ Σ_i D_ic (x_i x_i' − diag(x_i)²)      (ANOVA)
+//
+// where D_ic is the gradient of the weighted loss of row i in output c. hᵀΓ_c h = Σ_i D_ic K(h, x_i) is the gradient of the objective in
+// the weight V[h, c]; the paper's g is its negative. Blocks of s vectors are d×s, feature-major, so that the entries of one feature are
+// contiguous. A gamma is used by one goroutine at a time and spreads its products over workers.
+type gamma struct {
+	x       *Rows
+	kernel  Kernel
+	grad    []float64 // D, n×m row-major
+	outputs int       // m
+	workers int
+
+	size     int         // rows per block, fixed by n
+	partials [][]float64 // one d×s sum per block
+	scratch  [][]float64 // one per worker
+}
+
+// gammaBlocks is the number of row blocks of a product. Each holds a d×s partial sum, so more blocks cost memory and fewer limit the
+// number of cores; the number must not depend on the machine, or results would.
+const gammaBlocks = 8
+
+// minGammaBlock keeps the partial sums from costing more than the rows of small samples.
+const minGammaBlock = 1024
+
+func newGamma(x *Rows, kernel Kernel, outputs, workers int) *gamma {
+	n := x.NumRows()
+	g := &gamma{x: x, kernel: kernel, outputs: outputs, workers: workers, grad: make([]float64, n*outputs)}
+	g.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
+	g.partials = make([][]float64, (n+g.size-1)/g.size)
+	g.scratch = make([][]float64, workers)
+	return g
+}
+
+// room returns a zeroed slice of the given length that reuses the memory of old.
+func room(old []float64, length int) []float64 {
+	if cap(old) < length {
+		return make([]float64, length)
+	}
+	old = old[:length]
+	clear(old)
+	return old
+}
+
+// mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
+func (g *gamma) mulTo(dst []float64, c int, h []float64) {
+	coef := make([]float64, g.outputs)
+	coef[c] = 1
+	g.mulBlockTo(dst, h, 1, coef)
+}
+
+// mulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in O((nnz(X) + n m) s).
+// dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
+// O(nnz(X) m).
+func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
+	length := g.x.NumColumns * s
+	blocks(g.workers, g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+		g.partials[b] = room(g.partials[b], length)
+		g.scratch[worker] = room(g.scratch[worker], 2*s)
+		g.mulRows(g.partials[b], h, s, coef, g.scratch[worker], lo, hi)
+	})
+	dst = dst[:length]
+	clear(dst)
+	sumInto(dst, g.partials)
+}
+
+// mulRows adds the contribution of rows lo..hi−1 to sum.
+func (g *gamma) mulRows(sum, h []float64, s int, coef, work []float64, lo, hi int) {
+	m := g.outputs
+	inner, weight := work[:s], work[s:2*s]
+	half := 1.0
+	if g.kernel == ANOVA {
+		half = 0.5
+	}
+	for i := lo; i < hi; i++ {
+		d := g.grad[i*m : i*m+m]
+		if coef == nil {
+			for t := range weight {
+				weight[t] = half * d[t]
+			}
+		} else {
+			clear(weight)
+			for c, dc := range d {
+				dc *= half
+				row := coef[c*s : c*s+s]
+				for t := range weight {
+					weight[t] += dc * row[t]
+				}
+			}
+		}
+		index, value := g.x.Row(i)
+		value = value[:len(index)]
+		clear(inner)
+		for e, j := range index {
+			x := value[e]
+			row := h[int(j)*s : int(j)*s+s]
+			row = row[:len(inner)]
+			for t := range inner {
+				inner[t] += x * row[t]
+			}
+		}
+		for e, j := range index {
+			x := value[e]
+			row := h[int(j)*s : int(j)*s+s]
+			out := sum[int(j)*s : int(j)*s+s]
+			row, out = row[:len(inner)], out[:len(inner)]
+			wt := weight[:len(inner)]
+			if g.kernel == ANOVA {
+				for t, p := range inner {
+					out[t] += wt[t] * x * (p - x*row[t])
+				}
+			} else {
+				for t, p := range inner {
+					out[t] += wt[t] * x * p
+				}
+			}
+		}
+	}
+}
+
+// quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
+func (g *gamma) quadraticTo(q, h []float64, s int) {
+	m := g.outputs
+	blocks(g.workers, g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+		g.partials[b] = room(g.partials[b], s*m)
+		g.scratch[worker] = room(g.scratch[worker], 2*s)
+		sum, work := g.partials[b], g.scratch[worker]
+		// The block is laid out as the basis of a model, whose kernel values are the activations.
+		basis := Model{Kernel: g.kernel, NumBasis: s, Basis: h}
+		for i := lo; i < hi; i++ {
+			index, value := g.x.Row(i)
+			basis.Activations(work[:s], work[s:], index, value)
+			d := g.grad[i*m : i*m+m]
+			for t, a := range work[:s] {
+				row := sum[t*m : t*m+m]
+				row = row[:len(d)]
+				for c, dc := range d {
+					row[c] += a * dc
+				}
+			}
+		}
+	})
+	q = q[:s*m]
+	clear(q)
+	sumInto(q, g.partials)
+}

@@ -1,0 +1,227 @@
+package solver
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of two fields Γ_c
+// is bipartite, its spectrum symmetric, and the iterates need not converge to any eigenvector.
+type eigenSearch struct {
+	dimension int     // Krylov vectors per restart, at least 2; memory is d·m·dimension
+	restarts  int     // restarts from the best Ritz vectors, at least 1 run
+	tolerance float64 // stop when the residual ‖Γh − θh‖ is below tolerance·|θ| for every output
+}
+
+// quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
+// exact eigenvectors). fineSearch is used before a solve is called converged and for the reported gap.
+var (
+	quickSearch = eigenSearch{dimension: 12, restarts: 1, tolerance: 0.1}
+	fineSearch  = eigenSearch{dimension: 24, restarts: 8, tolerance: 1e-8}
+)
+
+// ritz holds approximate dominant eigenpairs of Γ_1..Γ_m: those of largest |eigenvalue|.
+type ritz struct {
+	vectors  []float64 // d×m feature-major; column c has unit norm
+	values   []float64 // m signed Rayleigh quotients
+	residual []float64 // m norms ‖Γ_c h − θ h‖: an eigenvalue lies within this distance of θ
+}
+
+// dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
+// the rows for all outputs. Start, d×m or nil, is mixed with seeded noise: a start in an invariant subspace would never leave it. It
+// returns what it has when ctx is done.
+func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearch, seed uint64) ritz {
+	d, m := g.x.NumColumns, g.outputs
+	rng := rand.New(rand.NewPCG(seed, 0x6c616e637a6f73)) // "lanczos": apart from other uses of the seed
+	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
+	for i := range found.vectors {
+		found.vectors[i] = rng.NormFloat64()
+	}
+	normalizeColumns(found.vectors, m)
+	if start != nil {
+		for i, x := range start[:d*m] {
+			found.vectors[i] = x + 0.3*found.vectors[i]
+		}
+		normalizeColumns(found.vectors, m)
+	}
+	dimension := min(search.dimension, d)
+	krylov := newKrylov(g, dimension)
+	for range search.restarts {
+		if krylov.run(ctx, &found, search.tolerance) || ctx.Err() != nil {
+			break
+		}
+	}
+	return found
+}
+
+// krylov is the memory of one block of m Lanczos iterations.
+type krylov struct {
+	g       *gamma
+	vectors [][]float64 // dimension blocks, d×m each
+	alpha   [][]float64 // diagonal of the tridiagonal matrices, dimension×m
+	beta    [][]float64 // norms of the next vectors, dimension×m
+	coef    []float64   // m
+	steps   []int       // per output: vectors before breakdown
+}
+
+func newKrylov(g *gamma, dimension int) *krylov {
+	k := &krylov{g: g, coef: make([]float64, g.outputs), steps: make([]int, g.outputs)}
+	for range dimension {
+		k.vectors = append(k.vectors, make([]float64, g.x.NumColumns*g.outputs))
+		k.alpha = append(k.alpha, make([]float64, g.outputs))
+		k.beta = append(k.beta, make([]float64, g.outputs))
+	}
+	return k
+}
+
+// run replaces the pairs in found by the dominant Ritz pairs of the Krylov spaces they span and reports whether all residuals are small.
+func (k *krylov) run(ctx context.Context, found *ritz, tolerance float64) bool {
+	m := k.g.outputs
+	copy(k.vectors[0], found.vectors)
+	next := make([]float64, len(found.vectors))
+	for c := range k.steps {
+		k.steps[c] = len(k.vectors)
+	}
+	used := 0
+	for t := range k.vectors {
+		q := k.vectors[t]
+		k.g.mulBlockTo(next, q, m, nil)
+		columnDots(k.alpha[t], q, next, m)
+		// Twice is enough (Parlett 1980, section 6.9) to make next orthogonal to working precision.
+		for range 2 {
+			for _, old := range k.vectors[:t+1] {
+				columnDots(k.coef, old, next, m)
+				columnAxpy(next, k.coef, old, m)
+			}
+		}
+		columnDots(k.beta[t], next, next, m)
+		open := false
+		for c := range m {
+			k.beta[t][c] = math.Sqrt(k.beta[t][c])
+			scale := math.Abs(k.alpha[t][c]) + k.beta[max(t-1, 0)][c]
+			if k.steps[c] > t+1 && !(k.beta[t][c] > 1e-13*scale) {
+				k.steps[c] = t + 1 // the space is invariant: its Ritz pairs are eigenpairs
+			}
+			open = open || k.steps[c] > t+1
+		}
+		used = t + 1
+		if !open || ctx.Err() != nil {
+			break
+		}
+		if used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance {
+			break
+		}
+		if used < len(k.vectors) {
+			dst := k.vectors[used]
+			for c, b := range k.beta[t] {
+				k.coef[c] = 0
+				if k.steps[c] > used {
+					k.coef[c] = 1 / b
+				}
+			}
+			for i := 0; i < len(dst); i += m {
+				for c, f := range k.coef {
+					dst[i+c] = next[i+c] * f
+				}
+			}
+		}
+	}
+	return k.extract(found, used, true) <= tolerance
+}
+
+// extract solves the tridiagonal eigenproblems of the first used steps and returns the largest relative residual. It stores values and
+// residuals in found, and the vectors if asked to.
+func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
+	m := k.g.outputs
+	worst := 0.0
+	weights := make([]float64, len(k.vectors)*m)
+	for c := range m {
+		size := min(used, k.steps[c])
+		tri := mat.NewSymDense(size, nil)
+		for t := range size {
+			tri.SetSym(t, t, k.alpha[t][c])
+			if t+1 < size {
+				tri.SetSym(t, t+1, k.beta[t][c])
+			}
+		}
+		var eig mat.EigenSym
+		if !eig.Factorize(tri, true) {
+			worst = math.Inf(1)
+			continue
+		}
+		values := eig.Values(nil)
+		best := 0
+		if math.Abs(values[size-1]) > math.Abs(values[0]) {
+			best = size - 1
+		}
+		var z mat.Dense
+		eig.VectorsTo(&z)
+		found.values[c] = values[best]
+		found.residual[c] = 0
+		if size < k.steps[c] || k.steps[c] == len(k.vectors) {
+			found.residual[c] = k.beta[size-1][c] * math.Abs(z.At(size-1, best))
+		}
+		if found.residual[c] > 0 {
+			worst = max(worst, found.residual[c]/math.Abs(values[best]))
+		}
+		for t := range size {
+			weights[t*m+c] = z.At(t, best)
+		}
+	}
+	if !vectors {
+		return worst
+	}
+	clear(found.vectors)
+	for t, q := range k.vectors[:used] {
+		row := weights[t*m : t*m+m]
+		for i := 0; i < len(q); i += m {
+			for c, w := range row {
+				found.vectors[i+c] += w * q[i+c]
+			}
+		}
+	}
+	normalizeColumns(found.vectors, m)
+	return worst
+}
+
+// columnDots stores ⟨a_c, b_c⟩ in dst for the m columns of two feature-major blocks.
+func columnDots(dst, a, b []float64, m int) {
+	dst = dst[:m]
+	clear(dst)
+	for i := 0; i < len(a); i += m {
+		x, y := a[i:i+m], b[i:i+m]
+		for c := range dst {
+			dst[c] += x[c] * y[c]
+		}
+	}
+}
+
+// columnAxpy subtracts coef_c times column c of a from column c of dst.
+func columnAxpy(dst, coef, a []float64, m int) {
+	coef = coef[:m]
+	for i := 0; i < len(a); i += m {
+		x, y := dst[i:i+m], a[i:i+m]
+		for c, f := range coef {
+			x[c] -= f * y[c]
+		}
+	}
+}
+
+// normalizeColumns scales the columns of a feature-major block to unit norm; zero columns stay.
+func normalizeColumns(a []float64, m int) {
+	norms := make([]float64, m)
+	columnDots(norms, a, a, m)
+	for c, s := range norms {
+		if s > 0 {
+			norms[c] = 1 / math.Sqrt(s)
+		}
+	}
+	for i := 0; i < len(a); i += m {
+		for c, f := range norms {
+			a[i+c] *= f
+		}
+	}
+}

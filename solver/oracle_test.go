@@ -1,0 +1,283 @@
+package solver
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"pgregory.net/rapid"
+)
+
+// randomGamma returns operators of random sparse rows (about density of all entries) with random gradients.
+func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *gamma {
+	x := NewRows(d, n, n*d)
+	for range n {
+		var index []int32
+		var value []float64
+		for j := range d {
+			if rng.Float64() < density {
+				index, value = append(index, int32(j)), append(value, rng.NormFloat64())
+			}
+		}
+		x.Append(index, value)
+	}
+	g := newGamma(x, kernel, m, 2)
+	for i := range g.grad {
+		g.grad[i] = rng.NormFloat64()
+	}
+	return g
+}
+
+// oneHotGamma returns the bipartite operators of rows with one user and one item.
+func oneHotGamma(rng *rand.Rand, n, users, items, m int) *gamma {
+	x := NewRows(users+items, n, 2*n)
+	for range n {
+		x.Append([]int32{int32(rng.IntN(users)), int32(users + rng.IntN(items))}, []float64{1, 1})
+	}
+	g := newGamma(x, ANOVA, m, 2)
+	for i := range g.grad {
+		g.grad[i] = rng.NormFloat64()
+	}
+	return g
+}
+
+// slowGamma forms Γ_c by its definition from dense rows.
+func slowGamma(g *gamma, c int) *mat.SymDense {
+	d := g.x.NumColumns
+	a := mat.NewSymDense(d, nil)
+	for i := range g.x.NumRows() {
+		row := make([]float64, d)
+		index, value := g.x.Row(i)
+		for e, j := range index {
+			row[j] = value[e]
+		}
+		for j := range d {
+			for l := j; l < d; l++ {
+				w := g.grad[i*g.outputs+c]
+				if g.kernel == ANOVA {
+					if w *= 0.5; j == l {
+						w = 0
+					}
+				}
+				a.SetSym(j, l, a.At(j, l)+w*row[j]*row[l])
+			}
+		}
+	}
+	return a
+}
+
+func TestGammaAgainstDense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		kernel := rapid.SampledFrom([]Kernel{ANOVA, Homogeneous}).Draw(t, "kernel")
+		n, d, m := rapid.IntRange(1, 2500).Draw(t, "n"), rapid.IntRange(1, 9).Draw(t, "d"), rapid.IntRange(1, 4).Draw(t, "m")
+		s := rapid.IntRange(1, 5).Draw(t, "s")
+		g := randomGamma(rng, kernel, n, d, m, 0.5)
+		h, coef := make([]float64, d*s), make([]float64, m*s)
+		for i := range h {
+			h[i] = rng.NormFloat64()
+		}
+		for i := range coef {
+			coef[i] = rng.NormFloat64()
+		}
+		slow := make([]*mat.SymDense, m)
+		for c := range m {
+			slow[c] = slowGamma(g, c)
+			if !mat.EqualApprox(slow[c], g.dense(c), 1e-9) {
+				t.Fatalf("dense matrix of output %d differs", c)
+			}
+		}
+		column := func(block []float64, width, at int) *mat.VecDense {
+			v := mat.NewVecDense(d, nil)
+			for j := range d {
+				v.SetVec(j, block[j*width+at])
+			}
+			return v
+		}
+		mixed, q := make([]float64, d*s), make([]float64, s*m)
+		g.mulBlockTo(mixed, h, s, coef)
+		g.quadraticTo(q, h, s)
+		for a := range s {
+			want, hv := mat.NewVecDense(d, nil), column(h, s, a)
+			for c := range m {
+				var product mat.VecDense
+				product.MulVec(slow[c], hv)
+				want.AddScaledVec(want, coef[c*s+a], &product)
+				if got, quad := q[a*m+c], mat.Dot(hv, &product); !near(got, quad, 1e-9, 1e-8) {
+					t.Fatalf("quadratic form %d,%d: %g, want %g", a, c, got, quad)
+				}
+				single := make([]float64, d)
+				g.mulTo(single, c, hv.RawVector().Data)
+				if !mat.EqualApprox(mat.NewVecDense(d, single), &product, 1e-8) {
+					t.Fatalf("mulTo output %d: %v, want %v", c, single, product.RawVector().Data)
+				}
+			}
+			if !mat.EqualApprox(column(mixed, s, a), want, 1e-8) {
+				t.Fatalf("block column %d: %v, want %v", a, column(mixed, s, a), want)
+			}
+		}
+		block := make([]float64, d*m)
+		for i := range block {
+			block[i] = rng.NormFloat64()
+		}
+		own := make([]float64, d*m)
+		g.mulBlockTo(own, block, m, nil)
+		for c := range m {
+			var want mat.VecDense
+			want.MulVec(slow[c], column(block, m, c))
+			if !mat.EqualApprox(column(own, m, c), &want, 1e-8) {
+				t.Fatalf("own column %d: %v, want %v", c, column(own, m, c), want)
+			}
+		}
+	})
+}
+
+// dominantAbs returns the largest |eigenvalue| of Γ_c by a dense eigensolver.
+func dominantAbs(t testing.TB, g *gamma, c int) float64 {
+	t.Helper()
+	var eig mat.EigenSym
+	if !eig.Factorize(slowGamma(g, c), false) {
+		t.Fatal("eigensolver failed")
+	}
+	values := eig.Values(nil)
+	return max(math.Abs(values[0]), math.Abs(values[len(values)-1]))
+}
+
+// checkDominant compares Lanczos with a dense eigensolver and checks that vectors, values and residuals belong together.
+func checkDominant(t *testing.T, g *gamma, found ritz) {
+	t.Helper()
+	d, m := g.x.NumColumns, g.outputs
+	product := make([]float64, d*m)
+	g.mulBlockTo(product, found.vectors, m, nil)
+	for c := range m {
+		want := dominantAbs(t, g, c)
+		if got := math.Abs(found.values[c]); !near(got, want, 1e-8, 1e-12) {
+			t.Errorf("output %d: |eigenvalue| %v, want %v", c, got, want)
+		}
+		square, residual := 0.0, 0.0
+		for j := range d {
+			h := found.vectors[j*m+c]
+			square += h * h
+			e := product[j*m+c] - found.values[c]*h
+			residual += e * e
+		}
+		if !near(square, 1, 1e-10, 0) || math.Sqrt(residual) > 1e-5*(want+1e-12) {
+			t.Errorf("output %d: norm² %v, residual %g of %g", c, square, math.Sqrt(residual), want)
+		}
+	}
+}
+
+func TestLanczos(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, g := range map[string]*gamma{
+		"dense":       randomGamma(rng, Homogeneous, 300, 40, 3, 1),
+		"sparse":      randomGamma(rng, ANOVA, 500, 60, 4, 0.1),
+		"one feature": randomGamma(rng, Homogeneous, 20, 1, 2, 1),
+		"bipartite":   oneHotGamma(rng, 2000, 40, 60, 4), // ERRATA 6: the spectrum is symmetric
+		"single row":  randomGamma(rng, Homogeneous, 1, 8, 2, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := g.dominant(t.Context(), nil, fineSearch, 7)
+			checkDominant(t, g, found)
+			t.Run("warm", func(t *testing.T) { checkDominant(t, g, g.dominant(t.Context(), found.vectors, fineSearch, 7)) })
+		})
+	}
+	t.Run("zero", func(t *testing.T) {
+		g := randomGamma(rng, ANOVA, 30, 6, 2, 0.5)
+		clear(g.grad)
+		found := g.selectBasis(t.Context(), L1L2, nil, fineOracle, 1)
+		if found.criterion != 0 || found.factor != 1 || math.IsNaN(found.basis[0]) {
+			t.Errorf("criterion %v, factor %v, basis %v of zero gradients", found.criterion, found.factor, found.basis)
+		}
+	})
+}
+
+// TestPowerMethodFails shows why Lanczos is used: on bipartite operators the power iterates do not approach an eigenvector.
+func TestPowerMethodFails(t *testing.T) {
+	g := oneHotGamma(rand.New(rand.NewPCG(3, 4)), 2000, 40, 60, 1)
+	d := g.x.NumColumns
+	h, next := make([]float64, d), make([]float64, d)
+	for j := range h {
+		h[j] = math.Sin(float64(j + 1))
+	}
+	for range 500 {
+		normalizeColumns(h, 1)
+		g.mulTo(next, 0, h)
+		h, next = next, h
+	}
+	normalizeColumns(h, 1)
+	q := make([]float64, 1)
+	g.quadraticTo(q, h, 1)
+	want := dominantAbs(t, g, 0)
+	if math.Abs(q[0]) > 0.99*want {
+		t.Skipf("the power method happened to reach %g of %g from this start", q[0], want)
+	}
+	if got := math.Abs(g.dominant(t.Context(), nil, fineSearch, 1).values[0]); !near(got, want, 1e-8, 0) {
+		t.Errorf("Lanczos %v, want %v (power method %v)", got, want, q[0])
+	}
+}
+
+// TestOracleBeatsRandomDirections also checks ν·criterion bound and the scaled starts.
+func TestOracleBeatsRandomDirections(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, g := range []*gamma{randomGamma(rng, Homogeneous, 200, 12, 5, 1), oneHotGamma(rng, 3000, 30, 50, 4)} {
+		d, m := g.x.NumColumns, g.outputs
+		const s = 400
+		h, q := make([]float64, d*s), make([]float64, s*m)
+		for i := range h {
+			h[i] = rng.NormFloat64()
+		}
+		normalizeColumns(h, s)
+		g.quadraticTo(q, h, s)
+		for _, pen := range allPenalties {
+			for name, search := range map[string]oracleSearch{"quick": quickOracle, "fine": fineOracle} {
+				found := g.selectBasis(t.Context(), pen, nil, search, 1)
+				if best := pen.DualNorm(q, s, m); found.criterion < best {
+					t.Errorf("%v %s: criterion %g, a random direction reaches %g", pen, name, found.criterion, best)
+				}
+				own := make([]float64, m)
+				g.quadraticTo(own, found.basis, 1)
+				if !near(norm2(found.basis), 1, 1e-12, 0) || !near(pen.RowDual(own), found.criterion, 1e-12, 0) ||
+					!slices.EqualFunc(own, found.gradient, func(a, b float64) bool { return near(a, b, 1e-9, 1e-12) }) {
+					t.Errorf("%v %s: basis of norm %g with gradient %v and criterion %g, reported %v and %g",
+						pen, name, norm2(found.basis), own, pen.RowDual(own), found.gradient, found.criterion)
+				}
+			}
+		}
+	}
+}
+
+func TestSelectionCancelled(t *testing.T) {
+	g := oneHotGamma(rand.New(rand.NewPCG(7, 8)), 500, 20, 30, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := g.selectBasis(ctx, L1Linf, nil, fineOracle, 1); len(found.basis) != 50 || math.IsNaN(found.criterion) {
+		t.Errorf("cancelled selection: %v", found)
+	}
+}
+
+func BenchmarkGammaMulTo(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	g := oneHotGamma(rng, 50_000, 943, 1682, 4)
+	g.workers = 1
+	d := g.x.NumColumns
+	h, dst := make([]float64, d*4), make([]float64, d*4)
+	for i := range h {
+		h[i] = rng.NormFloat64()
+	}
+	b.Run("one output", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.mulTo(dst[:d], 1, h[:d])
+		}
+	})
+	b.Run("all outputs", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.mulBlockTo(dst, h, 4, nil)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package solver
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// split returns a random 50/25/25 split: floor(n/4) test, floor(n/4) validation, the rest training.
+func split(n int, seed uint64) (train, valid, test []int) {
+	order := rand.New(rand.NewPCG(seed, 1)).Perm(n)
+	quarter := n / 4
+	return order[2*quarter:], order[quarter : 2*quarter], order[:quarter]
+}
+
+func choose(events []rating, rows []int) []rating {
+	out := make([]rating, len(rows))
+	for t, i := range rows {
+		out[t] = events[i]
+	}
+	return out
+}
+
+// ratingQuality returns RMSE of the clipped expected level and nDCG@1 with gains 2^level − 1, over all users of the sample.
+func ratingQuality(model *Model, events []rating, users int) (rmse, ndcg1 float64) {
+	x := mcrank(events, users, model.NumFeatures-users).X
+	out, work := make([]float64, model.NumOutputs), make([]float64, 2*model.NumBasis)
+	type scored struct {
+		score float64
+		level int
+	}
+	byUser := map[int32][]scored{}
+	for i, e := range events {
+		index, value := x.Row(i)
+		model.Predict(out, work, index, value)
+		score := ExpectedLevel(out)
+		rmse += (score - float64(e.level)) * (score - float64(e.level))
+		byUser[e.user] = append(byUser[e.user], scored{score, e.level})
+	}
+	for _, list := range byUser {
+		sort.SliceStable(list, func(a, b int) bool { return list[a].score > list[b].score })
+		best := 0
+		for _, s := range list {
+			best = max(best, s.level)
+		}
+		ndcg1 += (math.Exp2(float64(list[0].level)) - 1) / (math.Exp2(float64(best)) - 1)
+	}
+	return math.Sqrt(rmse / float64(len(events))), ndcg1 / float64(len(byUser))
+}
+
+func TestMovieLens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits 50,000 ratings")
+	}
+	events, users, items := movieLens100k(t)
+	train, _, test := split(len(events), 0)
+	p := mcrank(choose(events, train), users, items)
+	s := DefaultSettings()
+	s.Workers = 1
+	began := time.Now()
+	s.OnStep = func(st Step, m *Model) bool {
+		t.Logf("%+v", st)
+		return false
+	}
+	res, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rmse, ndcg := ratingQuality(res.Model, choose(events, test), users)
+	t.Logf("%v: k %d, objective %.1f, gap %.1f, RMSE %.4f, nDCG@1 %.4f, %d iterations, %v",
+		res.Status, res.Model.NumBasis, res.Objective, res.Gap, rmse, ndcg, res.FISTAIterations, time.Since(began))
+}
+
+// TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, seven random splits.
+func TestVowel(t *testing.T) {
+	x := NewRows(11, 462, 462*11)
+	var classes []int
+	dataLines(t, func(line string) {
+		if line == "" {
+			return
+		}
+		fields := strings.Fields(line)
+		class, err := strconv.Atoi(fields[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		classes = append(classes, class)
+		index, value := []int32{0}, []float64{1}
+		for _, f := range fields[1:] {
+			name, number, _ := strings.Cut(f, ":")
+			j, errJ := strconv.Atoi(name)
+			v, errV := strconv.ParseFloat(number, 64)
+			if errJ != nil || errV != nil {
+				t.Fatalf("entry %q", f)
+			}
+			index, value = append(index, int32(j)), append(value, v)
+		}
+		x.Append(index, value)
+	}, "vowel", "vowel.scale.t")
+	s := DefaultSettings()
+	s.Kernel, s.Penalty, s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge, s.Workers = Homogeneous, L1L2, 0.1, 50, 0, 0, 1
+	mean := 0.0
+	const seeds = 7
+	for seed := range uint64(seeds) {
+		train, valid, test := split(len(classes), seed)
+		pick := func(rows []int) *Problem {
+			chosen := make([]int, len(rows))
+			for i, r := range rows {
+				chosen[i] = classes[r]
+			}
+			return &Problem{X: x.Select(rows), Targets: oneHot(chosen, 11), Outputs: 11, Loss: MultinomialLogistic{}}
+		}
+		pv, best, chosen := pick(valid), -1.0, (*Model)(nil)
+		s.OnStep = func(_ Step, model *Model) bool {
+			if a := accuracy(model, pv); a > best {
+				best, chosen = a, model
+			}
+			return false
+		}
+		began := time.Now()
+		res, err := Solve(t.Context(), pick(train), nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := accuracy(chosen, pick(test))
+		mean += a / seeds
+		t.Logf("seed %d: %v, accuracy %.4f with %d basis vectors, %.4f with %d, objective %.2f, %d iterations, %v", seed, res.Status, a,
+			chosen.NumBasis, accuracy(res.Model, pick(test)), res.Model.NumBasis, res.Objective, res.FISTAIterations, time.Since(began))
+	}
+	// An independent implementation has mean 0.923 and deviation 0.039 over ten splits at the best λ of a grid.
+	if mean < 0.89 {
+		t.Errorf("mean accuracy %.4f over %d splits", mean, seeds)
+	}
+}
+
+func accuracy(model *Model, p *Problem) float64 {
+	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
+	hits := 0
+	for i := range p.X.NumRows() {
+		index, value := p.X.Row(i)
+		model.Predict(out, work, index, value)
+		if p.Target(i)[floats.MaxIdx(out)] == 1 {
+			hits++
+		}
+	}
+	return float64(hits) / float64(p.X.NumRows())
+}

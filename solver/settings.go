@@ -1,0 +1,116 @@
+package solver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+)
+
+// ErrSettings is wrapped by every complaint about Settings or about a warm model that does not fit them.
+var ErrSettings = errors.New("solver: invalid settings")
+
+// Method says how the output weights are refitted.
+type Method uint8
+
+const (
+	// Hybrid runs a few stochastic epochs when the sample is large and the weights are far off, then FISTA.
+	Hybrid Method = iota + 1
+	// FISTA uses full gradients only.
+	FISTA
+	// Stochastic uses minibatch proximal AdaGrad only: a rough model of many rows.
+	Stochastic
+)
+
+// ParseMethod returns the method of that name: hybrid, fista or stochastic.
+func ParseMethod(name string) (Method, error) {
+	for _, m := range []Method{Hybrid, FISTA, Stochastic} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista or stochastic", name)
+}
+
+// String returns the name used in configuration, flags and manifests.
+func (m Method) String() string {
+	switch m {
+	case Hybrid:
+		return "hybrid"
+	case FISTA:
+		return "fista"
+	case Stochastic:
+		return "stochastic"
+	}
+	return fmt.Sprintf("method(%d)", uint8(m))
+}
+
+// Settings of Algorithm 1. DefaultSettings returns a complete set.
+type Settings struct {
+	Kernel  Kernel  // interaction
+	Penalty Penalty // Ω
+	// Lambda > 0 weighs Ω(V) against the sum of the losses (penalised form), so the same model needs a λ that grows with the rows.
+	Lambda float64
+	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
+	MaxBasis int
+	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
+	MaxSteps int
+	Solver   Method
+	// LinearRidge ≥ 0 is the ridge α of the linear term; 0 leaves the linear term out.
+	LinearRidge float64
+	// BiasRidge ≥ 0 is the ridge of the bias; 0 leaves the bias out. It is small but positive: a free bias has no finite gap.
+	BiasRidge float64
+	// Tolerance in (0, 1): a refit ends when the objective falls by less than this fraction over ten iterations, a solve is converged
+	// when the relative gap is at most this. Below 1e-6, basis selection is exact as well.
+	Tolerance float64
+	// MaxIterations ≥ 1 bounds the FISTA iterations of one refit.
+	MaxIterations int
+	// Seed starts the Lanczos iterations and the shuffling of the stochastic epochs.
+	Seed uint64
+	// Workers is the number of goroutines; 0 takes GOMAXPROCS. Results do not depend on it.
+	Workers int
+	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a model of its own that the callee may keep.
+	// Returning true ends the solve with status Interrupted.
+	OnStep func(Step, *Model) (stop bool)
+	// Now is the clock behind Step.Seconds; nil takes time.Now.
+	Now func() time.Time
+}
+
+// DefaultSettings returns settings for recommenders by McRank on samples of the size of ML-100k. The values were measured there.
+func DefaultSettings() Settings {
+	return Settings{
+		Kernel: ANOVA, Penalty: L1Linf, Lambda: 6, MaxBasis: 20, MaxSteps: math.MaxInt, Solver: Hybrid,
+		LinearRidge: 0.5, BiasRidge: 1e-6, Tolerance: 1e-4, MaxIterations: 500, Seed: 1,
+	}
+}
+
+// Validate returns an error that wraps ErrSettings if a field is out of range.
+func (s Settings) Validate() error {
+	switch {
+	case s.Kernel != ANOVA && s.Kernel != Homogeneous:
+		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
+	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
+		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
+	case s.Solver != Hybrid && s.Solver != FISTA && s.Solver != Stochastic:
+		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
+	case !(s.Lambda > 0) || math.IsInf(s.Lambda, 0):
+		return fmt.Errorf("%w: Lambda %g is not positive", ErrSettings, s.Lambda)
+	case s.MaxBasis < 0 || s.MaxSteps < 0 || s.Workers < 0:
+		return fmt.Errorf("%w: MaxBasis %d, MaxSteps %d or Workers %d is negative", ErrSettings, s.MaxBasis, s.MaxSteps, s.Workers)
+	case !(s.LinearRidge >= 0) || math.IsInf(s.LinearRidge, 0) || !(s.BiasRidge >= 0) || math.IsInf(s.BiasRidge, 0):
+		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not a finite number ≥ 0", ErrSettings, s.LinearRidge, s.BiasRidge)
+	case !(s.Tolerance > 0 && s.Tolerance < 1):
+		return fmt.Errorf("%w: Tolerance %g is outside (0, 1)", ErrSettings, s.Tolerance)
+	case s.MaxIterations < 1:
+		return fmt.Errorf("%w: MaxIterations is %d, less than 1", ErrSettings, s.MaxIterations)
+	}
+	return nil
+}
+
+func (s Settings) workers() int {
+	if s.Workers > 0 {
+		return s.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}

@@ -1,0 +1,118 @@
+package solver
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sharedPath returns a path below the shared folder next to the project, or skips the test where there is none.
+func sharedPath(t testing.TB, parts ...string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = parent
+	}
+	path := filepath.Join(append([]string{filepath.Dir(dir), "shared"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("needs %s, which is not part of the project", filepath.Join(append([]string{"../shared"}, parts...)...))
+	}
+	return path
+}
+
+// golden decodes a file of reference values.
+func golden(t testing.TB, name string, into any) {
+	t.Helper()
+	raw, err := os.ReadFile(sharedPath(t, "golden", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// dataLines calls f for every line of a data file, gzip or plain.
+func dataLines(t testing.TB, f func(line string), parts ...string) {
+	t.Helper()
+	path := sharedPath(t, append([]string{"data"}, parts...)...)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var r io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		if r, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f(lines.Text())
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rating is one event of MovieLens with dense user and item numbers.
+type rating struct {
+	user, item int32
+	level      int
+}
+
+// movieLens100k returns the ratings in file order and the numbers of users and items.
+func movieLens100k(t testing.TB) (events []rating, users, items int) {
+	t.Helper()
+	number := map[string]int32{}
+	counts := [2]int32{}
+	dense := func(kind int, name string) int32 {
+		key := strconv.Itoa(kind) + name
+		n, ok := number[key]
+		if !ok {
+			n = counts[kind]
+			counts[kind]++
+			number[key] = n
+		}
+		return n
+	}
+	dataLines(t, func(line string) {
+		f := strings.Fields(line)
+		level, err := strconv.Atoi(f[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, rating{dense(0, f[0]), dense(1, f[1]), level})
+	}, "ml-100k", "u.data.gz")
+	return events, int(counts[0]), int(counts[1])
+}
+
+// mcrank returns the ordinal problem of the given ratings: one-hot user and item, four ±1 targets.
+func mcrank(events []rating, users, items int) *Problem {
+	x := NewRows(users+items, len(events), 2*len(events))
+	targets := make([]float64, 0, 4*len(events))
+	var row [4]float64
+	for _, e := range events {
+		x.Append([]int32{e.user, int32(users) + e.item}, []float64{1, 1})
+		EncodeLevel(row[:], e.level)
+		targets = append(targets, row[:]...)
+	}
+	return &Problem{X: x, Targets: targets, Outputs: 4, Loss: BinaryLogistic{}}
+}

@@ -1,0 +1,392 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// plantedRatings returns an ordinal problem with planted interactions of users and items.
+func plantedRatings(seed uint64, n, users, items int) *Problem {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	a, b := make([]float64, users), make([]float64, items)
+	for i := range a {
+		a[i] = rng.NormFloat64()
+	}
+	for i := range b {
+		b[i] = rng.NormFloat64()
+	}
+	events := make([]rating, n)
+	for i := range events {
+		u, v := rng.IntN(users), rng.IntN(items)
+		level := 3 + a[u]*b[v] + 0.5*a[u] + 0.5*rng.NormFloat64()
+		events[i] = rating{int32(u), int32(v), int(min(5, max(1, math.Round(level))))}
+	}
+	return mcrank(events, users, items)
+}
+
+// slowGap recomputes objective and gap of a model from scratch, with the dual norm from dense eigensolvers.
+func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap float64) {
+	t.Helper()
+	n, m, k := p.X.NumRows(), p.Outputs, model.NumBasis
+	g := newGamma(p.X, s.Kernel, m, 1)
+	out, work, phi := make([]float64, m), make([]float64, 2*k), make([]float64, k)
+	inner := 0.0
+	gradLinear, gradBias := append([]float64(nil), model.Linear...), append([]float64(nil), model.Bias...)
+	for i := range gradLinear {
+		gradLinear[i] *= s.LinearRidge
+	}
+	for i := range gradBias {
+		gradBias[i] *= s.BiasRidge
+	}
+	for i := range n {
+		index, value := p.X.Row(i)
+		model.Predict(out, work, index, value)
+		row := g.grad[i*m : i*m+m]
+		objective += p.Weight(i) * p.Loss.Eval(row, out, p.Target(i))
+		model.Activations(phi, work, index, value)
+		for c := range row {
+			row[c] *= p.Weight(i)
+			for r, a := range phi {
+				inner += a * model.Weights[r*m+c] * row[c]
+			}
+			gradBias[c] += row[c]
+			for e, j := range index {
+				if gradLinear != nil {
+					gradLinear[int(j)*m+c] += value[e] * row[c]
+				}
+			}
+		}
+	}
+	norm := s.Penalty.Norm(model.Weights, k, m)
+	objective += s.Lambda*norm + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
+	dual := 0.0
+	for c := range m {
+		dual = max(dual, dominantAbs(t, g, c))
+	}
+	gap = inner + s.Lambda*norm + objective/s.Lambda*max(0, dual-s.Lambda)
+	if s.LinearRidge > 0 {
+		gap += square(gradLinear) / (2 * s.LinearRidge)
+	}
+	if s.BiasRidge > 0 {
+		gap += square(gradBias) / (2 * s.BiasRidge)
+	}
+	return objective, gap
+}
+
+func square(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x * x
+	}
+	return sum
+}
+
+func smallSettings() Settings {
+	s := DefaultSettings()
+	s.Lambda, s.MaxBasis, s.Workers = 2, 8, 1
+	return s
+}
+
+// TestCertifiedGap checks that objective and gap of the result are those of its model, and that the gap bounds the distance to a much
+// better solution.
+func TestCertifiedGap(t *testing.T) {
+	p := plantedRatings(1, 1500, 20, 25)
+	p.Weights = make([]float64, p.X.NumRows())
+	for i := range p.Weights {
+		p.Weights[i] = 0.5 + float64(i%3)/2
+	}
+	s := smallSettings()
+	s.Penalty = L1
+	res, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.GapKind != Certified || res.Model.NumBasis == 0 {
+		t.Fatalf("gap is %s, basis %d", res.GapKind, res.Model.NumBasis)
+	}
+	objective, gap := slowGap(t, p, res.Model, s)
+	if !near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) || res.GapRelative != res.Gap/res.Objective {
+		t.Errorf("objective %v and gap %v (relative %v), recomputed %v and %v", res.Objective, res.Gap, res.GapRelative, objective, gap)
+	}
+	s.MaxBasis, s.Tolerance = 80, 1e-6
+	better, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if better.Gap < 0 || better.Gap > 0.02*better.Objective {
+		t.Errorf("gap %v of objective %v after %d bases (%v)", better.Gap, better.Objective, better.Model.NumBasis, better.Status)
+	}
+	if excess := res.Objective - better.Objective; excess < 0 || excess > res.Gap {
+		t.Errorf("objective exceeds a better one by %v, gap %v", excess, res.Gap)
+	}
+	for i := 1; i < len(better.Steps); i++ {
+		if before, after := better.Steps[i-1].Objective, better.Steps[i].Objective; after > before*(1+1e-9) {
+			t.Errorf("step %d: objective rose from %v to %v", i, before, after)
+		}
+	}
+}
+
+// TestSolveLosses runs every loss, kernel and penalty and checks that the objective falls and the answer is a fixed point.
+func TestSolveLosses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	const n, d, m = 400, 7, 3
+	for _, loss := range allLosses {
+		x := NewRows(d, n, n*d)
+		targets := make([]float64, n*m)
+		for i := range n {
+			row := make([]float64, d)
+			row[0] = 1
+			for j := 1; j < d; j++ {
+				row[j] = rng.NormFloat64()
+			}
+			x.Append([]int32{0, 1, 2, 3, 4, 5, 6}, row)
+			score := []float64{row[1] * row[2], row[3]*row[3] - 1, row[4] * row[5]}
+			top := 0
+			for c, v := range score {
+				if v > score[top] {
+					top = c
+				}
+				targets[i*m+c] = v
+				if _, ok := loss.(BinaryLogistic); ok {
+					targets[i*m+c] = math.Copysign(1, v)
+				}
+			}
+			if _, ok := loss.(MultinomialLogistic); ok {
+				clear(targets[i*m : i*m+m])
+				targets[i*m+top] = 1
+			}
+		}
+		p := &Problem{X: x, Targets: targets, Outputs: m, Loss: loss}
+		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+			for _, pen := range allPenalties {
+				s := smallSettings()
+				s.Kernel, s.Penalty, s.Lambda = kernel, pen, 1
+				if kernel == Homogeneous { // the constant column stands for linear term and bias
+					s.LinearRidge, s.BiasRidge = 0, 0
+				}
+				res, err := Solve(t.Context(), p, nil, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := res.Steps[0].Objective
+				if !(res.Objective < 0.8*first) || !res.Model.IsFinite() || res.Gap < -1e-9*first {
+					t.Errorf("%s %v %v: objective %v after %v, gap %v", loss.Name(), kernel, pen, res.Objective, first, res.Gap)
+				}
+				s.MaxSteps = 0
+				again, err := Solve(t.Context(), p, res.Model, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !near(again.Objective, res.Objective, 1e-3, 0) || again.Objective > res.Objective*(1+1e-9) {
+					t.Errorf("%s %v %v: warm objective %v, was %v", loss.Name(), kernel, pen, again.Objective, res.Objective)
+				}
+			}
+		}
+	}
+}
+
+// TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines.
+func TestWorkersDoNotMatter(t *testing.T) {
+	p := plantedRatings(2, 20_000, 60, 80)
+	s := DefaultSettings()
+	s.MaxSteps = 2
+	s.Now = func() time.Time { return time.Time{} }
+	var first *Result
+	for _, workers := range []int{1, 2, 5} {
+		s.Workers = workers
+		res, err := Solve(t.Context(), p, nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = res
+		} else if !reflect.DeepEqual(first, res) {
+			t.Errorf("%d workers give objective %v and %d iterations, one gives %v and %d",
+				workers, res.Objective, res.FISTAIterations, first.Objective, first.FISTAIterations)
+		}
+	}
+	if first.StochasticEpochs == 0 || first.Model.NumBasis == 0 {
+		t.Errorf("the solve did not use %d epochs and %d basis vectors", first.StochasticEpochs, first.Model.NumBasis)
+	}
+}
+
+func TestWarmStartFromTheAnswerStops(t *testing.T) {
+	p := plantedRatings(3, 600, 6, 7)
+	s := smallSettings()
+	s.Penalty, s.Tolerance = L1, 5e-3
+	top, err := LambdaMax(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Lambda = 0.8 * top // few basis vectors enter, and then none
+	res, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Status != Converged || res.Model.NumBasis == 0 || res.GapRelative > s.Tolerance {
+		t.Fatalf("%v with %d basis vectors, gap %g, %+v", res.Status, res.Model.NumBasis, res.GapRelative, res.Steps)
+	}
+	again, err := Solve(t.Context(), p, res.Model, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Status != Converged || len(again.Steps) > 1 || again.Objective > res.Objective*(1+1e-12) {
+		t.Errorf("warm: %v after %d steps, objective %v, was %v", again.Status, len(again.Steps), again.Objective, res.Objective)
+	}
+	// The same model with vectors that are not normalised is the same function.
+	scaled := res.Model.Clone()
+	for i := range scaled.Basis {
+		scaled.Basis[i] *= 2
+	}
+	for i := range scaled.Weights {
+		scaled.Weights[i] /= 4
+	}
+	if same, err := Solve(t.Context(), p, scaled, s); err != nil || !near(same.Objective, again.Objective, 1e-9, 0) {
+		t.Errorf("warm from scaled vectors: objective %v, want %v (%v)", same.Objective, again.Objective, err)
+	}
+}
+
+// TestWarmStartMakesRoom checks that a full warm model can still improve and never gets worse.
+func TestWarmStartMakesRoom(t *testing.T) {
+	p := plantedRatings(4, 3000, 30, 40)
+	s := smallSettings()
+	s.MaxBasis = 5
+	first, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Model.NumBasis != 5 || first.Status != BasisLimit {
+		t.Fatalf("%d basis vectors, %v", first.Model.NumBasis, first.Status)
+	}
+	res, err := Solve(t.Context(), p, first.Model, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Model.NumBasis > 5 || len(res.Steps) < 2 || res.Objective > first.Objective*(1+1e-9) {
+		t.Errorf("%d basis vectors after %d steps, objective %v, was %v", res.Model.NumBasis, len(res.Steps), res.Objective, first.Objective)
+	}
+}
+
+func TestSolveStops(t *testing.T) {
+	p := plantedRatings(5, 20_000, 100, 150)
+	s := DefaultSettings()
+	s.Lambda, s.MaxBasis, s.Tolerance = 0.5, 100, 1e-9 // far more work than the test waits for
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var stopped time.Time
+		s := s
+		s.OnStep = func(step Step, _ *Model) bool {
+			if step.K == 1 {
+				time.AfterFunc(20*time.Millisecond, func() { stopped = time.Now(); cancel() })
+			}
+			return false
+		}
+		res, err := Solve(ctx, p, nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(stopped); late > 100*time.Millisecond {
+			t.Errorf("returned %v after the cancellation", late)
+		}
+		if res.Status != Interrupted || !res.Model.IsFinite() || !(res.Gap <= res.Objective) || res.Gap < 0 {
+			t.Errorf("%v, gap %v, objective %v", res.Status, res.Gap, res.Objective)
+		}
+		if last := res.Steps[len(res.Steps)-1]; res.Objective > last.Objective*(1+1e-9) {
+			t.Errorf("objective %v is above that of the last step, %v", res.Objective, last.Objective)
+		}
+	})
+	t.Run("deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(30*time.Millisecond))
+		defer cancel()
+		if res, err := Solve(ctx, p, nil, s); err != nil || res.Status != TimeBudget {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
+	t.Run("caller", func(t *testing.T) {
+		s := s
+		s.Tolerance = 1e-4
+		calls := 0
+		s.OnStep = func(step Step, model *Model) bool {
+			if calls++; step.K != model.NumBasis || step.K != calls-1 {
+				t.Errorf("call %d with K = %d and a model of %d", calls, step.K, model.NumBasis)
+			}
+			return calls == 3
+		}
+		res, err := Solve(t.Context(), p, nil, s)
+		if err != nil || res.Status != Interrupted || len(res.Steps) != 3 || calls != 3 {
+			t.Errorf("%v after %d calls and %d steps, %v", res.Status, calls, len(res.Steps), err)
+		}
+	})
+	t.Run("steps", func(t *testing.T) {
+		s := s
+		s.Tolerance, s.MaxSteps = 1e-4, 2
+		if res, err := Solve(t.Context(), p, nil, s); err != nil || res.Status != BasisLimit || len(res.Steps) != 3 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+func TestLambdaMax(t *testing.T) {
+	p := plantedRatings(6, 2000, 20, 25)
+	s := smallSettings()
+	top, err := LambdaMax(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for factor, wantBasis := range map[float64]bool{1.02: false, 0.9: true} {
+		s.Lambda = factor * top
+		res, err := Solve(t.Context(), p, nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (res.Model.NumBasis > 0) != wantBasis || res.Status != Converged && !wantBasis {
+			t.Errorf("λ = %g·λmax: %d basis vectors, %v", factor, res.Model.NumBasis, res.Status)
+		}
+	}
+}
+
+func TestSolveRefuses(t *testing.T) {
+	good := func() *Problem { return plantedRatings(7, 50, 5, 6) }
+	for name, spoil := range map[string]func(*Problem){
+		"value":   func(p *Problem) { p.X.Value[3] = math.NaN() },
+		"target":  func(p *Problem) { p.Targets[0] = math.Inf(1) },
+		"weight":  func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = math.NaN() },
+		"targets": func(p *Problem) { p.Targets = p.Targets[1:] },
+		"loss":    func(p *Problem) { p.Loss = nil },
+	} {
+		p := good()
+		spoil(p)
+		if _, err := Solve(t.Context(), p, nil, DefaultSettings()); !errors.Is(err, ErrProblem) {
+			t.Errorf("%s: error %v does not wrap ErrProblem", name, err)
+		}
+	}
+	for name, spoil := range map[string]func(*Settings){
+		"lambda":    func(s *Settings) { s.Lambda = 0 },
+		"nan":       func(s *Settings) { s.Lambda = math.NaN() },
+		"ridge":     func(s *Settings) { s.LinearRidge = -1 },
+		"kernel":    func(s *Settings) { s.Kernel = 0 },
+		"penalty":   func(s *Settings) { s.Penalty = 9 },
+		"solver":    func(s *Settings) { s.Solver = 0 },
+		"tolerance": func(s *Settings) { s.Tolerance = 1 },
+		"basis":     func(s *Settings) { s.MaxBasis = -1 },
+		"refits":    func(s *Settings) { s.MaxIterations = 0 },
+	} {
+		s := DefaultSettings()
+		spoil(&s)
+		if _, err := Solve(t.Context(), good(), nil, s); !errors.Is(err, ErrSettings) {
+			t.Errorf("%s: error %v does not wrap ErrSettings", name, err)
+		}
+	}
+	warm := NewModel(Homogeneous, 11, 4, true)
+	if _, err := Solve(t.Context(), good(), warm, DefaultSettings()); !errors.Is(err, ErrSettings) {
+		t.Errorf("warm model of another kernel: %v", err)
+	}
+	if _, err := Solve(t.Context(), good(), NewModel(ANOVA, 12, 4, true), DefaultSettings()); !errors.Is(err, ErrSettings) {
+		t.Errorf("warm model of another width: %v", err)
+	}
+}
