@@ -1,14 +1,23 @@
 package consumer
 
-import "time"
+import (
+	"bytes"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Limits bound what one event may hold.
 type Limits struct {
 	MaxEventBytes int           // bytes of the value, default 64 KiB
 	MaxIDBytes    int           // bytes of an id or class after unescaping, default 256
 	MaxDepth      int           // nested objects and arrays, the event itself being 1; default 32
-	MaxMulti      int           // elements of a list, default 1024
-	MaxNumber     float64       // largest magnitude of a number, default 1e15: its square and products stay finite and exact enough
+	MaxMulti      int           // elements of a list before duplicates are removed, default 1024
+	MaxNumber     float64       // largest magnitude of a number, default 1e15: below it whole numbers and squares are harmless
 	MaxFutureSkew time.Duration // an event time further ahead of the record's becomes the record's, default 5 min
 }
 
@@ -18,22 +27,304 @@ func DefaultLimits() Limits {
 }
 
 // Decoder decodes the JSON events of one schema. It is not safe for concurrent use.
+//
+// Every field that the schema names must be there, except the weight; null counts as absent. Names are compared byte by byte, so that
+// RATING is not rating but an unknown field, and unknown fields are ignored. What a field may be:
+//
+//   - an id (categorical, identity, class, element of a list): a string, or a whole number written without point and exponent, which
+//     stands for its decimal text; equal elements of a list count once
+//   - a number (numeric, weight, label of regression, ordinal and binary): a JSON number; -0 becomes 0. A string that spells NaN or an
+//     infinity is not_finite, any other string wrong_type. A binary label may also be true or false
+//   - a time: a number in the schema's unit, rounded to milliseconds, or a string by RFC 3339
 type Decoder struct {
-	// RequireLabel is true for learning. If false, as for scoring, label, time, weight and identity may be absent; they are still
-	// checked if present.
+	// RequireLabel is true for learning. If false, as for scoring, label, time and identity may be absent too; they are still checked
+	// if present.
 	RequireLabel bool
 
 	schema Schema
 	limits Limits
+	fields map[string][]target
+	must   int // fields that must be present for scoring; learning needs mustLearn more
+
+	mustLearn int
+	classes   map[string]bool
+
+	src     bytes.Buffer
+	json    *jsontext.Decoder
+	scratch []byte
+	seen    map[string]bool
+	seed    maphash.Seed
+	names   [internSlots]string
 }
 
-// NewDecoder returns a decoder that requires a label. The error is that of Schema.Validate.
-func NewDecoder(s Schema, l Limits) (*Decoder, error) {
-	return &Decoder{RequireLabel: true, schema: s, limits: l}, nil
+// role is what the schema makes of a field.
+type role uint8
+
+const (
+	roleLabel role = iota
+	roleTime
+	roleWeight
+	roleIdentity
+	roleCategorical
+	roleNumeric
+	roleMulti
+)
+
+// target is where a field goes: a role and the index in the schema's list.
+type target struct {
+	role  role
+	index int
 }
 
-// Decode stores the event of value in ev and returns "", or returns why it is none; ev is then undefined. recordTime is the record's
-// time stamp. ev's slices are reused.
+// internSlots is the size of the table of recent ids. Ids repeat, and 4096 of the default length are 1 MiB.
+const internSlots = 4096
+
+// NewDecoder returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
+func NewDecoder(s Schema, l Limits) *Decoder {
+	d := &Decoder{RequireLabel: true, schema: s, limits: l, fields: make(map[string][]target), classes: make(map[string]bool),
+		json: jsontext.NewDecoder(new(bytes.Buffer)), seen: make(map[string]bool), seed: maphash.MakeSeed()}
+	claim := func(name string, r role, index int, count *int) {
+		d.fields[name] = append(d.fields[name], target{r, index})
+		*count++
+	}
+	claim(s.Label, roleLabel, 0, &d.mustLearn)
+	if s.Time != "" {
+		claim(s.Time, roleTime, 0, &d.mustLearn)
+	}
+	if s.Identity != "" {
+		claim(s.Identity, roleIdentity, 0, &d.mustLearn)
+	}
+	if s.Weight != "" {
+		claim(s.Weight, roleWeight, 0, new(int))
+	}
+	for i, f := range s.Categorical {
+		claim(f, roleCategorical, i, &d.must)
+	}
+	for i, f := range s.Numeric {
+		claim(f, roleNumeric, i, &d.must)
+	}
+	for i, f := range s.Multi {
+		claim(f, roleMulti, i, &d.must)
+	}
+	for _, c := range s.Classes {
+		d.classes[c] = true
+	}
+	return d
+}
+
+// Decode stores the event of value in ev and returns "", or returns why value is none; ev is then undefined. recordTime is the time stamp
+// of the record in milliseconds, negative if it has none. ev's slices are reused; its strings do not alias value.
 func (d *Decoder) Decode(ev *Event, value []byte, recordTime int64) Reason {
+	switch {
+	case value == nil:
+		return NullValue
+	case len(value) > d.limits.MaxEventBytes:
+		return TooLarge
+	case !utf8.Valid(value):
+		return NotUTF8
+	}
+	d.prepare(ev, recordTime)
+	d.src = *bytes.NewBuffer(value)
+	d.json.Reset(&d.src)
+
+	p := parse{d: d, ev: ev, recordTime: recordTime}
+	if kind := d.json.PeekKind(); kind != '{' {
+		if r := p.skip(kind); r != "" {
+			return r
+		}
+		return NotObject
+	}
+	if r := p.object(); r != "" {
+		return r
+	}
+	for _, c := range value[d.json.InputOffset():] {
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return TrailingData
+		}
+	}
+	if p.first != "" {
+		return p.first
+	}
+	if p.present < d.must || d.RequireLabel && (p.present < d.must+d.mustLearn) {
+		return MissingField
+	}
+	if d.schema.Time == "" && d.RequireLabel && (recordTime < 0 || recordTime > maxTime) {
+		return TimeInvalid
+	}
+	return ""
+}
+
+func (d *Decoder) prepare(ev *Event, recordTime int64) {
+	s := &d.schema
+	ev.Label, ev.Classes, ev.Time, ev.Weight, ev.Identity = 0, ev.Classes[:0], recordTime, 1, ""
+	ev.Categorical = slices.Grow(ev.Categorical[:0], len(s.Categorical))[:len(s.Categorical)]
+	ev.Numeric = slices.Grow(ev.Numeric[:0], len(s.Numeric))[:len(s.Numeric)]
+	ev.Multi = slices.Grow(ev.Multi[:0], len(s.Multi))[:len(s.Multi)]
+	for i := range ev.Multi {
+		ev.Multi[i] = ev.Multi[i][:0]
+	}
+}
+
+// intern returns string(b), without an allocation if b was among the recent ids.
+func (d *Decoder) intern(b []byte) string {
+	slot := &d.names[maphash.Bytes(d.seed, b)%internSlots]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
+}
+
+// parse is the state of one Decode.
+type parse struct {
+	d          *Decoder
+	ev         *Event
+	recordTime int64
+	present    int    // required fields seen
+	first      Reason // of the first field that is not as it should be; errors of syntax go before it
+}
+
+func (p *parse) fail(r Reason) {
+	if p.first == "" {
+		p.first = r
+	}
+}
+
+// object reads the event. Its reason is one of syntax.
+func (p *parse) object() Reason {
+	dec := p.d.json
+	if _, err := dec.ReadToken(); err != nil {
+		return syntaxReason(err)
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return syntaxReason(err)
+		}
+		targets := p.d.fields[string(p.unquote(name))]
+		kind := dec.PeekKind()
+		if len(targets) == 0 || kind == 'n' {
+			if r := p.skip(kind); r != "" {
+				return r
+			}
+			continue
+		}
+		if r := p.field(targets, kind); r != "" {
+			return r
+		}
+	}
+	_, err := dec.ReadToken()
+	return syntaxReason(err)
+}
+
+// field reads the value of a field of the schema.
+func (p *parse) field(targets []target, kind jsontext.Kind) Reason {
+	for _, t := range targets {
+		if t.role != roleWeight && (t.role >= roleCategorical || p.d.RequireLabel) {
+			p.present++
+		}
+	}
+	if kind == '[' || kind == '{' {
+		if t := targets[0]; kind == '[' && len(targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
+			return p.list(t)
+		}
+		p.fail(WrongType)
+		return p.skip(kind)
+	}
+	raw, err := p.d.json.ReadValue()
+	if err != nil {
+		return syntaxReason(err)
+	}
+	for _, t := range targets {
+		if r := p.scalar(t, kind, raw); r != "" {
+			p.fail(r)
+		}
+	}
+	return ""
+}
+
+// list reads an array of ids.
+func (p *parse) list(t target) Reason {
+	dec := p.d.json
+	if _, err := dec.ReadToken(); err != nil {
+		return syntaxReason(err)
+	}
+	list := &p.ev.Classes
+	if t.role == roleMulti {
+		list = &p.ev.Multi[t.index]
+	}
+	clear(p.d.seen)
+	for n := 1; ; n++ {
+		kind := dec.PeekKind()
+		switch kind {
+		case ']':
+			_, err := dec.ReadToken()
+			return syntaxReason(err)
+		case '[', '{':
+			p.fail(WrongType)
+			if r := p.skip(kind); r != "" {
+				return r
+			}
+			continue
+		}
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return syntaxReason(err)
+		}
+		if n > p.d.limits.MaxMulti {
+			p.fail(TooLarge)
+		}
+		if p.first != "" {
+			continue
+		}
+		id, r := p.id(kind, raw)
+		if r == "" && t.role == roleLabel {
+			r = p.known(id)
+		}
+		if r != "" {
+			p.fail(r)
+		} else if !p.d.seen[id] {
+			p.d.seen[id] = true
+			*list = append(*list, id)
+		}
+	}
+}
+
+// skip reads a value of any kind and depth.
+func (p *parse) skip(kind jsontext.Kind) Reason {
+	dec := p.d.json
+	if kind != '{' && kind != '[' {
+		_, err := dec.ReadValue()
+		return syntaxReason(err)
+	}
+	for depth := dec.StackDepth(); ; {
+		if _, err := dec.ReadToken(); err != nil {
+			return syntaxReason(err)
+		}
+		switch now := dec.StackDepth(); {
+		case now > p.d.limits.MaxDepth:
+			return TooDeep
+		case now <= depth:
+			return ""
+		}
+	}
+}
+
+// unquote returns the text of a JSON string, valid until the next call or read.
+func (p *parse) unquote(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	// Cannot fail: raw was validated when it was read.
+	p.d.scratch, _ = jsontext.AppendUnquote(p.d.scratch[:0], raw)
+	return p.d.scratch
+}
+
+func syntaxReason(err error) Reason {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return DuplicateKey
+	}
 	return NotJSON
 }

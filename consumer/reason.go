@@ -4,7 +4,8 @@ package consumer
 // line contract.
 type Reason string
 
-// The reasons in the order in which they are looked for; the first that applies to a record is the one reported.
+// The reasons. A record has one: null_value, too_large (bytes) and not_utf8 go before errors of syntax, of which the first in the value
+// counts; then fields, in the order of the value; then missing_field.
 const (
 	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
 	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, or a list longer than Limits.MaxMulti

@@ -20,10 +20,10 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		WithDetectConflicts(false). // one writer
 		WithMemTableSize(memTableBytes).
 		WithNumMemtables(2).
-		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(6).
+		WithNumLevelZeroTables(5).
+		WithNumLevelZeroTablesStall(10). // 2 and 6 cost half as much again in compactions while a sample fills
 		WithNumCompactors(2).
-		WithBlockCacheSize(8 << 20).
+		WithBlockCacheSize(0). // blocks are not compressed: the mapped files are the cache
 		WithIndexCacheSize(8 << 20).
 		WithValueThreshold(1 << 20). // every value is smaller: the value log stays empty
 		WithValueLogFileSize(16 << 20).

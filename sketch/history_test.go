@@ -366,7 +366,7 @@ func histories(n int) int {
 
 // TestHistories: whatever is delivered, lost, repeated, compacted or truncated, in any order, the state is that of a log prefix.
 func TestHistories(t *testing.T) {
-	for seed := range uint64(histories(300)) {
+	for seed := range uint64(histories(200)) {
 		if err := run(seed, 60, mutant{}, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ type mutant struct {
 // TestMutants: the histories must notice each way to get it wrong. A harness without truncation calls a losing design correct, as
 // the last two rows show.
 func TestMutants(t *testing.T) {
-	const seeds = 40
+	const seeds = 30
 	noise := rand.New(rand.NewPCG(9, 9))
 	for _, m := range []mutant{
 		{name: "no guard against offsets below next", faults: faults{noOffsetGuard: true}},

@@ -53,7 +53,7 @@ func (s *Store) Sample() (*Sample, error) {
 				topics[topic] = topic
 			}
 			if n := len(row.payload); cap(slab)-len(slab) < n {
-				slab = make([]byte, 0, max(n, 256<<10))
+				slab = make([]byte, 0, max(n, min(256<<10, 2*cap(slab)+4<<10)))
 			}
 			start := len(slab)
 			slab = append(slab, row.payload...)

@@ -58,66 +58,47 @@ func (g *gamma) mulTo(dst []float64, c int, h []float64) {
 // O(nnz(X) m).
 func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
 	length := g.x.NumColumns * s
-	blocks(g.workers, g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+	blocks(g.workers, g.x.NumRows(), g.size, func(_, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
-		g.scratch[worker] = room(g.scratch[worker], 2*s)
-		g.mulRows(g.partials[b], h, s, coef, g.scratch[worker], lo, hi)
+		t := 0
+		for ; t+4 <= s; t += 4 {
+			g.mulRows4(g.partials[b], h, s, t, coef, lo, hi)
+		}
+		for ; t < s; t++ {
+			g.mulRows(g.partials[b], h, s, t, coef, lo, hi)
+		}
 	})
 	dst = dst[:length]
 	clear(dst)
 	sumInto(dst, g.partials)
 }
 
-// mulRows adds the contribution of rows lo..hi−1 to sum.
-func (g *gamma) mulRows(sum, h []float64, s int, coef, work []float64, lo, hi int) {
+// mulRows adds the contribution of rows lo..hi−1 to column t of sum.
+func (g *gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) {
 	m := g.outputs
-	inner, weight := work[:s], work[s:2*s]
-	half := 1.0
+	half, squares := 1.0, 0.0
 	if g.kernel == ANOVA {
-		half = 0.5
+		half, squares = 0.5, 1
 	}
 	for i := lo; i < hi; i++ {
-		d := g.grad[i*m : i*m+m]
+		w := 0.0
 		if coef == nil {
-			for t := range weight {
-				weight[t] = half * d[t]
-			}
+			w = g.grad[i*m+t]
 		} else {
-			clear(weight)
-			for c, dc := range d {
-				dc *= half
-				row := coef[c*s : c*s+s]
-				for t := range weight {
-					weight[t] += dc * row[t]
-				}
+			for c, dc := range g.grad[i*m : i*m+m] {
+				w += dc * coef[c*s+t]
 			}
 		}
+		w *= half
 		index, value := g.x.Row(i)
 		value = value[:len(index)]
-		clear(inner)
+		p := 0.0
 		for e, j := range index {
-			x := value[e]
-			row := h[int(j)*s : int(j)*s+s]
-			row = row[:len(inner)]
-			for t := range inner {
-				inner[t] += x * row[t]
-			}
+			p += value[e] * h[int(j)*s+t]
 		}
 		for e, j := range index {
-			x := value[e]
-			row := h[int(j)*s : int(j)*s+s]
-			out := sum[int(j)*s : int(j)*s+s]
-			row, out = row[:len(inner)], out[:len(inner)]
-			wt := weight[:len(inner)]
-			if g.kernel == ANOVA {
-				for t, p := range inner {
-					out[t] += wt[t] * x * (p - x*row[t])
-				}
-			} else {
-				for t, p := range inner {
-					out[t] += wt[t] * x * p
-				}
-			}
+			x, at := value[e], int(j)*s+t
+			sum[at] += w * x * (p - squares*x*h[at])
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (MultinomialLogistic) Eval(grad, pred, target []float64) float64 {
 		for c, o := range pred {
 			value -= target[c] * o
 			if c != top {
-				sum += expNeg(o - peak)
+				sum += expNeg(max(o-peak, expFloor))
 			}
 		}
 		return value + math.Log(sum)
@@ -93,7 +93,7 @@ func (MultinomialLogistic) Eval(grad, pred, target []float64) float64 {
 		value -= target[c] * o
 		e := 1.0
 		if c != top {
-			e = expNeg(o - peak)
+			e = expNeg(max(o-peak, expFloor))
 			sum += e
 		}
 		grad[c] = e
@@ -143,6 +143,9 @@ func (BinaryLogistic) evalRows(grad, pred, target, weight []float64, m int) floa
 				z := signs[c] * o
 				size := math.Abs(z)
 				value += size - z
+				if size > -expFloor {
+					size = -expFloor
+				}
 				product *= 1 + expNeg(-size)
 			}
 		} else {
@@ -152,8 +155,11 @@ func (BinaryLogistic) evalRows(grad, pred, target, weight []float64, m int) floa
 				t := signs[c]
 				z := t * o
 				size := math.Abs(z)
-				e := expNeg(-size)
 				value += size - z
+				if size > -expFloor {
+					size = -expFloor
+				}
+				e := expNeg(-size)
 				product *= 1 + e
 				// σ(−z) is 1/(1+e) for z < 0 and e/(1+e) otherwise; mask is all ones for z < 0.
 				mask := uint64(int64(math.Float64bits(z)) >> 63)

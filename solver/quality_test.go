@@ -54,31 +54,32 @@ func ratingQuality(model *Model, events []rating, users int) (rmse, ndcg1 float6
 	return math.Sqrt(rmse / float64(len(events))), ndcg1 / float64(len(byUser))
 }
 
+// TestMovieLens fits ordinal McRank with a separate linear term to half of ML-100k.
 func TestMovieLens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits 50,000 ratings")
 	}
 	events, users, items := movieLens100k(t)
 	train, _, test := split(len(events), 0)
-	p := mcrank(choose(events, train), users, items)
-	s := DefaultSettings()
-	s.Workers = 1
 	began := time.Now()
-	s.OnStep = func(st Step, m *Model) bool {
-		t.Logf("%+v", st)
-		return false
-	}
-	res, err := Solve(t.Context(), p, nil, s)
+	res, err := Solve(t.Context(), mcrank(choose(events, train), users, items), nil, DefaultSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rmse, ndcg := ratingQuality(res.Model, choose(events, test), users)
-	t.Logf("%v: k %d, objective %.1f, gap %.1f, RMSE %.4f, nDCG@1 %.4f, %d iterations, %v",
-		res.Status, res.Model.NumBasis, res.Objective, res.Gap, rmse, ndcg, res.FISTAIterations, time.Since(began))
+	t.Logf("%v: k %d, objective %.1f, gap %.1f, RMSE %.4f, nDCG@1 %.4f, %d epochs, %d iterations, %v", res.Status, res.Model.NumBasis,
+		res.Objective, res.Gap, rmse, ndcg, res.StochasticEpochs, res.FISTAIterations, time.Since(began))
+	// An independent implementation has 0.930 ± 0.006 and 0.733 ± 0.009 over splits; 0.94 and 0.71 are what a linear model reaches.
+	if rmse > 0.938 || ndcg < 0.715 {
+		t.Errorf("RMSE %.4f, nDCG@1 %.4f", rmse, ndcg)
+	}
 }
 
-// TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, seven random splits.
+// TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, three random splits.
 func TestVowel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves to 50 basis vectors")
+	}
 	x := NewRows(11, 462, 462*11)
 	var classes []int
 	dataLines(t, func(line string) {
@@ -106,7 +107,7 @@ func TestVowel(t *testing.T) {
 	s := DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge, s.Workers = Homogeneous, L1L2, 0.1, 50, 0, 0, 1
 	mean := 0.0
-	const seeds = 7
+	const seeds = 3
 	for seed := range uint64(seeds) {
 		train, valid, test := split(len(classes), seed)
 		pick := func(rows []int) *Problem {
@@ -134,7 +135,7 @@ func TestVowel(t *testing.T) {
 			chosen.NumBasis, accuracy(res.Model, pick(test)), res.Model.NumBasis, res.Objective, res.FISTAIterations, time.Since(began))
 	}
 	// An independent implementation has mean 0.923 and deviation 0.039 over ten splits at the best λ of a grid.
-	if mean < 0.89 {
+	if mean < 0.86 {
 		t.Errorf("mean accuracy %.4f over %d splits", mean, seeds)
 	}
 }

@@ -95,7 +95,7 @@ func smallSettings() Settings {
 // TestCertifiedGap checks that objective and gap of the result are those of its model, and that the gap bounds the distance to a much
 // better solution.
 func TestCertifiedGap(t *testing.T) {
-	p := plantedRatings(1, 1500, 20, 25)
+	p := plantedRatings(1, 800, 12, 15)
 	p.Weights = make([]float64, p.X.NumRows())
 	for i := range p.Weights {
 		p.Weights[i] = 0.5 + float64(i%3)/2
@@ -113,7 +113,7 @@ func TestCertifiedGap(t *testing.T) {
 	if !near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) || res.GapRelative != res.Gap/res.Objective {
 		t.Errorf("objective %v and gap %v (relative %v), recomputed %v and %v", res.Objective, res.Gap, res.GapRelative, objective, gap)
 	}
-	s.MaxBasis, s.Tolerance = 80, 1e-6
+	s.MaxBasis, s.Tolerance = 40, 1e-6
 	better, err := Solve(t.Context(), p, nil, s)
 	if err != nil {
 		t.Fatal(err)
@@ -192,12 +192,12 @@ func TestSolveLosses(t *testing.T) {
 
 // TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines.
 func TestWorkersDoNotMatter(t *testing.T) {
-	p := plantedRatings(2, 20_000, 60, 80)
+	p := plantedRatings(2, 17_000, 40, 50)
 	s := DefaultSettings()
-	s.MaxSteps = 2
+	s.MaxSteps, s.Tolerance = 1, 1e-3
 	s.Now = func() time.Time { return time.Time{} }
 	var first *Result
-	for _, workers := range []int{1, 2, 5} {
+	for _, workers := range []int{1, 3} {
 		s.Workers = workers
 		res, err := Solve(t.Context(), p, nil, s)
 		if err != nil {
@@ -273,7 +273,7 @@ func TestWarmStartMakesRoom(t *testing.T) {
 }
 
 func TestSolveStops(t *testing.T) {
-	p := plantedRatings(5, 20_000, 100, 150)
+	p := plantedRatings(5, 4000, 50, 70)
 	s := DefaultSettings()
 	s.Lambda, s.MaxBasis, s.Tolerance = 0.5, 100, 1e-9 // far more work than the test waits for
 	t.Run("cancelled", func(t *testing.T) {

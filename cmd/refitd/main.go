@@ -28,8 +28,10 @@ type cli struct {
 	} `embed:"" prefix:"log."`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
-	Check  checkCmd  `cmd:"" help:"Check a configuration file."`
-	Replay replayCmd `cmd:"" help:"Send the records of a file to a topic."`
+	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned: an embedded broker, a generated stream and the daemon."`
+	Check      checkCmd      `cmd:"" help:"Check a configuration file."`
+	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
+	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
 }
 
 // app is what a verb needs of the process.

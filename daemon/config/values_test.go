@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/segmentio/kafka-go/sasl/plain"
 	"pgregory.net/rapid"
 )
 
@@ -120,12 +119,8 @@ func TestSecretsStayHidden(t *testing.T) {
 	if strings.Contains(out.String(), canary) || strings.Contains(out.String(), fmt.Sprintf("%x", canary)) {
 		t.Errorf("the password is in\n%s", out.String())
 	}
-	transport, err := c.Kafka.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, ok := transport.SASL.(plain.Mechanism); !ok || m.Password != canary {
-		t.Errorf("mechanism %T", transport.SASL)
+	if got := c.Kafka.SASL.Password.Reveal(); got != canary {
+		t.Errorf("Reveal gives %d bytes that are not the password", len(got))
 	}
 }
 
@@ -161,9 +156,6 @@ func TestSecretSources(t *testing.T) {
 			if test.want == "" {
 				if err != nil || c.Kafka.SASL.Password.Reveal() != canary {
 					t.Fatalf("%v, error %v", c, err)
-				}
-				if _, err := c.Kafka.Transport(); err != nil {
-					t.Error(err)
 				}
 				return
 			}

@@ -103,14 +103,19 @@ func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, paylo
 	}
 }
 
-// Relearn folds an event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
-func (c *Cycle) Relearn(ev *consumer.Event, position Position, payload []byte) {
+// Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
+func (c *Cycle) Relearn(position Position, payload []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, ev) {
-		c.learner.learn(ev, c.targets, ev.Weight)
+	var ev consumer.Event
+	if err := DecodeEvent(&ev, payload, c.pool); err != nil {
+		return err
+	}
+	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
+		c.learner.learn(&ev, c.targets, ev.Weight)
 		c.since.add(position, payload)
 	}
+	return nil
 }
 
 // outcome is the error of c.outputs on an event whose targets are c.targets.

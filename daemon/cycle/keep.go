@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -166,12 +165,3 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	}
 	return ch, nil
 }
-
-// Predictor scores events with a champion. It belongs to one goroutine.
-type Predictor struct{ scorer *scorer }
-
-// NewPredictor returns a predictor of a champion.
-func NewPredictor(ch *Champion) *Predictor { return &Predictor{newScorer(ch.Model, ch.Vocabulary)} }
-
-// Outputs stores the m outputs of an event in dst.
-func (p *Predictor) Outputs(dst []float64, ev *consumer.Event) { p.scorer.outputs(dst, ev) }

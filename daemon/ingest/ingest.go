@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,17 +25,11 @@ type Ingest struct {
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
 	identity     bool
-	relearnFrom  map[partition]int64 // cut of the champion: replayed events from there on are folded in again
 
 	part   sketch.Part
 	events []consumer.Event // events[i] belongs to part.Records[i]
 	arena  []byte
 	counts Counts
-}
-
-type partition struct {
-	topic  string
-	number int32
 }
 
 // Counts says what became of the records of one batch.
@@ -50,18 +45,10 @@ type Counts struct {
 	Watermark int64 // newest event time of the batch, milliseconds since 1970
 }
 
-// New returns the ingest of a model into its store and cycle. cut is the champion's: what the store has seen from there on is folded in
-// again when it is read again.
-func New(m *config.Model, store *sketch.Store, c *cycle.Cycle, cut []report.Cut) *Ingest {
-	g := &Ingest{
-		decoder: NewDecoder(m), store: store, cycle: c,
-		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != "",
-		relearnFrom: make(map[partition]int64),
-	}
-	for _, p := range cut {
-		g.relearnFrom[partition{p.Topic, p.Partition}] = p.Next
-	}
-	return g
+// New returns the ingest of a model into its store and cycle.
+func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
+	return &Ingest{decoder: NewDecoder(m), store: store, cycle: c,
+		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 }
 
 // NewDecoder returns the decoder of a model's events.
@@ -86,8 +73,13 @@ func StoreOptions(m *config.Model) sketch.Options {
 	return o
 }
 
-// Apply decodes, scores, learns and stores a batch. Its error means that the state cannot be trusted to go on: the consumer must stop.
+// Apply decodes, scores, learns and stores a batch. The first batch of a partition decides its start. Its error means that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
+	if _, known := g.store.Position(b.Topic, b.Partition); !known {
+		if err := g.store.Begin(b.Topic, b.Partition, b.Base); err != nil {
+			return err
+		}
+	}
 	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
 	for i := range b.Records {
 		r := &b.Records[i]
@@ -154,19 +146,15 @@ func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 func (g *Ingest) finish() error {
 	p := &g.part
 	g.store.Classify(p)
-	from := g.relearnFrom[partition{p.Topic, p.Partition}]
 	for i := range p.Records {
 		r := &p.Records[i]
-		position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
 		switch {
 		case r.Replayed:
 			g.counts.Replayed++
-			if r.Fate == sketch.Applied && r.Role == sketch.Train && r.Offset >= from {
-				g.cycle.Relearn(&g.events[i], position, r.Payload)
-			}
 		case r.Fate == sketch.Applied:
 			g.counts.Applied++
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
+			position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
 			g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
 		default:
 			g.count(r)
@@ -220,4 +208,27 @@ func payloads(rows []sketch.Row) [][]byte {
 		out[i] = rows[i].Payload
 	}
 	return out
+}
+
+// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit.
+func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) error {
+	next := make(map[cycle.Position]int64, len(cut))
+	for _, p := range cut {
+		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
+	}
+	var rows []*sketch.Row
+	for i := range s.Train {
+		if r := &s.Train[i]; r.Offset >= next[cycle.Position{Topic: r.Topic, Partition: r.Partition}] {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *sketch.Row) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	for _, r := range rows {
+		if err := c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload); err != nil {
+			return err
+		}
+	}
+	return nil
 }

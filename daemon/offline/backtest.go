@@ -79,7 +79,7 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 	if err := store.Begin(backtestTopic, 0, 0); err != nil {
 		return nil, err
 	}
-	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c, nil), began: o.Now()}
+	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c), began: o.Now()}
 	if b.versions, err = publish.New(o.Model, o.Store, o.Now); err != nil {
 		return nil, err
 	}

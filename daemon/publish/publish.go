@@ -12,13 +12,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, latest the newest promoted.
+// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, latest the newest promoted
+// version, refit the newest promoted refit, which a restart goes on from.
 const (
 	Promoted = "promoted"
 	Kept     = "kept"
 
 	Champion = "champion"
 	Latest   = "latest"
+	Refit    = "refit"
 )
 
 // Writer is the name and version of the program in manifests.
@@ -39,10 +41,7 @@ func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) 
 	if dir == "" {
 		return p, nil
 	}
-	var err error
-	if p.store, err = snapshot.NewStore(dir); err != nil {
-		return nil, fmt.Errorf("publish: %w", err)
-	}
+	p.store = snapshot.NewStore(dir)
 	aliases, err := p.store.Aliases(m.Name)
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return nil, fmt.Errorf("publish: %w", err)
@@ -79,26 +78,30 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 		v.Version = manifest.Version
 	}
 	if v.Decision != Promoted {
-		return p.prune()
+		return p.prune(ctx)
 	}
 	promoted := v.Version
 	p.champion = &promoted
 	if p.store == nil {
 		return nil
 	}
-	for _, alias := range []string{Latest, Champion} {
-		if err := p.store.SetAlias(p.model.Name, alias, v.Version); err != nil {
+	aliases := []string{Latest, Champion}
+	if v.Kind == Refit {
+		aliases = append(aliases, Refit)
+	}
+	for _, alias := range aliases {
+		if err := p.store.SetAlias(ctx, p.model.Name, alias, v.Version); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
-	return p.prune()
+	return p.prune(ctx)
 }
 
-func (p *Publisher) prune() error {
+func (p *Publisher) prune(ctx context.Context) error {
 	if p.store == nil || p.model.Publish.Keep == 0 {
 		return nil
 	}
-	if _, err := p.store.Prune(p.model.Name, p.model.Publish.Keep); err != nil {
+	if _, err := p.store.Prune(ctx, p.model.Name, p.model.Publish.Keep); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil

@@ -1,0 +1,136 @@
+package consumer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/segmentio/kafka-go/compress"
+)
+
+// The codecs of record batches by their number in the attributes.
+const (
+	codecGzip   = 1
+	codecSnappy = 2
+	codecLZ4    = 3
+	codecZstd   = 4
+)
+
+// xerialMagic starts the framing that the Java client puts around snappy blocks; two version numbers of 4 bytes follow it.
+var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
+
+// codecs decompresses record batches. The zero value is ready; it is not safe for concurrent use.
+type codecs struct {
+	zstd    *zstd.Decoder
+	zstdMax int
+}
+
+func tooBig(limit int) error {
+	return fmt.Errorf("decompresses to more than %d bytes, the limit for one batch", limit)
+}
+
+// decompress appends at most limit decompressed bytes of src to dst.
+func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, error) {
+	start := len(dst)
+	var err error
+	switch codec {
+	case codecGzip, codecLZ4:
+		dst, err = decompressStream(dst, src, compress.Compression(codec).Codec(), limit)
+	case codecSnappy:
+		dst, err = decompressSnappy(dst, src, limit)
+	case codecZstd:
+		dst, err = c.decompressZstd(dst, src, limit)
+	default:
+		return dst, fmt.Errorf("compression codec %d is unknown to this build", codec)
+	}
+	if err == nil && len(dst)-start > limit {
+		err = tooBig(limit)
+	}
+	return dst, err
+}
+
+// decompressStream grows dst as the stream yields, never by what a header promises.
+func decompressStream(dst, src []byte, codec compress.Codec, limit int) ([]byte, error) {
+	r := codec.NewReader(bytes.NewReader(src))
+	defer r.Close()
+	for end := len(dst) + limit + 1; len(dst) < end; {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):min(cap(dst), end)])
+		dst = dst[:len(dst)+n]
+		if errors.Is(err, io.EOF) {
+			return dst, nil
+		}
+		if err != nil {
+			return dst, corrupt("%s: %v", codec.Name(), err)
+		}
+	}
+	return dst, nil
+}
+
+func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
+	if !bytes.HasPrefix(src, xerialMagic) {
+		return snappyBlock(dst, src, limit)
+	}
+	if len(src) < 16 {
+		return dst, corrupt("snappy: a frame header of %d bytes", len(src))
+	}
+	start := len(dst)
+	for src = src[16:]; len(src) > 0; {
+		if len(src) < 4 || int64(binary.BigEndian.Uint32(src)) > int64(len(src)-4) {
+			return dst, corrupt("snappy: a block is out of bounds")
+		}
+		size := 4 + int(binary.BigEndian.Uint32(src))
+		var err error
+		if dst, err = snappyBlock(dst, src[4:size], limit-(len(dst)-start)); err != nil {
+			return dst, err
+		}
+		src = src[size:]
+	}
+	return dst, nil
+}
+
+func snappyBlock(dst, src []byte, limit int) ([]byte, error) {
+	size, err := s2.DecodedLen(src)
+	if err != nil {
+		return dst, corrupt("snappy: %v", err)
+	}
+	// No snappy element makes more than 64 bytes of three.
+	if size > limit {
+		return dst, tooBig(limit)
+	}
+	if size > 64*len(src) {
+		return dst, corrupt("snappy: %d bytes cannot hold %d", len(src), size)
+	}
+	at := len(dst)
+	dst = append(dst, make([]byte, size)...)
+	if _, err := s2.Decode(dst[at:], src); err != nil {
+		return dst[:at], corrupt("snappy: %v", err)
+	}
+	return dst, nil
+}
+
+func (c *codecs) decompressZstd(dst, src []byte, limit int) ([]byte, error) {
+	if c.zstd == nil || c.zstdMax != limit {
+		// The window bounds what a frame makes the decoder hold beyond its output.
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)),
+			zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))), zstd.WithDecodeAllCapLimit(false))
+		if err != nil {
+			return dst, fmt.Errorf("zstd: %w", err)
+		}
+		c.zstd, c.zstdMax = z, limit
+	}
+	out, err := c.zstd.DecodeAll(src, dst)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return dst, tooBig(limit)
+	case err != nil:
+		return dst, corrupt("zstd: %v", err)
+	}
+	return out, nil
+}

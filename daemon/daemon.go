@@ -1,0 +1,199 @@
+// Package daemon runs refitd: it wires Kafka, the sample store, the learning cycle and the snapshot store together for every model of
+// the configuration, and serves health and metrics.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// Options of a daemon. Config, Out and Log are required.
+type Options struct {
+	Config *config.Config
+	// UntilEnd reads up to the log ends as they are at the start, refits once more and returns.
+	UntilEnd bool
+	// For ends the run after this long; 0 does not.
+	For time.Duration
+	Out *report.Emitter
+	Log *slog.Logger
+	// OnVersion, if not nil, is told of every version, from the goroutine of its model.
+	OnVersion func(report.Version)
+}
+
+// Daemon is one run. Make it with New, call Run once.
+type Daemon struct {
+	Options
+	config   *config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	units    []*unit
+	listener net.Listener
+	began    time.Time
+}
+
+// New opens the states and the listener. What it opened is closed again if it fails; the error carries its exit code.
+func New(ctx context.Context, o Options) (d *Daemon, err error) {
+	d = &Daemon{Options: o, config: o.Config, log: o.Log, registry: prometheus.NewRegistry(), began: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+			d = nil
+		}
+	}()
+	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
+	memory := d.config.Memory()
+	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes)
+	if d.listener, err = net.Listen("tcp", d.config.Web.ListenAddress); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
+	}
+	m := newMetrics(d.registry)
+	for i := range d.config.Models {
+		u, err := newUnit(ctx, d, &d.config.Models[i], m)
+		if err != nil {
+			return nil, err
+		}
+		d.units = append(d.units, u)
+	}
+	return d, nil
+}
+
+// Addr returns the address of the HTTP listener.
+func (d *Daemon) Addr() string { return d.listener.Addr().String() }
+
+// Run reads, learns and publishes until ctx is done, the time is up or the ends are reached, emits the summary and closes everything.
+// The error carries its exit code; a signal is no error.
+func (d *Daemon) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, d.close()) }()
+	if d.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.For)
+		defer cancel()
+	}
+	ready := report.Ready{Web: d.Addr()}
+	for _, u := range d.units {
+		ready.Models = append(ready.Models, u.config.Name)
+	}
+	if err := d.Out.Emit("ready", ready); err != nil {
+		return err
+	}
+	d.log.Info("started", "web", ready.Web, "models", strings.Join(ready.Models, ","))
+	// The listener outlives the models: an operator sees the last refit.
+	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- d.serveHTTP(webCtx, d.listener) }()
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, u := range d.units {
+		group.Go(func() error { return u.run(groupCtx) })
+	}
+	err = group.Wait()
+	if err == nil {
+		err = d.summarise()
+	}
+	stopWeb()
+	return errors.Join(err, <-served)
+}
+
+// summarise emits the summary. It is exit code 4 if a partition halted.
+func (d *Daemon) summarise() error {
+	seconds := time.Since(d.began).Seconds()
+	s := report.RunSummary{Seconds: report.Number(seconds), RSSBytes: residentBytes()}
+	halted := false
+	events := int64(0)
+	for _, u := range d.units {
+		m, err := u.summary()
+		if err != nil {
+			return err
+		}
+		events += u.applied.Load()
+		for _, p := range m.State.Partitions {
+			halted = halted || p.Halted != nil
+		}
+		s.Models = append(s.Models, m)
+	}
+	s.EventsPerSecond = report.Number(float64(events) / seconds)
+	if err := d.Out.Emit("summary", s); err != nil {
+		return err
+	}
+	if halted {
+		return &report.ExitError{Code: report.ExitHalted, Reported: true}
+	}
+	return nil
+}
+
+// notReady returns why the daemon is not ready. A model without a snapshot does not make it so.
+func (d *Daemon) notReady() []string {
+	var reasons []string
+	for _, u := range d.units {
+		status := u.consumer.Status()
+		if status.Ready {
+			continue
+		}
+		for _, r := range status.Reasons {
+			reasons = append(reasons, u.config.Name+": "+r)
+		}
+		if len(status.Reasons) == 0 {
+			reasons = append(reasons, u.config.Name+": connecting")
+		}
+	}
+	return reasons
+}
+
+// close closes what New opened. It may be called more than once.
+func (d *Daemon) close() error {
+	var errs []error
+	for _, u := range d.units {
+		errs = append(errs, u.close())
+	}
+	if d.listener != nil {
+		if err := d.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Progressive returns the progressive metrics of the first model.
+func (d *Daemon) Progressive() report.Progressive { return d.units[0].cycle.Progressive() }
+
+// Lag returns the records below the log ends that have not been applied yet, over all models.
+func (d *Daemon) Lag() int64 {
+	total := int64(0)
+	for _, u := range d.units {
+		for _, p := range u.consumer.Status().Partitions {
+			total += p.Lag
+		}
+	}
+	return total
+}
+
+// residentBytes returns the resident memory of the process, 0 where the system does not tell.
+func residentBytes() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

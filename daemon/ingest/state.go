@@ -1,0 +1,30 @@
+package ingest
+
+import (
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// StateOf returns STATE of the contract for a model's store.
+func StateOf(model string, s *sketch.State) report.State {
+	out := report.State{Model: model, Lineage: s.Lineage, ConfigHash: s.ConfigHash, Format: s.Format,
+		Rows:        report.SampleRows{Train: int64(s.Rows[sketch.Train]), Holdout: int64(s.Holdout())},
+		SampleBytes: s.SampleBytes, SampleDigest: s.SampleDigest.String(), RejectedByReason: s.RejectedByReason,
+		Partitions: []report.PartitionState{}}
+	if out.RejectedByReason == nil {
+		out.RejectedByReason = map[string]int64{}
+	}
+	for i := range s.Partitions {
+		l := &s.Partitions[i]
+		p := report.PartitionState{Topic: l.Topic, Partition: l.Partition, Start: l.Start, Next: l.Next, Applied: l.Applied,
+			Rejected: l.Rejected, Control: l.Control, Aborted: l.Aborted, Holes: l.Holes, Gap: l.Gap, Digest: l.Digest.String()}
+		for _, n := range l.Rows {
+			p.Rows += n
+		}
+		if l.Halted != "" {
+			p.Halted = &l.Halted
+		}
+		out.Partitions = append(out.Partitions, p)
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// unit is one model of the daemon: its own consumer, store, cycle and publisher. Its ingest runs on the consumer's goroutine, its trainer
+// on another.
+type unit struct {
+	daemon   *Daemon
+	config   *config.Model
+	log      *slog.Logger
+	metrics  *metrics
+	store    *sketch.Store
+	cycle    *cycle.Cycle
+	consumer *consumer.Consumer
+	versions *publish.Publisher
+
+	applied  atomic.Int64  // events since the start
+	wake     chan struct{} // there is something new to train on
+	promoted int
+	keptBack int
+	champion *int64
+}
+
+func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (u *unit, err error) {
+	u = &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, u.close())
+		}
+	}()
+	if err := freeSpace(d.config.StatePath(m), int64(d.config.Storage.MinFreeBytes)); err != nil {
+		return nil, err
+	}
+	options := ingest.StoreOptions(m)
+	options.Dir, options.Logger = d.config.StatePath(m), u.log
+	if u.store, err = sketch.Open(ctx, options); err != nil {
+		return nil, storeError(err, options.Dir)
+	}
+	if u.cycle, err = cycle.New(m, time.Now); err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	u.cycle.Workers = m.Train.Threads
+	if u.cycle.Workers == 0 {
+		u.cycle.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
+	}
+	if err := u.cycle.Restore(u.store.Aux()); err != nil {
+		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), options.Dir)
+	}
+	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
+		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
+	}
+	if err := u.revive(); err != nil {
+		return nil, err
+	}
+	sink := ingest.New(m, u.store, u.cycle)
+	metrics.add(m.Name)
+	sink.OnApplied = u.onApplied
+	read, err := consumerOptions(d, m)
+	if err != nil {
+		return nil, err
+	}
+	read.Start, read.OnHalt, read.Logger = u.store.Position, u.onHalt, u.log
+	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
+	if u.consumer, err = consumer.New(read, sink); err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	return u, nil
+}
+
+// run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged.
+func (u *unit) run(ctx context.Context) error {
+	var ends map[consumer.TopicPartition]int64
+	if u.daemon.UntilEnd {
+		var err error
+		if ends, err = u.consumer.Ends(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+		}
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	readDone := make(chan struct{})
+	group.Go(func() error {
+		defer close(readDone)
+		var err error
+		if ends != nil {
+			err = u.consumer.RunUntil(groupCtx, ends)
+		} else {
+			err = u.consumer.Run(groupCtx)
+		}
+		if err != nil {
+			return storeError(err, u.daemon.config.StatePath(u.config))
+		}
+		return nil
+	})
+	group.Go(func() error { return u.train(groupCtx, readDone) })
+	return group.Wait()
+}
+
+// onApplied counts a stored batch and wakes the trainer.
+func (u *unit) onApplied(c ingest.Counts) {
+	u.metrics.applied(u.config.Name, c)
+	if c.Watermark > 0 {
+		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
+	}
+	if c.Applied == 0 {
+		return
+	}
+	u.applied.Add(c.Applied)
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the operator.
+func (u *unit) onHalt(topic string, partition int32, offset int64, reason string) {
+	u.log.Error("partition halted", "topic", topic, "partition", partition, "offset", offset, "reason", reason)
+	if _, known := u.store.Position(topic, partition); !known {
+		if err := u.store.Begin(topic, partition, offset); err != nil {
+			u.log.Error("halt not stored", "error", err)
+		}
+	}
+	if err := u.store.Halt(topic, partition, reason); err != nil {
+		u.log.Error("halt not stored", "error", err)
+	}
+	if err := u.daemon.Out.Emit("halt", report.Halt{Model: u.config.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}); err != nil {
+		u.log.Error("halt not printed", "error", err)
+	}
+}
+
+func (u *unit) summary() (report.RunModel, error) {
+	state, err := u.store.State()
+	if err != nil {
+		return report.RunModel{}, storeError(err, u.daemon.config.StatePath(u.config))
+	}
+	return report.RunModel{State: ingest.StateOf(u.config.Name, state), Progressive: u.cycle.Progressive(),
+		VersionsPromoted: u.promoted, VersionsKept: u.keptBack, Champion: u.champion}, nil
+}
+
+func (u *unit) close() error {
+	if u.store == nil {
+		return nil
+	}
+	err := u.store.Close()
+	u.store = nil
+	if err != nil {
+		return storeError(err, u.daemon.config.StatePath(u.config))
+	}
+	return nil
+}
+
+// consumerOptions translates the configuration.
+func consumerOptions(d *Daemon, m *config.Model) (consumer.Options, error) {
+	k := &d.config.Kafka
+	o := consumer.DefaultOptions()
+	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
+	o.StartPolicy = consumer.StartPolicy(m.Input.Start)
+	o.MaxWait, o.MaxPartitionBytes = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes)
+	var err error
+	if o.TLS, err = k.TLS.Client(); err != nil {
+		return o, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
+	}
+	o.SASL = saslOf(&k.SASL)
+	return o, nil
+}
+
+// storeError gives a storage error its exit code: 2 if the configuration does not fit the state, 5 for everything else.
+func storeError(err error, path string) error {
+	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: e.Key, Path: path}
+	}
+	if _, ok := errors.AsType[*report.ExitError](err); ok {
+		return err
+	}
+	return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+}

@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"fmt"
+	"math"
+)
+
+// The kernels K(h, x) of degree 2 (Blondel et al. 2016, section 3).
+const (
+	ANOVA       = "anova"       // Σ_{i<j} h_i x_i h_j x_j
+	Homogeneous = "homogeneous" // ⟨h, x⟩²
+)
+
+// The links: how outputs o become a prediction.
+const (
+	Identity    = "identity" // the outputs are the prediction
+	Logistic    = "logistic" // σ(o_c), each output for itself
+	Softmax     = "softmax"  // exp(o_c) / Σ exp(o)
+	OrdinalLink = "ordinal"  // σ(o_c) = P(level ≤ c), c = 1..L−1 (McRank: Li et al. 2007)
+)
+
+// Limits of what is published and read; anything larger is refused before memory is taken for it.
+const (
+	maxOutputs       = 1 << 16
+	maxColumns       = math.MaxInt32 // columns are int32 when scoring
+	maxModelBytes    = 256 << 20     // 1,000,000 features, k = 20, 4 outputs take 192 MB
+	maxNamesBytes    = 256 << 20
+	maxGoldenBytes   = 16 << 20
+	maxManifestBytes = 1 << 20 // a row per partition in the cut
+	maxHeaderBytes   = 1 << 10 // of the one header a shape has: some 400 bytes
+)
+
+// Contents is everything that a version is made of, except what Publish adds. The parameters are those of
+//
+//	o(x)_c = Σ_r Weights[r,c] K(h_r, x) + Σ_j Linear[j,c] x_j + Bias[c]
+//
+// with d = NumFeatures columns, m = NumOutputs outputs and k = NumBasis basis vectors.
+type Contents struct {
+	Schema      Schema
+	Kernel      string // anova or homogeneous
+	Link        string // identity, logistic, softmax or ordinal
+	NumFeatures int
+	NumOutputs  int
+	NumBasis    int
+	Basis       []float64  // d×k, feature-major: Basis[j*k+r] is coordinate j of h_r
+	Weights     []float64  // k×m, row-major
+	Linear      []float64  // d×m, feature-major; nil for no linear term
+	Bias        []float64  // m
+	Vocabulary  [][]string // names per categorical field, then per multi field, in column order
+	Meta        Meta
+	Golden      []Golden // at least one; a handful that covers seen, unseen and missing names is enough
+}
+
+// Golden is an event with the outputs that the trainer computed for it. Outputs nil takes those of the published model itself, which
+// then shows that readers agree with the writer, but not that the writer agrees with the trainer.
+type Golden struct {
+	Input   Input
+	Outputs []float64 // m
+}
+
+// checkShape checks schema, kernel, link and the three sizes.
+func (c *Contents) checkShape() error {
+	if err := c.Schema.validate(); err != nil {
+		return err
+	}
+	if c.Kernel != ANOVA && c.Kernel != Homogeneous {
+		return fmt.Errorf("kernel %q is not anova or homogeneous", c.Kernel)
+	}
+	if d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis; d < 0 || d > maxColumns || m < 1 || m > maxOutputs || k < 0 || k > maxColumns {
+		return fmt.Errorf("%d features, %d outputs, %d basis vectors: out of range", d, m, k)
+	}
+	return c.checkLink()
+}
+
+// validate checks everything but the golden events.
+func (c *Contents) validate() error {
+	if err := c.checkShape(); err != nil {
+		return err
+	}
+	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
+	if got, want := len(c.Vocabulary), len(c.Schema.Categorical)+len(c.Schema.Multi); got != want {
+		return fmt.Errorf("vocabulary of %d fields for %d categorical and multi fields", got, want)
+	}
+	columns := c.Schema.numExtra()
+	for _, names := range c.Vocabulary {
+		columns += len(names)
+	}
+	if columns != d {
+		return fmt.Errorf("%d features, but vocabulary and schema have %d columns", d, columns)
+	}
+	linear := d * m // below 2^47
+	if c.Linear == nil {
+		linear = 0
+	}
+	nonzero := false
+	for _, t := range []struct {
+		name   string
+		values []float64
+		want   int // below 2^62
+	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m}} {
+		if len(t.values) != t.want {
+			return fmt.Errorf("%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)", t.name, len(t.values), t.want, d, m, k)
+		}
+		for i, v := range t.values {
+			if !isFinite(v) {
+				return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, v)
+			}
+			nonzero = nonzero || v != 0 && t.name != "basis"
+		}
+	}
+	if !nonzero {
+		return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")
+	}
+	return nil
+}
+
+// checkLink checks that task, link and number of outputs belong together.
+func (c *Contents) checkLink() error {
+	s := &c.Schema
+	want, ok := 1, c.Link == Identity
+	switch s.Task {
+	case Binary:
+		ok = ok || c.Link == Logistic
+	case Ordinal:
+		if c.Link == OrdinalLink {
+			want, ok = s.Levels-1, true
+		}
+	case Multiclass:
+		want, ok = len(s.Classes), ok || c.Link == Logistic || c.Link == Softmax
+	case Multilabel:
+		want, ok = len(s.Classes), ok || c.Link == Logistic
+	}
+	if !ok {
+		return fmt.Errorf("link %q does not go with task %s", c.Link, s.Task)
+	}
+	if c.NumOutputs != want {
+		return fmt.Errorf("%d outputs, task %s with link %s has %d", c.NumOutputs, s.Task, c.Link, want)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package snapshot_test
+
+import (
+	"fmt"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+func ExampleOpen() {
+	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{Alias: snapshot.Champion})
+	if err != nil {
+		fmt.Println(err) // keep the model you have
+		return
+	}
+	in, err := m.Schema().InputFromMap(map[string]any{"user": "u1", "item": "i9"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := m.Predict(&in)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("version %d: level %.3f, unseen %v\n", m.Manifest().Version, p.Value, p.Unseen)
+	// Output:
+}
+
+func ExampleModel_Score() {
+	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var (
+		scratch snapshot.Scratch // one for each goroutine
+		outputs = make([]float64, m.NumOutputs())
+		event   = snapshot.Input{Categorical: []string{"u1", ""}}
+	)
+	for _, item := range []string{"i1", "i2"} {
+		event.Categorical[1] = item
+		m.Score(outputs, &event, &scratch)
+		fmt.Println(item, outputs)
+	}
+	// Output:
+}

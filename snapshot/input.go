@@ -1,0 +1,132 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing.
+type Input struct {
+	Categorical []string   // "" is missing and contributes nothing
+	Numeric     []float64  // not finite is missing and counts as the field's center, so that it contributes nothing
+	Multi       [][]string // order and repetitions within a list do not matter, but its length does: see MultiValue
+}
+
+// check returns an error unless every slice is nil or as long as the schema's.
+func (in *Input) check(s *Schema) error {
+	for _, f := range []struct {
+		kind      string
+		got, want int
+		missing   bool
+	}{{"categorical", len(in.Categorical), len(s.Categorical), in.Categorical == nil},
+		{"numeric", len(in.Numeric), len(s.Numeric), in.Numeric == nil},
+		{"multi", len(in.Multi), len(s.Multi), in.Multi == nil}} {
+		if f.got != f.want && !f.missing {
+			return fmt.Errorf("%w: %d %s fields, the schema has %d", ErrInput, f.got, f.kind, f.want)
+		}
+	}
+	return nil
+}
+
+// InputFromMap reads an event given as names and values, as encoding/json decodes it: strings for categorical fields, numbers (any of Go's
+// common kinds, or json.Number) for numeric ones, lists of strings for multi fields. Fields that are absent or nil are missing; fields
+// outside the schema are ignored. It returns ErrInput with the name of a field of another kind.
+func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
+	in, err := s.inputFromMap(event)
+	if err != nil {
+		return Input{}, fmt.Errorf("snapshot: %w", err)
+	}
+	return in, nil
+}
+
+func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
+	in := Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)), Multi: make([][]string, len(s.Multi))}
+	for f, name := range s.Categorical {
+		switch v := event[name].(type) {
+		case nil:
+		case string:
+			in.Categorical[f] = v
+		default:
+			return in, fmt.Errorf("%w: field %q is categorical and takes a string, not %T", ErrInput, name, v)
+		}
+	}
+	for f, field := range s.Numeric {
+		v, err := number(event[field.Name])
+		if err != nil {
+			return in, fmt.Errorf("%w: field %q is numeric and takes %w", ErrInput, field.Name, err)
+		}
+		in.Numeric[f] = v
+	}
+	for f, name := range s.Multi {
+		switch list := event[name].(type) {
+		case nil:
+		case []string:
+			in.Multi[f] = slices.Clone(list)
+		case []any:
+			for _, v := range list {
+				text, ok := v.(string)
+				if !ok {
+					return in, fmt.Errorf("%w: field %q takes a list of strings, not of %T", ErrInput, name, v)
+				}
+				in.Multi[f] = append(in.Multi[f], text)
+			}
+		default:
+			return in, fmt.Errorf("%w: field %q takes a list of strings, not %T", ErrInput, name, list)
+		}
+	}
+	return in, nil
+}
+
+// number converts a value; nil is NaN, which means missing.
+func number(value any) (float64, error) {
+	var x float64
+	switch v := value.(type) {
+	case nil:
+		return math.NaN(), nil
+	case float64:
+		x = v
+	case float32:
+		x = float64(v)
+	case int:
+		x = float64(v)
+	case int32:
+		x = float64(v)
+	case int64:
+		x = float64(v)
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil {
+			return 0, fmt.Errorf("a number, not %q", v.String())
+		}
+		x = f
+	default:
+		return 0, fmt.Errorf("a number, not %T", v)
+	}
+	if !isFinite(x) {
+		return 0, fmt.Errorf("a finite number, not %g", x)
+	}
+	return x, nil
+}
+
+// toMap is the inverse of InputFromMap; missing fields are left out.
+func (s *Schema) toMap(in *Input) map[string]any {
+	event := make(map[string]any)
+	for f, name := range in.Categorical {
+		if name != "" {
+			event[s.Categorical[f]] = name
+		}
+	}
+	for f, v := range in.Numeric {
+		if isFinite(v) {
+			event[s.Numeric[f].Name] = v
+		}
+	}
+	for f, names := range in.Multi {
+		if len(names) > 0 {
+			event[s.Multi[f]] = names
+		}
+	}
+	return event
+}

@@ -1,0 +1,49 @@
+//go:build unix
+
+package snapshot
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Links and pipes in place of files are refused, whether or not they leave the store.
+func TestLinksRefused(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, path, dir string){
+		"link out of the store": func(t *testing.T, path, dir string) {
+			outside := filepath.Join(t.TempDir(), "copy")
+			must(t, os.Rename(path, outside))
+			must(t, os.Symlink(outside, path))
+		},
+		"link within the store": func(t *testing.T, path, dir string) {
+			must(t, os.Rename(path, path+".old"))
+			must(t, os.Symlink(filepath.Base(path)+".old", path))
+		},
+		"pipe": func(t *testing.T, path, dir string) {
+			must(t, os.Remove(path))
+			must(t, syscall.Mkfifo(path, 0o644))
+		},
+		"directory": func(t *testing.T, path, dir string) {
+			must(t, os.Remove(path))
+			must(t, os.Mkdir(path, 0o755))
+		},
+	} {
+		for _, file := range []string{"1/" + manifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/latest"} {
+			_, dir := publish(t, 1)
+			replace(t, filepath.Join(dir, "m", file), dir)
+			if _, err := Open(dir, "m", Selector{Alias: Latest}); err == nil {
+				t.Errorf("%s as %s: opened", file, name)
+			}
+		}
+	}
+	_, dir := publish(t, 1)
+	outside := filepath.Join(t.TempDir(), "m")
+	must(t, os.Rename(filepath.Join(dir, "m"), outside))
+	must(t, os.Symlink(outside, filepath.Join(dir, "m")))
+	if _, err := Open(dir, "m", Selector{Alias: Latest}); err == nil {
+		t.Error("a model directory outside the store: opened")
+	}
+}
+

@@ -1,0 +1,48 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockEvery is the pause between two tries for a lock that another publisher holds; it holds it for milliseconds.
+const lockEvery = 5 * time.Millisecond
+
+// lock takes the exclusive lock of a model directory, which the kernel drops if the process dies. It waits until ctx is done.
+func lock(ctx context.Context, root *os.Root) (unlock func() error, err error) {
+	f, err := root.OpenFile(".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f.Close, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("lock %s: held by another publisher: %w", f.Name(), ctx.Err()), f.Close())
+		case <-tick.C:
+		}
+	}
+}
+
+// syncDir makes renames within a directory durable.
+func syncDir(root *os.Root) error {
+	f, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

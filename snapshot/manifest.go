@@ -1,0 +1,219 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// FormatVersion is the version of the format that this build writes, and the only one it reads.
+const FormatVersion = 1
+
+// Number is written as null when it is not finite; null reads back as NaN.
+type Number float64
+
+// MarshalJSON writes the shortest decimal that reads back the same, or null.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !isFinite(float64(n)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON reads a number; null is NaN.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(n))
+}
+
+// Metrics are the scores of a model on n events; those that do not apply to the task are nil.
+type Metrics struct {
+	N        int64   `json:"n"`
+	Loss     *Number `json:"loss,omitempty"`
+	RMSE     *Number `json:"rmse,omitempty"`
+	MAE      *Number `json:"mae,omitempty"`
+	Accuracy *Number `json:"accuracy,omitempty"`
+	NDCG1    *Number `json:"ndcg_1,omitempty"`
+	NDCG5    *Number `json:"ndcg_5,omitempty"`
+}
+
+// Cut is where the events behind a version end in one partition: Next is the first offset that was not read.
+type Cut struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"`
+}
+
+// Meta is what the trainer tells of a version. It has no influence on scores and is not part of the payload digest.
+type Meta struct {
+	Writer           string             `json:"writer"` // name and version of the program
+	Kind             string             `json:"kind"`   // refit or update
+	Parent           *int64             `json:"parent"` // version that this one started from
+	Created          time.Time          `json:"created"`
+	Status           string             `json:"status"` // converged, basis_limit, time_budget or interrupted
+	Loss             string             `json:"loss"`   // that was trained on
+	Lambda           Number             `json:"lambda"`
+	Objective        Number             `json:"objective"`
+	Gap              *Number            `json:"gap"` // optimality gap of the last convex stage
+	GapRelative      *Number            `json:"gap_relative"`
+	GapKind          string             `json:"gap_kind,omitempty"` // certified or estimated
+	Solver           string             `json:"solver"`             // the stages
+	StochasticEpochs int                `json:"stochastic_epochs"`
+	FISTAIterations  int                `json:"fista_iterations"`
+	Sweeps           int                `json:"sweeps"`
+	Evidence         *Number            `json:"evidence"`
+	Warm             bool               `json:"warm"`
+	Rows             int64              `json:"rows"` // trained on
+	TrainSeconds     Number             `json:"train_seconds"`
+	Select           *Metrics           `json:"select"`
+	Gate             *Metrics           `json:"gate"`
+	ChampionGate     *Metrics           `json:"champion_gate"`
+	Baselines        map[string]Metrics `json:"baselines,omitempty"`
+	Decision         string             `json:"decision"` // promoted or kept
+	Reason           string             `json:"reason"`
+	Cut              []Cut              `json:"cut"`
+	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time
+	Lineage          string             `json:"lineage,omitempty"`
+	SampleDigest     string             `json:"sample_digest,omitempty"`
+	ConfigHash       string             `json:"config_hash,omitempty"`
+	Seed             *uint64            `json:"seed,omitempty"`
+}
+
+// File is one file of a version, as the manifest vouches for it.
+type File struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+// Manifest is manifest.json: what a version is, where it comes from, and the digests of its files.
+type Manifest struct {
+	Format  int    `json:"format"` // FormatVersion of the writer
+	Model   string `json:"model"`
+	Version int64  `json:"version"` // 1, 2, … within a model
+	Meta
+	Kernel        string `json:"kernel"`
+	Degree        int    `json:"degree"` // of the kernel: 2
+	Link          string `json:"link"`
+	NumFeatures   int    `json:"features"`
+	NumOutputs    int    `json:"outputs"`
+	NumBasis      int    `json:"k"`
+	Schema        Schema `json:"schema"`
+	Files         []File `json:"files"`
+	PayloadDigest string `json:"payload_digest"` // PayloadDigest of the contents
+	Digest        string `json:"-"`              // of the manifest itself: its last line
+}
+
+// degree is that of the two kernels of the format.
+const degree = 2
+
+// newManifest describes contents; model, version and digests are filled in by Publish.
+func newManifest(c *Contents) Manifest {
+	m := Manifest{Format: FormatVersion, Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
+		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
+	m.Created, m.Watermark = m.Created.UTC().Truncate(time.Millisecond), m.Watermark.UTC().Truncate(time.Millisecond)
+	if m.Cut == nil {
+		m.Cut = []Cut{}
+	}
+	return m
+}
+
+// manifestTail is the last line of every manifest of every format version: the SHA-256 of all the bytes before that line.
+const (
+	manifestTail = "  \"manifest_digest\": \"sha256:"
+	manifestEnd  = "\"\n}\n"
+	tailBytes    = len(manifestTail) + 2*sha256.Size + len(manifestEnd)
+)
+
+// encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest.
+func (m *Manifest) encode() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return nil, err
+	}
+	b := append(bytes.TrimSuffix(buf.Bytes(), []byte("\n}\n")), ",\n"...)
+	sum := hexSum(b)
+	m.Digest = "sha256:" + sum
+	b = append(b, manifestTail+sum+manifestEnd...)
+	if len(b) > maxManifestBytes {
+		return nil, fmt.Errorf("manifest of %d bytes, the limit is %d: fewer classes or partitions", len(b), maxManifestBytes)
+	}
+	return b, nil
+}
+
+// decodeManifest checks the digest of a manifest before it reads it. Unknown fields are ignored: the format may grow.
+func decodeManifest(b []byte) (Manifest, error) {
+	var m Manifest
+	cut := len(b) - tailBytes
+	if cut < 0 || len(b) > maxManifestBytes {
+		return m, fmt.Errorf("manifest.json of %d bytes: %w: publish the version again", len(b), ErrDigest)
+	}
+	sum := hexSum(b[:cut])
+	if string(b[cut:]) != manifestTail+sum+manifestEnd {
+		return m, fmt.Errorf("manifest.json does not end in the digest of its own bytes, sha256:%s: %w: take another version or publish again", sum, ErrDigest)
+	}
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
+	}
+	if head.Format != FormatVersion {
+		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads %d: use a matching build of refitd", ErrFormat, head.Format, FormatVersion)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
+	}
+	m.Digest = "sha256:" + sum
+	return m, nil
+}
+
+// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. It depends on
+// neither times, versions nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
+func PayloadDigest(c *Contents) (string, error) {
+	if err := c.validate(); err != nil {
+		return "", fmt.Errorf("snapshot: %w: %w", ErrContents, err)
+	}
+	tensors, err := encodeTensors(c)
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w: %w", ErrContents, err)
+	}
+	names, err := encodeVocabulary(c)
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w: %w", ErrContents, err)
+	}
+	m := newManifest(c)
+	return m.payloadDigest(hexSum(tensors), hexSum(names))
+}
+
+// payloadDigest is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the two files.
+func (m *Manifest) payloadDigest(tensors, names string) (string, error) {
+	head, err := json.Marshal(struct {
+		Kernel      string `json:"kernel"`
+		Degree      int    `json:"degree"`
+		Link        string `json:"link"`
+		NumFeatures int    `json:"features"`
+		NumOutputs  int    `json:"outputs"`
+		NumBasis    int    `json:"k"`
+		Schema      Schema `json:"schema"`
+	}{m.Kernel, m.Degree, m.Link, m.NumFeatures, m.NumOutputs, m.NumBasis, m.Schema})
+	if err != nil {
+		return "", err
+	}
+	return "sha256:" + hexSum(fmt.Appendf(nil, "%s\n%s\n%s\n", head, tensors, names)), nil
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

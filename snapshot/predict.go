@@ -1,0 +1,166 @@
+package snapshot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Prediction is what a model says of one event.
+type Prediction struct {
+	// Value is the predicted number: the label of a regression; the expected level of an ordinal label, in [1, L]; the class 0 or 1 of a
+	// binary label; the position in Schema.Classes of a multiclass one; the number of labels of a multilabel one.
+	Value float64
+	// Classes are the predicted names: one of a multiclass label, those with p > ½ of a multilabel one, in the order of the schema; else nil.
+	Classes []string
+	// Probabilities belong to 0 and 1 (binary), to the classes, or to the levels 1..L, and add up to 1; of a multilabel label each class has its
+	// own. Levels have separate classifiers, so where those are not ordered an entry is negative. Nil where the link has none: identity,
+	// and the one-against-the-rest logistic link of a multiclass label.
+	Probabilities []float64
+	Outputs       []float64 // o(x), of length m
+	Unseen        []string  // names outside the vocabulary, as "user=u9"
+
+	task string
+}
+
+// Label returns the prediction as files and commands show it: the Value, for a multiclass label the class name, for a multilabel one
+// the list of names.
+func (p *Prediction) Label() any {
+	switch p.task {
+	case Multiclass:
+		return p.Classes[0]
+	case Multilabel:
+		return p.Classes
+	}
+	return p.Value
+}
+
+// Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not have the shape of
+// the schema or has a number so large that an output overflows.
+func (m *Model) Predict(in *Input) (Prediction, error) {
+	p, err := m.predict(in)
+	if err != nil {
+		return Prediction{}, fmt.Errorf("snapshot: %w", err)
+	}
+	return p, nil
+}
+
+func (m *Model) predict(in *Input) (Prediction, error) {
+	c := &m.contents
+	if err := in.check(&c.Schema); err != nil {
+		return Prediction{}, err
+	}
+	p := Prediction{Outputs: make([]float64, c.NumOutputs), task: c.Schema.Task}
+	var s Scratch
+	if m.Score(p.Outputs, in, &s) > 0 {
+		p.Unseen = m.unseenNames(in)
+	}
+	for o, v := range p.Outputs {
+		if !isFinite(v) {
+			return p, fmt.Errorf("%w: output %d is %g: a numeric field is too far from its center", ErrInput, o, v)
+		}
+	}
+	p.link(c)
+	return p, nil
+}
+
+// link fills in value, classes and probabilities from the outputs.
+func (p *Prediction) link(c *Contents) {
+	o, s := p.Outputs, &c.Schema
+	threshold := 0.0 // of an output, where its class is as likely as not; squared loss learns targets 0 and 1
+	if c.Link == Identity {
+		threshold = 0.5
+	}
+	switch s.Task {
+	case Regression:
+		p.Value = o[0]
+	case Binary:
+		if o[0] > threshold {
+			p.Value = 1
+		}
+		if c.Link == Logistic {
+			p.Probabilities = []float64{sigmoid(-o[0]), sigmoid(o[0])}
+		}
+	case Ordinal:
+		if c.Link == Identity {
+			p.Value = min(max(o[0], 1), float64(s.Levels))
+			return
+		}
+		// Expected level Σ_c c (p_c − p_{c−1}) = L − Σ_{c<L} p_c, with p_0 = 0 and p_L = 1 (Li et al. 2007).
+		p.Value, p.Probabilities = float64(s.Levels), make([]float64, s.Levels)
+		last := 0.0
+		for c, v := range o {
+			below := sigmoid(v)
+			p.Value -= below
+			p.Probabilities[c] = below - last
+			last = below
+		}
+		p.Probabilities[len(o)] = 1 - last
+	case Multiclass:
+		best := 0
+		for c, v := range o {
+			if v > o[best] {
+				best = c
+			}
+		}
+		p.Value, p.Classes = float64(best), s.Classes[best:best+1:best+1]
+		if c.Link == Softmax {
+			p.Probabilities = softmax(o, o[best])
+		}
+	case Multilabel:
+		p.Classes = []string{}
+		for c, v := range o {
+			if v > threshold {
+				p.Classes = append(p.Classes, s.Classes[c])
+			}
+		}
+		p.Value = float64(len(p.Classes))
+		if c.Link == Logistic {
+			p.Probabilities = make([]float64, len(o))
+			for c, v := range o {
+				p.Probabilities[c] = sigmoid(v)
+			}
+		}
+	}
+}
+
+// unseenNames lists the names that Score counted.
+func (m *Model) unseenNames(in *Input) []string {
+	var unseen []string
+	note := func(f int, name string) {
+		if _, ok := m.index[f][name]; !ok && name != "" {
+			unseen = append(unseen, m.contents.Schema.fieldName(f)+"="+name)
+		}
+	}
+	for f, name := range in.Categorical {
+		note(f, name)
+	}
+	for f, names := range in.Multi {
+		for _, name := range names {
+			note(len(m.contents.Schema.Categorical)+f, name)
+		}
+	}
+	return unseen
+}
+
+// softmax returns exp(o_c) / Σ exp(o); largest is the largest o and keeps exp from overflowing.
+func softmax(o []float64, largest float64) []float64 {
+	p, total := slices.Clone(o), 0.0
+	for c, v := range p {
+		p[c] = math.Exp(v - largest)
+		total += p[c]
+	}
+	for c := range p {
+		p[c] /= total
+	}
+	return p
+}
+
+// sigmoid returns 1/(1 + exp(−x)) without overflow.
+func sigmoid(x float64) float64 {
+	e := math.Exp(-math.Abs(x))
+	if x < 0 {
+		return e / (1 + e)
+	}
+	return 1 / (1 + e)
+}

@@ -1,0 +1,112 @@
+package snapshot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// The tasks of a schema.
+const (
+	Regression = "regression"
+	Binary     = "binary"
+	Multiclass = "multiclass"
+	Multilabel = "multilabel"
+	Ordinal    = "ordinal"
+)
+
+// Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this order: the names of
+// each categorical field, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
+type Schema struct {
+	Task        string         `json:"task"`              // regression, binary, multiclass, multilabel or ordinal
+	Label       string         `json:"label"`             // field that is predicted
+	Levels      int            `json:"levels,omitempty"`  // L of an ordinal label 1..L, at least 2
+	Classes     []string       `json:"classes,omitempty"` // of multiclass and multilabel, in the order of the outputs
+	LabelMin    float64        `json:"label_min"`         // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
+	LabelMax    float64        `json:"label_max"`
+	Categorical []string       `json:"categorical,omitempty"` // fields with one name: value 1 in the column of the name
+	Multi       []string       `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
+	Numeric     []NumericField `json:"numeric,omitempty"`
+	Augment     bool           `json:"augment,omitempty"` // a last column that is always 1
+}
+
+// NumericField is a number that becomes (value − Center) / Scale. Scale is positive.
+type NumericField struct {
+	Name   string  `json:"name"`
+	Center float64 `json:"center"`
+	Scale  float64 `json:"scale"`
+}
+
+// MultiValue is the value of each distinct name of a list of n names, names that are unseen or repeated included in n: 1/n, the usual
+// choice for factorization machines (Rendle 2010, section 5.1), so that a list weighs as much as one name. It is 0 for n < 1.
+func MultiValue(n int) float64 {
+	if n < 1 {
+		return 0
+	}
+	return 1 / float64(n)
+}
+
+// fieldName returns the name of a field of the vocabulary: the categorical ones, then the multi ones.
+func (s *Schema) fieldName(f int) string {
+	if f < len(s.Categorical) {
+		return s.Categorical[f]
+	}
+	return s.Multi[f-len(s.Categorical)]
+}
+
+// numExtra returns the number of columns that have no name in the vocabulary.
+func (s *Schema) numExtra() int {
+	n := len(s.Numeric)
+	if s.Augment {
+		n++
+	}
+	return n
+}
+
+// validate says what is wrong; the caller adds ErrContents when writing and ErrFormat when reading.
+func (s *Schema) validate() error {
+	switch s.Task {
+	case Regression, Binary:
+	case Ordinal:
+		if s.Levels < 2 || s.Levels > maxOutputs {
+			return fmt.Errorf("schema.levels is %d, an ordinal label has 2 to %d", s.Levels, maxOutputs)
+		}
+	case Multiclass, Multilabel:
+		if err := distinct("schema.classes", s.Classes); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("schema.task %q is not regression, binary, multiclass, multilabel or ordinal", s.Task)
+	}
+	if !isFinite(s.LabelMin) || !isFinite(s.LabelMax) {
+		return fmt.Errorf("schema.label_min %g and label_max %g have to be finite", s.LabelMin, s.LabelMax)
+	}
+	fields := slices.Concat(s.Categorical, s.Multi)
+	for _, f := range s.Numeric {
+		fields = append(fields, f.Name)
+		if !isFinite(f.Center) || !isFinite(f.Scale) || f.Scale <= 0 {
+			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center, f.Scale)
+		}
+	}
+	return distinct("schema fields", fields)
+}
+
+// distinct refuses empty, repeated and non-UTF-8 names: neither JSON nor a map could tell them apart.
+func distinct(what string, names []string) error {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		switch {
+		case name == "":
+			return fmt.Errorf("%s: an empty name", what)
+		case !utf8.ValidString(name):
+			return fmt.Errorf("%s: name %q is not UTF-8", what, name)
+		case seen[name]:
+			return fmt.Errorf("%s: name %q is there twice", what, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

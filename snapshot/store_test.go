@@ -1,0 +1,323 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var small = shape{Ordinal, OrdinalLink, ANOVA, 1, true}
+
+// publish publishes n versions of a model "m" in a new store.
+func publish(t *testing.T, n int) (*Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	store := NewStore(dir)
+	for range n {
+		if _, err := store.Publish(t.Context(), "m", testContents(small)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store, dir
+}
+
+func TestPublishAndOpen(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.String(), func(t *testing.T) {
+			dir, c := filepath.Join(t.TempDir(), "new", "store"), testContents(s)
+			published, err := NewStore(dir).Publish(t.Context(), "ratings.v2", c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := Open(dir, "ratings.v2", Selector{Alias: Latest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := m.Contents()
+			for name, pair := range map[string][2]any{
+				"basis": {got.Basis, c.Basis}, "weights": {got.Weights, c.Weights}, "linear": {got.Linear, c.Linear}, "bias": {got.Bias, c.Bias},
+				"vocabulary": {got.Vocabulary, c.Vocabulary}, "schema": {got.Schema, c.Schema}, "golden": {len(got.Golden), len(c.Golden)},
+			} {
+				if !reflect.DeepEqual(pair[0], pair[1]) {
+					t.Errorf("%s: %v, want %v", name, pair[0], pair[1])
+				}
+			}
+			manifest := m.Manifest()
+			if manifest.Digest != published.Digest || manifest.Version != 1 || manifest.Lambda != 0.5 || !manifest.Created.Equal(created) {
+				t.Errorf("manifest %+v, published %+v", manifest, published)
+			}
+			if manifest.Objective == manifest.Objective {
+				t.Errorf("objective %v, want NaN: it was not finite", manifest.Objective)
+			}
+			if digest, err := PayloadDigest(got); err != nil || digest != manifest.PayloadDigest {
+				t.Errorf("PayloadDigest of what was read is %s, %v, the manifest has %s", digest, err, manifest.PayloadDigest)
+			}
+		})
+	}
+}
+
+// Publishing what was read gives the same files but for version and origin.
+func TestPublishIsDeterministic(t *testing.T) {
+	store, dir := publish(t, 2)
+	m, err := Open(dir, "m", Selector{Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Publish(t.Context(), "m", m.Contents()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{tensorsFile, vocabularyFile, goldenFile} {
+		first, err1 := os.ReadFile(filepath.Join(dir, "m", "1", name))
+		for _, version := range []string{"2", "3"} {
+			again, err2 := os.ReadFile(filepath.Join(dir, "m", version, name))
+			if err := errors.Join(err1, err2); err != nil || string(first) != string(again) {
+				t.Errorf("%s of version %s differs: %v", name, version, err)
+			}
+		}
+	}
+}
+
+func TestVersionsAndAliases(t *testing.T) {
+	store, dir := publish(t, 3)
+	ctx := t.Context()
+	if _, err := Open(dir, "m", Selector{}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "latest") {
+		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
+	}
+	if err := store.SwapAlias(ctx, "m", Champion, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.SwapAlias(ctx, "m", Champion, 1, 3); !errors.Is(err, ErrConflict) {
+		t.Errorf("swap from 1 while it is 2: %v, want ErrConflict", err)
+	}
+	if err := store.SwapAlias(ctx, "m", Champion, 0, 3); !errors.Is(err, ErrConflict) {
+		t.Errorf("swap from none while it is 2: %v, want ErrConflict", err)
+	}
+	if err := store.SetAlias(ctx, "m", Champion, 9); !errors.Is(err, ErrNotFound) {
+		t.Errorf("alias to version 9: %v, want ErrNotFound", err)
+	}
+	if err := store.SetAlias(ctx, "m", "../x", 1); !errors.Is(err, ErrName) {
+		t.Errorf("alias ../x: %v, want ErrName", err)
+	}
+	want := map[string]int64{Champion: 2, Latest: 3}
+	if got, err := store.Aliases("m"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Aliases = %v, %v, want %v", got, err, want)
+	}
+	if m, err := Open(dir, "m", Selector{}); err != nil || m.Manifest().Version != 2 {
+		t.Errorf("champion: %v, want version 2", err)
+	}
+	if m, err := store.Manifest("m", 3); err != nil || m.Version != 3 {
+		t.Errorf("Manifest: version %d, %v, want 3", m.Version, err)
+	}
+}
+
+func TestVersionNumbersGrowOverGaps(t *testing.T) {
+	store, dir := publish(t, 1)
+	must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755)) // half restored: no version, but its number is taken
+	must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
+	must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
+	m, err := store.Publish(t.Context(), "m", testContents(small))
+	if err != nil || m.Version != 8 {
+		t.Fatalf("version %d, %v, want 8", m.Version, err)
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, "m", "8"))) // "latest" remembers it
+	if m, err = store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 9 {
+		t.Errorf("version %d, %v, want 9", m.Version, err)
+	}
+	if _, err := Open(dir, "m", Selector{Version: 7}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("version without a manifest: %v, want ErrNotFound", err)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	store, dir := publish(t, 6)
+	must(t, store.SetAlias(t.Context(), "m", Champion, 2))
+	removed, err := store.Prune(t.Context(), "m", 2)
+	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
+		t.Fatalf("removed %v, %v, want %v", removed, err, want)
+	}
+	if removed, err = store.Prune(t.Context(), "m", 0); err != nil || !slices.Equal(removed, []int64{5}) {
+		t.Errorf("keep 0 removed %v, %v, want 5 only: the newest stays", removed, err)
+	}
+	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
+		t.Errorf("Versions = %v, %v, want 2 and 6", v, err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, "pinned"), []byte("6"), 0o644))
+	if _, err := store.Prune(t.Context(), "m", 1); !errors.Is(err, ErrFormat) {
+		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
+	}
+}
+
+// A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole version.
+func TestKilledPublisher(t *testing.T) {
+	store, dir := publish(t, 2)
+	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile, vocabularyFile, goldenFile, manifestFile}} {
+		torn := filepath.Join(dir, "m", staging+"3")
+		must(t, os.Mkdir(torn, 0o755))
+		for _, name := range remains {
+			b, err := os.ReadFile(filepath.Join(dir, "m", "2", name))
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(torn, name), b, 0o644))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, ".new"), []byte(`{"ver`), 0o644))
+		want := []int64{1, 2}
+		if v, err := store.Versions("m"); err != nil || !slices.Equal(v, want) {
+			t.Errorf("step %d: Versions = %v, %v, want %v", step, v, err, want)
+		}
+		if m, err := Open(dir, "m", Selector{Alias: Latest}); err != nil || m.Manifest().Version != 2 {
+			t.Errorf("step %d: latest: %v, want version 2", step, err)
+		}
+		if aliases, err := store.Aliases("m"); err != nil || len(aliases) != 1 {
+			t.Errorf("step %d: Aliases = %v, %v, want latest only", step, aliases, err)
+		}
+		must(t, store.SetAlias(t.Context(), "m", Latest, 2))
+		if _, err := os.Lstat(torn); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("step %d: the staging directory is still there: %v", step, err)
+		}
+	}
+	// Killed between the rename and the alias: the version exists and its number is not used again.
+	must(t, os.Rename(filepath.Join(dir, "m", "2"), filepath.Join(dir, "m", "3")))
+	if m, err := store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 4 {
+		t.Errorf("version %d, %v, want 4", m.Version, err)
+	}
+}
+
+func TestPublishCanceled(t *testing.T) {
+	store, dir := publish(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := store.Publish(ctx, "m", testContents(small)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Publish: %v, want context.Canceled", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "m"))
+	if err != nil || len(entries) != 3 { // 1, aliases, .lock
+		t.Errorf("%v, %v: something was left behind", entries, err)
+	}
+}
+
+func TestLockWaitsAndGivesUp(t *testing.T) {
+	store, dir := publish(t, 1)
+	root, err := os.OpenRoot(filepath.Join(dir, "m"))
+	must(t, err)
+	defer root.Close()
+	unlock, err := lock(t.Context(), root)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
+	defer cancel()
+	if err := store.SetAlias(ctx, "m", Champion, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("SetAlias while locked: %v, want context.DeadlineExceeded", err)
+	}
+	done := make(chan error)
+	go func() { done <- store.SetAlias(t.Context(), "m", Champion, 1) }()
+	must(t, unlock())
+	must(t, <-done)
+}
+
+func TestNames(t *testing.T) {
+	_, dir := publish(t, 1)
+	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat("a", 65), "ümlaut"} {
+		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(small)); !errors.Is(err, ErrName) {
+			t.Errorf("Publish %q: %v, want ErrName", name, err)
+		}
+		if _, err := Open(dir, name, Selector{Alias: Latest}); !errors.Is(err, ErrName) {
+			t.Errorf("Open model %q: %v, want ErrName", name, err)
+		}
+		if _, err := Open(dir, "m", Selector{Alias: name}); name != "" && !errors.Is(err, ErrName) {
+			t.Errorf("Open alias %q: %v, want ErrName", name, err)
+		}
+	}
+	for _, test := range []struct {
+		dir, model string
+		sel        Selector
+	}{{filepath.Join(dir, "none"), "m", Selector{}}, {dir, "other", Selector{}}, {dir, "m", Selector{Version: 2}}, {dir, "m", Selector{Version: -1}}} {
+		if _, err := Open(test.dir, test.model, test.sel); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Open(%v): %v, want ErrNotFound", test, err)
+		}
+	}
+}
+
+// Readers in a loop see whole versions only, and never an older one than before, while versions are published and pruned.
+func TestReadersDuringPublishes(t *testing.T) {
+	store, dir := publish(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for range 4 {
+		wg.Go(func() {
+			for last := int64(0); ctx.Err() == nil; {
+				m, err := Open(dir, "m", Selector{Alias: Latest})
+				if err != nil {
+					errs <- err
+					return
+				}
+				if v := m.Manifest().Version; v < last {
+					errs <- fmt.Errorf("version %d after %d", v, last)
+					return
+				} else {
+					last = v
+				}
+			}
+		})
+	}
+	var publishers sync.WaitGroup
+	for range 2 {
+		publishers.Go(func() {
+			for range 40 {
+				_, err := store.Publish(t.Context(), "m", testContents(small))
+				if err == nil {
+					_, err = store.Prune(t.Context(), "m", 1)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	publishers.Wait()
+	stop()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{81}) {
+		t.Errorf("Versions = %v, %v, want 81 only", v, err)
+	}
+}
+
+// Of many that swap from the same version, one wins.
+func TestOneSwapWins(t *testing.T) {
+	store, dir := publish(t, 2)
+	must(t, store.SetAlias(t.Context(), "m", Champion, 1))
+	var wg sync.WaitGroup
+	results := make([]error, 8)
+	for i := range results {
+		wg.Go(func() { results[i] = NewStore(dir).SwapAlias(t.Context(), "m", Champion, 1, 2) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range results {
+		if err == nil {
+			won++
+		} else if !errors.Is(err, ErrConflict) {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d swaps won, want 1", won)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,85 @@
+"""Scores the golden events of a snapshot from its files alone: a reference for other languages, and a check of the format.
+
+Usage: python3 score.py <store>/<model>/<version>      needs the packages numpy and safetensors
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+folder = Path(sys.argv[1])
+raw = (folder / "manifest.json").read_bytes()
+manifest = json.loads(raw)
+signed = raw[: raw.rindex(b'  "manifest_digest"')]
+assert manifest["manifest_digest"] == "sha256:" + hashlib.sha256(signed).hexdigest(), "manifest digest"
+for file in manifest["files"]:
+    content = (folder / file["name"]).read_bytes()
+    assert len(content) == file["bytes"] and hashlib.sha256(content).hexdigest() == file["sha256"], file["name"]
+
+schema = manifest["schema"]
+tensors = load_file(folder / "model.safetensors")
+d, m, k = manifest["features"], manifest["outputs"], manifest["k"]
+assert tensors["basis"].shape == (d, k) and tensors["weights"].shape == (k, m) and tensors["bias"].shape == (m,)
+
+columns = {}
+for line in (folder / "vocabulary").read_text(encoding="utf-8").split("\n")[:-1]:
+    columns[tuple(json.loads(line))] = len(columns)
+
+
+def row(event):
+    x = np.zeros(d)
+    for field in schema.get("categorical", []):
+        if (field, event.get(field)) in columns:
+            x[columns[field, event[field]]] = 1
+    for field in schema.get("multi", []):
+        names = event.get(field, [])
+        for name in set(names):
+            if (field, name) in columns:
+                x[columns[field, name]] = 1 / len(names)
+    for i, field in enumerate(schema.get("numeric", [])):
+        if field["name"] in event:
+            x[len(columns) + i] = (event[field["name"]] - field["center"]) / field["scale"]
+    if schema.get("augment"):
+        x[d - 1] = 1
+    return x
+
+
+def outputs(x):
+    a = tensors["basis"] * x[:, None]
+    kernel = a.sum(0) ** 2
+    if manifest["kernel"] == "anova":
+        kernel = (kernel - (a**2).sum(0)) / 2
+    o = kernel @ tensors["weights"] + tensors["bias"]
+    return o + x @ tensors["linear"] if "linear" in tensors else o
+
+
+def predict(o):
+    task, link, classes = schema["task"], manifest["link"], schema.get("classes")
+    threshold = 0.5 if link == "identity" else 0
+    if task == "binary":
+        return float(o[0] > threshold)
+    if task == "multiclass":
+        return classes[int(np.argmax(o))]
+    if task == "multilabel":
+        return [name for name, v in zip(classes, o) if v > threshold]
+    if task == "ordinal":
+        if link == "identity":
+            return min(max(o[0], 1.0), float(schema["levels"]))
+        return schema["levels"] - (1 / (1 + np.exp(-o))).sum()
+    return o[0]
+
+
+events = [json.loads(line) for line in (folder / "golden.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+for golden in events:
+    o = outputs(row(golden["event"]))
+    np.testing.assert_allclose(o, golden["outputs"], rtol=1e-9, atol=1e-9)
+    label = predict(o)
+    if isinstance(label, (str, list)):
+        assert label == golden["prediction"], (label, golden)
+    else:
+        np.testing.assert_allclose(label, golden["prediction"], rtol=1e-9, atol=1e-9)
+print(f"ok: {len(events)} golden events")
