@@ -5,7 +5,6 @@ import (
 	"errors"
 )
 
-const maxResponseBytes = 16 << 20
 
 // Consumer reads every partition of its topics into a sink.
 type Consumer struct {

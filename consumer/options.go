@@ -65,6 +65,12 @@ type Options struct {
 	Start       func(topic string, partition int32) (offset int64, ok bool)
 	StartPolicy StartPolicy
 	Isolation   Isolation
+	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that Start had no
+	// offset for, with the number that StartPolicy came to: store it, so that a restart does not decide otherwise. An error ends Run.
+	Begin func(topic string, partition int32, offset int64) error
+	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset. If it returns nil, the
+	// offsets up to logStart are given up and reading goes on there; an error ends Run. If AcceptGap is nil the partition halts.
+	AcceptGap func(topic string, partition int32, logStart int64) error
 	// OnHalt is told of every partition that halts, from the goroutine that calls the sink, after everything below offset was
 	// applied. May be nil.
 	OnHalt func(topic string, partition int32, offset int64, reason string)

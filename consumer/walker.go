@@ -60,7 +60,7 @@ func cutBatch(raw []byte) (batch, rest []byte, ok bool, err error) {
 		return nil, nil, false, nil
 	}
 	if raw[16] != 2 {
-		return nil, nil, false, fmt.Errorf("magic %d is the format of brokers before 0.11, which cannot be read (or damaged): have the topic written anew", int8(raw[16]))
+		return nil, nil, false, corrupt("magic %d; only 2 can be read, the format of Kafka since 0.11", int8(raw[16]))
 	}
 	length := int64(int32(binary.BigEndian.Uint32(raw[8:])))
 	if length < batchHeaderBytes-batchPrefixBytes {

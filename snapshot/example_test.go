@@ -23,7 +23,7 @@ func ExampleOpen() {
 		return
 	}
 	fmt.Printf("version %d: level %.3f, unseen %v\n", m.Manifest().Version, p.Value, p.Unseen)
-	// Output:
+	// Output: version 1: level 1.728, unseen [item=i9]
 }
 
 func ExampleModel_Score() {
@@ -43,4 +43,6 @@ func ExampleModel_Score() {
 		fmt.Println(item, outputs)
 	}
 	// Output:
+	// i1 [0.09375 0.40625]
+	// i2 [0.296875 -1]
 }

@@ -137,7 +137,9 @@ func TestForgedVersionsRefused(t *testing.T) {
 		{"another type", header(replace("F64", "F32")), ErrFormat},
 		{"duplicate name", header(replace("weights", "basis")), ErrFormat},
 		{"unknown tensor", header(replace("weights", "weightz")), ErrFormat},
-		{"numbers left over", func(m *Manifest, files map[string][]byte) { files[tensorsFile] = append(files[tensorsFile], make([]byte, 8)...) }, ErrFormat},
+		{"numbers left over", func(m *Manifest, files map[string][]byte) {
+			files[tensorsFile] = append(files[tensorsFile], make([]byte, 8)...)
+		}, ErrFormat},
 		{"one number too few", func(m *Manifest, files map[string][]byte) {
 			files[tensorsFile] = files[tensorsFile][:len(files[tensorsFile])-8]
 		}, ErrFormat},
@@ -241,7 +243,7 @@ func TestManifestIgnoresUnknownFields(t *testing.T) {
 	}
 }
 
-// What the reference scorer testdata/score.py makes of testdata/v1.
+// What testdata/v1 was published with; testdata/score.py finds the same outputs.
 const firstPayload = "sha256:22593e46aaddf46cf9bdea1b363798f2b307e1b13ddd9e81e1253ea1150ce37e"
 
 var firstOutputs = []float64{0.703125, -0.8125}

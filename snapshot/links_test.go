@@ -46,4 +46,3 @@ func TestLinksRefused(t *testing.T) {
 		t.Error("a model directory outside the store: opened")
 	}
 }
-

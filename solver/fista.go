@@ -65,7 +65,7 @@ type fitLimits struct {
 // was better, unchanged.
 func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits) int {
 	k, m := len(f.phi), f.p.Outputs
-	if k == 0 {
+	if k == 0 || ctx.Err() != nil {
 		return 0
 	}
 	if f.smooth == 0 {

@@ -359,7 +359,7 @@ func TestGoldenOutputRefit(t *testing.T) {
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
 			run.output.minimize(t.Context(), run.v, fitLimits{tolerance: 1e-15, span: 10, iterations: 20000})
-			run.score()
+			run.score(t.Context())
 			if !near(run.objective, c.Objective, 1e-10, 1e-9) {
 				t.Errorf("objective %v, want %v", run.objective, c.Objective)
 			}
@@ -522,7 +522,7 @@ func TestGoldenLinearGap(t *testing.T) {
 				}
 				run := fitOf(t, p, kernelOf(t, c.Kind), pen, 1, c.H)
 				copy(run.v, flatten(c.V))
-				run.score()
+				run.score(t.Context())
 				if !near(run.loss, c.F, 1e-12, 0) || run.norm > want.Tau {
 					t.Errorf("F = %v and norm %v, want %v and at most %v", run.loss, run.norm, c.F, want.Tau)
 				}

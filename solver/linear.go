@@ -156,10 +156,9 @@ func (f *linearFit) gradientTo(dst, rows []float64) {
 }
 
 // minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the iterations
-// used. On return pred holds the predictions. The curvature pairs of the last call are kept: warm starts begin near the same minimum.
+// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum.
 func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations int) int {
-	if f.idle() {
-		copy(f.pred, f.offset)
+	if f.idle() || ctx.Err() != nil {
 		return 0
 	}
 	size := len(f.theta)
@@ -216,7 +215,7 @@ const settlePasses = 25
 // bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below tolerance of the loss: with the small ridge α of the bias, a
 // gradient that no fit of the rest would notice makes the gap useless. Steps are gradients over secants of earlier steps, or over a bound
 // of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
-func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 {
+func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
 	loss := rowLosses(f.p, pred, nil, 0, grad, f.workers)
 	if f.biasRidge == 0 {
@@ -238,7 +237,7 @@ func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 
 			}
 		}
 		norm := norm2(gradient)
-		if norm*norm <= 2*f.biasRidge*tolerance*loss {
+		if norm*norm <= 2*f.biasRidge*tolerance*loss || ctx.Err() != nil {
 			break
 		}
 		for c := range step {

@@ -35,6 +35,9 @@ func (p *Problem) Weight(i int) float64 {
 
 // Validate returns an error that wraps ErrProblem if shapes disagree or a number is not finite.
 func (p *Problem) Validate() error {
+	if p.X == nil {
+		return fmt.Errorf("%w: no rows", ErrProblem)
+	}
 	n := p.X.NumRows()
 	switch {
 	case p.Loss == nil:

@@ -16,7 +16,8 @@ import (
 // them, those of least gain, make room, and the model before that is returned if no better one is found.
 //
 // Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), or when ctx is done (TimeBudget after a
-// deadline, else Interrupted), and then returns the model it has: ctx is no source of errors. Errors wrap ErrProblem or ErrSettings. The
+// deadline, else Interrupted), and then returns the model it has: ctx is no source of errors. It is checked between passes over the rows
+// (0.1 s and more for a million of them). Errors wrap ErrProblem or ErrSettings. The
 // result depends on p, warm, s and the seed only, not on the number of workers. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
 	run, err := newSolve(p, s)
@@ -42,7 +43,7 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 		return 0, err
 	}
 	run.refit(ctx, true)
-	run.score()
+	run.score(ctx)
 	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle, s.Seed)
 	return found.criterion, ctx.Err()
 }
@@ -175,7 +176,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	for step := 0; ; step++ {
 		r.refit(ctx, step == 0)
 		r.prune()
-		r.score()
+		r.score(ctx)
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
 			return
@@ -213,88 +214,11 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	}
 }
 
-// Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis vectors a shorter
-// span does: the next refit starts from there, and the last one takes the full span.
-const (
-	fullSpan  = 10
-	shortSpan = 5
-)
-
-// refit fits the linear term and the output weights in turn.
-func (r *solve) refit(ctx context.Context, start bool) {
-	span, iterations := shortSpan, 10 // iterations of the linear term
-	if start || r.exact() {
-		span, iterations = fullSpan, 150
-	}
-	if !start {
-		r.refitOutput(ctx, span)
-	}
-	clear(r.output.offset)
-	r.output.predictions(r.linear.offset, r.v)
-	r.linear.minimize(ctx, 0.1*r.s.Tolerance, iterations)
-	if start {
-		r.refitOutput(ctx, span)
-	}
-}
-
-// exact reports whether the tolerance asks for more than training needs.
-func (r *solve) exact() bool { return r.s.Tolerance < 1e-6 }
-
-// maxPolish bounds the final rounds of refits.
-const maxPolish = 10
-
-// polish alternates full refits until they no longer help.
-func (r *solve) polish(ctx context.Context) {
-	for range maxPolish {
-		before := r.objective
-		r.refitOutput(ctx, fullSpan)
-		if !r.linear.idle() {
-			clear(r.output.offset)
-			r.output.predictions(r.linear.offset, r.v)
-			r.linear.minimize(ctx, 0.01*r.s.Tolerance, 50)
-		}
-		r.prune()
-		r.score()
-		if r.linear.idle() || ctx.Err() != nil || before-r.objective <= r.s.Tolerance*r.objective {
-			return
-		}
-	}
-}
-
-// prune drops the basis vectors without weight.
-func (r *solve) prune() {
-	r.keep(func(row int) bool { return normInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
-}
-
-// refitOutput refits the output weights by the method of the settings. A hybrid refit gives up stochastic epochs for the rest of the
-// solve once they fail to lower the objective: the weights are then closer to the optimum than their noise.
-func (r *solve) refitOutput(ctx context.Context, span int) {
-	if r.k == 0 {
-		return
-	}
-	r.linear.predictTo(r.output.offset, r.linear.theta)
-	epochs := 0
-	switch {
-	case r.s.Solver == Stochastic:
-		epochs = stochasticEpochs
-	case r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= stochasticRows:
-		epochs = hybridEpochs
-	}
-	if epochs > 0 {
-		used, fell := r.output.stochastic(ctx, r.v, epochs, r.shuffle)
-		r.result.StochasticEpochs += used
-		r.settled = !fell
-	}
-	if r.s.Solver != Stochastic {
-		r.result.FISTAIterations += r.output.minimize(ctx, r.v, fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations})
-	}
-}
-
 // score evaluates the current point: loss, objective and the gradients that the oracle and the gap need.
-func (r *solve) score() {
+func (r *solve) score(ctx context.Context) {
 	r.linear.predictTo(r.output.offset, r.linear.theta)
 	r.output.predictions(r.pred, r.v)
-	r.loss = r.linear.settleBias(r.pred, r.gamma.grad, r.s.Tolerance)
+	r.loss = r.linear.settleBias(ctx, r.pred, r.gamma.grad, r.s.Tolerance)
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
 	r.objective = r.loss + r.s.Lambda*r.norm + r.linear.penalty()
 }
@@ -364,7 +288,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		r.basis, r.output.phi, r.v = r.saved.basis, r.saved.phi, r.saved.v
 		r.k = len(r.basis)
 		copy(r.linear.theta, r.saved.theta)
-		r.score()
+		r.score(ctx)
 	}
 	res := &r.result
 	res.Model, res.Objective, res.GapKind = r.model(), r.objective, Estimated

@@ -357,6 +357,7 @@ func TestSolveRefuses(t *testing.T) {
 		"target":  func(p *Problem) { p.Targets[0] = math.Inf(1) },
 		"weight":  func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = math.NaN() },
 		"targets": func(p *Problem) { p.Targets = p.Targets[1:] },
+		"rows":    func(p *Problem) { p.X = nil },
 		"loss":    func(p *Problem) { p.Loss = nil },
 	} {
 		p := good()

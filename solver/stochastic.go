@@ -21,7 +21,7 @@ const (
 )
 
 // stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on v (k×m) and returns the epochs run and whether
-// the objective fell; if it did not, v is unchanged. One accumulator per row of V gives each row one step length, so that the proximal
+// the objective fell; if it did not, or ctx is done, v is unchanged. One accumulator per row of V gives each row one step length, so that the proximal
 // operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result depends on nothing
 // else.
 func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
@@ -59,7 +59,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 		}
 		used++
 	}
-	if f.objective(z) >= before {
+	if ctx.Err() != nil || f.objective(z) >= before {
 		return used, false
 	}
 	copy(v, z)

@@ -32,6 +32,7 @@ type cli struct {
 	Check      checkCmd      `cmd:"" help:"Check a configuration file."`
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
+	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
 }
 
 // app is what a verb needs of the process.

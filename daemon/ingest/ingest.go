@@ -45,7 +45,7 @@ type Counts struct {
 	Watermark int64 // newest event time of the batch, milliseconds since 1970
 }
 
-// New returns the ingest of a model into its store and cycle.
+// New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	return &Ingest{decoder: NewDecoder(m), store: store, cycle: c,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
@@ -154,15 +154,20 @@ func (g *Ingest) finish() error {
 		case r.Fate == sketch.Applied:
 			g.counts.Applied++
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
-			position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-			g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
+			if g.cycle != nil {
+				position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
+				g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
+			}
 		default:
 			g.count(r)
 		}
 	}
-	sums, err := g.cycle.Sums()
-	if err != nil {
-		return fmt.Errorf("ingest: progressive sums: %w", err)
+	var sums []byte
+	if g.cycle != nil {
+		var err error
+		if sums, err = g.cycle.Sums(); err != nil {
+			return fmt.Errorf("ingest: progressive sums: %w", err)
+		}
 	}
 	if err := g.store.Apply(p, sums); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -64,10 +63,13 @@ type backtest struct {
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
-	c, err := cycle.New(o.Model, o.Now)
+	timeless := *o.Model
+	timeless.Train.TimeBudget = 0 // a refit cut by the clock would not come out the same again
+	c, err := cycle.New(&timeless, o.Now)
 	if err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
 	}
+	c.Workers = o.Model.Train.Threads
 	options := ingest.StoreOptions(o.Model)
 	if options.DrawSeed { // a backtest is reproducible whether the configuration sets a seed or not
 		options.DrawSeed, options.Seed = false, o.Seed
@@ -129,7 +131,7 @@ func (b *backtest) refit(ctx context.Context) error {
 		return err
 	}
 	if err := b.versions.Publish(ctx, challenger); err != nil {
-		return err
+		return storeError(err, b.Store)
 	}
 	if challenger.Version.Decision == publish.Promoted {
 		b.cycle.Install(challenger)
@@ -143,16 +145,3 @@ func (b *backtest) refit(ctx context.Context) error {
 }
 
 func (b *backtest) seconds() report.Number { return report.Seconds(b.Now().Sub(b.began)) }
-
-// readEvents reads labelled events of a model's schema.
-func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
-	decoder := ingest.NewDecoder(m)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: m.Schema.Consumer(),
-		Decode: func(ev *consumer.Event, value []byte, recordTime int64) string {
-			return string(decoder.Decode(ev, value, recordTime))
-		}})
-	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
-	}
-	return set, nil
-}

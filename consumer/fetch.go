@@ -1,0 +1,169 @@
+package consumer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+)
+
+// kafka-go parses record sets itself, and so that they cannot be read safely: it hides the last offset delta of a batch and trusts the
+// lengths in records. Registering our response in place of its own makes Transport.RoundTrip return the topics of a Fetch response as
+// the bytes that came. The effect is global: kafka.Client.Fetch would panic. A test pins the kafka-go version that this relies on.
+func init() { protocol.Register(&fetch.Request{}, &fetchResponse{}) }
+
+const (
+	// maxResponseBytes is what we ask a broker to keep a response below. A single batch that is larger still comes.
+	maxResponseBytes = 16 << 20
+	// maxBodyBytes is what we accept. It leaves room for the largest message.max.bytes in use.
+	maxBodyBytes = 128 << 20
+)
+
+// fetchResponse is the Fetch response of the Kafka protocol, versions 4 to 11. Topics differ by version: one of the fields is set.
+type fetchResponse struct {
+	ThrottleTimeMs int32     `kafka:"min=v1,max=v11"`
+	ErrorCode      int16     `kafka:"min=v7,max=v11"`
+	SessionID      int32     `kafka:"min=v7,max=v11"`
+	TopicsV0       rawTopics `kafka:"min=v0,max=v3"` // of brokers before 0.11
+	TopicsV4       rawTopics `kafka:"min=v4,max=v4"`
+	TopicsV5       rawTopics `kafka:"min=v5,max=v10"`
+	TopicsV11      rawTopics `kafka:"min=v11,max=v11"`
+}
+
+func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
+
+// rawTopics is the rest of a response. Its buffer goes back to bodies when the response has been applied.
+type rawTopics struct{ body *[]byte }
+
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+
+var errTooLong = fmt.Errorf("the broker's answer has more than %d bytes: lower message.max.bytes of the topic", maxBodyBytes)
+
+// ReadFrom reads r to its end.
+func (t *rawTopics) ReadFrom(r io.Reader) (int64, error) {
+	t.body = bodies.Get().(*[]byte)
+	b := (*t.body)[:0]
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*t.body = b
+		switch {
+		case errors.Is(err, io.EOF):
+			return int64(len(b)), nil
+		case err != nil:
+			return int64(len(b)), err
+		case len(b) > maxBodyBytes:
+			return int64(len(b)), errTooLong
+		}
+	}
+}
+
+// partitionResponse is the answer for one partition. Offsets are -1 where the broker did not say.
+type partitionResponse struct {
+	topic     string
+	partition int32
+	code      int16
+	high      int64 // high watermark
+	stable    int64 // last stable offset
+	logStart  int64
+	aborted   []abortedTransaction // by first offset
+	records   []byte               // aliases the response
+}
+
+// release gives the buffer of the response back; nothing that aliases it may be used any more.
+func (r *fetchResponse) release() {
+	for _, t := range []*rawTopics{&r.TopicsV0, &r.TopicsV4, &r.TopicsV5, &r.TopicsV11} {
+		if t.body != nil {
+			bodies.Put(t.body)
+			t.body = nil
+		}
+	}
+}
+
+// partitions parses the topics of the response.
+func (r *fetchResponse) partitions() ([]partitionResponse, error) {
+	c := cursor{}
+	hasLogStart, hasReplica := true, false
+	switch {
+	case r.TopicsV11.body != nil:
+		c.b, hasReplica = *r.TopicsV11.body, true
+	case r.TopicsV5.body != nil:
+		c.b = *r.TopicsV5.body
+	case r.TopicsV4.body != nil:
+		c.b, hasLogStart = *r.TopicsV4.body, false
+	default:
+		return nil, errors.New("the broker speaks no Fetch version from 4 on: Kafka 0.11 or later is needed")
+	}
+	var out []partitionResponse
+	for topics := c.int32(); topics > 0 && !c.bad; topics-- {
+		topic := c.string()
+		for n := c.int32(); n > 0 && !c.bad; n-- {
+			p := partitionResponse{topic: topic, partition: c.int32(), code: c.int16(), high: c.int64(), stable: c.int64(), logStart: -1}
+			if hasLogStart {
+				p.logStart = c.int64()
+			}
+			for k := c.int32(); k > 0 && !c.bad; k-- {
+				p.aborted = append(p.aborted, abortedTransaction{producer: c.int64(), first: c.int64()})
+			}
+			// Brokers send them in this order; nothing promises it.
+			slices.SortFunc(p.aborted, func(a, b abortedTransaction) int { return cmp.Compare(a.first, b.first) })
+			if hasReplica {
+				c.int32() // preferred read replica: we name no rack, so there is none
+			}
+			p.records = c.take(int(max(c.int32(), 0)))
+			out = append(out, p)
+		}
+	}
+	if c.bad {
+		return nil, corrupt("a Fetch response ends early")
+	}
+	return out, nil
+}
+
+// cursor reads big-endian fields and remembers whether it ran out of bytes.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if n > len(c.b) {
+		c.b, c.bad = nil, true
+		return nil
+	}
+	field := c.b[:n:n]
+	c.b = c.b[n:]
+	return field
+}
+
+func (c *cursor) int16() int16 {
+	if b := c.take(2); b != nil {
+		return int16(binary.BigEndian.Uint16(b))
+	}
+	return 0
+}
+
+func (c *cursor) int32() int32 {
+	if b := c.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (c *cursor) int64() int64 {
+	if b := c.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (c *cursor) string() string { return string(c.take(int(max(c.int16(), 0)))) }

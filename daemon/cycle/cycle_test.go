@@ -1,0 +1,352 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// ratingsModel is a small ordinal model of user and item.
+func ratingsModel(change func(*config.Model)) *config.Model {
+	m := config.DefaultModel()
+	m.Name = "ratings"
+	m.Input.Topics = []string{"ratings"}
+	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Train.MaxBasis = 4
+	m.Evaluate.Window = 500
+	m.Publish.Gate.MinRows = 20
+	if change != nil {
+		change(&m)
+	}
+	m.Resolve()
+	return &m
+}
+
+// switchModel is a small binary model of two numbers.
+func switchModel() *config.Model {
+	m := config.DefaultModel()
+	m.Name = "switch"
+	m.Schema = config.Schema{Task: "binary", Label: "on", TimeUnit: "ms", Numeric: []string{"a", "b"}}
+	m.Train.MaxBasis, m.Train.Penalty = 10, "l1l2"
+	m.Evaluate.Window = 500
+	m.Resolve()
+	return &m
+}
+
+// stream draws events with planted interactions between users and items.
+func stream(seed uint64, n int) []consumer.Event {
+	r := rand.New(rand.NewPCG(seed, 1))
+	const users, items, k = 60, 40, 2
+	h := make([]float64, (users+items)*k)
+	for i := range h {
+		h[i] = r.NormFloat64()
+	}
+	events := make([]consumer.Event, n)
+	for i := range events {
+		u, v := r.IntN(users), r.IntN(items)
+		z := 3 + 0.3*r.NormFloat64()
+		for c := range k {
+			z += 0.8 * h[u*k+c] * h[(users+v)*k+c]
+		}
+		events[i] = consumer.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+	}
+	return events
+}
+
+// numbers draws binary events whose label is a product of the inputs, so that only an interaction explains it.
+func numbers(seed uint64, n int) []consumer.Event {
+	r := rand.New(rand.NewPCG(seed, 2))
+	events := make([]consumer.Event, n)
+	for i := range events {
+		a, b := r.NormFloat64(), 10+3*r.NormFloat64()
+		events[i] = consumer.Event{Weight: 1, Numeric: []float64{a, b}}
+		if a*(b-10) > 0 {
+			events[i].Label = 1
+		}
+	}
+	return events
+}
+
+// sampleOf deals events into the three roles of a sample.
+func sampleOf(events []consumer.Event) *Sample {
+	s := &Sample{Digest: "sha256:test", Cut: []report.Cut{{Topic: "t", Next: int64(len(events))}}}
+	for i := range events {
+		p := AppendEvent(nil, &events[i])
+		switch i % 10 {
+		case 0:
+			s.Select = append(s.Select, p)
+		case 1:
+			s.Gate = append(s.Gate, p)
+		default:
+			s.Train = append(s.Train, p)
+		}
+	}
+	return s
+}
+
+func newCycle(t *testing.T, m *config.Model) *Cycle {
+	t.Helper()
+	c, err := New(m, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func observeAll(c *Cycle, events []consumer.Event) {
+	for i := range events {
+		c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]))
+	}
+}
+
+func refit(t *testing.T, c *Cycle, s *Sample) *Champion {
+	t.Helper()
+	ch, err := c.Refit(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+func TestCycleLearnsAndPromotes(t *testing.T) {
+	for _, test := range []struct {
+		model  *config.Model
+		events []consumer.Event
+	}{{ratingsModel(nil), stream(1, 4000)}, {switchModel(), numbers(1, 3000)}} {
+		c := newCycle(t, test.model)
+		half := len(test.events) / 2
+		observeAll(c, test.events[:half])
+		ch := refit(t, c, sampleOf(test.events[:half]))
+		if ch.Version.Decision != "promoted" || ch.Version.K == 0 {
+			t.Fatalf("%s: first version %s with %d basis vectors: %s", test.model.Name, ch.Version.Decision, ch.Version.K, ch.Version.Reason)
+		}
+		c.Install(ch)
+		observeAll(c, test.events[half:])
+		p := c.Progressive()
+		if p.N != int64(len(test.events)) || p.NoModel != int64(half) {
+			t.Errorf("%s: %d events, %d without a model", test.model.Name, p.N, p.NoModel)
+		}
+		if test.model.Name == "ratings" {
+			if pub, item, sgd := *p.Window.Published.RMSE, *p.Baselines.ItemMean.RMSE, *p.Baselines.SGDBias.RMSE; pub > 0.8*item || *p.Window.Live.RMSE > 0.8*sgd {
+				t.Errorf("ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f", pub, *p.Window.Live.RMSE, item, sgd)
+			}
+		} else if pub, live, major := *p.Window.Published.Accuracy, *p.Window.Live.Accuracy, *p.Baselines.Majority.Accuracy; pub < 0.85 || live < 0.85 || major > 0.6 {
+			t.Errorf("switch: published %.3f, live %.3f, majority %.3f", pub, live, major)
+		}
+		// A second refit is warm, and better or kept.
+		second := refit(t, c, sampleOf(test.events))
+		if !second.Version.Warm {
+			t.Errorf("%s: the second refit is cold", test.model.Name)
+		}
+	}
+}
+
+// TestHeldOutEventsTeachNothing: scoring an event that is held out leaves every later prediction as it was.
+func TestHeldOutEventsTeachNothing(t *testing.T) {
+	events := stream(2, 300)
+	run := func(heldOut bool) report.Progressive {
+		c := newCycle(t, ratingsModel(nil))
+		observeAll(c, events[:200])
+		before := c.Progressive()
+		if heldOut {
+			for i := range events[200:250] {
+				c.Observe(&events[200+i], false, Position{}, nil)
+			}
+		}
+		c.progressive = newProgressive(true, 500)
+		observeAll(c, events[250:])
+		if before.N != 200 {
+			t.Fatal("events not counted")
+		}
+		return c.Progressive()
+	}
+	if with, without := run(true), run(false); !reflect.DeepEqual(with.All, without.All) {
+		t.Errorf("held-out events changed later predictions: %v, without them %v", *with.All.Live.RMSE, *without.All.Live.RMSE)
+	}
+}
+
+// TestUpdateIsTheLiveModel: the published form of the live model predicts what the live model predicts.
+func TestUpdateIsTheLiveModel(t *testing.T) {
+	for _, test := range []struct {
+		model  *config.Model
+		events []consumer.Event
+	}{{ratingsModel(nil), stream(3, 3000)}, {switchModel(), numbers(3, 2000)}} {
+		c := newCycle(t, test.model)
+		half := len(test.events) / 2
+		observeAll(c, test.events[:half])
+		c.Install(refit(t, c, sampleOf(test.events[:half])))
+		observeAll(c, test.events[half:])
+		u := c.Update()
+		s := newScorer(u.Model, u.Vocabulary)
+		got, want := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
+		for i := range test.events[:200] {
+			ev := &test.events[i]
+			s.outputs(got, ev)
+			c.learner.outputs(want, ev)
+			for o := range want {
+				if math.Abs(got[o]-want[o]) > 1e-8*(1+math.Abs(want[o])) {
+					t.Fatalf("%s: event %d output %d: update %g, live %g", test.model.Name, i, o, got[o], want[o])
+				}
+			}
+		}
+		if u.Version.Kind != "update" {
+			t.Errorf("kind %s", u.Version.Kind)
+		}
+	}
+}
+
+// TestInstallKeepsWhatWasLearnedMeanwhile: events between a refit's cut and its installation are in the new live model.
+func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
+	events := stream(4, 2000)
+	for i := 1000; i < 2000; i++ { // a new user whom the refit has not seen
+		events[i].Categorical[0], events[i].Label = "new", 5
+	}
+	c := newCycle(t, ratingsModel(nil))
+	observeAll(c, events[:1000])
+	ch := refit(t, c, sampleOf(events[:1000]))
+	for i := 1000; i < 2000; i++ {
+		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]))
+	}
+	c.Install(ch)
+	out := make([]float64, 4)
+	ev := consumer.Event{Weight: 1, Categorical: []string{"new", "i1"}}
+	c.learner.outputs(out, &ev)
+	if level := c.target.Value(out); level < 4.3 {
+		t.Errorf("the live model expects %.2f from a user who always gives 5", level)
+	}
+}
+
+func TestRefitDoesNotDependOnProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	var digest string
+	for _, procs := range []int{1, 2} {
+		runtime.GOMAXPROCS(procs)
+		m := ratingsModel(nil)
+		c := newCycle(t, m)
+		events := stream(5, 2500)
+		observeAll(c, events)
+		got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if digest == "" {
+			digest = got
+		} else if got != digest {
+			t.Errorf("GOMAXPROCS %d gives payload %s, 1 gives %s", procs, got, digest)
+		}
+	}
+}
+
+func TestGateKeepsWhatIsWorse(t *testing.T) {
+	m := ratingsModel(nil)
+	c := newCycle(t, m)
+	events := stream(6, 3000)
+	c.Install(refit(t, c, sampleOf(events)))
+	noise := slices.Clone(events)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range noise {
+		if i%10 > 1 { // the training rows lie, the gate rows do not
+			noise[i].Label = float64(1 + r.IntN(5))
+		}
+	}
+	c.champion.Lambda = 1e-3
+	worse := refit(t, c, sampleOf(noise))
+	if worse.Version.Decision != "kept" || worse.Version.ChampionGate == nil {
+		t.Errorf("a model of random labels is %s: %s", worse.Version.Decision, worse.Version.Reason)
+	}
+	constant := slices.Clone(events)
+	j := &refitJob{model: m, schema: &c.schema, sample: sampleOf(constant)}
+	if err := j.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	model := ch0(c).Model.Clone()
+	clear(model.Weights)
+	clear(model.Linear)
+	if !j.degenerate(model) {
+		t.Error("a constant model is not degenerate")
+	}
+	model.Bias[0] = math.NaN()
+	broken := &Champion{Model: model, Vocabulary: j.vocab, Target: j.target}
+	if j.judge(broken); broken.Version.Decision != "kept" {
+		t.Error("a model that is not finite is promoted")
+	}
+}
+
+func ch0(c *Cycle) *Champion { return c.Champion() }
+
+func TestRefitWithoutRows(t *testing.T) {
+	c := newCycle(t, ratingsModel(nil))
+	if _, err := c.Refit(context.Background(), &Sample{}); !errors.Is(err, ErrNoRows) {
+		t.Errorf("error %v", err)
+	}
+	one := stream(7, 1)
+	if _, err := c.Refit(context.Background(), &Sample{Train: [][]byte{AppendEvent(nil, &one[0])}}); err != nil {
+		t.Errorf("one row: %v", err)
+	}
+	same := make([]consumer.Event, 50) // one user, one item, one label
+	for i := range same {
+		same[i] = one[0]
+	}
+	ch, err := c.Refit(context.Background(), sampleOf(same))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ch.Model.IsFinite() {
+		t.Error("constant labels give a model that is not finite")
+	}
+}
+
+func TestReviveGoesOn(t *testing.T) {
+	m := ratingsModel(nil)
+	c := newCycle(t, m)
+	events := stream(8, 3000)
+	observeAll(c, events)
+	ch := refit(t, c, sampleOf(events))
+	store := snapshot.NewStore(t.TempDir())
+	contents := ch.Contents(m)
+	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
+	manifest, err := store.Publish(context.Background(), m.Name, contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch.Version.Version = manifest.Version
+	keep, err := ch.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	store = snapshot.NewStore(dir)
+	if _, err := store.Publish(context.Background(), m.Name, contents); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Revive(m, opened, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) {
+		t.Error("the revived champion differs")
+	}
+	if _, err := Revive(m, opened, keep[:len(keep)/2]); err == nil {
+		t.Error("half a posterior is accepted")
+	}
+	other := ratingsModel(func(m *config.Model) { m.Train.MaxBasis = 3 })
+	if _, err := Revive(other, opened, keep); err == nil {
+		t.Error("another configuration is accepted")
+	}
+}

@@ -1,0 +1,186 @@
+package cycle
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+func TestPayloadRoundTrip(t *testing.T) {
+	for _, ev := range []consumer.Event{
+		{Weight: 1},
+		{Label: 4, Weight: 0.5, Time: -3, Categorical: []string{"u", ""}, Numeric: []float64{1.5, math.Inf(1)}, Multi: [][]string{{}, {"a", "b"}}},
+		{Weight: 1, Time: math.MaxInt64, Classes: []string{"x\x00y"}, Numeric: []float64{}},
+	} {
+		b := AppendEvent(nil, &ev)
+		var got consumer.Event
+		if err := DecodeEvent(&got, b, interner{}); err != nil {
+			t.Fatalf("%+v: %v", ev, err)
+		}
+		if again := AppendEvent(nil, &got); !slices.Equal(again, b) {
+			t.Errorf("%+v came back as %+v", ev, got)
+		}
+		for n := range b {
+			if DecodeEvent(&got, b[:n], interner{}) == nil {
+				t.Errorf("%d of %d bytes are accepted", n, len(b))
+			}
+		}
+		if DecodeEvent(&got, append(b, 0), interner{}) == nil {
+			t.Error("a byte too many is accepted")
+		}
+	}
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	f.Add(AppendEvent(nil, &consumer.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var ev consumer.Event
+		if DecodeEvent(&ev, b, interner{}) == nil {
+			if again := AppendEvent(nil, &ev); len(again) > len(b)+1 {
+				t.Errorf("%d bytes decode to an event of %d", len(b), len(again))
+			}
+		}
+	})
+}
+
+// TestSlotsAgainstList compares the slots with a list of names in order of use.
+func TestSlotsAgainstList(t *testing.T) {
+	s := newSlots(2, 5)
+	var recent []string // newest last
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		field, name := r.IntN(2), fmt.Sprint(r.IntN(8))
+		key := fmt.Sprint(field, name)
+		known := slices.Contains(recent, key)
+		if got := s.find(field, name) >= 0; got != known {
+			t.Fatalf("%s: found %v, want %v", key, got, known)
+		}
+		_, fresh := s.touch(field, name)
+		if fresh == known {
+			t.Fatalf("%s: fresh %v, known %v", key, fresh, known)
+		}
+		recent = append(slices.DeleteFunc(recent, func(k string) bool { return k == key }), key)
+		if len(recent) > 5 {
+			recent = recent[1:]
+		}
+	}
+}
+
+// TestProgressiveWindow compares the running sums with sums over the outcomes themselves.
+func TestProgressiveWindow(t *testing.T) {
+	p := newProgressive(true, 7)
+	r := rand.New(rand.NewPCG(2, 2))
+	var all [][numRoles]outcome
+	for n := range 100 {
+		var o [numRoles]outcome
+		for i := range o {
+			if i != published || n >= 20 {
+				o[i].number(r.NormFloat64())
+			}
+		}
+		all = append(all, o)
+		p.add(&o)
+		last := all[max(0, len(all)-7):]
+		for role := range numRoles {
+			count, square := int64(0), 0.0
+			for _, o := range last {
+				if o[role].present {
+					count++
+					square += o[role].square
+				}
+			}
+			if w := p.window[role]; w.N != count || math.Abs(w.Square-square) > 1e-9 {
+				t.Fatalf("event %d role %d: window %d, %g; by definition %d, %g", n, role, w.N, w.Square, count, square)
+			}
+		}
+	}
+	if p.sums.NoModel != 20 || p.sums.N != 100 {
+		t.Errorf("%d of %d events without a model", p.sums.NoModel, p.sums.N)
+	}
+	b, err := p.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newProgressive(true, 7)
+	if err := again.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(again.sums, p.sums) {
+		t.Errorf("sums %+v came back as %+v, error %v", p.sums, again.sums, err)
+	}
+}
+
+// TestMapModelIsExact: on events whose names both vocabularies know, a mapped model predicts the same.
+func TestMapModelIsExact(t *testing.T) {
+	events := stream(9, 400)
+	schema := ratingsModel(nil).Schema.Consumer()
+	from := buildVocabulary(&schema, events, false, 1000)
+	extra := slices.Clone(events)
+	extra = append(extra, consumer.Event{Categorical: []string{"a-new-user", "zz-new-item"}})
+	to := buildVocabulary(&schema, extra, false, 1000)
+	r := rand.New(rand.NewPCG(3, 3))
+	model := solver.NewModel(solver.ANOVA, from.NumColumns(), 2, true)
+	model.NumBasis = 3
+	for range from.NumColumns() * 3 {
+		model.Basis = append(model.Basis, r.NormFloat64())
+	}
+	for range 6 {
+		model.Weights = append(model.Weights, r.NormFloat64())
+	}
+	for i := range model.Linear {
+		model.Linear[i] = r.NormFloat64()
+	}
+	mapped := mapModel(model, from, to)
+	a, b := newScorer(model, from), newScorer(mapped, to)
+	x, y := make([]float64, 2), make([]float64, 2)
+	for i := range events {
+		a.outputs(x, &events[i])
+		b.outputs(y, &events[i])
+		for c := range x {
+			if math.Abs(x[c]-y[c]) > 1e-9*(1+math.Abs(x[c])) {
+				t.Fatalf("event %d: %g before, %g after", i, x[c], y[c])
+			}
+		}
+	}
+	for c := range 3 {
+		norm := 0.0
+		for j := range mapped.NumFeatures {
+			norm += mapped.Basis[j*3+c] * mapped.Basis[j*3+c]
+		}
+		if math.Abs(norm-1) > 1e-12 {
+			t.Errorf("basis vector %d has norm² %g", c, norm)
+		}
+	}
+}
+
+func TestVocabularyIsCappedByCountThenName(t *testing.T) {
+	schema := ratingsModel(nil).Schema.Consumer()
+	events := []consumer.Event{{Categorical: []string{"b", "x"}}, {Categorical: []string{"a", "x"}}, {Categorical: []string{"c", "y"}}, {Categorical: []string{"c", "y"}}}
+	v := buildVocabulary(&schema, events, false, 3)
+	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) {
+		t.Errorf("kept %v, want %v", v.Names, want)
+	}
+	index, _ := v.Encode(nil, nil, &events[0])
+	if !slices.Equal(index, []int32{1}) {
+		t.Errorf("an event with one unknown name has columns %v", index)
+	}
+}
+
+func TestBacklogCut(t *testing.T) {
+	var b backlog
+	for i := range 10 {
+		b.add(Position{"t", int32(i % 2), int64(i)}, []byte{byte(i)})
+	}
+	b.cut([]report.Cut{{Topic: "t", Partition: 0, Next: 6}, {Topic: "t", Partition: 1, Next: 9}})
+	var left []byte
+	for _, p := range b.from(0) {
+		left = append(left, p...)
+	}
+	if !slices.Equal(left, []byte{6, 8, 9}) {
+		t.Errorf("left %v, want 6, 8 and 9", left)
+	}
+}

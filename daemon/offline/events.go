@@ -1,0 +1,92 @@
+package offline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// readEvents reads labelled events of a model's schema into memory. Column i of a LIBSVM file is the i-th numeric field.
+func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
+	set, err := readSet(m, path, format)
+	if err == nil && format == dataset.LIBSVM {
+		err = fillNumeric(set, &m.Schema, path)
+	}
+	return set, err
+}
+
+// readSet is readEvents, but for LIBSVM files the features stay sparse.
+func readSet(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
+	schema := m.Schema.Consumer()
+	if format == dataset.LIBSVM {
+		schema.Time = ""
+	}
+	recordTime := int64(0)
+	if schema.Time != "" {
+		recordTime = -1 // there is no record whose time an event could be ahead of
+	}
+	decoder := ingest.NewDecoder(m)
+	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema,
+		Decode: func(ev *consumer.Event, value []byte, _ int64) string {
+			return string(decoder.Decode(ev, value, recordTime))
+		}})
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
+	}
+	return set, nil
+}
+
+// maxDense bounds the numbers of a LIBSVM file once it is dense: 50 million take 1 GB here and as rows of the solver.
+const maxDense = 50_000_000
+
+// fillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
+func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
+	if len(schema.Categorical)+len(schema.Multi) > 0 || len(schema.Numeric) == 0 {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
+			Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: use jsonl")}
+	}
+	n, d := len(set.Examples), len(schema.Numeric)
+	if d > maxDense/n {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--data", Path: path,
+			Err: fmt.Errorf("offline: %s has %d rows of %d numeric columns: the limit is %d numbers in all; "+
+				"put indicator columns into a categorical or multi field of --format jsonl", path, n, d, maxDense)}
+	}
+	values := make([]float64, n*d)
+	for i := range set.Examples {
+		ex := &set.Examples[i]
+		ex.Numeric = values[i*d : (i+1)*d : (i+1)*d]
+		for _, e := range ex.Sparse {
+			if e.Index < d {
+				ex.Numeric[e.Index] = e.Value
+			}
+		}
+		ex.Sparse = nil
+	}
+	return nil
+}
+
+// columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.
+func columnNames(d int) []string {
+	names := make([]string, d)
+	for j := range names {
+		names[j] = strconv.Itoa(j + 1)
+	}
+	return names
+}
+
+// compareClasses orders class names as numbers where both are whole numbers, else as text.
+func compareClasses(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	if errX == nil && errY == nil {
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	}
+	return cmp.Compare(a, b)
+}
