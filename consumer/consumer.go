@@ -3,56 +3,282 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
 )
 
-
-// Consumer reads every partition of its topics into a sink.
+// Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches while the goroutine
+// of Run walks and applies what came before, so that at most two responses of a broker are in memory.
 type Consumer struct {
-	opts Options
-	sink Sink
+	opts    Options
+	sink    Sink
+	source  *source
+	metrics *metrics
+
+	// Set by RunUntil before anything else runs.
+	ends map[TopicPartition]int64
+
+	deliveries chan delivery
+	wake       chan struct{} // something changed that discover should look at now
+	blocked    atomic.Int32  // deliveries that wait for the sink, or are in it
+	wg         sync.WaitGroup
+
+	mu         sync.Mutex
+	parts      map[TopicPartition]*partition
+	fetchers   map[int32]bool // brokers that have a fetch goroutine
+	problems   map[string]string
+	discovered bool // the topics and their partitions are known
+
+	// Of the goroutine of Run.
+	walker  walker
+	records []Record
+	batch   Batch
 }
 
-// Status is what the consumer is doing, for readiness and for people.
-type Status struct {
-	Ready      bool     // every partition is being read, or has halted
-	Reasons    []string // why not ready, and every halted partition
-	Partitions []PartitionStatus
+// delivery is one response on its way to the sink.
+type delivery struct {
+	parts    []portion
+	response *fetchResponse // given back when its parts have been applied; may be nil
 }
 
-// PartitionStatus is the place of one partition.
-type PartitionStatus struct {
-	Topic         string
-	Partition     int32
-	Next          int64 // everything below has been applied
-	LogStart      int64
-	HighWatermark int64  // end of the log, -1 before the first fetch
-	LastStable    int64  // end of what read_committed may see, -1 before the first fetch
-	Lag           int64  // HighWatermark - Next, 0 before the first fetch
-	Halted        string // the text given to OnHalt, or empty
+// portion is what a delivery has for one partition: batches that were checked, then perhaps why there are no more.
+type portion struct {
+	p       *partition
+	from    int64 // the offset that was asked for
+	records []byte
+	aborted []abortedTransaction
+	start   int64 // log start
+	end     int64 // high watermark
+	stable  int64 // last stable offset
+	gap     bool  // the log starts above from
+	halt    string
 }
 
-// New returns a consumer of opts that applies batches to sink. It does not connect. The error is that of Options.Validate.
+// New returns a consumer of opts that applies batches to sink. It does not connect. The error is that of Options.Validate. It panics
+// without a logger or registerer.
 func New(opts Options, sink Sink) (*Consumer, error) {
+	if opts.Logger == nil || opts.Registerer == nil {
+		panic("consumer: Options.Logger and Options.Registerer are required")
+	}
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return &Consumer{opts: opts, sink: sink}, nil
+	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
+		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string)}
+	var err error
+	if c.source, err = newSource(&c.opts); err != nil {
+		return nil, err
+	}
+	c.metrics = newMetrics(opts.Registerer)
+	c.walker.maxDecompressed = opts.MaxDecompressedBytes
+	return c, nil
 }
 
-// Run reads until ctx is done and then returns nil. It returns an error only from the sink. Call it, or RunUntil, once.
+// Run reads until ctx is done and then returns nil. A broker that is down, slow or refuses us is waited for; Status says so. The only
+// errors are those of the sink, Begin and AcceptGap, which end it. Call one of Run and RunUntil, once.
 func (c *Consumer) Run(ctx context.Context) error { return c.RunUntil(ctx, nil) }
 
-// RunUntil reads as Run does, but only the partitions in ends and only below the offsets given there, and returns nil when each of
-// them has been reached or has halted.
+// RunUntil reads as Run does, but only the partitions in ends and nothing from the offsets given there on, and returns nil when each of
+// them has been reached or has halted. A nil map has no end.
 func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) error {
-	return errors.New("not built")
+	c.ends = ends
+	running, stop := context.WithCancel(ctx)
+	c.wg.Go(func() { c.discover(running) })
+	c.wg.Go(func() { c.watch(running) })
+	committed := make(chan struct{})
+	go func() { // commits once more after everything else has ended
+		defer close(committed)
+		c.commit(running)
+	}()
+	err := c.apply(running)
+	stop()
+	c.source.drop() // a fetch that waits for the broker ends now
+	c.wg.Wait()
+	<-committed
+	c.source.drop()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
 }
 
-// Ends returns the end of every partition as it is now: the last stable offset under ReadCommitted, else the high watermark. A
-// broker that cannot be reached, refuses us, or has not got a topic is an error. It may be called before Run.
+// apply hands deliveries to the sink until ctx is done or all ends are reached.
+func (c *Consumer) apply(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond) // notices ends that are reached without a delivery
+	defer tick.Stop()
+	for !c.finished() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case d := <-c.deliveries:
+			c.blocked.Add(1)
+			err := c.deliver(ctx, d)
+			c.blocked.Add(-1)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Consumer) deliver(ctx context.Context, d delivery) error {
+	for i := range d.parts {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := c.deliverPortion(ctx, &d.parts[i]); err != nil {
+			return err
+		}
+	}
+	if d.response != nil {
+		d.response.release()
+	}
+	return nil
+}
+
+func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
+	p := o.p
+	c.mu.Lock()
+	from, begun := p.applied, p.begun
+	skip := p.halted != ""
+	stale := o.from != from // another leader's response came before this one
+	if stale {
+		p.waiting = false
+	}
+	if o.from > from { // and one is still to come: ask again
+		p.fetched, skip = from, true
+	}
+	c.mu.Unlock()
+	if skip {
+		return nil
+	}
+	if !begun {
+		if c.opts.Begin != nil {
+			if err := c.opts.Begin(p.Topic, p.Partition, from); err != nil {
+				return fmt.Errorf("consumer: begin %s at %d: %w", p.TopicPartition, from, err)
+			}
+		}
+		c.mu.Lock()
+		p.begun = true
+		c.mu.Unlock()
+	}
+
+	c.walker.reset(o.records, from, p.until, o.aborted)
+	for done := false; !done && ctx.Err() == nil; {
+		var next int64
+		var err error
+		c.records, next, done, err = c.walker.walk(c.records[:0], c.opts.MaxBatchRecords)
+		if next > from {
+			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
+				LastStable: o.stable, Records: c.records}
+			if err := c.sink.Apply(ctx, &c.batch); err != nil {
+				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
+			}
+			from = next
+			c.applied(p, &c.batch)
+		}
+		if err != nil { // its CRC was right: to fetch it again would not help
+			c.halt(p, err.Error())
+			return nil
+		}
+	}
+	switch {
+	case stale || ctx.Err() != nil:
+	case o.gap && c.opts.AcceptGap != nil:
+		return c.acceptGap(p, o.start)
+	case o.gap || o.halt != "":
+		c.halt(p, o.halt)
+	}
+	return nil
+}
+
+func (c *Consumer) applied(p *partition, b *Batch) {
+	c.metrics.applied(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.applied = b.Next
+	p.fetched = max(p.fetched, b.Next)
+	p.moved = time.Now()
+	p.lag.Set(float64(max(p.end-p.applied, 0)))
+}
+
+func (c *Consumer) acceptGap(p *partition, start int64) error {
+	if err := c.opts.AcceptGap(p.Topic, p.Partition, start); err != nil {
+		return fmt.Errorf("consumer: accept a gap of %s up to %d: %w", p.TopicPartition, start, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Logger.Warn("gap accepted", "topic", p.Topic, "partition", p.Partition, "next", p.applied, "log_start", start)
+	p.applied, p.fetched, p.waiting = start, start, false
+	return nil
+}
+
+// halt stops a partition for good. It is called from the goroutine that calls the sink.
+func (c *Consumer) halt(p *partition, reason string) {
+	c.mu.Lock()
+	p.halted, p.problem, p.waiting = reason, "", false
+	offset := p.applied
+	c.mu.Unlock()
+	c.metrics.halted.Inc()
+	c.opts.Logger.Error("partition halted", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason", reason)
+	if c.opts.OnHalt != nil {
+		c.opts.OnHalt(p.Topic, p.Partition, offset, reason)
+	}
+}
+
+// endsTimeout is how long Ends tries. A broker that is starting up needs a few seconds.
+const endsTimeout = 10 * time.Second
+
+// Ends returns the end of every partition as it is now: the last stable offset under ReadCommitted, else the high watermark. It tries
+// for ten seconds; a broker that cannot be reached, refuses us, or has not got one of the topics is an error. Call it before RunUntil.
 func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
-	return nil, errors.New("not built")
+	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
+	defer cancel()
+	defer c.source.drop()
+	for wait := 100 * time.Millisecond; ; wait *= 2 {
+		ends, err := c.readEnds(ctx)
+		if err == nil || refused(err) || !sleep(ctx, wait) {
+			if err != nil {
+				return nil, fmt.Errorf("consumer: log ends: %s", c.source.explain(err))
+			}
+			return ends, nil
+		}
+		c.source.forget()
+	}
 }
 
-// Status may be called at any time from any goroutine.
-func (c *Consumer) Status() Status { return Status{} }
+func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, error) {
+	topics, err := c.source.topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var parts []TopicPartition
+	for _, t := range topics {
+		if t.Error != nil {
+			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
+		}
+		for _, p := range t.Partitions {
+			parts = append(parts, TopicPartition{t.Name, int32(p.ID)})
+		}
+	}
+	return c.source.offsets(ctx, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -227,6 +227,20 @@ func TestMixedVersionsRefused(t *testing.T) {
 	}
 }
 
+// The payload digest is what two training runs are compared by: a reader does not take it on trust.
+func TestWrongPayloadDigestRefused(t *testing.T) {
+	store, dir := publish(t, 1)
+	m, err := store.Manifest("m", 1)
+	must(t, err)
+	m.PayloadDigest = "sha256:" + hexSum(nil)
+	b, err := m.encode()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "m", "1", manifestFile), b, 0o644))
+	if _, err := Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrDigest) {
+		t.Errorf("Open: %v, want ErrDigest", err)
+	}
+}
+
 func TestManifestIgnoresUnknownFields(t *testing.T) {
 	m := newManifest(testContents(small))
 	m.Model, m.Version = "m", 1

@@ -112,6 +112,9 @@ func TestVersionsAndAliases(t *testing.T) {
 	if m, err := Open(dir, "m", Selector{}); err != nil || m.Manifest().Version != 2 {
 		t.Errorf("champion: %v, want version 2", err)
 	}
+	if v, err := store.Alias("m", Champion); err != nil || v != 2 {
+		t.Errorf("Alias = %d, %v, want 2", v, err)
+	}
 	if m, err := store.Manifest("m", 3); err != nil || m.Version != 3 {
 		t.Errorf("Manifest: version %d, %v, want 3", m.Version, err)
 	}

@@ -11,9 +11,10 @@ import (
 //
 //	gap = ⟨∇F, U⟩ + λΩ(U) + B · max(0, Ω*(∇F) − λ) + Σ ‖∇_w‖²/2α,
 //
-// with ∇_w the gradient of the whole objective in a ridge block (passed summed up as ridgeGap).
+// with ∇_w the gradient of the whole objective in a ridge block (passed summed up as ridgeGap). No loss, norm or ridge is below 0, so
+// the objective itself is a bound as well, and the smaller of the two is returned.
 func penalizedGap(inner, norm, objective, dual, lambda, ridgeGap float64) float64 {
-	return inner + lambda*norm + objective/lambda*max(0, dual-lambda) + ridgeGap
+	return min(objective, inner+lambda*norm+objective/lambda*max(0, dual-lambda)+ridgeGap)
 }
 
 // constrainedGap is the linear duality gap ⟨U, ∇F⟩ + τ Ω*(∇F) of min F(U) subject to Ω(U) ≤ τ (Jaggi 2013; Blondel et al. 2017,

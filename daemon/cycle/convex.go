@@ -23,6 +23,7 @@ type candidate struct {
 	lambda float64 // absolute
 	step   solver.Step
 	result *solver.Result // of the solve it belongs to
+	path   *solver.Model  // of a polished candidate: where the path it was taken from ended
 	final  bool           // it is the model that solve ended with
 	loss   float64        // on the select rows
 }
@@ -70,7 +71,7 @@ func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, s solv
 			best = found
 		}
 	}
-	return best, nil
+	return best.polish(ctx, p, s, judge)
 }
 
 // solveOne runs Algorithm 1 for one λ and returns its best step.
@@ -101,6 +102,21 @@ func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda
 	}
 	best.result = result
 	return best, nil
+}
+
+// polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are those of a solve
+// that ended there. The vectors that the path found after it stay known in result.
+func (c *candidate) polish(ctx context.Context, p *solver.Problem, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
+	if c.final || ctx.Err() != nil {
+		return c, nil
+	}
+	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.model.NumBasis)
+	polished, err := solveOne(ctx, p, c.model, c.lambda, s, judge, nil)
+	if err != nil {
+		return nil, err
+	}
+	polished.path = c.result.Model
+	return polished, nil
 }
 
 // lambdasFor returns the λ to try: the configured one scaled to the rows, or fractions of λ_max.
@@ -163,8 +179,9 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *solve
 		return nil, err
 	}
 	if grown.better(best) {
-		return grown, nil
+		return grown.polish(ctx, p, s, judge)
 	}
+	best.path = grown.result.Model
 	return best, nil
 }
 

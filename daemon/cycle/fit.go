@@ -85,8 +85,11 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	var fit *variationalFit
 	if in.Model.Train.Refit == "variational" && ctx.Err() == nil {
-		k := min(in.Model.Train.MaxBasis, best.result.Model.NumBasis)
-		if fit, err = j.variational(ctx, nil, best.result.Model, k, offlineSweeps, j.validLoss); err != nil {
+		vectors := best.result.Model
+		if best.path != nil {
+			vectors = best.path
+		}
+		if fit, err = j.variational(ctx, nil, vectors, in.Model.Train.MaxBasis, offlineSweeps, j.validLoss); err != nil {
 			return nil, err
 		}
 	}

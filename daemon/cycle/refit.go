@@ -172,8 +172,8 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if !variational || ctx.Err() != nil {
 		return best, nil, nil
 	}
-	if vectors = best.result.Model; vectors.NumBasis < best.model.NumBasis {
-		vectors = best.model
+	if vectors = best.result.Model; best.path != nil && best.path.NumBasis > vectors.NumBasis {
+		vectors = best.path
 	}
 	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, onSelect)
 	if err != nil || fit == nil {

@@ -257,10 +257,10 @@ func below(batches []byte, offset int64) []byte {
 		b := batches[at:]
 		size := prefix + int64(int32(binary.BigEndian.Uint32(b[8:])))
 		switch {
-		case b[magicAt] != 2 || size <= magicAt || size > int64(len(b)):
-			return batches // franz-go says what is wrong with it
-		case int64(binary.BigEndian.Uint64(b)) >= offset:
+		case b[magicAt] == 2 && int64(binary.BigEndian.Uint64(b)) >= offset:
 			return batches[:at]
+		case size <= magicAt || size > int64(len(b)):
+			return batches // franz-go says what is wrong with it
 		}
 		at += int(size)
 	}

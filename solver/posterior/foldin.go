@@ -210,14 +210,18 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 		}
 	}
 	f.score(features, values, target)
+	// The bound on the logistic loss is taken once, where the event found the model.
+	f.gather(features, values)
+	z, variance := f.view.predict(), 0.0
+	if f.base.Likelihood == Logistic {
+		variance = f.view.variance()
+	}
+	omega, right := f.base.pseudo(target, z, variance)
 	for e := range features {
-		f.gather(features, values)
-		z := f.view.predict()
-		variance := 0.0
-		if f.base.Likelihood == Logistic {
-			variance = f.view.variance()
+		if e > 0 {
+			f.gather(features, values)
+			z = f.view.predict()
 		}
-		omega, right := f.base.pseudo(target, z, variance)
 		clear(f.increment)
 		clear(f.right)
 		f.view.accumulate(f.increment, f.right, e, z, weight*omega, weight*right)
@@ -250,7 +254,7 @@ func (f *FoldIn) update(row *liveRow) {
 			for i, d := range prior {
 				f.solver.precision[i*(i+1)/2+i] += d
 			}
-			f.solver.finish(mean, row.cov)
+			f.solver.finish(mean, row.cov, nil)
 			continue
 		}
 		factor := f.solver.precision

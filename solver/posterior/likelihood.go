@@ -65,12 +65,18 @@ func (s *State) mixLoss(target []float64, mean float64) float64 {
 		e := target[0] - s.Bias[0] - mean
 		return s.Noise * e * e
 	}
-	total := 0.0
+	// Σ log(1 + exp(−o)) with one logarithm for all outputs: each factor is in (1, 2].
+	total, product := 0.0, 1.0
 	for c, t := range target {
 		o := t * (s.Bias[c] + mean)
-		total += max(-o, 0) + math.Log1p(math.Exp(-math.Abs(o)))
+		total += max(-o, 0)
+		product *= 1 + math.Exp(-math.Abs(o))
+		if c%32 == 31 {
+			total += math.Log(product)
+			product = 1
+		}
 	}
-	return logisticMix * total / float64(len(target))
+	return logisticMix * (total + math.Log(product)) / float64(len(target))
 }
 
 // logisticMix scales the mean loss of the outputs like the squared error of a rating; 2 to 8 make no measurable difference.

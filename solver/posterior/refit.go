@@ -162,7 +162,7 @@ func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
 		}
 	}
 	mean, cov := s.Row(j)
-	r.logDet[j] = solve.finish(mean, cov)
+	solve.finish(mean, cov, &r.logDet[j])
 }
 
 // shareMoments prepares E[y yᵀ] and E[w y] of every feature outside the field, as its partners see them.

@@ -36,16 +36,16 @@ func (s *rowSolver) addPair(omega, right float64, moment, offset, mean, sign []f
 	}
 }
 
-// finish stores the posterior mean and packed covariance and returns log det of the covariance. The precision is a positive diagonal
-// plus a sum of positive semidefinite terms; if rounding still defeats the factorisation the diagonal is raised, which only makes
-// the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
-func (s *rowSolver) finish(mean, covariance []float64) float64 {
+// finish stores the posterior mean and packed covariance and, unless logDet is nil, the covariance's log determinant. The precision is a
+// positive diagonal plus a sum of positive semidefinite terms; if rounding still defeats the factorisation the diagonal is raised,
+// which only makes the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
+func (s *rowSolver) finish(mean, covariance []float64, logDet *float64) {
 	factor := covariance // factor in place, then invert into the precision's storage and copy back
 	copy(factor, s.precision)
 	for lift := 1e-12; !cholesky(factor, s.q); lift *= 100 {
 		if lift > 1 {
 			mean[0], covariance[0] = math.NaN(), math.NaN()
-			return math.NaN()
+			return
 		}
 		copy(factor, s.precision)
 		for i := range s.q {
@@ -54,10 +54,11 @@ func (s *rowSolver) finish(mean, covariance []float64) float64 {
 			factor[k] = s.precision[k]
 		}
 	}
-	logDet := -logDetCholesky(factor, s.q)
+	if logDet != nil {
+		*logDet = -logDetCholesky(factor, s.q)
+	}
 	copy(mean, s.right)
 	solveCholesky(factor, s.q, mean)
 	invertCholesky(s.precision, factor, s.q)
 	copy(covariance, s.precision)
-	return logDet
 }

@@ -1,0 +1,275 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+)
+
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// refusedBackoff keeps wrong credentials from locking an account.
+	refusedBackoff = 10 * time.Second
+	// maxDamaged is how often a damaged batch is fetched. The network damages bytes once, a disk always.
+	maxDamaged = 5
+	// maxBeyond is how often the log must seem to end below the next offset: a new leader may not know its end at first.
+	maxBeyond = 3
+	// maxThrottle bounds how long a broker may make us wait after one answer.
+	maxThrottle = 30 * time.Second
+)
+
+// backoff returns the wait after so many failures in a row: doubling, with up to a quarter off so that clients do not march in step.
+func backoff(tries int) time.Duration {
+	d := min(minBackoff<<min(max(tries-1, 0), 10), maxBackoff)
+	return d - rand.N(d/4+1)
+}
+
+// fetch reads the partitions that broker leads until it leads none.
+func (c *Consumer) fetch(ctx context.Context, broker int32) {
+	key := fmt.Sprintf("broker %d", broker)
+	for tries, turn := 0, 0; ; turn++ {
+		asked, topics, leads := c.ask(broker, turn)
+		if !leads {
+			c.report(key, "")
+			return
+		}
+		if len(asked) == 0 {
+			if !sleep(ctx, minBackoff/2) {
+				return
+			}
+			continue
+		}
+		began := time.Now()
+		res, err := c.source.fetch(ctx, topics)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && res.ErrorCode != 0 {
+			err = kafka.Error(res.ErrorCode)
+		}
+		var answers []partitionResponse
+		if err == nil {
+			answers, err = res.partitions()
+		}
+		if err != nil {
+			tries++
+			c.metrics.fetchErrors.WithLabelValues("connection").Inc()
+			c.report(key, c.source.explain(err))
+			c.lookAgain()
+			pause := backoff(tries)
+			if refused(err) {
+				pause = refusedBackoff
+			}
+			if !sleep(ctx, pause) {
+				return
+			}
+			continue
+		}
+		tries = 0
+		c.report(key, "")
+		c.metrics.fetches.Inc()
+		d := delivery{response: res}
+		for i := range answers {
+			a := &answers[i]
+			if q, ok := asked[TopicPartition{a.topic, a.partition}]; ok {
+				c.metrics.fetchBytes.Add(float64(len(a.records)))
+				if o, ok := c.accept(ctx, q, a); ok {
+					d.parts = append(d.parts, o)
+				}
+			}
+		}
+		if !c.send(ctx, d) {
+			return
+		}
+		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
+		if len(d.parts) == 0 { // an answer without use must not make a hot loop
+			res.release()
+			pause = max(pause, time.Until(began.Add(min(minBackoff, c.opts.MaxWait))))
+		}
+		if pause > 0 && !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// question is what was asked about a partition.
+type question struct {
+	p    *partition
+	from int64
+}
+
+// ask lists what to fetch from broker, starting with another partition each turn because a full response leaves out the last ones. leads
+// is false, and the goroutine's place is given up, if broker leads no partition.
+func (c *Consumer) ask(broker int32, turn int) (asked map[TopicPartition]question, topics []fetch.RequestTopic, leads bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	var wanted []*partition
+	for _, p := range c.sorted() {
+		leads = leads || p.leader == broker
+		if p.wants(broker, now) {
+			wanted = append(wanted, p)
+		}
+	}
+	if !leads {
+		delete(c.fetchers, broker)
+	}
+	asked = make(map[TopicPartition]question, len(wanted))
+	for i := range wanted {
+		p := wanted[(i+turn)%len(wanted)]
+		asked[p.TopicPartition] = question{p, p.fetched}
+		if n := len(topics); n == 0 || topics[n-1].Topic != p.Topic {
+			topics = append(topics, fetch.RequestTopic{Topic: p.Topic})
+		}
+		t := &topics[len(topics)-1]
+		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: p.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.fetched,
+			LogStartOffset: -1, PartitionMaxBytes: int32(c.opts.MaxPartitionBytes)})
+	}
+	return asked, topics, leads
+}
+
+// send waits for the sink to take d.
+func (c *Consumer) send(ctx context.Context, d delivery) bool {
+	if len(d.parts) == 0 {
+		return ctx.Err() == nil
+	}
+	c.blocked.Add(1)
+	defer c.blocked.Add(-1)
+	select {
+	case <-ctx.Done():
+		return false
+	case c.deliveries <- d:
+		return true
+	}
+}
+
+// accept checks the answer for one partition and moves its fetch offset. ok is false if there is nothing for the sink.
+func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse) (o portion, ok bool) {
+	p, from := q.p, q.from
+	o = portion{p: p, from: from, aborted: a.aborted, start: a.logStart, end: a.high, stable: a.stable}
+	switch err := kafka.Error(a.code); {
+	case a.code == 0:
+	case err == kafka.OffsetOutOfRange:
+		return c.outOfRange(ctx, o)
+	default:
+		c.metrics.fetchErrors.WithLabelValues("partition").Inc()
+		c.fail(p, c.source.explain(err))
+		c.lookAgain()
+		return o, false
+	}
+	if a.logStart > from {
+		return c.gap(o), true
+	}
+
+	good, next, err := scan(a.records, from)
+	o.records = good
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.fetched != from { // moved by a response of an earlier leader
+		return o, false
+	}
+	p.start, p.end, p.stable = a.logStart, a.high, a.stable
+	p.high.Set(float64(a.high))
+	p.lag.Set(float64(max(a.high-p.applied, 0)))
+	p.fetched, p.beyond = next, 0
+	if next > from {
+		p.damaged = 0
+	}
+	visible := a.stable
+	if c.opts.Isolation == ReadUncommitted {
+		visible = a.high
+	}
+	if next > from || next >= visible {
+		p.moved = time.Now()
+	}
+	if err == nil {
+		p.tries, p.problem = 0, ""
+		return o, len(good) > 0 || !p.begun
+	}
+	c.metrics.crcErrors.Inc()
+	p.damaged++
+	p.tries++
+	p.retry = time.Now().Add(backoff(p.tries))
+	p.problem = err.Error()
+	if p.damaged >= maxDamaged {
+		p.waiting = true
+		o.halt = fmt.Sprintf("%v (fetched %d times); later records cannot be read past it", err, maxDamaged)
+	}
+	return o, len(good) > 0 || o.halt != ""
+}
+
+// outOfRange finds out on which side of the log the offset lies: the answer itself does not say on a real broker.
+func (c *Consumer) outOfRange(ctx context.Context, o portion) (portion, bool) {
+	p := o.p
+	at := []TopicPartition{p.TopicPartition}
+	first, err := c.source.offsets(ctx, at, kafka.FirstOffset, kafka.ReadUncommitted)
+	var last map[TopicPartition]int64
+	if err == nil {
+		last, err = c.source.offsets(ctx, at, kafka.LastOffset, kafka.ReadUncommitted)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			c.fail(p, c.source.explain(err))
+		}
+		return o, false
+	}
+	o.start, o.end = first[p.TopicPartition], last[p.TopicPartition]
+	if o.start > o.from {
+		return c.gap(o), true
+	}
+	if o.end >= o.from { // it was appended to, or led by another broker, in between
+		c.fail(p, kafka.OffsetOutOfRange.Error())
+		return o, false
+	}
+	c.fail(p, fmt.Sprintf("log end %d is below our position %d", o.end, o.from))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.beyond++; p.beyond < maxBeyond {
+		return o, false
+	}
+	p.waiting = true
+	o.halt = truncated(o.end, o.from)
+	return o, true
+}
+
+func truncated(end, position int64) string {
+	return fmt.Sprintf("log end %d is below our position %d: the topic was truncated or made anew, and what we applied is not what it holds; "+
+		"start from an empty state, or restore the topic", end, position)
+}
+
+func (c *Consumer) gap(o portion) portion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.p.waiting = true
+	o.p.start = o.start
+	o.gap, o.records = true, nil
+	o.halt = fmt.Sprintf("gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they were read; "+
+		"set on_gap: record to go on without them", o.start-o.from, o.start, o.from)
+	return o
+}
+
+// fail puts off the next try of one partition.
+func (c *Consumer) fail(p *partition, reason string) {
+	c.mu.Lock()
+	p.tries++
+	p.retry = time.Now().Add(backoff(p.tries))
+	changed := p.problem != reason
+	p.problem = reason
+	c.mu.Unlock()
+	if changed {
+		c.opts.Logger.Warn("cannot fetch", "topic", p.Topic, "partition", p.Partition, "reason", reason)
+	}
+}
+
+// lookAgain makes discover ask for leaders now.
+func (c *Consumer) lookAgain() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

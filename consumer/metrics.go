@@ -1,0 +1,73 @@
+package consumer
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	lag, high    *prometheus.GaugeVec
+	fetches      prometheus.Counter
+	fetchBytes   prometheus.Counter
+	fetchErrors  *prometheus.CounterVec
+	crcErrors    prometheus.Counter
+	records      *prometheus.CounterVec
+	holes        prometheus.Counter
+	delivered    prometheus.Counter
+	control      prometheus.Counter
+	aborted      prometheus.Counter
+	halted       prometheus.Gauge
+	stalls       prometheus.Counter
+	commits      prometheus.Counter
+	commitErrors prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	partition := []string{"topic", "partition"}
+	m := &metrics{
+		lag: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_lag_records",
+			Help: "Offsets between the end of the log and the next one to be applied."}, partition),
+		high: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_high_watermark",
+			Help: "End of the log as of the last fetch."}, partition),
+		fetches:    counter("refitd_consumer_fetches_total", "Fetch requests that were answered."),
+		fetchBytes: counter("refitd_consumer_fetch_bytes_total", "Bytes of record sets fetched."),
+		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
+			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
+		crcErrors: counter("refitd_consumer_crc_errors_total", "Record batches that were refused because their bytes are damaged."),
+		records: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_records_total",
+			Help: "Offsets read, by what became of them."}, []string{"fate"}),
+		halted:       f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_halted_partitions", Help: "Partitions that wait for an operator."}),
+		stalls:       counter("refitd_consumer_stalls_total", "Times the watchdog rebuilt the connections for a partition without progress."),
+		commits:      counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
+		commitErrors: counter("refitd_consumer_commit_errors_total", "Commits of offsets for lag tools that failed; nothing is lost by it."),
+	}
+	m.delivered, m.control = m.records.WithLabelValues("delivered"), m.records.WithLabelValues("control")
+	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")
+	m.fetchErrors.WithLabelValues("connection")
+	m.fetchErrors.WithLabelValues("partition")
+	return m
+}
+
+// partition returns the gauges of one partition.
+func (m *metrics) partition(tp TopicPartition) (lag, high prometheus.Gauge) {
+	number := strconv.Itoa(int(tp.Partition))
+	return m.lag.WithLabelValues(tp.Topic, number), m.high.WithLabelValues(tp.Topic, number)
+}
+
+// applied counts the offsets of a batch that the sink has stored.
+func (m *metrics) applied(b *Batch) {
+	var fates [Aborted + 1]int
+	for i := range b.Records {
+		fates[b.Records[i].Fate]++
+	}
+	m.delivered.Add(float64(fates[Delivered]))
+	m.control.Add(float64(fates[Control]))
+	m.aborted.Add(float64(fates[Aborted]))
+	m.holes.Add(float64(b.Next - b.Base - int64(len(b.Records))))
+}

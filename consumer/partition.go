@@ -1,0 +1,153 @@
+package consumer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// partition is the state of one partition. Consumer.mu guards it.
+type partition struct {
+	TopicPartition
+	lag, high prometheus.Gauge
+
+	leader  int32 // -1 while there is none
+	fetched int64 // the next offset to ask the broker for
+	applied int64 // the sink has stored everything below
+	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
+	end     int64 // high watermark, -1 before the first answer
+	stable  int64 // last stable offset, -1 before the first answer
+	start   int64 // log start, -1 before the first answer
+
+	begun   bool // the caller knows where the partition started
+	waiting bool // a gap or a halt is on its way to the goroutine that calls the sink
+	halted  string
+	problem string // why the last fetch failed
+
+	damaged int // fetches in a row that stopped at a damaged batch
+	beyond  int // answers in a row that the log ends below fetched
+	tries   int // failures in a row
+	retry   time.Time
+	moved   time.Time // last progress, or last answer that there is none to make
+}
+
+// wants reports whether there is anything to ask broker for.
+func (p *partition) wants(broker int32, now time.Time) bool {
+	return p.leader == broker && p.halted == "" && !p.waiting && p.fetched < p.until && !now.Before(p.retry)
+}
+
+func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied >= p.until }
+
+// Status is what the consumer is doing, for readiness and for people.
+type Status struct {
+	Ready      bool     // the brokers answer, and every partition is being read or has halted
+	Reasons    []string // why not ready, and every halted partition
+	Partitions []PartitionStatus
+}
+
+// PartitionStatus is the place of one partition.
+type PartitionStatus struct {
+	Topic         string
+	Partition     int32
+	Next          int64  // everything below has been applied
+	LogStart      int64  // -1 before the first fetch
+	HighWatermark int64  // end of the log, -1 before the first fetch
+	LastStable    int64  // end of what read_committed may see, -1 before the first fetch
+	Lag           int64  // HighWatermark - Next, 0 before the first fetch
+	Halted        string // the text given to OnHalt, or empty
+}
+
+// Status may be called at any time from any goroutine. Partitions are in the order of topic and number.
+func (c *Consumer) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{Ready: c.discovered}
+	for _, text := range c.problems {
+		s.Ready = false
+		s.Reasons = append(s.Reasons, text)
+	}
+	if !c.discovered && len(s.Reasons) == 0 {
+		s.Reasons = append(s.Reasons, "kafka: waiting for the first answer of a broker")
+	}
+	slices.Sort(s.Reasons)
+	for _, p := range c.sorted() {
+		ps := PartitionStatus{Topic: p.Topic, Partition: p.Partition, Next: p.applied, LogStart: p.start, HighWatermark: p.end,
+			LastStable: p.stable, Halted: p.halted}
+		if p.end >= 0 {
+			ps.Lag = max(p.end-p.applied, 0)
+		}
+		switch {
+		case p.halted != "":
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s halted at offset %d: %s", p.TopicPartition, p.applied, p.halted))
+		case p.problem != "":
+			s.Ready = false
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.problem))
+		case p.end < 0 && !p.done():
+			s.Ready = false
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: waiting for the first fetch", p.TopicPartition))
+		}
+		s.Partitions = append(s.Partitions, ps)
+	}
+	return s
+}
+
+// sorted returns the partitions by topic and number. The caller holds mu.
+func (c *Consumer) sorted() []*partition {
+	out := make([]*partition, 0, len(c.parts))
+	for _, p := range c.parts {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
+
+// add makes the state of a partition that continues at offset. The caller holds mu.
+func (c *Consumer) add(tp TopicPartition, offset int64, begun bool, now time.Time) *partition {
+	p := &partition{TopicPartition: tp, leader: -1, fetched: offset, applied: offset, until: math.MaxInt64, end: -1, stable: -1, start: -1,
+		begun: begun, moved: now}
+	if end, ok := c.ends[tp]; ok {
+		p.until = end
+	}
+	p.lag, p.high = c.metrics.partition(tp)
+	c.parts[tp] = p
+	return p
+}
+
+// finished reports whether RunUntil has reached every end.
+func (c *Consumer) finished() bool {
+	if c.ends == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tp := range c.ends {
+		if p := c.parts[tp]; p == nil || !p.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// report records or, with an empty text, clears a problem that is not one of a single partition. It is logged when it changes.
+func (c *Consumer) report(key, text string) {
+	c.mu.Lock()
+	old := c.problems[key]
+	if text == "" {
+		delete(c.problems, key)
+	} else {
+		c.problems[key] = "kafka: " + text
+	}
+	c.mu.Unlock()
+	switch {
+	case text == "" && old != "":
+		c.opts.Logger.Info("kafka trouble is over", "at", key, "was", old)
+	case text != "" && old != "kafka: "+text:
+		c.opts.Logger.Warn("kafka trouble", "at", key, "reason", text)
+	}
+}
