@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -33,9 +34,8 @@ func tooBig(limit int) error {
 	return fmt.Errorf("decompresses to more than %d bytes, the limit for one batch", limit)
 }
 
-// decompress appends at most limit decompressed bytes of src to dst.
+// decompress appends at most limit decompressed bytes of src to dst, which is empty.
 func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, error) {
-	start := len(dst)
 	var err error
 	switch codec {
 	case codecGzip, codecLZ4:
@@ -47,7 +47,7 @@ func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, e
 	default:
 		return dst, fmt.Errorf("compression codec %d is unknown to this build", codec)
 	}
-	if err == nil && len(dst)-start > limit {
+	if err == nil && len(dst) > limit {
 		err = tooBig(limit)
 	}
 	return dst, err
@@ -57,7 +57,7 @@ func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, e
 func decompressStream(dst, src []byte, codec compress.Codec, limit int) ([]byte, error) {
 	r := codec.NewReader(bytes.NewReader(src))
 	defer r.Close()
-	for end := len(dst) + limit + 1; len(dst) < end; {
+	for end := limit + 1; len(dst) < end; {
 		if len(dst) == cap(dst) {
 			dst = append(dst, 0)[:len(dst)]
 		}
@@ -80,14 +80,13 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 	if len(src) < 16 {
 		return dst, corrupt("snappy: a frame header of %d bytes", len(src))
 	}
-	start := len(dst)
 	for src = src[16:]; len(src) > 0; {
 		if len(src) < 4 || int64(binary.BigEndian.Uint32(src)) > int64(len(src)-4) {
 			return dst, corrupt("snappy: a block is out of bounds")
 		}
 		size := 4 + int(binary.BigEndian.Uint32(src))
 		var err error
-		if dst, err = snappyBlock(dst, src[4:size], limit-(len(dst)-start)); err != nil {
+		if dst, err = snappyBlock(dst, src[4:size], limit); err != nil {
 			return dst, err
 		}
 		src = src[size:]
@@ -97,18 +96,16 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 
 func snappyBlock(dst, src []byte, limit int) ([]byte, error) {
 	size, err := s2.DecodedLen(src)
-	if err != nil {
+	switch {
+	case err != nil:
 		return dst, corrupt("snappy: %v", err)
-	}
-	// No snappy element makes more than 64 bytes of three.
-	if size > limit {
+	case size > limit-len(dst):
 		return dst, tooBig(limit)
-	}
-	if size > 64*len(src) {
+	case size > 64*len(src): // no element makes more than 64 bytes, of two or more
 		return dst, corrupt("snappy: %d bytes cannot hold %d", len(src), size)
 	}
 	at := len(dst)
-	dst = append(dst, make([]byte, size)...)
+	dst = slices.Grow(dst, size)[:at+size]
 	if _, err := s2.Decode(dst[at:], src); err != nil {
 		return dst[:at], corrupt("snappy: %v", err)
 	}
@@ -119,7 +116,7 @@ func (c *codecs) decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	if c.zstd == nil || c.zstdMax != limit {
 		// The window bounds what a frame makes the decoder hold beyond its output.
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)),
-			zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))), zstd.WithDecodeAllCapLimit(false))
+			zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))))
 		if err != nil {
 			return dst, fmt.Errorf("zstd: %w", err)
 		}

@@ -161,7 +161,9 @@ type walker struct {
 	delta   int64  // offset delta of the record before, -1 at first
 	fate    Fate
 
-	arena []byte // decompressed batches
+	arena    []byte // decompressed batches
+	expanded int    // bytes decompressed since the arena was last empty
+	scratch  [8]byte
 }
 
 // reset starts on a record set that scan found good. Records below from or from limit on are left out. aborted must be in the order of
@@ -179,7 +181,7 @@ func (w *walker) reset(good []byte, from, limit int64, aborted []abortedTransact
 // the record set is at its end. An error is a *batchError; the records before it are good.
 func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool, err error) {
 	if w.left == 0 {
-		w.arena = w.arena[:0]
+		w.arena, w.expanded = w.arena[:0], 0
 	}
 	for n := len(dst) + most; len(dst) < n; {
 		if w.left > 0 {
@@ -202,7 +204,7 @@ func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool
 		if err != nil {
 			return dst, w.next, true, &batchError{w.next, err}
 		}
-		if h.attributes&attrCodec != 0 && len(w.arena) >= w.maxDecompressed {
+		if h.attributes&attrCodec != 0 && w.expanded >= w.maxDecompressed {
 			return dst, w.next, false, nil
 		}
 		w.rest = rest
@@ -222,12 +224,18 @@ func (w *walker) begin(h header, payload []byte) error {
 	if h.count == 0 {
 		payload = nil
 	} else if codec := h.attributes & attrCodec; codec != 0 {
-		start := len(w.arena)
-		var err error
-		if w.arena, err = w.codecs.decompress(w.arena, payload, codec, w.maxDecompressed); err != nil {
+		free := w.arena[len(w.arena):]
+		block, err := w.codecs.decompress(free, payload, codec, w.maxDecompressed)
+		if err != nil {
 			return err
 		}
-		payload = w.arena[start:len(w.arena):len(w.arena)]
+		w.expanded += len(block)
+		if cap(block) == cap(free) {
+			w.arena = w.arena[:len(w.arena)+len(block)]
+		} else { // it did not fit and stands alone; have room for as much next time
+			w.arena = make([]byte, 0, min(2*w.expanded, 2*w.maxDecompressed))
+		}
+		payload = block
 	}
 	w.head, w.records, w.left, w.delta = h, payload, h.count, -1
 	w.track(h)
@@ -295,7 +303,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 			r.Timestamp = w.head.maxTime
 		}
 		if w.fate == Delivered {
-			r.CRC = recordCRC(r)
+			r.CRC = recordCRC(r, &w.scratch)
 		} else {
 			r.Key, r.Value = nil, nil
 		}
@@ -378,11 +386,11 @@ func varint(b []byte) (int64, int) {
 	return binary.Varint(b)
 }
 
-// recordCRC is the Castagnoli CRC of key, value and time stamp (big endian), in this order.
-func recordCRC(r *Record) uint32 {
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(r.Timestamp))
+// recordCRC is the Castagnoli CRC of key, value and time stamp (big endian), in this order. scratch is for the time stamp: a local array
+// would be allocated for each record.
+func recordCRC(r *Record, scratch *[8]byte) uint32 {
+	binary.BigEndian.PutUint64(scratch[:], uint64(r.Timestamp))
 	crc := crc32.Update(0, castagnoli, r.Key)
 	crc = crc32.Update(crc, castagnoli, r.Value)
-	return crc32.Update(crc, castagnoli, at[:])
+	return crc32.Update(crc, castagnoli, scratch[:])
 }

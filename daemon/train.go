@@ -13,59 +13,95 @@ import (
 // observeEvery is the time between two looks at free space and at the progressive losses for metrics.
 const observeEvery = 5 * time.Second
 
-// train refits on schedule and publishes updates in between, until ctx is done; after readDone it refits once more and returns. A refit
-// that fails is logged and counted, and the next one is due on schedule.
+// trained is what a refit came to.
+type trained struct {
+	challenger *cycle.Champion
+	err        error // ends the daemon
+}
+
+// train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
+// more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	t := &u.config.Train
-	lastRefit, lastUpdate := time.Now(), time.Now()
-	refitAt, updateAt := u.applied.Load(), u.applied.Load()
-	tick := time.NewTicker(min(observeEvery, shortest(t.Every.Std(), u.config.Publish.UpdateEvery.Std())))
+	s := schedule{unit: u, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now()}
+	tick := time.NewTicker(min(observeEvery, shortest(u.config.Train.Every.Std(), u.config.Publish.UpdateEvery.Std())))
 	defer tick.Stop()
-	lastLook := time.Now()
 	for {
 		finished := false
 		select {
 		case <-ctx.Done():
+			if s.running != nil {
+				<-s.running // it stops with ctx
+			}
 			return nil
+		case t := <-s.running:
+			if err := s.install(ctx, t); err != nil {
+				return err
+			}
 		case <-readDone:
 			finished = true
 		case <-u.wake:
 		case <-tick.C:
 		}
 		if ctx.Err() != nil {
-			return nil
-		}
-		if finished && !u.daemon.UntilEnd {
-			return nil
-		}
-		if time.Since(lastLook) >= observeEvery || finished {
-			lastLook = time.Now()
-			u.look()
-			if err := freeSpace(u.daemon.config.StatePath(u.config), int64(u.daemon.config.Storage.MinFreeBytes)); err != nil {
-				return err
-			}
-		}
-		applied := u.applied.Load()
-		due := t.EveryEvents > 0 && applied-refitAt >= int64(t.EveryEvents) ||
-			t.Every > 0 && applied > refitAt && time.Since(lastRefit) >= t.Every.Std()
-		if finished || due {
-			refitAt = applied
-			if err := u.refit(ctx); err != nil {
-				return err
-			}
-			lastRefit, lastUpdate, updateAt = time.Now(), time.Now(), u.applied.Load()
+			continue
 		}
 		if finished {
-			return nil
+			return s.finish(ctx)
 		}
-		every := u.config.Publish.UpdateEvery.Std()
-		if every > 0 && time.Since(lastUpdate) >= every && u.applied.Load() > updateAt {
-			lastUpdate, updateAt = time.Now(), u.applied.Load()
-			if err := u.update(ctx); err != nil {
-				return err
-			}
+		if err := s.step(ctx); err != nil {
+			return err
 		}
 	}
+}
+
+// schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
+type schedule struct {
+	*unit
+	running      chan trained // nil without a refit under way
+	refitAt      time.Time    // end of the last refit
+	refitEvents  int64        // applied when it began
+	updateAt     time.Time
+	updateEvents int64
+	lookAt       time.Time
+}
+
+// step looks at metrics and disk, starts a refit if one is due, and publishes an update if one is.
+func (s *schedule) step(ctx context.Context) error {
+	if time.Since(s.lookAt) >= observeEvery {
+		s.lookAt = time.Now()
+		s.look()
+		if err := freeSpace(s.daemon.config.StatePath(s.config), int64(s.daemon.config.Storage.MinFreeBytes)); err != nil {
+			return err
+		}
+	}
+	t, applied := &s.config.Train, s.applied.Load()
+	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
+		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
+	if due && s.running == nil {
+		s.refitEvents, s.running = applied, make(chan trained, 1)
+		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
+	}
+	every := s.config.Publish.UpdateEvery.Std()
+	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
+		s.updateAt, s.updateEvents = time.Now(), applied
+		return s.update(ctx)
+	}
+	return nil
+}
+
+// finish waits for the refit under way and, with UntilEnd, makes the last one.
+func (s *schedule) finish(ctx context.Context) error {
+	if s.running != nil {
+		if err := s.install(ctx, <-s.running); err != nil {
+			return err
+		}
+	}
+	if !s.daemon.UntilEnd || ctx.Err() != nil {
+		return nil
+	}
+	err := s.install(ctx, s.refit(ctx))
+	s.look()
+	return err
 }
 
 // shortest returns the shorter of two positive durations, or observeEvery if neither is.
@@ -90,38 +126,49 @@ func (u *unit) look() {
 	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
 }
 
-// refit trains, judges, publishes and installs one challenger. Its error ends the daemon: the state or the disk is at fault.
-func (u *unit) refit(ctx context.Context) error {
+// refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
+// and counted.
+func (u *unit) refit(ctx context.Context) trained {
 	start := time.Now()
 	sample, err := ingest.TakeSample(u.store)
 	if err != nil {
-		return storeError(err, u.daemon.config.StatePath(u.config))
+		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
 	challenger, err := u.cycle.Refit(ctx, sample)
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
 		u.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
-		return nil
-	case ctx.Err() != nil && (err != nil || !u.daemon.UntilEnd):
-		return nil
+		return trained{}
+	case ctx.Err() != nil:
+		return trained{}
 	case err != nil:
 		u.metrics.trainFailed.WithLabelValues(u.config.Name).Inc()
 		u.log.Error("refit failed", "error", err)
-		return nil
+		return trained{}
 	}
 	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
 	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
-	u.metrics.decisions.WithLabelValues(u.config.Name, challenger.Version.Decision).Inc()
-	if err := u.publish(ctx, challenger); err != nil {
+	return trained{challenger: challenger}
+}
+
+// install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
+func (s *schedule) install(ctx context.Context, t trained) error {
+	s.running, s.refitAt = nil, time.Now()
+	if t.err != nil || t.challenger == nil {
+		return t.err
+	}
+	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
+	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
 	}
-	if challenger.Version.Decision == publish.Promoted {
-		u.cycle.Install(challenger)
-		if err := u.keep(challenger); err != nil {
+	if t.challenger.Version.Decision == publish.Promoted {
+		s.cycle.Install(t.challenger)
+		s.updateAt, s.updateEvents = time.Time{}, 0 // consumers get what was learned since the cut with the next step
+		if err := s.keep(t.challenger); err != nil {
 			return err
 		}
 	}
-	return u.tell(challenger)
+	return s.tell(t.challenger)
 }
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.

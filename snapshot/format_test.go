@@ -21,6 +21,7 @@ func isRefusal(err error) bool {
 var versionFiles = []string{"1/" + manifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/" + Latest}
 
 func TestEveryBitFlipRefused(t *testing.T) {
+	t.Parallel()
 	_, dir := publish(t, 1)
 	for _, name := range versionFiles {
 		f, err := os.OpenFile(filepath.Join(dir, "m", name), os.O_RDWR, 0)
@@ -49,6 +50,7 @@ func TestEveryBitFlipRefused(t *testing.T) {
 }
 
 func TestEveryTruncationRefused(t *testing.T) {
+	t.Parallel()
 	_, dir := publish(t, 1)
 	for _, name := range versionFiles {
 		path := filepath.Join(dir, "m", name)
@@ -102,6 +104,7 @@ func forge(t *testing.T, dir string, change func(m *Manifest, files map[string][
 
 // Attacks that every digest vouches for.
 func TestForgedVersionsRefused(t *testing.T) {
+	t.Parallel()
 	header := func(change func(text string) string) func(*Manifest, map[string][]byte) {
 		return func(m *Manifest, files map[string][]byte) {
 			b := files[tensorsFile]

@@ -11,6 +11,7 @@ import (
 
 // Links and pipes in place of files are refused, whether or not they leave the store.
 func TestLinksRefused(t *testing.T) {
+	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, path, dir string){
 		"link out of the store": func(t *testing.T, path, dir string) {
 			outside := filepath.Join(t.TempDir(), "copy")

@@ -26,13 +26,17 @@ type cli struct {
 		Level  slog.Level `default:"info" help:"Least severe log line: debug, info, warn or error."`
 		Format string     `default:"logfmt" enum:"logfmt,json" help:"Format of the log on standard error: logfmt or json."`
 	} `embed:"" prefix:"log."`
-	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned: an embedded broker, a generated stream and the daemon."`
 	Check      checkCmd      `cmd:"" help:"Check a configuration file."`
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
 	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
+	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
+	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
+	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
+	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
+	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
 }
 
 // app is what a verb needs of the process.
@@ -67,11 +71,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			code = int(exit)
 		}
 	}()
+	if slices.Equal(args, []string{"--version"}) { // not a flag of the parser: --version N belongs to the verbs
+		fmt.Fprintln(stdout, version())
+		return report.ExitDone
+	}
 	var flags cli
 	parser, err := kong.New(&flags,
 		kong.Name("refitd"),
-		kong.Description("Keeps compact interaction models fresh from Kafka topics."),
-		kong.Vars{"version": version()},
+		kong.Description("Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

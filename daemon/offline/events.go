@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/refitd/refitd/consumer"
@@ -15,15 +17,15 @@ import (
 
 // readEvents reads labelled events of a model's schema into memory. Column i of a LIBSVM file is the i-th numeric field.
 func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
-	set, err := readSet(m, path, format)
+	set, err := readSet(m, path, format, "--data")
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
 	}
 	return set, err
 }
 
-// readSet is readEvents, but for LIBSVM files the features stay sparse.
-func readSet(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
+// readSet is readEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
+func readSet(m *config.Model, path string, format dataset.Format, flag string) (*dataset.Set, error) {
 	schema := m.Schema.Consumer()
 	if format == dataset.LIBSVM {
 		schema.Time = ""
@@ -38,7 +40,7 @@ func readSet(m *config.Model, path string, format dataset.Format) (*dataset.Set,
 			return string(decoder.Decode(ev, value, recordTime))
 		}})
 	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: flag, Path: path}
 	}
 	return set, nil
 }
@@ -81,12 +83,24 @@ func columnNames(d int) []string {
 	return names
 }
 
-// compareClasses orders class names as numbers where both are whole numbers, else as text.
-func compareClasses(a, b string) int {
-	x, errX := strconv.Atoi(a)
-	y, errY := strconv.Atoi(b)
-	if errX == nil && errY == nil {
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+// classesOf returns the classes that occur in the sets, in the order of their numbers if all are whole numbers, else as text.
+func classesOf(sets ...*dataset.Set) []string {
+	seen := make(map[string]int)
+	numbers := true
+	for _, set := range sets {
+		for i := range set.Examples {
+			for _, name := range set.Examples[i].Classes {
+				if _, ok := seen[name]; !ok {
+					number, err := strconv.Atoi(name)
+					seen[name], numbers = number, numbers && err == nil
+				}
+			}
+		}
 	}
-	return cmp.Compare(a, b)
+	return slices.SortedFunc(maps.Keys(seen), func(a, b string) int {
+		if numbers {
+			return cmp.Or(cmp.Compare(seen[a], seen[b]), cmp.Compare(a, b))
+		}
+		return cmp.Compare(a, b)
+	})
 }

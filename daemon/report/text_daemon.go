@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -134,11 +135,16 @@ func (s VerifySummary) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteText prints the aliases and the checks.
+// WriteText prints the manifest, the aliases and the checks.
 func (s SnapshotInspection) WriteText(w io.Writer) error {
+	manifest, err := json.MarshalIndent(s.Manifest, "", "  ")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s\n", manifest)
 	for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
 		fmt.Fprintf(w, "alias %s: version %d\n", alias, s.Aliases[alias])
 	}
-	_, err := fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
+	_, err = fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
 	return err
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// fitCmd is fit. Flags that are not given leave the configuration, or the defaults, as they are.
+type fitCmd struct {
+	Data       string         `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
+	Format     dataset.Format `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the files: movielens, jsonl (with --config.file) or libsvm."`
+	Valid      string         `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
+	Test       string         `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
+	ConfigFile string         `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; without one the format says what is predicted from what."`
+	Model      string         `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
+	Store      string         `placeholder:"DIR" help:"Publish the model there and make it champion."`
+
+	Task     string         `enum:",regression,binary,multiclass,multilabel,ordinal" default:"" placeholder:"TASK" help:"What the label is: regression, binary, multiclass, multilabel or ordinal. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
+	Loss     string         `enum:",auto,mlogistic,binary_logistic,squared" default:"" placeholder:"LOSS" help:"Training loss: mlogistic, binary_logistic or squared; by default it follows from the task."`
+	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"Interactions: anova (of distinct features) or homogeneous (squares too); by default anova for names, homogeneous for numbers."`
+	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
+	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
+	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
+	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight as in the configuration; auto (default) tries several below the one that lets nothing in."`
+	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
+	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"Refit: output or variational; by default variational where it applies."`
+	Solver   string         `enum:",hybrid,fista,stochastic" default:"" placeholder:"hybrid" help:"Solver of the output refits: hybrid, fista or stochastic."`
+	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
+
+	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file of their own take none."`
+	SplitBy  string            `enum:"random,time" default:"random" help:"How to split: random, or time (test on the newest)."`
+	Seed     *uint64           `placeholder:"1" help:"Seed of the split and of the training."`
+	Threads  *int              `placeholder:"N" help:"Threads; by default one for each processor. Results do not depend on it."`
+	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+}
+
+// Run fits the model, prints a line for each step and the summary.
+func (c *fitCmd) Run(a *app) error {
+	m, err := c.model()
+	if err != nil {
+		return err
+	}
+	lambdas, err := c.lambdas(m)
+	if err != nil {
+		return err
+	}
+	if c.MaxSteps < 0 {
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("--max-steps is %d: give a positive number", c.MaxSteps), Key: "--max-steps"}
+	}
+	if c.Store != "" && c.Model == "" && c.ConfigFile == "" {
+		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--store needs --model: the name to publish under"), Key: "--model"}
+	}
+	seed := m.Train.Seed
+	if c.Seed != nil {
+		seed = *c.Seed
+	}
+	return offline.Fit(a.ctx, offline.FitOptions{Model: m, Data: c.Data, Valid: c.Valid, Test: c.Test, Format: c.Format, Split: c.Split,
+		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Now: time.Now, Log: a.log}, a.out)
+}
+
+// model returns the model of the configuration, or the one that the format implies, with the flags in it.
+func (c *fitCmd) model() (*config.Model, error) {
+	var m *config.Model
+	if c.ConfigFile == "" {
+		var err error
+		if m, err = offline.FitModel(c.Model, c.Format, c.Task, c.Data); err != nil {
+			return nil, err
+		}
+	} else {
+		if c.Task != "" {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New("--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
+		}
+		configured, err := loadModel(c.ConfigFile, c.Model)
+		if err != nil {
+			return nil, err
+		}
+		m = configured
+	}
+	t := &m.Train
+	if c.Kernel != "" {
+		t.Kernel, t.Augment, t.Refit = c.Kernel, config.Switch(config.Auto), config.Auto // they follow from the kernel
+	}
+	if c.Augment {
+		t.Augment = "true"
+	}
+	for _, f := range []struct {
+		to    *string
+		value string
+	}{{&t.Loss, c.Loss}, {&t.Penalty, c.Penalty}, {&t.Refit, c.Refit}, {&t.Solver, c.Solver}} {
+		if f.value != "" {
+			*f.to = f.value
+		}
+	}
+	if c.MaxBasis != nil {
+		t.MaxBasis = *c.MaxBasis
+	}
+	if c.Threads != nil {
+		t.Threads = *c.Threads
+	}
+	if c.Linear != nil {
+		t.Linear = *c.Linear
+	}
+	return m, nil
+}
+
+// lambdas returns the strengths of --lambda. auto empties the model's.
+func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
+	switch c.Lambda {
+	case "":
+		return nil, nil
+	case config.Auto:
+		m.Train.Lambda = 0
+		return nil, nil
+	}
+	var list []float64
+	for text := range strings.SplitSeq(c.Lambda, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--lambda",
+				Err: fmt.Errorf("--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10", c.Lambda, text)}
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// loadModel returns a model of a configuration file, which the caller may change.
+func loadModel(path, name string) (*config.Model, error) {
+	conf, err := loadConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := conf.Model(name)
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: path}
+	}
+	return m, nil
+}

@@ -1,0 +1,150 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// EvalOptions says which version to evaluate on which events.
+type EvalOptions struct {
+	Snapshot SnapshotRef
+	Data     string
+	Format   dataset.Format
+	Group    string // categorical field that rankings are made for; empty is user if there is one
+	Require  []Requirement
+	Now      func() time.Time
+}
+
+// Eval scores labelled events with a version, read by the snapshot library as a consumer would, and compares them with their labels.
+// A requirement that is missed is exit code 1, after the summary.
+func Eval(o EvalOptions, out *report.Emitter) error {
+	began := o.Now()
+	version, err := o.Snapshot.open()
+	if err != nil {
+		return err
+	}
+	m := modelOf(version)
+	target, err := cycle.NewTarget(m, nil)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", version.Manifest().Version, err), Path: o.Snapshot.Store}
+	}
+	if o.Group != "" && !slices.Contains(m.Schema.Categorical, o.Group) {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--group",
+			Err: fmt.Errorf("offline: --group %s is not a categorical field of the model: it has %q", o.Group, m.Schema.Categorical)}
+	}
+	if o.Group == "" {
+		o.Group = rankingField
+	}
+	set, err := readEvents(m, o.Data, o.Format)
+	if err != nil {
+		return err
+	}
+	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
+	for i := range set.Examples {
+		e.add(&set.Examples[i].Event)
+	}
+	manifest := version.Manifest()
+	all, seen, unseen := e.all.metrics(), e.seen.metrics(), e.unseen.metrics()
+	missed, err := unmet(o.Require, &all)
+	if err != nil {
+		return err
+	}
+	err = out.Emit("summary", report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest,
+		Metrics: all, Seen: &seen, Unseen: &unseen, Rejected: set.Skipped.Lines, Seconds: report.Seconds(o.Now().Sub(began))})
+	if err == nil && missed != nil {
+		return &report.ExitError{Code: report.ExitNo, Err: missed, Key: "--require", Reported: out.IsJSON()}
+	}
+	return err
+}
+
+// evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the others.
+type evaluation struct {
+	version           *snapshot.Model
+	target            *cycle.Target
+	group             func(*consumer.Event) string
+	all, seen, unseen *tally
+	scratch           snapshot.Scratch
+	outputs, targets  []float64
+}
+
+func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*consumer.Event) string) *evaluation {
+	return &evaluation{version: version, target: target, group: group, all: newTally(target), seen: newTally(target), unseen: newTally(target),
+		outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
+}
+
+func (e *evaluation) add(ev *consumer.Event) {
+	in := inputOf(ev)
+	part := e.seen
+	if e.version.Score(e.outputs, &in, &e.scratch) > 0 {
+		part = e.unseen
+	}
+	e.target.Encode(e.targets, ev) // the decoder took the classes of the version only
+	for _, t := range []*tally{e.all, part} {
+		t.add(e.target, ev, e.outputs, e.targets)
+		if e.group != nil {
+			t.ranking.Add(e.group(ev), e.target.Value(e.outputs), ev.Label)
+		}
+	}
+}
+
+// inputOf returns the features of an event; it shares their memory.
+func inputOf(ev *consumer.Event) snapshot.Input {
+	return snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}
+}
+
+// tally accumulates METRICS.
+type tally struct {
+	sums    *report.Accumulator
+	ranking *report.Ranking
+}
+
+func newTally(t *cycle.Target) *tally {
+	if t.IsNumeric() {
+		return &tally{report.NewNumberAccumulator(t.Low, t.High), report.NewRanking()}
+	}
+	return &tally{report.NewClassAccumulator(), report.NewRanking()}
+}
+
+func (a *tally) add(t *cycle.Target, ev *consumer.Event, outputs, targets []float64) {
+	loss := t.Loss.Eval(nil, outputs, targets)
+	if t.IsNumeric() {
+		a.sums.AddNumber(loss, t.Value(outputs), ev.Label)
+	} else {
+		a.sums.AddClass(loss, t.Correct(outputs, targets))
+	}
+}
+
+func (a *tally) metrics() report.Metrics {
+	m := a.sums.Metrics()
+	a.ranking.AddTo(&m)
+	return m
+}
+
+// unmet returns an error that lists the requirements which metrics do not meet, nil if there are none. err is a usage error: a metric
+// that this model does not have.
+func unmet(required []Requirement, m *report.Metrics) (missed, err error) {
+	var texts []string
+	for _, r := range required {
+		value := r.metric.value(m)
+		if value == nil {
+			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--require",
+				Err: fmt.Errorf("offline: --require %s: this model has no %s, it has %s", r, r.metric.name, strings.Join(metricNames(m), ", "))}
+		}
+		if !r.isMetBy(float64(*value)) {
+			texts = append(texts, fmt.Sprintf("required %s, but %s is %g", r, r.metric.name, float64(*value)))
+		}
+	}
+	if texts == nil {
+		return nil, nil
+	}
+	return errors.New(strings.Join(texts, "; ")), nil
+}

@@ -1,0 +1,166 @@
+package offline
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// FitOptions says what to fit on which rows.
+type FitOptions struct {
+	Model       *config.Model // of a configuration or of FitModel; Fit completes and resolves it
+	Data        string
+	Valid       string // validation file; empty takes a part of Data
+	Test        string // test file; empty takes a part of Data
+	Format      dataset.Format
+	Split       dataset.Fractions // parts with a file of their own take no share of Data, the others keep their proportions
+	SplitByTime bool              // train on the oldest events and test on the newest
+	Seed        uint64            // of the split and of the training
+	Lambdas     []float64         // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
+	MaxSteps    int               // basis vectors tried per λ; 0 for no limit
+	Store       string            // publish the model there as champion, unless it was interrupted; empty does not
+	Now         func() time.Time
+	Log         *slog.Logger
+}
+
+// rankingField is the field whose values are ranked for, unless a flag says otherwise.
+const rankingField = "user"
+
+// Fit fits a model to a file: λ and k are chosen on the validation rows, and the summary tells how good that choice is on the test rows.
+// An interrupted fit ends with the best model so far and status interrupted.
+func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
+	began := o.Now()
+	o.Model.Train.Seed = o.Seed
+	parts, err := readParts(&o)
+	if err != nil {
+		return err
+	}
+	if err := check(o.Model); err != nil {
+		return err
+	}
+	versions, err := publish.New(o.Model, o.Store, o.Now)
+	if err != nil {
+		return storeError(err, o.Store)
+	}
+	var emitErr error
+	in := cycle.FitInput{Model: o.Model, Train: parts.train, Valid: parts.valid, Lambdas: o.Lambdas, Workers: o.Model.Train.Threads,
+		MaxSteps: o.MaxSteps, Group: groupBy(&o.Model.Schema, rankingField),
+		OnStep: func(s report.Step) {
+			if len(parts.valid) == 0 {
+				s.Valid = nil
+			}
+			if emitErr == nil {
+				emitErr = out.Emit("step", s)
+			}
+		}}
+	summary := report.FitSummary{Status: "interrupted", NTrain: len(parts.train), NValid: len(parts.valid), NTest: len(parts.test), Seed: o.Seed}
+	fit, err := cycle.Fit(ctx, in)
+	switch {
+	case emitErr != nil:
+		return emitErr
+	case err != nil && !cycle.IsInterrupted(err):
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Path: o.Data}
+	case err == nil:
+		if err := summarize(ctx, &summary, in, fit, parts); err != nil {
+			return err
+		}
+		if o.Store != "" && ctx.Err() == nil {
+			v := &fit.Champion.Version
+			v.TrainSeconds = report.Seconds(o.Now().Sub(began))
+			if err := versions.Publish(ctx, fit.Champion); err != nil {
+				return storeError(err, o.Store)
+			}
+			summary.Snapshot = &report.SnapshotRef{Store: o.Store, Model: o.Model.Name, Version: v.Version, PayloadDigest: v.PayloadDigest}
+		}
+	}
+	summary.Seconds = report.Seconds(o.Now().Sub(began))
+	return out.Emit("summary", summary)
+}
+
+// summarize fills in what the fit chose and how good it is.
+func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit *cycle.FitOutcome, parts *fitParts) error {
+	ch := fit.Champion
+	v := &ch.Version
+	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
+	s.Objective, s.Gap, s.GapRelative, s.GapKind = v.Objective, v.Gap, v.GapRelative, v.GapKind
+	s.Features, s.Outputs = v.Features, v.Outputs
+	if len(parts.valid) > 0 {
+		s.Valid = cycle.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.valid, in.Group)
+	}
+	if len(parts.test) == 0 {
+		return nil
+	}
+	s.Test = cycle.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.test, in.Group)
+	if ch.Target.IsNumeric() {
+		s.Baselines.GlobalMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *consumer.Event) float64 {
+			global, _ := fit.Means(ev)
+			return global
+		})
+		if in.Model.Evaluate.BaselineBy != "" {
+			s.Baselines.ItemMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *consumer.Event) float64 {
+				_, item := fit.Means(ev)
+				return item
+			})
+		}
+	}
+	linear, err := linearMetrics(ctx, in, fit, parts.test)
+	s.Baselines.Linear = linear
+	return err
+}
+
+// meanMetrics are METRICS of a predictor without a training loss.
+func meanMetrics(t *cycle.Target, events []consumer.Event, group func(*consumer.Event) string, predict func(*consumer.Event) float64) *report.Metrics {
+	a, ranking := report.NewNumberAccumulator(t.Low, t.High), report.NewRanking()
+	for i := range events {
+		ev := &events[i]
+		value := predict(ev)
+		a.AddNumber(0, value, ev.Label)
+		if group != nil {
+			ranking.Add(group(ev), value, ev.Label)
+		}
+	}
+	m := a.Metrics()
+	m.Loss = nil
+	ranking.AddTo(&m)
+	return &m
+}
+
+// linearRidge is the ridge of the linear baseline where the model has no linear term: the default of train.linear.
+const linearRidge = 0.5
+
+// linearMetrics are METRICS of a linear model with the same loss: the start of the path if it has a linear term, else one that is
+// fitted for this purpose. It is nil once ctx is done.
+func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome, test []consumer.Event) (*report.Metrics, error) {
+	ch := fit.Champion
+	if fit.Linear != nil && fit.Linear.Linear != nil {
+		return cycle.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
+	}
+	m := *in.Model
+	m.Train.Kernel, m.Train.Augment, m.Train.Refit, m.Train.MaxBasis, m.Train.Linear = "anova", "false", "output", 0, linearRidge
+	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and there are none
+	linear, err := cycle.Fit(ctx, in)
+	if cycle.IsInterrupted(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cycle.Metrics(linear.Champion.Target, linear.Champion.Vocabulary, linear.Champion.Model, test, in.Group), nil
+}
+
+// groupBy returns the ranking group of rating tasks: the name in a categorical field. It is nil for other tasks and without such a field.
+func groupBy(s *config.Schema, field string) func(*consumer.Event) string {
+	f := slices.Index(s.Categorical, field)
+	if task := consumer.Task(s.Task); f < 0 || task != consumer.Ordinal && task != consumer.Regression {
+		return nil
+	}
+	return func(ev *consumer.Event) string { return ev.Categorical[f] }
+}

@@ -1,0 +1,113 @@
+package offline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// FitModel returns a model for a fit without a configuration file: the defaults, with the schema that the format implies. Ratings are
+// ordinal with five levels, LIBSVM rows multi-class, unless task says otherwise. What only the rows can tell (numeric columns, classes,
+// levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
+func FitModel(name string, format dataset.Format, task, path string) (*config.Model, error) {
+	m := config.DefaultModel()
+	m.Name = cmp.Or(name, "fit")
+	m.Input.Topics = []string{m.Name} // a model has one, and this one reads none
+	s := &m.Schema
+	switch format {
+	case dataset.MovieLens:
+		s.Task, s.Label, s.Categorical = cmp.Or(task, string(consumer.Ordinal)), "rating", []string{"user", "item"}
+		if s.Task == string(consumer.Ordinal) {
+			s.Levels = 5
+		}
+		timed, err := hasTimes(path)
+		if err != nil {
+			return nil, err
+		}
+		if timed {
+			s.Time = "ts"
+		}
+	case dataset.LIBSVM:
+		s.Task, s.Label = cmp.Or(task, string(consumer.Multiclass)), "label"
+		if s.Task == string(consumer.Ordinal) {
+			s.Levels = mostLevels
+		}
+	default:
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: fmt.Errorf("offline: --format %s does not say which fields are features: name a model with --config.file", format)}
+	}
+	return &m, nil
+}
+
+// mostLevels is the largest number of levels that a configuration may have.
+const mostLevels = 100
+
+// hasTimes reports whether the first rating of a MovieLens file has a time.
+func hasTimes(path string) (timed bool, err error) {
+	_, err = dataset.ScanRecords(path, dataset.MovieLens, "user", func(r dataset.Record) error {
+		timed = r.HasTime
+		return dataset.ErrStop
+	})
+	if err != nil {
+		return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
+	}
+	return timed, nil
+}
+
+// maxFoundClasses bounds the classes that are taken from the labels: beyond it they are rather numbers.
+const maxFoundClasses = 1000
+
+// complete fills in what the schema leaves open from the rows: the numeric columns of the first set, levels and classes of all.
+func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) error {
+	if format == dataset.LIBSVM && len(s.Numeric) == 0 {
+		s.Numeric = columnNames(sets[0].NumFeatures)
+		if s.Task == string(consumer.Ordinal) {
+			top := 0.0
+			for _, set := range sets {
+				for i := range set.Examples {
+					top = math.Max(top, set.Examples[i].Label)
+				}
+			}
+			s.Levels = max(2, int(top))
+		}
+	}
+	if (s.Task == string(consumer.Multiclass) || s.Task == string(consumer.Multilabel)) && len(s.Classes) == 0 {
+		s.Classes = classesOf(sets...)
+		if n := len(s.Classes); n > maxFoundClasses {
+			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(
+				"offline: the labels have %d different values, more than %d classes: use --task regression, or list them in schema.classes of a configuration",
+				n, maxFoundClasses)}
+		}
+	}
+	return nil
+}
+
+// fitFlags are the flags of fit by the configuration keys that they stand for.
+var fitFlags = map[string]string{
+	"name": "--model", "schema.task": "--task", "train.loss": "--loss", "train.kernel": "--kernel", "train.penalty": "--penalty",
+	"train.max_basis": "--max-basis", "train.refit": "--refit", "train.solver": "--solver", "train.threads": "--threads",
+}
+
+// check resolves the automatic settings and refuses what does not go together.
+func check(m *config.Model) error {
+	m.Resolve()
+	problems := m.Validate()
+	if m.Train.Refit == "full" {
+		problems = append(problems, config.Problem{Key: "train.refit", Message: "is full, which an offline fit does not have: write output or variational"})
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		texts[i] = fmt.Sprintf("%s %s", cmp.Or(fitFlags[p.Key], p.Key), p.Message)
+	}
+	return &report.ExitError{Code: report.ExitUsage, Err: errors.New(strings.Join(texts, "\n")), Key: cmp.Or(fitFlags[problems[0].Key], problems[0].Key)}
+}

@@ -1,0 +1,109 @@
+package offline
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// fitParts are the events of a fit. Those to validate and test on are in the order of their file, which breaks ties in rankings.
+type fitParts struct{ train, valid, test []consumer.Event }
+
+// readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
+func readParts(o *FitOptions) (*fitParts, error) {
+	type file struct{ flag, path string }
+	files := []file{{"--data", o.Data}}
+	if o.Valid != "" {
+		files = append(files, file{"--valid", o.Valid})
+	}
+	if o.Test != "" {
+		files = append(files, file{"--test", o.Test})
+	}
+	sets := make([]*dataset.Set, len(files))
+	for i, f := range files {
+		var err error
+		if sets[i], err = readSet(o.Model, f.path, o.Format, f.flag); err != nil {
+			return nil, err
+		}
+		if text := sets[i].Skipped.String(); text != "" {
+			o.Log.Warn("lines skipped", "path", f.path, "reasons", text)
+		}
+	}
+	if err := complete(&o.Model.Schema, o.Format, sets...); err != nil {
+		return nil, err
+	}
+	if o.Format == dataset.LIBSVM {
+		for i, set := range sets {
+			if err := fillNumeric(set, &o.Model.Schema, files[i].path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	split, err := splitSet(sets[0], o)
+	if err != nil {
+		return nil, err
+	}
+	rest := sets[1:]
+	all := func(set *dataset.Set) []consumer.Event { return pick(set, nil) }
+	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test)}
+	if o.Valid != "" {
+		p.valid, rest = all(rest[0]), rest[1:]
+	}
+	if o.Test != "" {
+		p.test = all(rest[0])
+	}
+	if len(p.train) == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--split", Path: o.Data, Err: errors.New("offline: the split leaves no rows to train on")}
+	}
+	return p, nil
+}
+
+// splitSet splits the examples of --data by the shares of the parts that have no file of their own.
+func splitSet(set *dataset.Set, o *FitOptions) (dataset.Parts, error) {
+	f := o.Split
+	if o.Valid != "" {
+		f.Valid = 0
+	}
+	if o.Test != "" {
+		f.Test = 0
+	}
+	total := f.Train + f.Valid + f.Test
+	f = dataset.Fractions{Train: f.Train / total, Valid: f.Valid / total, Test: f.Test / total}
+	if !o.SplitByTime {
+		parts := dataset.SplitRandom(len(set.Examples), f, o.Seed)
+		slices.Sort(parts.Valid)
+		slices.Sort(parts.Test)
+		return parts, nil
+	}
+	if !set.HasTime {
+		return dataset.Parts{}, &report.ExitError{Code: report.ExitUsage, Key: "--split-by", Path: o.Data,
+			Err: errors.New("offline: --split-by time needs an event time in every line, and the file has none: use --split-by random")}
+	}
+	times := make([]int64, len(set.Examples))
+	for i := range times {
+		times[i] = set.Examples[i].Time
+	}
+	parts := dataset.SplitTime(times, f)
+	slices.Sort(parts.Valid)
+	slices.Sort(parts.Test)
+	return parts, nil
+}
+
+// pick returns the events of the examples at the given indices, of all for nil.
+func pick(set *dataset.Set, indices []int) []consumer.Event {
+	if indices == nil {
+		events := make([]consumer.Event, len(set.Examples))
+		for i := range events {
+			events[i] = set.Examples[i].Event
+		}
+		return events
+	}
+	events := make([]consumer.Event, len(indices))
+	for e, i := range indices {
+		events[e] = set.Examples[i].Event
+	}
+	return events
+}

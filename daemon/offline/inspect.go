@@ -1,0 +1,70 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// InspectState emits STATE of a model whose daemon is stopped. dir is storage.path. Exit code 5 if the state is in use or damaged, 6 if
+// there is none.
+func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out *report.Emitter) error {
+	path := filepath.Join(dir, model)
+	store, err := sketch.OpenExisting(ctx, path, log)
+	switch {
+	case errors.Is(err, sketch.ErrNoState):
+		return &report.ExitError{Code: report.ExitModel, Path: path,
+			Err: fmt.Errorf("%w: check --storage.path %s and --model %s", err, dir, model)}
+	case errors.Is(err, sketch.ErrLocked):
+		return &report.ExitError{Code: report.ExitState, Path: path, Err: fmt.Errorf("%w: stop the daemon first", err)}
+	case err != nil:
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	}
+	state, err := store.State()
+	if err = errors.Join(err, store.Close()); err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	}
+	return errors.Join(out.Emit("state", ingest.StateOf(model, state)), out.Emit("summary", report.Empty{}))
+}
+
+// InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and whether this
+// build scores its golden events as published. A version that fails either is exit code 5; so is a manifest that cannot be trusted,
+// of which nothing is shown.
+func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
+	store, path := snapshot.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
+	aliases, err := store.Aliases(ref.Model)
+	if err != nil {
+		return storeError(err, path)
+	}
+	version := ref.Version
+	if version == 0 {
+		alias := ref.Alias
+		if alias == "" {
+			alias = snapshot.Champion
+		}
+		if version, err = store.Alias(ref.Model, alias); err != nil {
+			return storeError(err, path)
+		}
+	}
+	manifest, err := store.Manifest(ref.Model, version)
+	if err != nil {
+		return storeError(err, path)
+	}
+	_, damage := snapshot.Open(ref.Store, ref.Model, ref.selector()) // by its alias, which pins the manifest
+	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases,
+		FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
+	if err := out.Emit("snapshot", inspection); err != nil {
+		return err
+	}
+	if damage != nil {
+		return &report.ExitError{Code: report.ExitState, Err: damage, Path: path}
+	}
+	return out.Emit("summary", report.Empty{})
+}

@@ -1,0 +1,165 @@
+package offline
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Score reads JSON Lines events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
+// time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
+// done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
+func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitter) error {
+	version, err := ref.open()
+	if err != nil {
+		return err
+	}
+	r, done := interruptible(ctx, in)
+	defer done()
+	lines, err := newLines(r)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
+	}
+	s := newScoring(version)
+	var summary report.ScoreSummary
+	for number := int64(1); ; number++ {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
+		}
+		if len(line) == 0 {
+			continue
+		}
+		score, reason := s.score(line)
+		if reason != "" {
+			summary.Invalid++
+			err = out.Emit("invalid", report.Invalid{Line: number, Reason: reason})
+		} else {
+			summary.Scored++
+			score.Line = number
+			err = out.Emit("score", score)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := out.Emit("summary", summary); err != nil {
+		return err
+	}
+	if summary.Invalid > 0 {
+		return &report.ExitError{Code: report.ExitNo, Reported: true}
+	}
+	return nil
+}
+
+// scoring decodes and scores events with one version.
+type scoring struct {
+	version  *snapshot.Model
+	manifest snapshot.Manifest
+	decoder  *consumer.Decoder
+	event    consumer.Event
+}
+
+func newScoring(version *snapshot.Model) *scoring {
+	d := consumer.NewDecoder(modelOf(version).Schema.Consumer(), consumer.DefaultLimits())
+	d.RequireLabel = false
+	return &scoring{version: version, manifest: version.Manifest(), decoder: d}
+}
+
+// score returns the prediction for one event, or the reason why there is none.
+func (s *scoring) score(line []byte) (report.Score, string) {
+	if reason := s.decoder.Decode(&s.event, line, 0); reason != "" {
+		return report.Score{}, string(reason)
+	}
+	in := inputOf(&s.event)
+	p, err := s.version.Predict(&in)
+	if err != nil { // the shape is the decoder's, so an output overflowed
+		return report.Score{}, string(consumer.NumberRange)
+	}
+	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: numbers(p.Outputs),
+		Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
+	if v, ok := out.Prediction.(float64); ok {
+		out.Prediction = report.Number(v)
+	}
+	if out.Unseen == nil {
+		out.Unseen = []string{}
+	}
+	return out, ""
+}
+
+// numbers converts a list; nil stays nil.
+func numbers(list []float64) []report.Number {
+	if list == nil {
+		return nil
+	}
+	out := make([]report.Number, len(list))
+	for i, v := range list {
+		out[i] = report.Number(v)
+	}
+	return out
+}
+
+// interruptible returns a reader of in that ends when ctx is done, even while in blocks. close releases it.
+func interruptible(ctx context.Context, in io.Reader) (r io.Reader, close func()) {
+	pr, pw := io.Pipe()
+	go func() {
+		_, err := io.Copy(pw, in)
+		pw.CloseWithError(err)
+	}()
+	stop := context.AfterFunc(ctx, func() { pr.CloseWithError(ctx.Err()) })
+	return pr, func() {
+		stop()
+		pr.Close()
+	}
+}
+
+// lineReader reads lines of any length but keeps only the first keep bytes of each.
+type lineReader struct {
+	r    *bufio.Reader
+	keep int
+	line []byte
+}
+
+// newLines returns a reader of the lines of r, decompressed if they are a gzip stream. What it keeps of a line is enough for the decoder
+// to reject it as too large.
+func newLines(r io.Reader) (*lineReader, error) {
+	plain := bufio.NewReaderSize(r, 64<<10)
+	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(plain)
+		if err != nil {
+			return nil, err
+		}
+		plain = bufio.NewReaderSize(z, 64<<10)
+	}
+	return &lineReader{r: plain, keep: consumer.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
+}
+
+// next returns the next line without the white space around it, or of one that is too long the beginning as it is. It is valid until
+// the next call.
+func (l *lineReader) next() ([]byte, error) {
+	l.line = l.line[:0]
+	for total := 0; ; {
+		part, err := l.r.ReadSlice('\n')
+		total += len(part)
+		l.line = append(l.line, part[:min(len(part), l.keep-len(l.line))]...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || total == 0):
+			return nil, err
+		case total > l.keep:
+			return l.line, nil
+		}
+		return bytes.Trim(l.line, " \t\r\n"), nil
+	}
+}
