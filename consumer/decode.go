@@ -43,10 +43,11 @@ type Decoder struct {
 
 	schema Schema
 	limits Limits
-	fields map[string][]target
+	fields map[string]*field
 	must   int // fields that must be present for scoring; learning needs mustLearn more
 
 	mustLearn int
+	before    field // stands before the first field of an event
 	classes   map[string]bool
 
 	src     bytes.Buffer
@@ -76,15 +77,25 @@ type target struct {
 	index int
 }
 
+// field is a field of the schema.
+type field struct {
+	name    string
+	targets []target
+	after   *field // the one that came next in the last event: producers keep their order
+}
+
 // internSlots is the size of the table of recent ids. Ids repeat, and 4096 of the default length are 1 MiB.
 const internSlots = 4096
 
 // NewDecoder returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
 func NewDecoder(s Schema, l Limits) *Decoder {
-	d := &Decoder{RequireLabel: true, schema: s, limits: l, fields: make(map[string][]target), classes: make(map[string]bool),
+	d := &Decoder{RequireLabel: true, schema: s, limits: l, fields: make(map[string]*field), classes: make(map[string]bool),
 		json: jsontext.NewDecoder(new(bytes.Buffer)), seen: make(map[string]bool), seed: maphash.MakeSeed()}
 	claim := func(name string, r role, index int, count *int) {
-		d.fields[name] = append(d.fields[name], target{r, index})
+		if d.fields[name] == nil {
+			d.fields[name] = &field{name: name}
+		}
+		d.fields[name].targets = append(d.fields[name].targets, target{r, index})
 		*count++
 	}
 	claim(s.Label, roleLabel, 0, &d.mustLearn)
@@ -195,20 +206,29 @@ func (p *parse) object() Reason {
 	if _, err := dec.ReadToken(); err != nil {
 		return syntaxReason(err)
 	}
+	last := &p.d.before
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadValue()
 		if err != nil {
 			return syntaxReason(err)
 		}
-		targets := p.d.fields[string(p.unquote(name))]
+		text := p.unquote(name)
+		f := last.after
+		if f == nil || f.name != string(text) {
+			f = p.d.fields[string(text)]
+		}
 		kind := dec.PeekKind()
-		if len(targets) == 0 || kind == 'n' {
+		if f != nil {
+			last.after = f
+			last = f
+		}
+		if f == nil || kind == 'n' {
 			if r := p.skip(kind); r != "" {
 				return r
 			}
 			continue
 		}
-		if r := p.field(targets, kind); r != "" {
+		if r := p.field(f.targets, kind); r != "" {
 			return r
 		}
 	}

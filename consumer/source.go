@@ -7,10 +7,12 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/sasl"
 )
 
 // source is the broker side: one Transport, with its connections in reach so that they can be dropped.
@@ -20,8 +22,35 @@ type source struct {
 	transport *kafka.Transport
 	client    *kafka.Client
 
+	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
+	authenticating atomic.Int32
+
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
+}
+
+// countedSASL counts the exchanges that have begun and not succeeded.
+type countedSASL struct {
+	sasl.Mechanism
+	open *atomic.Int32
+}
+
+type countedExchange struct {
+	sasl.StateMachine
+	open *atomic.Int32
+}
+
+func (m countedSASL) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	exchange, first, err := m.Mechanism.Start(ctx)
+	m.open.Add(1)
+	return countedExchange{exchange, m.open}, first, err
+}
+
+func (e countedExchange) Next(ctx context.Context, challenge []byte) (done bool, response []byte, err error) {
+	if done, response, err = e.StateMachine.Next(ctx, challenge); done && err == nil {
+		e.open.Add(-1)
+	}
+	return done, response, err
 }
 
 type trackedConn struct {
@@ -43,6 +72,9 @@ func newSource(opts *Options) (*source, error) {
 	}
 	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{})}
 	dialer := net.Dialer{Timeout: 3 * time.Second}
+	if mechanism != nil {
+		mechanism = countedSASL{mechanism, &s.authenticating}
+	}
 	s.transport = &kafka.Transport{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -85,7 +117,7 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 	defer cancel()
 	m, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: s.opts.Topics})
 	if err != nil {
-		return nil, err
+		return nil, s.name(err)
 	}
 	return m.Topics, nil
 }
@@ -137,9 +169,17 @@ func (s *source) fetch(ctx context.Context, topics []fetch.RequestTopic) (*fetch
 		Topics:         topics,
 	})
 	if err != nil {
-		return nil, err
+		return nil, s.name(err)
 	}
 	return m.(*fetchResponse), nil
+}
+
+// name calls an end of a connection inside SASL what it is.
+func (s *source) name(err error) error {
+	if open := s.authenticating.Swap(0); open > 0 && strings.Contains(err.Error(), "EOF") {
+		return fmt.Errorf("%w: %w", kafka.SASLAuthenticationFailed, err)
+	}
+	return err
 }
 
 // commit shows offsets to lag tools, from outside of any generation of the group.

@@ -31,8 +31,8 @@ func TestEveryBitFlipRefused(t *testing.T) {
 		must(t, err)
 		for i, b := range content {
 			for bit := range 8 {
-				if name == "1/"+manifestFile && bit != i%8 && testing.Short() {
-					continue
+				if bit != i%8 && testing.Short() {
+					continue // one bit of each byte
 				}
 				_, err := f.WriteAt([]byte{b ^ 1<<bit}, int64(i))
 				must(t, err)
@@ -61,7 +61,11 @@ func TestEveryTruncationRefused(t *testing.T) {
 				t.Fatalf("%s %s: %v", name, what, err)
 			}
 		}
-		for n := len(content) - 1; n >= 0; n-- {
+		step := 1
+		if testing.Short() {
+			step = 5
+		}
+		for n := len(content) - 1; n >= 0; n -= step {
 			must(t, os.Truncate(path, int64(n)))
 			refused(fmt.Sprintf("cut off at %d", n))
 		}

@@ -204,24 +204,6 @@ func TestPublishCanceled(t *testing.T) {
 	}
 }
 
-func TestLockWaitsAndGivesUp(t *testing.T) {
-	store, dir := publish(t, 1)
-	root, err := os.OpenRoot(filepath.Join(dir, "m"))
-	must(t, err)
-	defer root.Close()
-	unlock, err := lock(t.Context(), root)
-	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
-	defer cancel()
-	if err := store.SetAlias(ctx, "m", Champion, 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("SetAlias while locked: %v, want context.DeadlineExceeded", err)
-	}
-	done := make(chan error)
-	go func() { done <- store.SetAlias(t.Context(), "m", Champion, 1) }()
-	must(t, unlock())
-	must(t, <-done)
-}
-
 func TestNames(t *testing.T) {
 	_, dir := publish(t, 1)
 	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat("a", 65), "ümlaut"} {
@@ -272,7 +254,7 @@ func TestReadersDuringPublishes(t *testing.T) {
 	var publishers sync.WaitGroup
 	for range 2 {
 		publishers.Go(func() {
-			for range 25 {
+			for range 15 {
 				_, err := store.Publish(t.Context(), "m", testContents(small))
 				if err == nil {
 					_, err = store.Prune(t.Context(), "m", 1)
@@ -291,8 +273,8 @@ func TestReadersDuringPublishes(t *testing.T) {
 	for err := range errs {
 		t.Error(err)
 	}
-	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{51}) {
-		t.Errorf("Versions = %v, %v, want 51 only", v, err)
+	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{31}) {
+		t.Errorf("Versions = %v, %v, want 31 only", v, err)
 	}
 }
 
@@ -315,7 +297,7 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 			}
 		})
 	}
-	for range 100 {
+	for range 50 {
 		must(t, store.SetAlias(t.Context(), "m", Latest, 1))
 		must(t, store.SetAlias(t.Context(), "m", Latest, 1234568))
 	}

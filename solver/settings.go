@@ -66,6 +66,8 @@ type Settings struct {
 	Tolerance float64
 	// MaxIterations ≥ 1 bounds the FISTA iterations of one refit.
 	MaxIterations int
+	// Rough leaves out the final polish: the result is the last step's model with that step's gap. For comparing strengths.
+	Rough bool
 	// Seed starts the Lanczos iterations and the shuffling of the stochastic epochs.
 	Seed uint64
 	// Workers is the number of goroutines; 0 takes GOMAXPROCS. Results do not depend on it.

@@ -281,6 +281,14 @@ func (r *solve) makeRoom() {
 
 // finish polishes the model, returns to the saved point if that was better, and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
+	if n := len(r.result.Steps); r.s.Rough && n > 0 && r.saved == nil && ctx.Err() == nil {
+		res, last := &r.result, r.result.Steps[n-1]
+		res.Model, res.Objective, res.Gap, res.GapKind = r.model(), last.Objective, last.Gap, Estimated
+		if res.Objective > 0 {
+			res.GapRelative = res.Gap / res.Objective
+		}
+		return res
+	}
 	if ctx.Err() == nil {
 		r.polish(ctx)
 	}

@@ -14,8 +14,11 @@ const rowsPerLambda = 10_000
 // autoLambdas are the fractions of λ_max, above which no basis vector enters, that a cold `lambda: auto` tries.
 var autoLambdas = []float64{0.3, 0.1, 0.03, 0.01}
 
-// nearLambdas are the multiples of the last λ that a warm `lambda: auto` tries, by output refits alone.
-var nearLambdas = []float64{1.5, 1, 1 / 1.5}
+// lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select rows agree.
+const lambdaStep = 1.5
+
+// roughIterations bounds the FISTA iterations by which strengths are compared.
+const roughIterations = 30
 
 // candidate is a model on the path of the convex stage.
 type candidate struct {
@@ -144,45 +147,41 @@ func lambdaUnit(p *solver.Problem) float64 {
 	return total / rowsPerLambda
 }
 
-// resume continues from a warm model: an output refit for every λ near the last one, then new basis vectors with the best of them.
-func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *solver.Model, last float64, s solver.Settings,
+// resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm 1 goes on from
+// the better one, output refit first, with new basis vectors as far as the settings allow. up says on which side to look.
+func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmStart, s solver.Settings,
 	judge func(*solver.Model) float64) (*candidate, error) {
-	lambdas := []float64{last}
+	lambdas := []float64{warm.lambda, warm.lambda / lambdaStep}
+	if warm.up {
+		lambdas[1] = warm.lambda * lambdaStep
+	}
 	if m.Train.Lambda > 0 {
 		var err error
 		if lambdas, err = lambdasFor(ctx, m, p, s); err != nil {
 			return nil, err
 		}
-	} else {
-		lambdas = lambdas[:0]
-		for _, f := range nearLambdas {
-			lambdas = append(lambdas, f*last)
-		}
 	}
-	var best *candidate
-	output := s
-	output.MaxSteps = 0
-	for _, lambda := range lambdas {
-		found, err := solveOne(ctx, p, warm, lambda, output, judge, nil)
-		if err != nil {
-			return nil, err
+	lambda, start := lambdas[0], warm.model
+	if len(lambdas) > 1 {
+		var best *candidate
+		rough := s
+		rough.MaxSteps, rough.MaxIterations, rough.Rough = 0, roughIterations, true
+		for _, l := range lambdas {
+			found, err := solveOne(ctx, p, warm.model, l, rough, judge, nil)
+			if err != nil {
+				return nil, err
+			}
+			if found.better(best) {
+				best = found
+			}
 		}
-		if found.better(best) {
-			best = found
-		}
+		lambda, start = best.lambda, best.model
 	}
-	if s.MaxSteps == 0 {
-		return best, nil
-	}
-	grown, err := solveOne(ctx, p, best.model, best.lambda, s, judge, nil)
+	found, err := solveOne(ctx, p, start, lambda, s, judge, nil)
 	if err != nil {
 		return nil, err
 	}
-	if grown.better(best) {
-		return grown.polish(ctx, p, s, judge)
-	}
-	best.path = grown.result.Model
-	return best, nil
+	return found.polish(ctx, p, s, judge)
 }
 
 // mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, new

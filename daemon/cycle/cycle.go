@@ -187,6 +187,7 @@ type warmStart struct {
 	model     *solver.Model
 	posterior *posterior.State // nil without a variational stage
 	lambda    float64
+	up        bool // look for a better λ above the last one, else below
 }
 
 // projectLive maps the live model onto a refit's vocabulary, nil without a champion.
@@ -196,7 +197,7 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 	if c.champion == nil {
 		return nil
 	}
-	w := &warmStart{lambda: c.champion.Lambda}
+	w := &warmStart{lambda: c.champion.Lambda, up: c.champion.Version.Version%2 == 0}
 	if l, ok := c.learner.(*posteriorLearner); ok {
 		w.posterior = l.state(v)
 		w.model = w.posterior.Model()

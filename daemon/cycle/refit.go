@@ -17,6 +17,10 @@ import (
 // goldenEvents is how many events of a sample go into a version as golden pairs.
 const goldenEvents = 16
 
+// streamTolerance is the solver's tolerance in a streaming refit, coarser than that of an offline fit: the next refit starts where this
+// one stopped.
+const streamTolerance = 1e-3
+
 // refitJob is one refit: a sample, what it continues from, and what it found so far.
 type refitJob struct {
 	model    *config.Model
@@ -145,6 +149,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if err != nil {
 		return nil, nil, err
 	}
+	settings.Tolerance = streamTolerance
 	onSelect := func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
 	variational := j.model.Train.Refit == "variational"
 	k := variationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
@@ -158,7 +163,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		if warm.posterior != nil {
 			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
 		}
-		best, err = resume(ctx, j.model, j.problem, warm.model, warm.lambda, settings, onSelect)
+		best, err = resume(ctx, j.model, j.problem, warm, settings, onSelect)
 	} else {
 		var lambdas []float64
 		if lambdas, err = lambdasFor(ctx, j.model, j.problem, settings); err != nil {

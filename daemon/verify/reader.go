@@ -140,8 +140,8 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to 
 func (r *reader) extent(ctx context.Context, topic string, number int32, from, to int64) (logStart int64, err error) {
 	start, known := r.start.Lookup(topic, number)
 	end, ended := r.end.Lookup(topic, number)
-	switch err := errors.Join(start.Err, end.Err); {
-	case !known || !ended || errors.Is(err, kerr.UnknownTopicOrPartition):
+	switch err := errors.Join(r.meta[topic].Err, start.Err, end.Err); {
+	case errors.Is(err, kerr.UnknownTopicOrPartition), err == nil && !(known && ended):
 		return 0, &unreadableError{-1, "the cluster has no such partition"}
 	case err != nil:
 		return 0, brokerError(ctx, fmt.Errorf("offsets of %s/%d: %w", topic, number, err))
@@ -160,7 +160,7 @@ func (r *reader) fetch(ctx context.Context, topic string, number int32, from int
 		switch {
 		case err == nil:
 			return answer, nil
-		case errors.Is(err, kerr.OffsetOutOfRange):
+		case answer != nil && errors.Is(err, kerr.OffsetOutOfRange):
 			return nil, &unreadableError{answer.LogStartOffset, fmt.Sprintf("offset %d is gone", from)}
 		case ctx.Err() != nil || attempt == fetchAttempts || !kerr.IsRetriable(err):
 			return nil, brokerError(ctx, fmt.Errorf("fetch of %s/%d from offset %d: %w", topic, number, from, err))

@@ -3,6 +3,8 @@
 package snapshot
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -46,4 +48,22 @@ func TestLinksRefused(t *testing.T) {
 	if _, err := Open(dir, "m", Selector{Alias: Latest}); err == nil {
 		t.Error("a model directory outside the store: opened")
 	}
+}
+
+func TestLockWaitsAndGivesUp(t *testing.T) {
+	store, dir := publish(t, 1)
+	root, err := os.OpenRoot(filepath.Join(dir, "m"))
+	must(t, err)
+	defer root.Close()
+	unlock, err := lock(t.Context(), root)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
+	defer cancel()
+	if err := store.SetAlias(ctx, "m", Champion, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("SetAlias while locked: %v, want context.DeadlineExceeded", err)
+	}
+	done := make(chan error)
+	go func() { done <- store.SetAlias(t.Context(), "m", Champion, 1) }()
+	must(t, unlock())
+	must(t, <-done)
 }

@@ -1,0 +1,235 @@
+package offline
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+func scored(t *testing.T, ref SnapshotRef, in io.Reader) ([]line, error) {
+	t.Helper()
+	return collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, in, out) })
+}
+
+// TestEvalAgreesWithScore recomputes METRICS from the lines that score prints for the same events.
+func TestEvalAgreesWithScore(t *testing.T) {
+	ref, _, text := published(t)
+	text = append(text[:200:200], "stranger\ti1\t5\t1", "u1\tnovelty\t1\t2", "u1\ti1\t9\t3") // two unseen names, one level that does not exist
+	var events strings.Builder
+	var labels []float64
+	for _, rating := range text[:202] {
+		c := strings.Split(rating, "\t")
+		fmt.Fprintf(&events, `{"user":%q,"item":%q}`+"\n", c[0], c[1])
+		labels = append(labels, float64(c[2][0]-'0'))
+	}
+	lines, err := scored(t, ref, strings.NewReader(events.String()))
+	if err != nil || len(lines) != 203 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	squares, deviations, unseen := 0.0, 0.0, 0
+	for i, label := range labels {
+		l := lines[i]
+		if number(t, l, "line") != float64(i+1) || l["model"] != "toy" || number(t, l, "version") != 1 {
+			t.Fatalf("line %v", l)
+		}
+		v := number(t, l, "prediction")
+		squares, deviations = squares+(v-label)*(v-label), deviations+math.Abs(v-label)
+		if len(l["unseen"].([]any)) > 0 {
+			unseen++
+		}
+		if len(l["outputs"].([]any)) != 4 || len(l["probabilities"].([]any)) != 5 {
+			t.Fatalf("line %v", l)
+		}
+	}
+	if got := fmt.Sprint(lines[200]["unseen"], lines[201]["unseen"]); got != "[user=stranger] [item=novelty]" {
+		t.Errorf("unseen %s", got)
+	}
+	lines, err = collect(t, func(out *report.Emitter) error {
+		return Eval(EvalOptions{Snapshot: ref, Data: writeFile(t, "u.data", strings.Join(text, "\n")), Format: dataset.MovieLens, Now: clock}, out)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := last(lines)
+	for name, want := range map[string]float64{"metrics.n": 202, "metrics.rmse": math.Sqrt(squares / 202), "metrics.mae": deviations / 202,
+		"unseen.n": float64(unseen), "seen.n": float64(202 - unseen), "rejected": 1} {
+		if got := number(t, s, name); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %g, from the scores %g", name, got, want)
+		}
+	}
+	if unseen < 2 {
+		t.Errorf("%d events with unseen names", unseen)
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	ref, _, text := published(t)
+	data := writeFile(t, "u.data", strings.Join(text[:300], "\n"))
+	eval := func(group string, required ...string) ([]line, error) {
+		o := EvalOptions{Snapshot: ref, Data: data, Format: dataset.MovieLens, Group: group, Now: clock, Require: make([]Requirement, len(required))}
+		for i, text := range required {
+			if err := o.Require[i].UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return collect(t, func(out *report.Emitter) error { return Eval(o, out) })
+	}
+	if _, err := eval("", "rmse<=1", "n>=300", "n<301", "mae > 0.1", "ndcg_5>0.5"); err != nil {
+		t.Error(err)
+	}
+	for _, required := range []string{"rmse<=0.01", "rmse<0.01", "n>300", "n>=301", "n<300"} {
+		lines, err := eval("", "n>=1", required)
+		wantExit(t, err, report.ExitNo, "required "+required)
+		if len(lines) != 1 || lines[0]["type"] != "summary" {
+			t.Errorf("%s: lines %v", required, lines)
+		}
+	}
+	_, err := eval("", "accuracy>=0.5")
+	wantExit(t, err, report.ExitUsage, "no accuracy", "n, loss, rmse, mae, ndcg_1, ndcg_5")
+	_, err = eval("shop")
+	wantExit(t, err, report.ExitUsage, "--group shop", "user")
+	byUser, _ := eval("user")
+	byItem, err := eval("item")
+	if err != nil || number(t, byItem[0], "metrics.ndcg_5") == number(t, byUser[0], "metrics.ndcg_5") {
+		t.Errorf("ranking by item is that by user: %v, %v", byItem, err)
+	}
+	for text, word := range map[string]string{"rmse": "no <=", "rmsd<=1": "n, loss, rmse", "rmse<=x": "number", "rmse<=NaN": "number", "": "no <="} {
+		if err := new(Requirement).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: %v, want %q", text, err, word)
+		}
+	}
+}
+
+func TestSnapshotNotThere(t *testing.T) {
+	ref, _, _ := published(t)
+	for _, c := range []struct {
+		ref  SnapshotRef
+		code int
+	}{
+		{SnapshotRef{Store: t.TempDir(), Model: "toy"}, report.ExitModel},
+		{SnapshotRef{Store: ref.Store, Model: "other"}, report.ExitModel},
+		{SnapshotRef{Store: ref.Store, Model: "toy", Alias: "canary"}, report.ExitModel},
+		{SnapshotRef{Store: ref.Store, Model: "toy", Version: 9}, report.ExitModel},
+		{SnapshotRef{Store: ref.Store, Model: "../toy"}, report.ExitUsage},
+	} {
+		_, err := scored(t, c.ref, strings.NewReader(""))
+		wantExit(t, err, c.code)
+		_, err = collect(t, func(out *report.Emitter) error { return InspectSnapshot(c.ref, out) })
+		wantExit(t, err, c.code)
+	}
+}
+
+func TestScoreInvalidLines(t *testing.T) {
+	ref, _, _ := published(t)
+	good := `{"user":"u1","item":"i1","rating":null,"more":[1]}`
+	long := `{"user":"u1","item":"i1","more":"` + strings.Repeat("x", 200_000) + `"}`
+	in := strings.Join([]string{good + "\r", "", "rubbish", long, `{"user":"u1"}`, `{"user":"u1","item":""}`, `{"user":"u1","item":"i1","rating":7}`,
+		good + strings.Repeat(" ", 100_000) + "rubbish", "  " + good}, "\n") // no line end after the last
+	lines, err := scored(t, ref, strings.NewReader(in))
+	wantExit(t, err, report.ExitNo)
+	var got []string
+	for _, l := range lines {
+		got = append(got, strings.TrimSpace(fmt.Sprint(l["type"], " ", l["line"], " ", l["reason"])))
+	}
+	want := []string{"score 1 <nil>", "invalid 3 not_json", "invalid 4 too_large", "invalid 5 missing_field", "invalid 6 id_empty",
+		"invalid 7 label_range", "invalid 8 too_large", "score 9 <nil>", "summary <nil> <nil>"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("lines\n%q, want\n%q", got, want)
+	}
+	if s := last(lines); number(t, s, "scored") != 2 || number(t, s, "invalid") != 6 {
+		t.Errorf("summary %v", s)
+	}
+	if len(lines[0]["unseen"].([]any)) != 0 {
+		t.Errorf("line %v", lines[0])
+	}
+}
+
+func TestScoreGzip(t *testing.T) {
+	ref, _, _ := published(t)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprintln(z, `{"user":"u1","item":"i1"}`)
+	z.Close()
+	if lines, err := scored(t, ref, &b); err != nil || len(lines) != 2 {
+		t.Errorf("%v, %v", lines, err)
+	}
+	_, err := scored(t, ref, strings.NewReader("\x1f\x8bnot gzip"))
+	wantExit(t, err, report.ExitUsage, "gzip")
+}
+
+// TestScoreClassNames checks the form of predictions of classes.
+func TestScoreClassNames(t *testing.T) {
+	for task, want := range map[string]string{"multiclass": "10 2 2", "multilabel": "[9] 2 2", "binary": "1 1 2"} {
+		label := quadrant
+		switch task {
+		case "binary":
+			label = func(a, b float64) string { return map[bool]string{true: "1", false: "0"}[a*b > 0] }
+		case "multilabel":
+			label = func(a, b float64) string { return map[bool]string{true: "9", false: "10"}[a*b > 0] }
+		}
+		o := fitOptions(t, dataset.LIBSVM, task, writeFile(t, "toy", rows(200, 6, label)))
+		o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
+		fitted(t, o)
+		lines, err := scored(t, SnapshotRef{Store: o.Store, Model: "toy"}, strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%v %d %d", lines[0]["prediction"], len(lines[0]["outputs"].([]any)), len(lines[0]["probabilities"].([]any))); got != want {
+			t.Errorf("%s: %s, want %s: %v", task, got, want, lines[0])
+		}
+		lines, err = scored(t, SnapshotRef{Store: o.Store, Model: "toy"}, strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`))
+		if err != nil && report.CodeOf(err) != report.ExitNo || len(lines) != 2 {
+			t.Errorf("huge numbers: %v, %v", lines, err)
+		}
+	}
+}
+
+// TestScoreInterrupted ends while its input is open and silent.
+func TestScoreInterrupted(t *testing.T) {
+	ref, _, _ := published(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	in, feed := io.Pipe()
+	defer feed.Close()
+	first := make(chan struct{})
+	done := make(chan error, 1)
+	var b bytes.Buffer
+	go func() {
+		done <- Score(ctx, ref, in, report.NewEmitter(&notify{w: &b, first: first}, true))
+	}()
+	if _, err := io.WriteString(feed, `{"user":"u1","item":"i1"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-first
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil || !strings.HasSuffix(b.String(), `{"type":"summary","scored":1,"invalid":0}`+"\n") {
+			t.Errorf("%v, %s", err, b.String())
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("still reading")
+	}
+}
+
+// notify closes first after the first write.
+type notify struct {
+	w     io.Writer
+	first chan struct{}
+}
+
+func (n *notify) Write(p []byte) (int, error) {
+	if n.first != nil {
+		close(n.first)
+		n.first = nil
+	}
+	return n.w.Write(p)
+}
