@@ -300,7 +300,7 @@ func TestResolve(t *testing.T) {
 	}{
 		{"regression", []string{"a", "b"}, nil, "squared", "anova", "false", "variational"},
 		{"ordinal", []string{"a", "b"}, []string{"x"}, "binary_logistic", "anova", "false", "variational"},
-		{"binary", []string{"a"}, nil, "binary_logistic", "anova", "false", "output"},
+		{"binary", []string{"a"}, nil, "binary_logistic", "anova", "false", "variational"},
 		{"binary", nil, []string{"x"}, "binary_logistic", "homogeneous", "true", "output"},
 		{"multiclass", nil, []string{"x"}, "mlogistic", "homogeneous", "true", "output"},
 		{"multilabel", nil, []string{"x"}, "binary_logistic", "homogeneous", "true", "output"},

@@ -243,7 +243,6 @@ func (v *validator) input(in *Input, path string) {
 	}
 	v.oneOf(path+".format", in.Format, "json")
 	v.oneOf(path+".start", in.Start, "earliest", "latest")
-	v.oneOf(path+".on_gap", in.OnGap, "halt", "record")
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, 16<<20)
 	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
 	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
@@ -344,9 +343,9 @@ func (v *validator) train(m *Model, path string) {
 	v.oneOf(path+".kernel", t.Kernel, "anova", "homogeneous")
 	v.oneOf(path+".penalty", t.Penalty, "l1", "l1l2", "l1linf")
 	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic")
-	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
+	v.oneOf(path+".refit", t.Refit, "output", "variational")
 	if t.Refit == "variational" && !m.variationalPossible() {
-		v.bad(path+".refit", t.Refit, "output or full: the variational refit needs kernel anova and a regression or ordinal task")
+		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova and one number, one binary label or one level to predict")
 	}
 	losses := map[consumer.Task][]string{
 		consumer.Regression: {"squared"}, consumer.Ordinal: {"binary_logistic", "squared"}, consumer.Binary: {"binary_logistic", "squared"},
