@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -101,10 +103,7 @@ func TestAbortedTransactionsAreNotDelivered(t *testing.T) {
 			m := newMemory()
 			m.next[tp(topic, 0)] = from
 			c := newRig(t, m, cluster.ListenAddrs(), []string{topic}, small)
-			if err := c.RunUntil(t.Context(), map[TopicPartition]int64{tp(topic, 0): end}); err != nil {
-				t.Fatal(err)
-			}
-			m.check(t)
+			c.runUntil(t, map[TopicPartition]int64{tp(topic, 0): end})
 			got := m.got(tp(topic, 0))
 			if !slices.Equal(got, want[len(want)-len(got):]) {
 				t.Fatalf("from %d: not the end of what was read before", from)
@@ -282,8 +281,8 @@ func TestLogEndBelowPositionHalts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.RunUntil(t.Context(), ends); err != nil || !strings.Contains(m.haltText(tp(topic, 0)), "log end 15 is below our position 20") {
-			t.Errorf("error %v, halt %q", err, m.haltText(tp(topic, 0)))
+		if c.runUntil(t, ends); !strings.Contains(m.haltText(tp(topic, 0)), "log end 15 is below our position 20") {
+			t.Errorf("halt %q", m.haltText(tp(topic, 0)))
 		}
 	})
 }
@@ -301,10 +300,7 @@ func TestUntilTheEnd(t *testing.T) {
 		t.Fatalf("ends %v, %v", ends, err)
 	}
 	produce(t, cl, topic, 0, numbers(500, 600)...) // comes too late
-	if err := r.RunUntil(t.Context(), ends); err != nil {
-		t.Fatal(err)
-	}
-	m.check(t)
+	r.runUntil(t, ends)
 	equalValues(t, m, tp(topic, 0), numbers(0, 500))
 	equalValues(t, m, tp(topic, 1), numbers(0, 7))
 	if next, ok := m.Start(topic, 2); !ok || next != 0 {
@@ -319,9 +315,7 @@ func TestUntilTheEnd(t *testing.T) {
 	}
 
 	again := newRig(t, m, cluster.ListenAddrs(), []string{topic}, nil)
-	if err := again.RunUntil(t.Context(), ends); err != nil {
-		t.Fatal(err)
-	}
+	again.runUntil(t, ends)
 	equalValues(t, m, tp(topic, 0), numbers(0, 500))
 }
 
@@ -382,4 +376,50 @@ func TestOptionsValidate(t *testing.T) {
 	if err := o.Validate(); err == nil {
 		t.Error("MaxWait of 1µs is accepted")
 	}
+}
+
+// count is a sink that only counts.
+type count struct{ n int }
+
+func (c *count) Apply(_ context.Context, b *Batch) error { c.n += len(b.Records); return nil }
+
+// BenchmarkRun reads a topic of 8 partitions to its end, with the broker in the same process.
+func BenchmarkRun(b *testing.B) {
+	const topic, partitions, each = "t", 8, 50000
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cluster.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(1e6),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Close()
+	value := []byte(strings.Repeat("x", 100))
+	for i := range partitions * each {
+		cl.Produce(context.Background(), &kgo.Record{Topic: topic, Partition: int32(i % partitions), Value: value}, nil)
+	}
+	if err := cl.Flush(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		o := DefaultOptions()
+		o.Brokers, o.Topics = cluster.ListenAddrs(), []string{topic}
+		o.Logger, o.Registerer = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+		sink := new(count)
+		c, err := New(o, sink)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ends, err := c.Ends(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.RunUntil(context.Background(), ends); err != nil || sink.n != partitions*each {
+			b.Fatal(err, sink.n)
+		}
+	}
+	b.ReportMetric(float64(b.N)*partitions*each/b.Elapsed().Seconds(), "records/s")
 }

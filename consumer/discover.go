@@ -16,11 +16,10 @@ func (c *Consumer) discover(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause := c.opts.RefreshEvery
 		if err != nil {
 			tries++
 			c.source.forget() // the transport would repeat its last answer
-			pause = min(backoff(tries), c.opts.RefreshEvery)
+			pause := backoff(tries)
 			c.report("metadata", c.source.explain(err))
 			if refused(err) {
 				pause = refusedBackoff
@@ -35,7 +34,7 @@ func (c *Consumer) discover(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(c.opts.RefreshEvery):
 		case <-c.wake:
 			if !sleep(ctx, minBackoff) { // many partitions fail together
 				return
@@ -203,7 +202,7 @@ func (c *Consumer) commit(ctx context.Context) {
 		return
 	}
 	shown := make(map[TopicPartition]int64)
-	for alive := true; alive; {
+	for alive, failing := true, false; alive; {
 		alive = sleep(ctx, c.opts.CommitEvery)
 		if !alive {
 			c.wg.Wait() // nothing moves any more
@@ -222,9 +221,13 @@ func (c *Consumer) commit(ctx context.Context) {
 		c.metrics.commits.Inc()
 		if err := c.commitOnce(ctx, moved); err != nil {
 			c.metrics.commitErrors.Inc()
-			c.opts.Logger.Warn("offsets not shown to the group", "group", c.opts.GroupID, "reason", c.source.explain(err))
+			if !failing {
+				c.opts.Logger.Warn("offsets are not shown to the group", "group", c.opts.GroupID, "reason", c.source.explain(err))
+			}
+			failing = true
 			continue
 		}
+		failing = false
 		for tp, offset := range moved {
 			shown[tp] = offset
 		}

@@ -110,10 +110,7 @@ func TestBatchesWithoutRecords(t *testing.T) {
 	synthetic(cluster, func(from int64) ([]byte, int64) { fetches.Add(1); return sets[from], 300001 })
 	m := newMemory()
 	r := newRig(t, m, cluster.ListenAddrs(), []string{topic}, nil)
-	if err := r.RunUntil(t.Context(), map[TopicPartition]int64{tp(topic, 0): 300001}); err != nil {
-		t.Fatal(err)
-	}
-	m.check(t)
+	r.runUntil(t, map[TopicPartition]int64{tp(topic, 0): 300001})
 	equalValues(t, m, tp(topic, 0), []string{"x", "y"})
 	if n := fetches.Load(); n != 4 {
 		t.Errorf("%d fetches, want 4", n)
@@ -209,6 +206,44 @@ func TestRetriableErrors(t *testing.T) {
 			await(t, "ready", func() bool { return r.Status().Ready })
 			equalValues(t, r.memory, tp(topic, 0), numbers(0, 10))
 		})
+	}
+}
+
+// TestNewLeaderThatDoesNotKnowItsEnd has a leader that at first says that the log ends below what was read, which must not halt.
+func TestNewLeaderThatDoesNotKnowItsEnd(t *testing.T) {
+	const topic = "t"
+	cluster := newCluster(t, kfake.SeedTopics(1, topic))
+	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 20)...)
+	const wrong = maxBeyond - 1
+	var fetches, lists atomic.Int32
+	cluster.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		if fetches.Add(1) > wrong {
+			return nil, nil, false
+		}
+		cluster.KeepControl()
+		res := kreq.ResponseKind().(*kmsg.FetchResponse)
+		rp := kmsg.NewFetchResponseTopicPartition()
+		rp.ErrorCode = kerr.OffsetOutOfRange.Code
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: topic, Partitions: []kmsg.FetchResponseTopicPartition{rp}}}
+		return res, nil, true
+	})
+	cluster.ControlKey(int16(kmsg.ListOffsets), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		if lists.Add(1) > 2*wrong {
+			return nil, nil, false
+		}
+		cluster.KeepControl()
+		res := kreq.ResponseKind().(*kmsg.ListOffsetsResponse)
+		rp := kmsg.NewListOffsetsResponseTopicPartition()
+		rp.Offset = 0
+		res.Topics = []kmsg.ListOffsetsResponseTopic{{Topic: topic, Partitions: []kmsg.ListOffsetsResponseTopicPartition{rp}}}
+		return res, nil, true
+	})
+	m := newMemory()
+	m.next[tp(topic, 0)] = 10
+	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+	await(t, "the rest", func() bool { return len(r.got(tp(topic, 0))) == 10 })
+	if lists.Load() < 2*wrong || r.haltText(tp(topic, 0)) != "" {
+		t.Errorf("%d questions, halt %q", lists.Load(), r.haltText(tp(topic, 0)))
 	}
 }
 

@@ -63,6 +63,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			c.lookAgain()
 			pause := backoff(tries)
 			if refused(err) {
+				c.source.forget() // it would go on trying by itself
 				pause = refusedBackoff
 			}
 			if !sleep(ctx, pause) {

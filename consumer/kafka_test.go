@@ -304,3 +304,14 @@ func equalValues(t *testing.T, m *memory, tp TopicPartition, want []string) {
 	}
 	t.Errorf("%s: %d values, want %d; they differ from %d on", tp, len(got), len(want), at)
 }
+
+// runUntil runs r to ends and fails the test if that takes too long.
+func (r *rig) runUntil(t *testing.T, ends map[TopicPartition]int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := r.RunUntil(ctx, ends); err != nil || ctx.Err() != nil {
+		t.Fatalf("error %v, context %v, status %+v", err, ctx.Err(), r.Status())
+	}
+	r.memory.check(t)
+}
