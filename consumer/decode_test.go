@@ -23,12 +23,12 @@ const now = 1_700_000_000_000
 func TestDecodeEvent(t *testing.T) {
 	var ev Event
 	d := NewDecoder(wide, DefaultLimits())
-	in := `{"user":"ü\u0041\n","y":-2.5e0,"ts":1699999999.25,"w":2,"id":77,"b":-0,"a":0.1,"tags":["x",3,"x"],"other":{"user":[null,{"y":1}]}}`
+	in := `{"user":"ü\u0041\n","y":-2.5e0,"ts":1699999999.25,"w":2,"id":77,"b":-0.0,"a":0.1,"tags":["x",3,"x",-0],"other":{"user":[null,{"y":1}]}}`
 	if r := d.Decode(&ev, []byte(in), now); r != "" {
 		t.Fatal(r)
 	}
 	want := Event{Label: -2.5, Time: 1699999999250, Weight: 2, Identity: "77", Categorical: []string{"üA\n"}, Numeric: []float64{0.1, 0},
-		Multi: [][]string{{"x", "3"}}}
+		Multi: [][]string{{"x", "3", "0"}}}
 	if !reflect.DeepEqual(ev, want) {
 		t.Errorf("got  %+v\nwant %+v", ev, want)
 	}

@@ -295,7 +295,9 @@ func TestHungBroker(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.StallTimeout = 300 * time.Millisecond })
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
+		o.StallTimeout, o.RequestTimeout = 300*time.Millisecond, time.Minute // so that only the watchdog can help
+	})
 	await(t, "the watchdog", func() bool { return r.metric(t, "refitd_consumer_stalls_total") >= 1 })
 	if r.Status().Ready {
 		t.Error("ready although nothing was ever fetched")

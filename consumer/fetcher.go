@@ -250,7 +250,7 @@ func (c *Consumer) gap(o portion) portion {
 	o.p.start = o.start
 	o.gap, o.records = true, nil
 	o.halt = fmt.Sprintf("gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they were read; "+
-		"bring them back, or start again from an empty state directory", o.start-o.from, o.start, o.from)
+		"set on_gap: record to go on without them", o.start-o.from, o.start, o.from)
 	return o
 }
 

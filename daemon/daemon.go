@@ -113,19 +113,21 @@ func (d *Daemon) summarise() error {
 	seconds := time.Since(d.began).Seconds()
 	s := report.RunSummary{Seconds: report.Number(seconds), RSSBytes: residentBytes()}
 	halted := false
-	events := int64(0)
+	rate := 0.0 // of reading: the last refit is not part of it
 	for _, u := range d.units {
 		m, err := u.summary()
 		if err != nil {
 			return err
 		}
-		events += u.applied.Load()
+		if reading := time.Duration(u.reading.Load()).Seconds(); reading > 0 {
+			rate += float64(u.applied.Load()) / reading
+		}
 		for _, p := range m.State.Partitions {
 			halted = halted || p.Halted != nil
 		}
 		s.Models = append(s.Models, m)
 	}
-	s.EventsPerSecond = report.Number(float64(events) / seconds)
+	s.EventsPerSecond = report.Number(rate)
 	if err := d.Out.Emit("summary", s); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type unit struct {
 	versions *publish.Publisher
 
 	applied  atomic.Int64  // events since the start
+	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
 	wake     chan struct{} // there is something new to train on
 	promoted int
 	keptBack int
@@ -53,6 +54,13 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	options.Dir, options.Logger = d.config.StatePath(m), u.log
 	if u.store, err = sketch.Open(ctx, options); err != nil {
 		return nil, storeError(err, options.Dir)
+	}
+	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
+		if l.Halted != "" {
+			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
+				return nil, storeError(err, options.Dir)
+			}
+		}
 	}
 	if u.cycle, err = cycle.New(m, time.Now); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
@@ -77,7 +85,10 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.OnHalt, read.Logger = u.store.Position, u.onHalt, u.log
+	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.store.Begin, u.onHalt, u.log
+	if m.Input.OnGap == "record" {
+		read.AcceptGap = u.store.AcceptGap
+	}
 	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
 	if u.consumer, err = consumer.New(read, sink); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
@@ -126,6 +137,7 @@ func (u *unit) onApplied(c ingest.Counts) {
 		return
 	}
 	u.applied.Add(c.Applied)
+	u.reading.Store(int64(time.Since(u.daemon.began)))
 	select {
 	case u.wake <- struct{}{}:
 	default:

@@ -34,6 +34,7 @@ type Input struct {
 	Topics        []string `json:"topics"`
 	Format        string   `json:"format"`          // json
 	Start         string   `json:"start"`           // earliest or latest: where a partition without a ledger begins
+	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp is clamped
@@ -124,7 +125,7 @@ type Gate struct {
 // DefaultModel returns a model with every key at its default. Name, topics, label and features have none.
 func DefaultModel() Model {
 	return Model{
-		Input: Input{Format: "json", Start: "earliest",
+		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
 			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew)},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},

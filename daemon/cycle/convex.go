@@ -11,8 +11,11 @@ import (
 // rowsPerLambda is the amount of row weight that a configured λ is stated for.
 const rowsPerLambda = 10_000
 
-// autoLambdas are the fractions of λ_max, above which no basis vector enters, that a cold `lambda: auto` tries.
-var autoLambdas = []float64{0.3, 0.1, 0.03, 0.01}
+// autoLambdas are the fractions of λ_max, above which no basis vector enters, that a cold `lambda: auto` tries, until autoPatience of
+// them in a row are no better than the best. Ratings choose the first three, small sets of dense numbers the last.
+var autoLambdas = []float64{0.6, 0.35, 0.2, 0.1, 0.03, 0.01, 0.003, 0.001}
+
+const autoPatience = 2
 
 // lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select rows agree.
 const lambdaStep = 1.5
@@ -51,27 +54,25 @@ func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 		s.Kernel = solver.Homogeneous
 	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, workers
-	if s.Kernel == solver.Homogeneous && m.Train.Augment == "true" {
-		s.LinearRidge = 0 // the constant column gives the kernel its linear terms (Blondel et al. 2017, section 3)
-	}
 	return s, nil
 }
 
-// solvePath runs Algorithm 1 from nothing for every λ and returns the best model of all steps by loss on the select rows. onStep, if
-// not nil, sees every step.
-func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, judge func(*solver.Model) float64,
+// solvePath runs Algorithm 1 from nothing for one λ after the other, until patience of them in a row are no better, and returns the best model of all steps by
+// loss on the select rows. onStep, if not nil, sees every step.
+func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings, judge func(*solver.Model) float64,
 	onStep func(*candidate)) (*candidate, error) {
 	var best *candidate
+	worse := 0
 	for _, lambda := range lambdas {
-		if best != nil && ctx.Err() != nil {
+		if best != nil && (ctx.Err() != nil || worse == patience) {
 			break
 		}
 		found, err := solveOne(ctx, p, nil, lambda, s, judge, onStep)
 		if err != nil {
 			return nil, err
 		}
-		if found.better(best) {
-			best = found
+		if worse++; found.better(best) {
+			best, worse = found, 0
 		}
 	}
 	return best.polish(ctx, p, s, judge)

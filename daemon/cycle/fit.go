@@ -79,7 +79,11 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 				Valid: j.select_.metrics(j.target, c.model, in.Group), Seconds: report.Number(c.step.Seconds)})
 		}
 	}
-	best, err := solvePath(ctx, j.problem, lambdas, settings, j.validLoss, onStep)
+	patience := autoPatience
+	if len(in.Lambdas) > 0 {
+		patience = len(lambdas) // given ones are all tried
+	}
+	best, err := solvePath(ctx, j.problem, lambdas, patience, settings, j.validLoss, onStep)
 	if err != nil {
 		return nil, err
 	}

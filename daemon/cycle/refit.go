@@ -169,7 +169,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		if lambdas, err = lambdasFor(ctx, j.model, j.problem, settings); err != nil {
 			return nil, nil, err
 		}
-		best, err = solvePath(ctx, j.problem, lambdas, settings, onSelect, nil)
+		best, err = solvePath(ctx, j.problem, lambdas, autoPatience, settings, onSelect, nil)
 	}
 	if err != nil {
 		return nil, nil, err

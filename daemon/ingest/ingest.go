@@ -73,13 +73,8 @@ func StoreOptions(m *config.Model) sketch.Options {
 	return o
 }
 
-// Apply decodes, scores, learns and stores a batch. The first batch of a partition decides its start. Its error means that the state cannot be trusted to go on: the consumer must stop.
+// Apply decodes, scores, learns and stores a batch of a partition that the store knows. Its error means that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
-	if _, known := g.store.Position(b.Topic, b.Partition); !known {
-		if err := g.store.Begin(b.Topic, b.Partition, b.Base); err != nil {
-			return err
-		}
-	}
 	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
 	for i := range b.Records {
 		r := &b.Records[i]

@@ -209,19 +209,16 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 			return
 		}
 	}
-	f.score(features, values, target)
-	// The bound on the logistic loss is taken once, where the event found the model.
 	f.gather(features, values)
 	z, variance := f.view.predict(), 0.0
 	if f.base.Likelihood == Logistic {
-		variance = f.view.variance()
+		variance = f.view.variance() // the bound on the loss is taken once, where the event found the model
 	}
 	omega, right := f.base.pseudo(target, z, variance)
+	f.score(features, values, target, z)
 	for e := range features {
-		if e > 0 {
-			f.gather(features, values)
-			z = f.view.predict()
-		}
+		f.gather(features, values)
+		z = f.view.predict()
 		clear(f.increment)
 		clear(f.right)
 		f.view.accumulate(f.increment, f.right, e, z, weight*omega, weight*right)
@@ -269,8 +266,37 @@ func (f *FoldIn) update(row *liveRow) {
 	}
 }
 
-// score charges every rate with its own loss on the event.
-func (f *FoldIn) score(features []Feature, values, target []float64) {
+// score charges every rate with its own loss on the event; the view holds the mixed rows and z their prediction. With one forgetting row
+// the prediction of a version follows from z, which is linear in that row.
+func (f *FoldIn) score(features []Feature, values, target []float64, z float64) {
+	forgetting := -1
+	for e, feature := range features {
+		if len(f.rows[feature.Row].loss) == 0 {
+			continue
+		}
+		if forgetting >= 0 {
+			f.scoreVersions(features, values, target)
+			return
+		}
+		forgetting = e
+	}
+	if forgetting < 0 {
+		return
+	}
+	row := &f.rows[features[forgetting].Row]
+	f.view.gradient(f.right, forgetting)
+	mixed, q := f.view.mean[forgetting], len(f.right)
+	for g := range f.rates {
+		zg := z
+		for a, m := range row.mean[g*q : g*q+q] {
+			zg += f.right[a] * (m - mixed[a])
+		}
+		f.charge(g, f.base.mixLoss(target, zg), features)
+	}
+}
+
+// scoreVersions is score for events with several forgetting rows: every version predicts by itself.
+func (f *FoldIn) scoreVersions(features []Feature, values, target []float64) {
 	q := f.base.NumBasis + 1
 	for g := range f.rates {
 		f.gather(features, values)
@@ -279,12 +305,16 @@ func (f *FoldIn) score(features []Feature, values, target []float64) {
 				f.view.mean[e] = row.mean[g*q : g*q+q]
 			}
 		}
-		loss := f.base.mixLoss(target, f.view.predict())
-		f.loss[g] = lossFade*f.loss[g] + lossGain*loss
-		for _, feature := range features {
-			if row := &f.rows[feature.Row]; len(row.loss) > 0 {
-				row.loss[g] = entityLossFade*row.loss[g] + loss
-			}
+		f.charge(g, f.base.mixLoss(target, f.view.predict()), features)
+	}
+}
+
+// charge adds a loss of rate g to its own account and to those of the event's forgetting rows.
+func (f *FoldIn) charge(g int, loss float64, features []Feature) {
+	f.loss[g] = lossFade*f.loss[g] + lossGain*loss
+	for _, feature := range features {
+		if row := &f.rows[feature.Row]; len(row.loss) > 0 {
+			row.loss[g] = entityLossFade*row.loss[g] + loss
 		}
 	}
 }

@@ -124,3 +124,38 @@ func BenchmarkLearn(b *testing.B) {
 		f.Learn(features, value, p.Target(0), 1)
 	}
 }
+
+// TestVersionsScoreAlike: the shortcut for one forgetting row charges what predicting with every version charges.
+func TestVersionsScoreAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	p := ratings(r, 300, 8, 8, 2, true)
+	run := func(slow bool) []float64 {
+		s := randomState(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
+		f := NewFoldIn(s, []bool{true, false}, DefaultRates)
+		for j, field := range s.Field {
+			f.Place(int32(j), Feature{Field: field, Row: -1, Base: int32(j)})
+		}
+		for i := range p.X.NumRows() {
+			index, value := p.X.Row(i)
+			features := []Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}}
+			if slow {
+				f.scoreVersions(features, value, p.Target(i))
+			} else {
+				f.gather(features, value)
+				f.score(features, value, p.Target(i), f.view.predict())
+			}
+			f.gather(features, value)
+			clear(f.increment)
+			clear(f.right)
+			f.view.accumulate(f.increment, f.right, 0, f.view.predict(), 1, p.Target(i)[0])
+			f.update(&f.rows[index[0]])
+		}
+		return f.loss
+	}
+	fast, slow := run(false), run(true)
+	for g := range fast {
+		if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
+			t.Errorf("rate %d: loss %g, by prediction %g", g, fast[g], slow[g])
+		}
+	}
+}

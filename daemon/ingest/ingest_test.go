@@ -1,0 +1,144 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/sketch"
+)
+
+func ratings(size int) *config.Model {
+	m := config.DefaultModel()
+	m.Name, m.Input.Topics = "ratings", []string{"t"}
+	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Train.MaxBasis = 8
+	seed := uint64(1)
+	m.Sample.Seed, m.Sample.Size = &seed, size
+	m.Resolve()
+	return &m
+}
+
+// batch returns n records of partition p from base on; every tenth is not JSON.
+func batch(r *rand.Rand, p int32, base int64, n int) *consumer.Batch {
+	b := &consumer.Batch{Topic: "t", Partition: p, Base: base, Next: base + int64(n), HighWatermark: base + int64(n)}
+	for i := range n {
+		value := fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
+			int(20000*r.Float64()*r.Float64()), int(5000*r.Float64()*r.Float64()), 1+r.IntN(5), 1700000000000+base+int64(i))
+		if i%10 == 9 {
+			value = value[1:]
+		}
+		b.Records = append(b.Records, consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()})
+	}
+	return b
+}
+
+func newIngest(tb testing.TB, m *config.Model, dir string) (*Ingest, *sketch.Store) {
+	tb.Helper()
+	c, err := cycle.New(m, time.Now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := StoreOptions(m)
+	o.Dir = dir
+	open := func() (*sketch.Store, error) { return sketch.Open(context.Background(), o) }
+	if dir == "" {
+		open = func() (*sketch.Store, error) { return sketch.NewMemory(o) }
+	}
+	store, err := open()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	for p := range int32(2) {
+		if err := store.Begin("t", p, 0); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return New(m, store, c), store
+}
+
+// TestBatchesDoNotMatter: the same records in other batches, some of them twice, give the same state and the same progressive sums.
+func TestBatchesDoNotMatter(t *testing.T) {
+	run := func(size int, again bool) (*sketch.State, string) {
+		g, store := newIngest(t, ratings(500), "")
+		whole := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 3000)
+		for lo := 0; lo < 3000; lo += size {
+			hi := min(lo+size, 3000)
+			from := lo
+			if again && lo > 0 {
+				from -= size / 2 // a batch that begins before the ledger's next
+			}
+			part := *whole
+			part.Base, part.Next, part.Records = int64(from), int64(hi), whole.Records[from:hi]
+			if err := g.Apply(context.Background(), &part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := store.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, string(store.Aux())
+	}
+	state, sums := run(3000, false)
+	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(consumer.NotJSON)] == 0 && state.RejectedByReason[string(consumer.NotObject)] == 0 {
+		t.Fatalf("%d applied, %d rejected: %v", l.Applied, l.Rejected, state.RejectedByReason)
+	}
+	for _, size := range []int{1, 7, 1000} {
+		for _, again := range []bool{false, true} {
+			got, gotSums := run(size, again)
+			if got.SampleDigest != state.SampleDigest || got.Partitions[0].Digest != state.Partitions[0].Digest || got.Partitions[0].Applied != 2700 {
+				t.Errorf("batches of %d, overlapping %v: another state", size, again)
+			}
+			if gotSums != sums {
+				t.Errorf("batches of %d, overlapping %v: sums %s, want %s", size, again, gotSums, sums)
+			}
+		}
+	}
+}
+
+// BenchmarkApply is the whole path of an event but for the network: decode, score, fold in, one synchronous transaction a batch.
+func BenchmarkApply(b *testing.B) {
+	for _, size := range []int{20_000, 10_000_000} {
+		name := "full"
+		if size > 1_000_000 {
+			name = "filling"
+		}
+		b.Run(name, func(b *testing.B) {
+			g, _ := newIngest(b, ratings(size), b.TempDir())
+			r := rand.New(rand.NewPCG(1, 1))
+			const n = 4096
+			whole := batch(r, 0, 0, n)
+			next := int64(0)
+			apply := func() {
+				whole.Base, whole.Next = next, next+n
+				for i := range whole.Records {
+					whole.Records[i].Offset = next + int64(i)
+				}
+				if err := g.Apply(context.Background(), whole); err != nil {
+					b.Fatal(err)
+				}
+				next += n
+			}
+			for range 10 {
+				apply()
+			}
+			start := next
+			b.ReportAllocs()
+			for b.Loop() {
+				apply()
+			}
+			b.ReportMetric(float64(next-start)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
