@@ -78,6 +78,50 @@ func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patien
 	return best.polish(ctx, p, s, judge)
 }
 
+// pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
+const pathRows = 20_000
+
+// coldStart finds λ and the first basis vectors by a path over at most pathRows rows, spread evenly over the sample, and goes on from
+// there on all of them.
+func coldStart(ctx context.Context, m *config.Model, p *solver.Problem, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
+	part := p
+	if p.X.NumRows() > pathRows {
+		part = thin(p, pathRows)
+	}
+	lambdas, err := lambdasFor(ctx, m, part, s)
+	if err != nil {
+		return nil, err
+	}
+	rough := s
+	rough.Rough = true
+	best, err := solvePath(ctx, part, lambdas, 1, rough, judge, nil)
+	if err != nil || part == p || ctx.Err() != nil {
+		return best, err
+	}
+	start := best.result.Model
+	if best.path != nil {
+		start = best.path
+	}
+	return resume(ctx, m, p, &warmStart{model: start, lambda: best.lambda, up: true}, s, judge)
+}
+
+// thin returns about n evenly spaced rows of a problem.
+func thin(p *solver.Problem, n int) *solver.Problem {
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = int(int64(i) * int64(p.X.NumRows()) / int64(n))
+	}
+	out := *p
+	out.X, out.Targets, out.Weights = p.X.Select(rows), make([]float64, 0, n*p.Outputs), nil
+	for _, i := range rows {
+		out.Targets = append(out.Targets, p.Target(i)...)
+		if p.Weights != nil {
+			out.Weights = append(out.Weights, p.Weights[i])
+		}
+	}
+	return &out
+}
+
 // solveOne runs Algorithm 1 for one λ and returns its best step.
 func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings,
 	judge func(*solver.Model) float64, onStep func(*candidate)) (*candidate, error) {

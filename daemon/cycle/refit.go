@@ -165,11 +165,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		}
 		best, err = resume(ctx, j.model, j.problem, warm, settings, onSelect)
 	} else {
-		var lambdas []float64
-		if lambdas, err = lambdasFor(ctx, j.model, j.problem, settings); err != nil {
-			return nil, nil, err
-		}
-		best, err = solvePath(ctx, j.problem, lambdas, autoPatience, settings, onSelect, nil)
+		best, err = coldStart(ctx, j.model, j.problem, settings, onSelect)
 	}
 	if err != nil {
 		return nil, nil, err

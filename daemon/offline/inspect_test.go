@@ -37,6 +37,9 @@ func TestInspectState(t *testing.T) {
 		{Offset: 7, Fate: consumer.Control},
 		{Offset: 9, Value: []byte(`{"user":"u2","item":"i1","rating":1,"ts":1000}`), Timestamp: 1000},
 	}}
+	if err := store.Begin("toy", 2, 5); err != nil {
+		t.Fatal(err)
+	}
 	if err := ingest.New(m, store, nil).Apply(context.Background(), batch); err != nil {
 		t.Fatal(err)
 	}

@@ -12,14 +12,13 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, latest the newest promoted
-// version, refit the newest promoted refit, which a restart goes on from.
+// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, refit the newest promoted
+// refit, which a restart goes on from. The store itself moves latest to every new version.
 const (
 	Promoted = "promoted"
 	Kept     = "kept"
 
 	Champion = "champion"
-	Latest   = "latest"
 	Refit    = "refit"
 )
 
@@ -55,8 +54,8 @@ func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) 
 // Store returns the store, nil without one.
 func (p *Publisher) Store() *snapshot.Store { return p.store }
 
-// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion
-// and latest; old versions beyond publish.keep are removed, aliased ones never.
+// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion;
+// old versions beyond publish.keep are removed, aliased ones never.
 func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	v := &ch.Version
 	v.Parent = p.champion
@@ -85,7 +84,7 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	if p.store == nil {
 		return nil
 	}
-	aliases := []string{Latest, Champion}
+	aliases := []string{Champion}
 	if v.Kind == Refit {
 		aliases = append(aliases, Refit)
 	}

@@ -166,6 +166,9 @@ func (b *bench) store(ends [partitions]int64, change func(*consumer.Batch)) {
 				if change != nil {
 					change(&batch)
 				}
+				if err := s.Begin(batch.Topic, batch.Partition, batch.Base); err != nil {
+					b.t.Fatal(err)
+				}
 				if err := sink.Apply(b.context(), &batch); err != nil {
 					b.t.Fatal(err)
 				}
