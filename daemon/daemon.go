@@ -47,12 +47,11 @@ type Daemon struct {
 }
 
 // New opens the states and the listener. What it opened is closed again if it fails; the error carries its exit code.
-func New(ctx context.Context, o Options) (d *Daemon, err error) {
-	d = &Daemon{Options: o, config: o.Config, log: o.Log, registry: prometheus.NewRegistry(), began: time.Now()}
+func New(ctx context.Context, o Options) (_ *Daemon, err error) {
+	d := &Daemon{Options: o, config: o.Config, log: o.Log, registry: prometheus.NewRegistry(), began: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
-			d = nil
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))

@@ -40,8 +40,8 @@ type unit struct {
 	champion *int64
 }
 
-func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (u *unit, err error) {
-	u = &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
+func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (_ *unit, err error) {
+	u := &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, u.close())

@@ -213,7 +213,7 @@ func (v *validator) sasl(k *Kafka, loopback bool) {
 func (v *validator) model(m *Model, path string) {
 	at := func(key string) string { return join(path, key) }
 	if !isName(m.Name) {
-		v.bad(at("name"), m.Name, "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit")
+		v.bad(at("name"), m.Name, "1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	}
 	v.input(&m.Input, at("input"))
 	v.schema(&m.Schema, at("schema"))
@@ -366,7 +366,7 @@ func isName(s string) bool {
 	if s == "" || len(s) > 64 || s[0] == '.' || s[0] == '-' || s[0] == '_' {
 		return false
 	}
-	return isTopic(s)
+	return isTopic(s) && s == strings.ToLower(s)
 }
 
 // isTopic reports whether s is a legal Kafka topic name.
