@@ -189,17 +189,7 @@ func TestMalformedRecords(t *testing.T) {
 	want[string(consumer.NullValue)]++
 	b.produce(values...)
 
-	conf, err := config.Load(b.configure("m"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
+	d, stop := b.start(b.configure("m"))
 	var metrics string
 	within(t, 20*time.Second, "all records counted", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
@@ -210,10 +200,7 @@ func TestMalformedRecords(t *testing.T) {
 			t.Errorf("no line %s", line)
 		}
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	o := b.run(b.configure("m"))
 	if got := balanced(t, o.state(t)); got != good {
 		t.Errorf("%d good events applied, want %d", got, good)
@@ -294,17 +281,7 @@ func TestHealthWithoutBroker(t *testing.T) {
 	}
 	addr := closed.Addr().String()
 	closed.Close()
-	conf, err := config.Load(b.configure("h", b.addr, addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
+	d, stop := b.start(b.configure("h", b.addr, addr))
 	base := "http://" + d.Addr()
 	if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
 		t.Errorf("healthy: %d", status)
@@ -321,10 +298,7 @@ func TestHealthWithoutBroker(t *testing.T) {
 	}
 	_, metrics := get(t, base+"/metrics")
 	checkDocumented(t, metrics)
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	until := b.run(b.configure("u", b.addr, addr))
 	if code := report.CodeOf(until.err); code != report.ExitBroker || !strings.Contains(report.ErrorOf(until.err).Key, "bootstrap_servers") {
 		t.Errorf("--until end without a broker: exit %d, %v", code, until.err)

@@ -156,6 +156,28 @@ func (b *bench) run(path string) outcome {
 	return parse(b.t, out.Bytes(), err)
 }
 
+// start runs a configuration in this process until stop is called, which fails the test if the run ended in an error.
+func (b *bench) start(path string) (d *daemon.Daemon, stop func()) {
+	b.t.Helper()
+	conf, err := config.Load(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if d, err = daemon.New(b.t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet()}); err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return d, func() {
+		b.t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
 func parse(t *testing.T, out []byte, err error) outcome {
 	t.Helper()
 	o := outcome{err: err}

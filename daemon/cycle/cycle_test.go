@@ -271,7 +271,7 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 	if err := j.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	model := ch0(c).Model.Clone()
+	model := c.Champion().Model.Clone()
 	clear(model.Weights)
 	clear(model.Linear)
 	if !j.degenerate(model) {
@@ -283,8 +283,6 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 		t.Error("a model that is not finite is promoted")
 	}
 }
-
-func ch0(c *Cycle) *Champion { return c.Champion() }
 
 func TestRefitWithoutRows(t *testing.T) {
 	c := newCycle(t, ratingsModel(nil))

@@ -276,7 +276,7 @@ func floatsSquared(v []float64) float64 {
 func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 	champion := l.champion.Model.Clone()
 	v := l.champion.Vocabulary
-	m, k, numeric := champion.NumOutputs, champion.NumBasis, len(l.schema.Numeric)
+	m, numeric := champion.NumOutputs, len(l.schema.Numeric)
 	l.predict()
 	onChampion := 0.0
 	bias, dense := make([]float64, m), make([]float64, len(l.dense)*m)
@@ -339,6 +339,5 @@ func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 			}
 		}
 	}
-	_ = k
 	return champion, v
 }
