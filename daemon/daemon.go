@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
 	memory := d.config.Memory()
+	if memory.BudgetBytes > 0 {
+		debug.SetMemoryLimit(memory.BudgetBytes) // the collector works harder rather than let garbage pass the budget
+	}
 	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes)
 	if d.listener, err = net.Listen("tcp", d.config.Web.ListenAddress); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}

@@ -255,7 +255,7 @@ func TestTwoModels(t *testing.T) {
 	if m, err := c.Model("other"); err != nil || m.Name != "other" {
 		t.Errorf("Model(other) = %v, %v", m, err)
 	}
-	if len(c.Memory().Parts) != 20 {
+	if len(c.Memory().Parts) != 22 {
 		t.Errorf("memory parts %v", c.Memory().Parts)
 	}
 }
@@ -330,7 +330,7 @@ func TestMemoryBudget(t *testing.T) {
 		t.Fatalf("problems %+v", problems)
 	}
 	p := problems[0]
-	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.models") || !strings.Contains(p.Message, "train.max_features and train.max_basis") {
+	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.variational") || !strings.Contains(p.Message, "train.max_features and train.max_basis") {
 		t.Errorf("problem %+v", p)
 	}
 	// What the message proposes must do.

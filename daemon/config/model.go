@@ -131,7 +131,7 @@ func DefaultModel() Model {
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
 		Train: Train{
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
-			MaxBasis: 20, NewBasis: 4, MaxFeatures: 1_000_000,
+			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
 			Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1,
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},

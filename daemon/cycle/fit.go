@@ -43,11 +43,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	weights := eventWeights(in.Train)
 	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures)
-	j.train, j.weights = encode(j.vocab, j.target, in.Train, weights)
+	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
 	j.gate = &encoded{}
-	j.problem = &solver.Problem{X: j.train.x, Targets: j.train.targets, Weights: j.weights, Outputs: j.target.Outputs(),
-		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
 	if err := j.problem.Validate(); err != nil {
 		return nil, err
 	}

@@ -36,13 +36,15 @@ type refitJob struct {
 	select_ *encoded
 	gate    *encoded
 	problem *solver.Problem
-	weights []float64
+	means   *means
+	golden  []consumer.Event
 	sample  *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
 // the model is multilinear, the variational stage; the stage that scores better on the select rows wins. It judges the challenger
-// against the champion on the gate rows and says so in the Version, but installs nothing. It may run beside Observe.
+// against the champion on the gate rows and says so in the Version, but installs nothing. It may run beside Observe, and it takes the sample's training rows: they are gone from it
+// once they are decoded.
 //
 // When ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is ctx's.
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
@@ -55,12 +57,13 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
 	}
-	if len(sample.Train) == 0 {
+	rows := len(sample.Train)
+	if rows == 0 {
 		return nil, ErrNoRows
 	}
 	challenger, err := j.run(ctx)
 	if err != nil {
-		return nil, refused(err, sample)
+		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
 	}
 	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
 	return challenger, nil
@@ -83,12 +86,11 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 // challenger wraps the better of the two stages with its version, not yet judged.
 func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
-		Sample: j.sample.Digest, means: fitMeans(j.target, j.train.events, j.weights, j.baselineField())}
-	ch.Golden = j.train.events[:min(goldenEvents, len(j.train.events))]
+		Sample: j.sample.Digest, Golden: j.golden, means: j.means}
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
-		Lambda: report.Number(best.lambda / lambdaUnit(j.problem)), Rows: int64(len(j.train.events)), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
+		Lambda: report.Number(best.lambda / lambdaUnit(j.problem)), Rows: int64(j.problem.X.NumRows()), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
 		Objective: report.Number(best.step.Objective), Gap: report.Some(best.step.Gap), GapKind: string(solver.Estimated),
 		Cut: j.sample.Cut, Solver: "algorithm1:" + j.model.Train.Solver,
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
@@ -123,6 +125,7 @@ func (j *refitJob) prepare() error {
 	if err != nil {
 		return err
 	}
+	j.sample.Train = nil
 	selected, err := decodeRows(j.sample.Select, names)
 	if err != nil {
 		return err
@@ -135,12 +138,21 @@ func (j *refitJob) prepare() error {
 		return err
 	}
 	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
-	j.train, j.weights = encode(j.vocab, j.target, train, j.sample.Weights)
+	j.encodeTrain(train, j.sample.Weights)
 	j.select_, _ = encode(j.vocab, j.target, selected, nil)
 	j.gate, _ = encode(j.vocab, j.target, gate, nil)
-	j.problem = &solver.Problem{X: j.train.x, Targets: j.train.targets, Weights: j.weights, Outputs: j.target.Outputs(),
-		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
 	return j.problem.Validate()
+}
+
+// encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
+func (j *refitJob) encodeTrain(events []consumer.Event, weights []float64) {
+	train, kept := encode(j.vocab, j.target, events, weights)
+	j.train = train
+	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),
+		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
+	j.means = fitMeans(j.target, train.events, kept, j.baselineField())
+	j.golden = slices.Clone(train.events[:min(goldenEvents, len(train.events))])
+	train.events = nil
 }
 
 // stages runs the convex stage and, where it applies, the variational one.
@@ -152,7 +164,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	settings.Tolerance = streamTolerance
 	onSelect := func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
 	variational := j.model.Train.Refit == "variational"
-	k := variationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
+	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
 	if variational {
 		settings.MaxBasis = k
 	}
@@ -251,8 +263,8 @@ func (j *refitJob) degenerate(model *solver.Model) bool {
 	labelLow, labelHigh := math.Inf(1), math.Inf(-1)
 	m := j.target.Outputs()
 	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
-	step := max(1, len(j.train.events)/probe)
-	for i := 0; i < len(j.train.events); i += step {
+	n := j.problem.X.NumRows()
+	for i := 0; i < n; i += max(1, n/probe) {
 		index, value := j.train.x.Row(i)
 		model.Predict(outputs, work, index, value)
 		low, high = min(low, outputs[0]), max(high, outputs[0])

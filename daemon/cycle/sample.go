@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/refitd/refitd/consumer"
@@ -129,9 +128,4 @@ func groupOf(m *config.Model) func(*consumer.Event) string {
 		return nil
 	}
 	return func(ev *consumer.Event) string { return ev.Categorical[0] }
-}
-
-// refused wraps a refit's failure with the size of what it was given.
-func refused(err error, s *Sample) error {
-	return fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, len(s.Train), len(s.Select), len(s.Gate))
 }

@@ -20,12 +20,6 @@ type variationalFit struct {
 	evidence float64
 }
 
-// variationalBasis returns how many basis vectors the variational stage may use on n rows. It sets its own regularisation, so a few
-// too many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
-func variationalBasis(n, most int) int {
-	return min(most, max(2, 4+int(math.Log2(max(1, float64(n)/1000)))))
-}
-
 // priorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale.
 func priorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 	if l == posterior.Logistic {
