@@ -129,6 +129,35 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsTheLiveModel: what was learned before a restart is folded in again from the sample, with a champion and without one.
+func TestRestartKeepsTheLiveModel(t *testing.T) {
+	b := newBench(t)
+	b.produceRatings(10, 5000)
+	for name, edit := range map[string]string{"with": "every_events: 0", "without": "every_events: 1000000"} {
+		path := b.configure(name, "every_events: 0", edit)
+		if o := b.run(path); o.err != nil {
+			t.Fatal(o.err)
+		}
+		if name == "without" { // as if it had been killed before its first version
+			if err := os.RemoveAll(b.dir + "/store-without"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.produceRatings(11, 1000)
+	for _, name := range []string{"with", "without"} {
+		o := b.run(b.configure(name, "every_events: 0", "every_events: 0"))
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		// With the champion's basis .44. Without one only biases can be learned: .85 if they are taken up, .88 if they start from nothing.
+		limit := map[string]float64{"with": 0.5, "without": 0.865}[name]
+		if p := o.summary.Models[0].Progressive; p.WindowN != 1000 || float64(*p.Window.Live.RMSE) > limit {
+			t.Errorf("%s a champion: live rmse %.3f over the %d events after the restart, want at most %g", name, *p.Window.Live.RMSE, p.WindowN, limit)
+		}
+	}
+}
+
 // TestFirstPayloadIsReproducible: with no schedule the only refit of an empty state is the last one, and has the same bytes each time.
 func TestFirstPayloadIsReproducible(t *testing.T) {
 	b := newBench(t)

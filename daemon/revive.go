@@ -38,12 +38,12 @@ func (u *unit) keep(ch *cycle.Champion) error {
 }
 
 // revive takes up the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
-// not fit any more, the unit starts without a champion and says why.
+// not fit any more, which is said, the unit starts without a champion and folds in the whole sample.
 func (u *unit) revive() error {
 	name := u.config.Name
 	refit, err := snapshot.Open(u.config.Publish.Store, name, snapshot.Selector{Alias: publish.Refit})
 	if errors.Is(err, snapshot.ErrNotFound) {
-		return nil
+		return u.relearn(nil)
 	}
 	var ch *cycle.Champion
 	if err == nil {
@@ -54,10 +54,10 @@ func (u *unit) revive() error {
 	}
 	if err != nil {
 		u.log.Warn("champion not taken up", "reason", err)
-		return nil
+		return u.relearn(nil)
 	}
 	u.cycle.Install(ch)
-	if err := u.relearn(ch); err != nil {
+	if err := u.relearn(ch.Version.Cut); err != nil {
 		return err
 	}
 	if champion, err := snapshot.Open(u.config.Publish.Store, name, snapshot.Selector{Alias: publish.Champion}); err == nil {
@@ -72,13 +72,13 @@ func (u *unit) revive() error {
 	return nil
 }
 
-// relearn folds in the training rows from after the champion's cut, oldest first.
-func (u *unit) relearn(ch *cycle.Champion) error {
+// relearn folds in the training rows from after a cut, oldest first.
+func (u *unit) relearn(cut []report.Cut) error {
 	sample, err := u.store.Sample()
 	if err != nil {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}
-	return ingest.Relearn(u.cycle, sample, ch.Version.Cut)
+	return ingest.Relearn(u.cycle, sample, cut)
 }
 
 // replaceFile writes a file so that a crash leaves the old one or the new one, and the new one is durable when it returns.
