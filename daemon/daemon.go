@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -61,6 +62,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		debug.SetMemoryLimit(memory.BudgetBytes) // the collector works harder rather than let garbage pass the budget
 	}
 	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes)
+	if err := web.Validate(d.config.Web.ConfigFile); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.config_file: %w", err), Key: "web.config_file", Path: d.config.Web.ConfigFile}
+	}
 	if d.listener, err = net.Listen("tcp", d.config.Web.ListenAddress); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
 	}
@@ -98,17 +102,22 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	// The listener outlives the models: an operator sees the last refit.
 	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
-	go func() { served <- d.serveHTTP(webCtx, d.listener) }()
-	group, groupCtx := errgroup.WithContext(ctx)
+	runCtx, stopRun := context.WithCancel(ctx)
+	defer stopRun()
+	go func() {
+		defer stopRun() // models that nobody can watch do not run on
+		served <- d.serveHTTP(webCtx, d.listener)
+	}()
+	group, groupCtx := errgroup.WithContext(runCtx)
 	for _, u := range d.units {
 		group.Go(func() error { return u.run(groupCtx) })
 	}
 	err = group.Wait()
-	if err == nil {
-		err = d.summarise()
-	}
 	stopWeb()
-	return errors.Join(err, <-served)
+	if err = errors.Join(err, <-served); err != nil {
+		return err
+	}
+	return d.summarise()
 }
 
 // summarise emits the summary. It is exit code 4 if a partition halted.

@@ -8,46 +8,64 @@ import (
 
 const module = "github.com/refitd/refitd/"
 
-// deps returns the packages that pkg imports, directly or, with all, through others.
-func deps(t *testing.T, pkg string, all bool) []string {
+// goList runs go list and returns the fields of each line.
+func goList(t *testing.T, args ...string) (lines [][]string) {
 	t.Helper()
-	format := `{{range .Imports}}{{.}}{{"\n"}}{{end}}`
-	if all {
-		format = `{{range .Deps}}{{.}}{{"\n"}}{{end}}`
-	}
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", format, module+pkg).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...).Output()
 	if err != nil {
-		t.Fatalf("go list %s: %v\n%s", pkg, err, out)
+		t.Fatalf("go list %v: %v", args, err)
 	}
-	return strings.Fields(string(out))
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, strings.Fields(line))
+	}
+	return lines
 }
+
+// under reports whether path is the package root or below it.
+func under(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
 // TestImportRule: cmd imports daemon packages only; consumer, sketch, solver and snapshot know neither each other nor daemon, and bring
 // along no more than they should.
 func TestImportRule(t *testing.T) {
-	forbidden := map[string][]string{
-		"solver":           {"kafka", "badger", "prometheus"},
-		"solver/posterior": {"kafka", "badger", "prometheus"},
-		"snapshot":         {"kafka", "badger", "prometheus", "gonum"},
-		"sketch":           {"kafka", "gonum"},
-		"consumer":         {"badger", "gonum"},
+	t.Parallel()
+	const (
+		gonum  = "gonum.org/v1/gonum"
+		kafka  = "github.com/segmentio/kafka-go"
+		badger = "github.com/dgraph-io/badger"
+	)
+	rules := []struct {
+		root string
+		only []string // if not nil, nothing but these and the standard library, at any depth
+		not  []string
+	}{
+		{root: "solver", only: []string{gonum}},
+		{root: "snapshot", only: []string{}},
+		{root: "sketch", not: []string{kafka, gonum}},
+		{root: "consumer", not: []string{badger, gonum}},
 	}
-	for pkg, words := range forbidden {
-		self := module + strings.Split(pkg, "/")[0]
-		for _, d := range deps(t, pkg, true) {
-			if strings.HasPrefix(d, module) && !strings.HasPrefix(d, self) {
-				t.Errorf("%s imports %s", pkg, d)
+	for _, r := range rules {
+		lines := goList(t, "-deps", "-f", `{{if not .Standard}}{{.ImportPath}}{{end}}`, module+r.root+"/...")
+		for _, d := range lines {
+			if len(d) == 0 || under(d[0], module+r.root) {
+				continue
 			}
-			for _, w := range words {
-				if strings.Contains(d, w) && !strings.HasPrefix(d, module) {
-					t.Errorf("%s brings along %s", pkg, d)
-				}
+			allowed := r.only == nil && !strings.HasPrefix(d[0], module)
+			for _, o := range r.only {
+				allowed = allowed || under(d[0], o)
+			}
+			for _, n := range r.not {
+				allowed = allowed && !under(d[0], n)
+			}
+			if !allowed {
+				t.Errorf("%s brings along %s; beside the standard library it may use %v, not %v", r.root, d[0], r.only, r.not)
 			}
 		}
 	}
-	for _, d := range deps(t, "cmd/refitd", false) {
-		if strings.HasPrefix(d, module) && !strings.HasPrefix(d, module+"daemon") {
-			t.Errorf("cmd/refitd imports %s", d)
+	for _, p := range goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/...", module+"daemon/...") {
+		for _, d := range p[1:] {
+			if under(p[0], module+"cmd") && strings.HasPrefix(d, module) && !under(d, module+"daemon") || under(d, module+"cmd") {
+				t.Errorf("%s imports %s", p[0], d)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,7 +106,8 @@ func (u *unit) run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+			return &report.ExitError{Code: report.ExitBroker, Key: "kafka.bootstrap_servers",
+				Err: fmt.Errorf("%w (kafka.bootstrap_servers: %s)", err, strings.Join(u.daemon.config.Kafka.BootstrapServers, ", "))}
 		}
 	}
 	group, groupCtx := errgroup.WithContext(ctx)

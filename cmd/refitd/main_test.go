@@ -3,15 +3,22 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/report"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +39,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("BROKER", broker.ListenAddrs()[0])
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitrecord": waitRecord},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitrecord": waitRecord, "waitfile": waitFile,
+			"deleterecords": deleteRecords, "scores": scores},
 	})
 }
 
@@ -67,6 +75,86 @@ func waitRecord(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	for client.PollRecords(ctx, 1).NumRecords() == 0 {
 		ts.Check(ctx.Err())
+	}
+}
+
+// waitFile waits until a file holds a text: waitfile FILE TEXT.
+func waitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitfile FILE TEXT")
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if b, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && strings.Contains(string(b), args[1]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not hold %s", args[0], args[1])
+		}
+		<-tick.C
+	}
+}
+
+// deleteRecords lets retention take everything below an offset of a partition: deleterecords TOPIC PARTITION OFFSET.
+func deleteRecords(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: deleterecords TOPIC PARTITION OFFSET")
+	}
+	partition, err := strconv.ParseInt(args[1], 10, 32)
+	ts.Check(err)
+	offset, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	client, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKER")))
+	ts.Check(err)
+	defer client.Close()
+	cut := kadm.Offsets{}
+	cut.Add(kadm.Offset{Topic: args[0], Partition: int32(partition), At: offset})
+	answer, err := kadm.NewClient(client).DeleteRecords(context.Background(), cut)
+	ts.Check(err)
+	ts.Check(answer.Error())
+}
+
+// scores checks the lines of a quickstart and runs the score command of its summary: scores FILE.
+func scores(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: scores FILE")
+	}
+	var types []string
+	var summary report.QuickstartSummary
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var head struct{ Type string }
+		ts.Check(json.Unmarshal([]byte(line), &head))
+		if types = append(types, head.Type); head.Type == "summary" {
+			ts.Check(json.Unmarshal([]byte(line), &summary))
+		}
+	}
+	count := func(kind string) (n int) {
+		for _, t := range types {
+			if t == kind {
+				n++
+			}
+		}
+		return n
+	}
+	if last := len(types) - 1; last < 0 || types[0] != "broker" || types[last] != "summary" || count("summary") != 1 || count("drift") != 1 ||
+		count("tick") < 3 || count("version") == 0 || int64(count("version")) != summary.Versions || summary.FirstVersionSeconds == nil {
+		ts.Fatalf("lines %v, summary %+v", types, summary)
+	}
+	if p := summary.Progressive; p.N == 0 || p.Window.Published == nil || p.Window.Live == nil || p.Baselines.SGDBias == nil {
+		ts.Fatalf("progressive %+v", p)
+	}
+	command := exec.Command(summary.ScoreArgv[0], summary.ScoreArgv[1:]...)
+	command.Dir = ts.Getenv("WORK")
+	command.Stdin = strings.NewReader(summary.ScoreStdin)
+	out, err := command.Output()
+	ts.Check(err)
+	first, _, _ := strings.Cut(string(out), "\n")
+	var score report.Score
+	ts.Check(json.Unmarshal([]byte(first), &score))
+	if value, ok := score.Prediction.(float64); !ok || value < 1 || value > 5 || score.Model != summary.Model || len(score.Outputs) != 4 {
+		ts.Fatalf("score %s", out)
 	}
 }
 

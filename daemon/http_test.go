@@ -1,0 +1,198 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// freeAddr returns an address of this machine on which nobody listens.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestReadinessFollowsTheBroker: a broker that cannot be reached makes the daemon not ready, and not ill.
+func TestReadinessFollowsTheBroker(t *testing.T) {
+	t.Parallel()
+	b := &bench{t: t, dir: t.TempDir(), addr: freeAddr(t)}
+	d, stop := b.start(b.configure("h"))
+	base := "http://" + d.Addr()
+	ready := func(want int) (reasons []string) {
+		t.Helper()
+		within(t, 15*time.Second, http.StatusText(want), func() bool {
+			if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
+				t.Fatalf("healthy: %d", status)
+			}
+			status, body := get(t, base+"/-/ready")
+			var answer struct {
+				Ready   bool     `json:"ready"`
+				Reasons []string `json:"reasons"`
+			}
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Ready != (status == http.StatusOK) || answer.Ready != (len(answer.Reasons) == 0) {
+				t.Fatalf("%d with %s, error %v", status, body, err)
+			}
+			reasons = answer.Reasons
+			return status == want && (want == http.StatusOK || strings.Contains(body, b.addr))
+		})
+		return reasons
+	}
+	if reasons := ready(http.StatusServiceUnavailable); !strings.HasPrefix(reasons[0], "ratings: kafka: cannot reach a broker at ") {
+		t.Errorf("reasons %v", reasons)
+	}
+	for _, path := range []string{"/nothing", "/-/quit", "/debug/pprof/"} {
+		if status, _ := get(t, base+path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	b.startBroker(b.addr)
+	b.produceRatings(13, 200)
+	ready(http.StatusOK)
+	within(t, 15*time.Second, "all events applied", func() bool {
+		_, metrics := get(t, base+"/metrics")
+		return sum(t, metrics, "refitd_events_total") == 200
+	})
+	b.broker.Close()
+	ready(http.StatusServiceUnavailable)
+	stop()
+}
+
+// contractFamilies are the metrics that the command-line contract names.
+var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_events_rejected_total{model,reason}",
+	"refitd_consumer_lag_records{partition,topic}", "refitd_snapshot_info{model,version}", "refitd_progressive_loss{model,role}"}
+
+// TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what README.md says, no more and no less.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(14, 3000)
+	b.produce([]byte("nonsense"))
+	d, stop := b.start(b.configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms"))
+	defer stop()
+	var metrics string
+	within(t, 20*time.Second, "a look at the losses after a promotion", func() bool {
+		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_sample_bytes") > 0 && sum(t, metrics, "refitd_snapshot_info") == 1
+	})
+	documented := readmeMetrics(t)
+	shown := families(t, metrics)
+	for name, labels := range shown {
+		want, ok := documented[name]
+		if !ok {
+			t.Errorf("%s{%s} is not in the table of README.md", name, labels)
+		} else if want != "" && want != labels {
+			t.Errorf("%s has the labels %s, in README.md %s", name, labels, want)
+		}
+	}
+	for name := range documented {
+		if _, ok := shown[name]; !ok {
+			t.Errorf("%s of README.md is not shown", name)
+		}
+	}
+	for _, f := range contractFamilies {
+		if name, labels, _ := strings.Cut(strings.TrimSuffix(f, "}"), "{"); shown[name] != labels {
+			t.Errorf("%s has the labels %s, in the contract %s", name, shown[name], labels)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil {
+		t.Fatalf("metrics cannot be parsed: %v", err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "refitd_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// families returns the label names of every refitd metric, sorted and joined, those of histograms without le.
+func families(t *testing.T, metrics string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (refitd_\w+) (\w+)\n(refitd_\w+)(?:\{(.*)\})? `).FindAllStringSubmatch(metrics, -1) {
+		names := make(map[string]bool)
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[4], -1) {
+			names[l[1]] = true
+		}
+		delete(names, "le")
+		out[m[1]] = strings.Join(slices.Sorted(maps.Keys(names)), ",")
+		if !strings.Contains(metrics, "# HELP "+m[1]+" ") {
+			t.Errorf("%s has no help", m[1])
+		}
+	}
+	return out
+}
+
+// readmeMetrics returns the metrics of README.md's table with their label names, sorted and joined, or "" where the table names none.
+func readmeMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(readme), "## Metrics")
+	if !found {
+		t.Fatal("README.md has no section Metrics")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	out := make(map[string]string)
+	for line := range strings.Lines(table) {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, m := range regexp.MustCompile("`(refitd_\\w+)(?:\\{(.*?)\\})?`").FindAllStringSubmatch(cell, -1) {
+			labels := strings.Split(m[2], ",")
+			slices.Sort(labels)
+			out[m[1]] = strings.Join(labels, ",")
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("the table of README.md names no metric")
+	}
+	return out
+}
+
+// TestWebConfigIsCheckedAtTheStart: a daemon that nobody could watch does not start.
+func TestWebConfigIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	web := filepath.Join(b.dir, "web.yaml")
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: none.pem, key_file: none.key}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := b.run(b.configure("w", `"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`))
+	if report.CodeOf(o.err) != report.ExitUsage || report.ErrorOf(o.err).Key != "web.config_file" || len(o.lines) > 0 {
+		t.Errorf("%d lines, error %v", len(o.lines), o.err)
+	}
+}

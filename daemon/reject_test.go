@@ -1,0 +1,202 @@
+package daemon_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/consumer"
+)
+
+// malformed holds a record for every reason that a value can have under the schema of ratings.
+var malformed = map[consumer.Reason]string{
+	consumer.NotUTF8:      "{\"user\":\"\xff\",\"item\":\"i\",\"rating\":1,\"ts\":1}",
+	consumer.NotJSON:      `{"user":"u","item":"i","rating":NaN,"ts":1}`,
+	consumer.NotObject:    `["u","i",3]`,
+	consumer.TrailingData: `{"user":"u","item":"i","rating":1,"ts":1} x`,
+	consumer.DuplicateKey: `{"user":"u","user":"v","item":"i","rating":1,"ts":1}`,
+	consumer.TooDeep:      `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+	consumer.TooLarge:     `{"user":"u","item":"i","rating":1,"ts":1,"x":"` + strings.Repeat("x", 70_000) + `"}`,
+	consumer.MissingField: `{"user":"u","rating":1,"ts":1}`,
+	consumer.WrongType:    `{"user":"u","item":{},"rating":1,"ts":1}`,
+	consumer.NotFinite:    `{"user":"u","item":"i","rating":"NaN","ts":1}`,
+	consumer.NumberRange:  `{"user":"u","item":"i","rating":1e999,"ts":1}`,
+	consumer.LabelRange:   `{"user":"u","item":"i","rating":6,"ts":1}`,
+	consumer.TimeInvalid:  `{"user":"u","item":"i","rating":1,"ts":-5}`,
+	consumer.IDEmpty:      `{"user":"","item":"i","rating":1,"ts":1}`,
+	consumer.IDTooLong:    `{"user":"` + strings.Repeat("u", 300) + `","item":"i","rating":1,"ts":1}`,
+}
+
+// malformedVisits holds those of a schema with classes and weights.
+var malformedVisits = map[consumer.Reason]string{
+	consumer.LabelUnknown:  `{"user":"u","item":"i","kind":"c","ts":1,"w":1}`,
+	consumer.WeightInvalid: `{"user":"u","item":"i","kind":"a","ts":1,"w":-1}`,
+}
+
+const visitsModel = `  - name: visits
+    input: {topics: [visits], start: earliest}
+    schema: {task: multiclass, label: kind, classes: [a, b], weight: w, time: ts, time_unit: ms, categorical: [user, item]}
+    sample: {size: 20000, seed: 42, holdout: {fraction: 0.1}}
+    train: {every: 0s, every_events: 0, max_basis: 1, lambda: 3}
+    publish: {store: store-m, update_every: 0s, gate: {min_rows: 20}}
+`
+
+// spoiled returns n values of which one in ten is malformed, every kind in turn, and the number of each reason.
+func spoiled(n int, valid func() []byte, malformed map[consumer.Reason]string) (values [][]byte, want map[string]int64) {
+	reasons := slices.Sorted(maps.Keys(malformed))
+	want = make(map[string]int64)
+	for i := range n {
+		if i%10 != 3 {
+			values = append(values, valid())
+			continue
+		}
+		reason := reasons[i/10%len(reasons)]
+		values = append(values, []byte(malformed[reason]))
+		want[string(reason)]++
+	}
+	return values, want
+}
+
+func TestMalformedRecords(t *testing.T) {
+	t.Parallel()
+	for _, reason := range consumer.Reasons {
+		if malformed[reason] == "" && malformedVisits[reason] == "" && reason != consumer.NullValue {
+			t.Errorf("no malformed record for %s", reason)
+		}
+	}
+	b := newBench(t)
+	if err := b.broker.CreateTopic(t.Context(), "visits", 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 1))
+	ratings, wantRatings := spoiled(3000, func() []byte { return rating(r) }, malformed)
+	visits, wantVisits := spoiled(1000, func() []byte {
+		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20), "ab"[r.IntN(2):][:1])
+	}, malformedVisits)
+	ratings = append(ratings, nil) // a tombstone
+	wantRatings[string(consumer.NullValue)]++
+	b.produceTo(topic, ratings...)
+	b.produceTo("visits", visits...)
+	path := b.configure("m")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, visitsModel...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	const goodRatings, goodVisits = 2700, 900
+	d, stop := b.start(path)
+	var metrics string
+	within(t, 20*time.Second, "all records counted", func() bool {
+		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
+		return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == 4001
+	})
+	wantMetrics := map[string]map[string]int64{"ratings": wantRatings, "visits": wantVisits}
+	for model, want := range wantMetrics {
+		good := map[string]int{"ratings": goodRatings, "visits": goodVisits}[model]
+		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(metrics, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+		for _, reason := range consumer.Reasons {
+			if line := fmt.Sprintf(`refitd_events_rejected_total{model=%q,reason=%q} %d`, model, reason, want[string(reason)]); !strings.Contains(metrics, line+"\n") {
+				t.Errorf("no line %s", line)
+			}
+		}
+	}
+	stop()
+
+	o := b.run(path)
+	if o.err != nil || len(o.summary.Models) != 2 {
+		t.Fatalf("%d models, error %v", len(o.summary.Models), o.err)
+	}
+	for _, m := range o.summary.Models {
+		if got, want := balanced(t, m.State), map[string]int64{"ratings": goodRatings, "visits": goodVisits}[m.State.Model]; got != want {
+			t.Errorf("%s: %d good events applied, want %d", m.State.Model, got, want)
+		}
+		if m.State.Rows.Train+m.State.Rows.Holdout != balanced(t, m.State) {
+			t.Errorf("%s: rows %+v", m.State.Model, m.State.Rows)
+		}
+		if got, want := m.State.RejectedByReason, wantMetrics[m.State.Model]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: rejected %v, want %v", m.State.Model, got, want)
+		}
+	}
+}
+
+func TestAbortedTransactionsTeachNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("t1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r := rand.New(rand.NewPCG(6, 1))
+	send := func(n int) {
+		t.Helper()
+		var records []*kgo.Record
+		for i := range n {
+			records = append(records, &kgo.Record{Value: rating(r), Key: fmt.Append(nil, i)})
+		}
+		if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, aborted := int64(0), int64(0)
+	for n := range 20 {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		send(50)
+		commit := kgo.TryCommit
+		if n%3 == 0 {
+			commit = kgo.TryAbort
+			aborted += 50
+		} else {
+			committed += 50
+		}
+		if err := client.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One transaction stays open: its records, and nothing behind them, can be read yet.
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	send(50)
+	check := func(o outcome, committed, aborted int64) {
+		t.Helper()
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		s := o.state(t)
+		if got := balanced(t, s); got != committed || s.Rows.Train+s.Rows.Holdout != committed {
+			t.Errorf("%d events applied, %+v rows, want the %d committed", got, s.Rows, committed)
+		}
+		gone, controls := int64(0), int64(0)
+		for _, p := range s.Partitions {
+			gone += p.Aborted
+			controls += p.Control
+		}
+		if gone != aborted || controls == 0 {
+			t.Errorf("%d aborted, want %d; %d markers", gone, aborted, controls)
+		}
+	}
+	path := b.configure("t")
+	check(b.run(path), committed, aborted)
+	b.produceRatings(12, 100)
+	check(b.run(path), committed, aborted)
+	if err := client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	check(b.run(path), committed+100, aborted+50)
+}
