@@ -11,10 +11,9 @@ import (
 // (Blondel et al. 2017, section 4 and appendix D). Φ is kept as k columns of length n, so that a basis vector is added or dropped
 // without moving the others.
 type outputFit struct {
-	p       *Problem
-	penalty Penalty
-	lambda  float64
-	workers int
+	p    *Problem
+	form form
+	crew crew
 
 	phi    [][]float64 // k columns of K(h_r, x_i), n each
 	offset []float64   // n×m: linear term and bias
@@ -37,14 +36,14 @@ const (
 	fitTile  = 256  // rows whose tile of Φ (256·8·k bytes) stays in the caches between ΦV and Φ'D
 )
 
-func newOutputFit(p *Problem, penalty Penalty, lambda float64, workers int) *outputFit {
+func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	n, m := p.X.NumRows(), p.Outputs
-	f := &outputFit{p: p, penalty: penalty, lambda: lambda, workers: workers}
+	f := &outputFit{p: p, form: form, crew: crew}
 	f.offset = make([]float64, n*m)
 	f.current = make([]float64, n*m)
 	f.next = make([]float64, n*m)
 	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
-	f.scratch = make([]fitScratch, workers)
+	f.scratch = make([]fitScratch, crew.size)
 	for w := range f.scratch {
 		f.scratch[w] = fitScratch{columns: make([]float64, m*fitTile), rows: make([]float64, fitTile*m)}
 	}
@@ -74,7 +73,7 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 	// The pass at the start makes y = v: with momentum 0 the extrapolated point is the trial point itself.
 	value, valueY, gradient := f.pass(v, 0)
 	f.current, f.next = f.next, f.current
-	best := value + f.lambda*f.penalty.Norm(v, k, m)
+	best := value + f.form.term(v, k, m)
 	x := append([]float64(nil), v...) // last proximal point
 	y := append([]float64(nil), v...) // extrapolated point
 	z := make([]float64, len(v))      // trial point
@@ -91,7 +90,7 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 			for i := range z {
 				z[i] = y[i] - gradient[i]/f.smooth
 			}
-			f.penalty.Prox(z, k, m, f.lambda/f.smooth)
+			f.form.step(z, k, m, 1/f.smooth)
 			linear, square, uphill := 0.0, 0.0, 0.0
 			for i := range z {
 				step := z[i] - y[i]
@@ -121,7 +120,7 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 		}
 		x, z = z, x
 		f.current, f.next = f.next, f.current
-		objective := value + f.lambda*f.penalty.Norm(x, k, m)
+		objective := value + f.form.term(x, k, m)
 		if objective < best {
 			best = objective
 			copy(v, x)
@@ -160,7 +159,7 @@ func (f *outputFit) initialSmoothness() float64 {
 // the gradient of the latter in V (k×m).
 func (f *outputFit) pass(v []float64, momentum float64) (value, valueY float64, gradient []float64) {
 	k, m := len(f.phi), f.p.Outputs
-	blocks(f.workers, f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
+	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], 2+k*m)
 		for a := lo; a < hi; a += fitTile {
 			f.tile(f.parts[b], v, momentum, &f.scratch[worker], a, min(hi, a+fitTile))
@@ -228,7 +227,7 @@ func (f *outputFit) predict(dst, v []float64, work *fitScratch, lo, hi int) {
 
 // predictions stores offset + ΦV in dst (n×m).
 func (f *outputFit) predictions(dst, v []float64) {
-	blocks(f.workers, f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
+	f.crew.blocks(f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
 		f.predict(dst, v, &f.scratch[worker], lo, hi)
 	})
 }

@@ -11,7 +11,7 @@ import (
 // slowObjective evaluates the penalised objective of an output refit row by row.
 func slowObjective(f *outputFit, v []float64) float64 {
 	p, m := f.p, f.p.Outputs
-	sum := f.lambda * f.penalty.Norm(v, len(f.phi), m)
+	sum := f.form.lambda * f.form.penalty.Norm(v, len(f.phi), m)
 	for i := range p.X.NumRows() {
 		out := append([]float64(nil), f.offset[i*m:i*m+m]...)
 		for r, phi := range f.phi {
@@ -32,7 +32,7 @@ func weightedFit(n, k int) *outputFit {
 	for i := range p.Weights {
 		p.Weights[i] = 2 * rng.Float64()
 	}
-	f := newOutputFit(p, L1L2, 3, 2)
+	f := newOutputFit(p, form{penalty: L1L2, lambda: 3}, testCrew(2))
 	for range k {
 		phi := make([]float64, n)
 		for i := range phi {
@@ -144,7 +144,7 @@ func TestLinearFit(t *testing.T) {
 	for i := range p.Weights {
 		p.Weights[i] = float64(i%4) / 1.5
 	}
-	f := newLinearFit(p, 0.5, 1e-6, 2)
+	f := newLinearFit(p, 0.5, 1e-6, testCrew(2))
 	rng := rand.New(rand.NewPCG(5, 5))
 	for i := range f.offset {
 		f.offset[i] = rng.NormFloat64()
@@ -186,7 +186,7 @@ func TestLinearFit(t *testing.T) {
 func BenchmarkFISTAIteration(b *testing.B) {
 	const n, k = 50_000, 20
 	f := weightedFit(n, k)
-	f.p.Weights, f.workers = nil, 1
+	f.p.Weights, f.crew.size = nil, 1
 	v := make([]float64, k*f.p.Outputs)
 	for i := range v {
 		v[i] = 0.01 * math.Sin(float64(i))

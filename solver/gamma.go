@@ -7,13 +7,13 @@ package solver
 //
 // where D_ic is the gradient of the weighted loss of row i in output c. hᵀΓ_c h = Σ_i D_ic K(h, x_i) is the gradient of the objective in
 // the weight V[h, c]; the paper's g is its negative. Blocks of s vectors are d×s, feature-major, so that the entries of one feature are
-// contiguous. A gamma is used by one goroutine at a time and spreads its products over workers.
+// contiguous. A gamma is used by one goroutine at a time and spreads its products over its crew.
 type gamma struct {
 	x       *Rows
 	kernel  Kernel
 	grad    []float64 // D, n×m row-major
 	outputs int       // m
-	workers int
+	crew    crew
 
 	size     int         // rows per block, fixed by n
 	partials [][]float64 // one d×s sum per block
@@ -27,12 +27,12 @@ const gammaBlocks = 8
 // minGammaBlock keeps the partial sums from costing more than the rows of small samples.
 const minGammaBlock = 1024
 
-func newGamma(x *Rows, kernel Kernel, outputs, workers int) *gamma {
+func newGamma(x *Rows, kernel Kernel, outputs int, crew crew) *gamma {
 	n := x.NumRows()
-	g := &gamma{x: x, kernel: kernel, outputs: outputs, workers: workers, grad: make([]float64, n*outputs)}
+	g := &gamma{x: x, kernel: kernel, outputs: outputs, crew: crew, grad: make([]float64, n*outputs)}
 	g.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	g.partials = make([][]float64, (n+g.size-1)/g.size)
-	g.scratch = make([][]float64, workers)
+	g.scratch = make([][]float64, crew.size)
 	return g
 }
 
@@ -58,7 +58,7 @@ func (g *gamma) mulTo(dst []float64, c int, h []float64) {
 // O(nnz(X) m).
 func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
 	length := g.x.NumColumns * s
-	blocks(g.workers, g.x.NumRows(), g.size, func(_, b, lo, hi int) {
+	g.crew.blocks(g.x.NumRows(), g.size, func(_, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
 		t := 0
 		for ; t+4 <= s; t += 4 {
@@ -106,7 +106,7 @@ func (g *gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) 
 // quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
 func (g *gamma) quadraticTo(q, h []float64, s int) {
 	m := g.outputs
-	blocks(g.workers, g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+	g.crew.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], s*m)
 		g.scratch[worker] = room(g.scratch[worker], 2*s)
 		sum, work := g.partials[b], g.scratch[worker]

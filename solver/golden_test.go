@@ -220,7 +220,7 @@ func TestGoldenActivations(t *testing.T) {
 					}
 				}
 			}
-			g := newGamma(x, kernel, m, 1)
+			g := newGamma(x, kernel, m, testCrew(1))
 			copy(g.grad, flatten(c.D))
 			q := make([]float64, k*m)
 			g.quadraticTo(q, block, k)
@@ -279,8 +279,8 @@ func TestGoldenSelection(t *testing.T) {
 			if !ok {
 				t.Fatalf("loss %s", c.Loss)
 			}
-			g := newGamma(p.X, kernelOf(t, c.Kind), m, 1)
-			rowLosses(p, flatten(c.O), nil, 0, g.grad, 1)
+			g := newGamma(p.X, kernelOf(t, c.Kind), m, testCrew(1))
+			rowLosses(testCrew(1), p, flatten(c.O), nil, 0, g.grad)
 			eigen := g.dominant(t.Context(), nil, fineSearch, 1)
 			for a, want := range c.PerClass {
 				if !near(eigen.values[a], want.Eigenvalue, 1e-10, 0) {
@@ -324,7 +324,7 @@ func fitOf(t *testing.T, p *Problem, kernel Kernel, penalty Penalty, lambda floa
 	t.Helper()
 	s := DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.LinearRidge, s.BiasRidge, s.Workers = kernel, penalty, lambda, 0, 0, 1
-	run, err := newSolve(p, s)
+	run, err := newSolve(t.Context(), p, s)
 	if err != nil {
 		t.Fatal(err)
 	}

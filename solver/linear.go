@@ -18,7 +18,7 @@ type linearFit struct {
 	p         *Problem
 	ridge     float64 // 0: no linear term
 	biasRidge float64 // 0: no bias
-	workers   int
+	crew      crew
 
 	theta  []float64 // d×m feature-major linear weights, then m biases
 	scale  []float64 // sqrt of the diagonal, same length
@@ -36,9 +36,9 @@ type linearFit struct {
 // linearMemory is the number of L-BFGS pairs.
 const linearMemory = 8
 
-func newLinearFit(p *Problem, ridge, biasRidge float64, workers int) *linearFit {
+func newLinearFit(p *Problem, ridge, biasRidge float64, crew crew) *linearFit {
 	n, d, m := p.X.NumRows(), p.X.NumColumns, p.Outputs
-	f := &linearFit{p: p, ridge: ridge, biasRidge: biasRidge, workers: workers}
+	f := &linearFit{p: p, ridge: ridge, biasRidge: biasRidge, crew: crew}
 	f.theta = make([]float64, d*m+m)
 	f.scale = make([]float64, d*m+m)
 	f.offset = make([]float64, n*m)
@@ -94,7 +94,7 @@ func (f *linearFit) ridgeOf(a, b []float64) float64 {
 func (f *linearFit) predictTo(dst, theta []float64) {
 	m := f.p.Outputs
 	bias := theta[len(theta)-m:]
-	blocks(f.workers, f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
+	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			out := dst[i*m : i*m+m]
 			copy(out, bias)
@@ -118,7 +118,7 @@ func (f *linearFit) predictTo(dst, theta []float64) {
 // gradientTo stores in dst the gradient of the objective in theta, given the weighted loss gradients of the rows (n×m).
 func (f *linearFit) gradientTo(dst, rows []float64) {
 	m := f.p.Outputs
-	blocks(f.workers, f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
+	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], len(dst))
 		sum := f.partials[b]
 		bias := sum[len(sum)-m:]
@@ -165,7 +165,7 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 	move := make([]float64, len(f.pred)) // predictions of the direction
 	f.predictTo(f.pred, f.theta)
 	floats.Add(f.pred, f.offset)
-	value := rowLosses(f.p, f.pred, nil, 0, f.grad, f.workers) + f.penalty()
+	value := rowLosses(f.crew, f.p, f.pred, nil, 0, f.grad) + f.penalty()
 	gradient, last := make([]float64, size), make([]float64, size)
 	f.scaledGradient(gradient)
 	direction := make([]float64, size)
@@ -187,7 +187,7 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 		ridge := f.penalty()
 		step := 1.0
 		for ; ; step /= 2 {
-			trial := rowLosses(f.p, f.pred, move, step, trialGrad, f.workers) + ridge + step*cross + step*step*square
+			trial := rowLosses(f.crew, f.p, f.pred, move, step, trialGrad) + ridge + step*cross + step*step*square
 			if trial <= value+1e-4*step*slope {
 				value = trial
 				break
@@ -217,7 +217,7 @@ const settlePasses = 25
 // of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
 func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
-	loss := rowLosses(f.p, pred, nil, 0, grad, f.workers)
+	loss := rowLosses(f.crew, f.p, pred, nil, 0, grad)
 	if f.biasRidge == 0 {
 		return loss
 	}
@@ -257,7 +257,7 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 				pred[i+c] += s
 			}
 		}
-		loss = rowLosses(f.p, pred, nil, 0, grad, f.workers)
+		loss = rowLosses(f.crew, f.p, pred, nil, 0, grad)
 	}
 	return loss
 }
@@ -303,10 +303,10 @@ func (f *linearFit) direction(dst, gradient []float64) {
 }
 
 // rowLosses returns Σ_i w_i ℓ(t_i, pred_i + step·move_i) and stores the weighted gradients in grad (n×m). Move may be nil.
-func rowLosses(p *Problem, pred, move []float64, step float64, grad []float64, workers int) float64 {
+func rowLosses(crew crew, p *Problem, pred, move []float64, step float64, grad []float64) float64 {
 	n, m := p.X.NumRows(), p.Outputs
 	sums := make([]float64, (n+fitBlock-1)/fitBlock)
-	blocks(workers, n, fitBlock, func(_, b, lo, hi int) {
+	crew.blocks(n, fitBlock, func(_, b, lo, hi int) {
 		at, g := pred[lo*m:hi*m], grad[lo*m:hi*m]
 		if move != nil {
 			for c, d := range move[lo*m : hi*m] {

@@ -24,7 +24,7 @@ func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *g
 		}
 		x.Append(index, value)
 	}
-	g := newGamma(x, kernel, m, 2)
+	g := newGamma(x, kernel, m, testCrew(2))
 	for i := range g.grad {
 		g.grad[i] = rng.NormFloat64()
 	}
@@ -37,7 +37,7 @@ func oneHotGamma(rng *rand.Rand, n, users, items, m int) *gamma {
 	for range n {
 		x.Append([]int32{int32(rng.IntN(users)), int32(users + rng.IntN(items))}, []float64{1, 1})
 	}
-	g := newGamma(x, ANOVA, m, 2)
+	g := newGamma(x, ANOVA, m, testCrew(2))
 	for i := range g.grad {
 		g.grad[i] = rng.NormFloat64()
 	}
@@ -289,7 +289,7 @@ func TestSelectionCancelled(t *testing.T) {
 func BenchmarkGammaMulTo(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := oneHotGamma(rng, 50_000, 943, 1682, 4)
-	g.workers = 1
+	g.crew.size = 1
 	d := g.x.NumColumns
 	h, dst := make([]float64, d*4), make([]float64, d*4)
 	for i := range h {

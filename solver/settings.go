@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -21,16 +22,18 @@ const (
 	FISTA
 	// Stochastic uses minibatch proximal AdaGrad only: a rough model of many rows.
 	Stochastic
+	// SVRG uses minibatch proximal SVRG only (Xiao and Zhang 2014).
+	SVRG
 )
 
-// ParseMethod returns the method of that name: hybrid, fista or stochastic.
+// ParseMethod returns the method of that name: hybrid, fista, stochastic or svrg.
 func ParseMethod(name string) (Method, error) {
-	for _, m := range []Method{Hybrid, FISTA, Stochastic} {
+	for _, m := range []Method{Hybrid, FISTA, Stochastic, SVRG} {
 		if m.String() == name {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista or stochastic", name)
+	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista, stochastic or svrg", name)
 }
 
 // String returns the name used in configuration, flags and manifests.
@@ -42,8 +45,41 @@ func (m Method) String() string {
 		return "fista"
 	case Stochastic:
 		return "stochastic"
+	case SVRG:
+		return "svrg"
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
+}
+
+// Depth says which layers a corrective refit moves.
+type Depth uint8
+
+const (
+	// OutputLayer refits the output weights V alone, a convex problem.
+	OutputLayer Depth = iota + 1
+	// Full refits basis vectors and output weights (V, H) together. It is not convex: a refit that raised the objective is dropped.
+	Full
+)
+
+// ParseDepth returns the depth of that name: output or full.
+func ParseDepth(name string) (Depth, error) {
+	for _, d := range []Depth{OutputLayer, Full} {
+		if d.String() == name {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("solver: unknown refit %q: use output or full", name)
+}
+
+// String returns the name used in configuration, flags and manifests.
+func (d Depth) String() string {
+	switch d {
+	case OutputLayer:
+		return "output"
+	case Full:
+		return "full"
+	}
+	return fmt.Sprintf("depth(%d)", uint8(d))
 }
 
 // Settings of Algorithm 1. DefaultSettings returns a complete set.
@@ -51,7 +87,17 @@ type Settings struct {
 	Kernel  Kernel  // interaction
 	Penalty Penalty // Ω
 	// Lambda > 0 weighs Ω(V) against the sum of the losses (penalised form), so the same model needs a λ that grows with the rows.
+	// Exactly one of Lambda and Tau is positive.
 	Lambda float64
+	// Tau > 0 bounds Ω(V) (constrained form).
+	Tau float64
+	// Refit is what a corrective refit moves. With Full, every FullEvery ≥ 1 basis vectors and at the end of the solve the refit is full, of
+	// at most FullIterations ≥ 1 iterations; the refits between are of the output layer.
+	Refit          Depth
+	FullEvery      int
+	FullIterations int
+	// BasisRidge ≥ 0 is the ridge ρ of a full refit on the basis vectors, ½ρ‖H‖², which are then free in length; 0 keeps them in the unit ball.
+	BasisRidge float64
 	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
 	MaxBasis int
 	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
@@ -82,7 +128,7 @@ type Settings struct {
 // DefaultSettings returns settings for recommenders by McRank on samples of the size of ML-100k. The values were measured there.
 func DefaultSettings() Settings {
 	return Settings{
-		Kernel: ANOVA, Penalty: L1Linf, Lambda: 6, MaxBasis: 20, MaxSteps: math.MaxInt, Solver: Hybrid,
+		Kernel: ANOVA, Penalty: L1Linf, Lambda: 6, Refit: OutputLayer, FullEvery: 1, FullIterations: 100, MaxBasis: 20, MaxSteps: math.MaxInt, Solver: Hybrid,
 		LinearRidge: 0.5, BiasRidge: 1e-6, Tolerance: 1e-4, MaxIterations: 500, Seed: 1,
 	}
 }
@@ -94,10 +140,16 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
-	case s.Solver != Hybrid && s.Solver != FISTA && s.Solver != Stochastic:
+	case s.Solver < Hybrid || s.Solver > SVRG:
 		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
-	case !(s.Lambda > 0) || math.IsInf(s.Lambda, 0):
-		return fmt.Errorf("%w: Lambda %g is not positive", ErrSettings, s.Lambda)
+	case !(s.Lambda >= 0) || math.IsInf(s.Lambda, 0) || !(s.Tau >= 0) || math.IsInf(s.Tau, 0) || (s.Lambda > 0) == (s.Tau > 0):
+		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and finite, the other 0", ErrSettings, s.Lambda, s.Tau)
+	case s.Refit != OutputLayer && s.Refit != Full:
+		return fmt.Errorf("%w: Refit is %v", ErrSettings, s.Refit)
+	case s.FullEvery < 1 || s.FullIterations < 1:
+		return fmt.Errorf("%w: FullEvery %d or FullIterations %d is less than 1", ErrSettings, s.FullEvery, s.FullIterations)
+	case !(s.BasisRidge >= 0) || math.IsInf(s.BasisRidge, 0):
+		return fmt.Errorf("%w: BasisRidge %g is not a finite number ≥ 0", ErrSettings, s.BasisRidge)
 	case s.MaxBasis < 0 || s.MaxSteps < 0 || s.Workers < 0:
 		return fmt.Errorf("%w: MaxBasis %d, MaxSteps %d or Workers %d is negative", ErrSettings, s.MaxBasis, s.MaxSteps, s.Workers)
 	case !(s.LinearRidge >= 0) || math.IsInf(s.LinearRidge, 0) || !(s.BiasRidge >= 0) || math.IsInf(s.BiasRidge, 0):
@@ -110,9 +162,11 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-func (s Settings) workers() int {
+func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
+
+func (s Settings) crew(ctx context.Context) crew {
 	if s.Workers > 0 {
-		return s.Workers
+		return crew{ctx, s.Workers}
 	}
-	return runtime.GOMAXPROCS(0)
+	return crew{ctx, runtime.GOMAXPROCS(0)}
 }

@@ -3,6 +3,7 @@ package solver
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -116,3 +117,6 @@ func mcrank(events []rating, users, items int) *Problem {
 	}
 	return &Problem{X: x, Targets: targets, Outputs: 4, Loss: BinaryLogistic{}}
 }
+
+// testCrew is a crew that is never called off.
+func testCrew(size int) crew { return crew{context.Background(), size} }

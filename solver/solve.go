@@ -20,7 +20,7 @@ import (
 // (0.1 s and more for a million of them). Errors wrap ErrProblem or ErrSettings. The
 // result depends on p, warm, s and the seed only, not on the number of workers. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
-	run, err := newSolve(p, s)
+	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 // above it gives a model without interactions. Lambda, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
 // those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
-	s.Lambda = 1
-	run, err := newSolve(p, s)
+	s.Lambda, s.Tau = 1, 0
+	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ type savedPoint struct {
 	objective float64
 }
 
-func newSolve(p *Problem, s Settings) (*solve, error) {
+func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func newSolve(p *Problem, s Settings) (*solve, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	workers := s.workers()
+	crew := s.crew(ctx)
 	r := &solve{p: p, s: s, m: p.Outputs, started: s.Now()}
-	r.output = newOutputFit(p, s.Penalty, s.Lambda, workers)
-	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, workers)
-	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, workers)
+	r.output = newOutputFit(p, s.form(), crew)
+	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, crew)
+	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, crew)
 	r.pred = make([]float64, p.X.NumRows()*p.Outputs)
 	r.shuffle = rand.New(rand.NewPCG(s.Seed, 0x65706f636873)) // "epochs": apart from other uses of the seed
 	return r, nil
@@ -138,7 +138,7 @@ func (r *solve) append(h []float64) {
 	n := r.p.X.NumRows()
 	phi := make([]float64, n)
 	one := Model{Kernel: r.s.Kernel, NumBasis: 1, Basis: h}
-	blocks(r.output.workers, n, fitBlock, func(_, _, lo, hi int) {
+	r.output.crew.blocks(n, fitBlock, func(_, _, lo, hi int) {
 		var work [1]float64
 		for i := lo; i < hi; i++ {
 			index, value := r.p.X.Row(i)

@@ -54,7 +54,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 				}
 				eta := step / math.Sqrt(accumulated[r])
 				floats.AddScaled(row, -eta, g)
-				f.penalty.proxRow(row, eta*f.lambda)
+				f.form.penalty.proxRow(row, eta*f.form.lambda)
 			}
 		}
 		used++
@@ -69,7 +69,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 // objective returns the penalised objective of v, from a full pass over the rows.
 func (f *outputFit) objective(v []float64) float64 {
 	value, _, _ := f.pass(v, 0)
-	return value + f.lambda*f.penalty.Norm(v, len(f.phi), f.p.Outputs)
+	return value + f.form.term(v, len(f.phi), f.p.Outputs)
 }
 
 // minibatch gathers rows of a sample so that products run over contiguous memory.
