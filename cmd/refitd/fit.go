@@ -24,6 +24,8 @@ type fitCmd struct {
 	Model      string         `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 	Store      string         `placeholder:"DIR" help:"Publish the model there and make it champion."`
 
+	Path string `placeholder:"FILE.svg|FILE.png" help:"Plot the regularisation path, quality and objective against the basis vectors and the seconds, and print it."`
+
 	Task     string         `enum:",regression,binary,multiclass,multilabel,ordinal" default:"" placeholder:"TASK" help:"What the label is: regression, binary, multiclass, multilabel or ordinal. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
 	Loss     string         `enum:",auto,mlogistic,binary_logistic,squared,smoothed_hinge,squared_hinge" default:"" placeholder:"LOSS" help:"Training loss: mlogistic, smoothed_hinge, squared_hinge, binary_logistic or squared; by default it follows from the task."`
 	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"Interactions: anova (of distinct features) or homogeneous (squares too); by default anova for names, homogeneous for numbers."`
@@ -64,7 +66,7 @@ func (c *fitCmd) Run(a *app) error {
 		seed = *c.Seed
 	}
 	return offline.Fit(a.ctx, offline.FitOptions{Model: m, Data: c.Data, Valid: c.Valid, Test: c.Test, Format: c.Format, Split: c.Split,
-		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Now: time.Now, Log: a.log}, a.out)
+		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Path: c.Path, Now: time.Now, Log: a.log}, a.out)
 }
 
 // model returns the model of the configuration, or the one that the format implies, with the flags in it.
