@@ -164,7 +164,7 @@ func (f *outputFit) initialSmoothness() float64 {
 			sum += a * a * f.p.Weight(i)
 		}
 	}
-	return max(sum*f.p.Loss.Curvature()/16, 1e-12)
+	return max(sum*f.p.Loss.Curvature(f.p.Outputs)/16, 1e-12)
 }
 
 // pass stores the predictions of v in f.next and evaluates the loss there and at the point extrapolated from f.current by momentum, with

@@ -103,6 +103,8 @@ type Settings struct {
 	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
 	MaxSteps int
 	Solver   Method
+	// Selection is how basis vectors are chosen; the zero value is the default.
+	Selection Selection
 	// LinearRidge ≥ 0 is the ridge α of the linear term; 0 leaves the linear term out.
 	LinearRidge float64
 	// BiasRidge ≥ 0 is the ridge of the bias; 0 leaves the bias out. It is small but positive: a free bias has no finite gap.
@@ -142,6 +144,8 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
 	case s.Solver < Hybrid || s.Solver > SVRG:
 		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
+	case s.Selection > BestData:
+		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)
 	case !(s.Lambda >= 0) || math.IsInf(s.Lambda, 0) || !(s.Tau >= 0) || math.IsInf(s.Tau, 0) || (s.Lambda > 0) == (s.Tau > 0):
 		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and finite, the other 0", ErrSettings, s.Lambda, s.Tau)
 	case s.Refit != OutputLayer && s.Refit != Full:
