@@ -32,12 +32,12 @@ type outputFit struct {
 
 // fitScratch belongs to one worker.
 type fitScratch struct {
-	tile []float64 // m×tileRows: extrapolated predictions, then gradients
+	tile []float64 // m×fitTile: extrapolated predictions, then gradients
 	loss *lossTile
 }
 
-// fitBlock is the number of rows per partial result, a multiple of tileRows.
-const fitBlock = 16 * tileRows
+// fitBlock is the number of rows per partial result, a multiple of fitTile.
+const fitBlock = 16 * fitTile
 
 func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	n, m := p.X.NumRows(), p.Outputs
@@ -51,7 +51,7 @@ func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
 	f.scratch = make([]fitScratch, crew.size)
 	for w := range f.scratch {
-		f.scratch[w] = fitScratch{tile: make([]float64, m*tileRows), loss: newLossTile(p.Loss, m)}
+		f.scratch[w] = fitScratch{tile: make([]float64, m*fitTile), loss: newLossTile(p.Loss, m)}
 	}
 	return f
 }
@@ -173,8 +173,8 @@ func (f *outputFit) pass(v []float64, momentum float64) (value, valueY float64, 
 	k, m := len(f.phi), f.p.Outputs
 	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], 2+k*m)
-		for a := lo; a < hi; a += tileRows {
-			f.tile(f.parts[b], v, momentum, &f.scratch[worker], a, min(hi, a+tileRows))
+		for a := lo; a < hi; a += fitTile {
+			f.tile(f.parts[b], v, momentum, &f.scratch[worker], a, min(hi, a+fitTile))
 		}
 	})
 	total := make([]float64, 2+k*m)
@@ -230,7 +230,7 @@ func (f *outputFit) takeOffset() {
 func (f *outputFit) predictions(dst, v []float64) {
 	f.takeOffset()
 	m := f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), tileRows, func(worker, _, lo, hi int) {
+	f.crew.blocks(f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
 		tile := f.scratch[worker].tile[:(hi-lo)*m]
 		f.predict(tile, v, lo, hi)
 		fromTile(dst[lo*m:hi*m], tile, m, hi-lo)

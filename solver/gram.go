@@ -39,7 +39,7 @@ func (g *gramMatrices) refresh() {
 	if g.curve == nil {
 		g.curve = make([]float64, n*m)
 	}
-	f.crew.blocks(n, tileRows, func(worker, _, lo, hi int) {
+	f.crew.blocks(n, fitTile, func(worker, _, lo, hi int) {
 		f.scratch[worker].loss.curvature(g.curve[lo*m:hi*m], f.current[lo*m:hi*m], f.target[lo*m:hi*m], f.weightsOf(lo, hi), hi-lo)
 	})
 	g.columns, g.rows, g.passes = g.columns[:0], g.rows[:0], 0
@@ -100,10 +100,10 @@ func (g *gramMatrices) add(first, last int) {
 	}
 	f.crew.blocks(n, fitBlock, func(worker, b, lo, hi int) {
 		g.parts[b] = room(g.parts[b], m*block)
-		g.scratch[worker] = room(g.scratch[worker], gramStrip*tileRows)
+		g.scratch[worker] = room(g.scratch[worker], gramStrip*fitTile)
 		scaled := g.scratch[worker]
-		for ; lo < hi; lo += tileRows {
-			size := min(hi-lo, tileRows)
+		for ; lo < hi; lo += fitTile {
+			size := min(hi-lo, fitTile)
 			for c := range m {
 				curve := g.curve[lo*m+c*size : lo*m+c*size+size]
 				for t := range width {

@@ -6,17 +6,17 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// tileRows is the number of rows of a tile, the unit of every pass over the rows: a tile of predictions (m columns of 256 numbers) and the
+// fitTile is the number of rows of a tile, the unit of every pass over the rows: a tile of predictions (m columns of 256 numbers) and the
 // tile of Φ that belongs to it (k columns) stay in the caches between the product with V, the loss and the product with the gradients.
-const tileRows = 256
+const fitTile = 256
 
-// A lossTile evaluates a loss over tiles: m columns of n ≤ tileRows numbers, column c at [c·n, c·n+n), so that every step is a loop over
+// A lossTile evaluates a loss over tiles: m columns of n ≤ fitTile numbers, column c at [c·n, c·n+n), so that every step is a loop over
 // contiguous numbers of one output. It holds scratch memory and serves one goroutine at a time.
 type lossTile struct {
 	loss Loss
 	m    int
-	exps [tileRows]float64 // exponentials of a column
-	sums [tileRows]float64 // their sums over the outputs
+	exps [fitTile]float64 // exponentials of a column
+	sums [fitTile]float64 // their sums over the outputs
 	rows []float64         // prediction, target and gradient of one row
 }
 
@@ -203,7 +203,7 @@ func (l *lossTile) binary(grad, pred, target, weight []float64, n int) float64 {
 	return total
 }
 
-// logOnePlus returns Σ log(1 + e) for at most tileRows numbers e in [0, 1], from four products of at most 2^64 each.
+// logOnePlus returns Σ log(1 + e) for at most fitTile numbers e in [0, 1], from four products of at most 2^64 each.
 func logOnePlus(e []float64) float64 {
 	a, b, c, d := 1.0, 1.0, 1.0, 1.0
 	for ; len(e) >= 4; e = e[4:] {
@@ -218,11 +218,11 @@ func logOnePlus(e []float64) float64 {
 	return math.Log((a * b) * (c * d))
 }
 
-// toTiles copies the n×m row-major matrix src into tiles of tileRows rows, column by column within a tile: dst[lo·m + c·size + i] is
+// toTiles copies the n×m row-major matrix src into tiles of fitTile rows, column by column within a tile: dst[lo·m + c·size + i] is
 // entry (lo+i, c) of the tile of size rows that starts at row lo. Rows lo … hi−1 are copied; lo is the start of a tile.
 func toTiles(dst, src []float64, m, lo, hi int) {
-	for ; lo < hi; lo += tileRows {
-		size := min(hi-lo, tileRows)
+	for ; lo < hi; lo += fitTile {
+		size := min(hi-lo, fitTile)
 		tile, rows := dst[lo*m:(lo+size)*m], src[lo*m:(lo+size)*m]
 		for c := range m {
 			column := tile[c*size : c*size+size]
@@ -254,7 +254,7 @@ func (l *lossTile) curvature(dst, pred, target, weight []float64, n int) {
 			dst[i] = max(p*(1-p), curveFloor)
 		}
 	default:
-		bound := l.loss.Curvature()
+		bound := l.loss.Curvature(l.m)
 		for i := range dst {
 			dst[i] = bound
 		}

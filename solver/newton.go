@@ -35,7 +35,9 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 	if f.gram == nil {
 		f.gram = &gramMatrices{f: f}
 	}
-	f.gram.update()
+	if !f.gram.stale() {
+		f.gram.update()
+	}
 	descent := newRowDescent(f.gram, f.form, k, m)
 	shift := shiftless(gradient, k, m)
 	z := make([]float64, len(v))
