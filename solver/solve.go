@@ -57,6 +57,9 @@ type solve struct {
 	v       []float64   // k×m
 	output  *outputFit
 	linear  *linearFit
+	full    *fullFit // nil before the first full refit
+	// sinceFull counts the refits since the last full one.
+	sinceFull int
 	gamma   *gamma
 	pred    []float64 // n×m predictions of the whole model
 	started time.Time
@@ -220,7 +223,7 @@ func (r *solve) score(ctx context.Context) {
 	r.output.predictions(r.pred, r.v)
 	r.loss = r.linear.settleBias(ctx, r.pred, r.gamma.grad, r.s.Tolerance)
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.s.Lambda*r.norm + r.linear.penalty()
+	r.objective = r.loss + r.s.Lambda*r.norm + r.linear.penalty() + r.basisRidge()
 }
 
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
