@@ -7,13 +7,14 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// updateWeights refits the output weights V and undoes what does not raise the evidence bound. On the quadratic bound V_c solves a k×k
-// system, (Σ_i ω_ic E[φφᵀ]) V_c = Σ_i E[φ (right_c − ω_c·linear_c)]; E[φφᵀ] includes the covariance of the activations. A ridge of 1
-// around the current V keeps outputs that hardly occur where they are.
+// weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they cost nothing beside the sums over rows.
+const weightPasses = 20
+
+// updateWeights refits the output weights V and undoes what does not raise the evidence bound.
 //
 // V[r,·] times a, h_r over √a and the precision of h_r times a are the same model and the same bound. So rows of V are kept at mean
-// square 1, which gives coordinates and their precisions the meaning that they have in the shared form, where V is ±1. The precision may
-// meet its cap there; what that costs counts.
+// square 1, which gives coordinates and their precisions the meaning that they have in the shared form, where V is ±1. A row may not
+// shrink so far that a precision would exceed its cap on the way back: young vectors are not pruned through V either.
 func (o *outputSweep) updateWeights(ctx context.Context) error {
 	if o.k == 0 {
 		return nil
@@ -22,7 +23,7 @@ func (o *outputSweep) updateWeights(ctx context.Context) error {
 	before := o.likelihood() - o.divergence()
 	o.observe()
 	weights, mean, spread, precision := s.Weights, o.mean, o.spread, append([]float64(nil), s.Precision...)
-	s.Weights = o.solveWeights()
+	s.Weights = o.solveWeights(o.leastScale())
 	if err := ctx.Err(); err != nil {
 		s.Weights = weights
 		return err
@@ -51,8 +52,25 @@ func (o *outputSweep) updateWeights(ctx context.Context) error {
 	return nil
 }
 
-// solveWeights returns the maximum of the bound over V. O(n·(nnz·k² + m·k²)).
-func (o *outputSweep) solveWeights() []float64 {
+// leastScale returns for every basis vector how small the mean square of its row of V may become: the largest share of the cap that a
+// precision of it has.
+func (o *outputSweep) leastScale() []float64 {
+	least := make([]float64, o.k)
+	for f := range o.state.NumFields {
+		for r, d := range o.state.precision(f)[o.m:] {
+			least[r] = max(least[r], d/o.cap)
+		}
+	}
+	for r, v := range least {
+		least[r] = min(v*v, 1) // V scales by a where the precision does by 1/a
+	}
+	return least
+}
+
+// solveWeights returns V closer to the maximum of the quadratic bound Σ_c ½ V_cᵀ A_c V_c − V_cᵀ b_c with A_c = Σ_i ω_ic E[φφᵀ] and
+// b_c = Σ_i E[φ (right_c − ω_c·linear_c)], row by row of V, each the maximum given the others with a mean square of at least least[r].
+// O(n·(nnz·k² + m·k²)), one pass over the rows.
+func (o *outputSweep) solveWeights(least []float64) []float64 {
 	s, m, k := o.state, o.m, o.k
 	p := packedSize(k)
 	systems := m
@@ -90,28 +108,59 @@ func (o *outputSweep) solveWeights() []float64 {
 	if systems == 1 {
 		s.observeOutputs(unit, make([]float64, m), zero, zero, zero, 1)
 	}
-	out := make([]float64, k*m)
-	factor, v := make([]float64, p), make([]float64, k)
-	for c := range m {
-		if systems == 1 {
-			floats.ScaleTo(factor, unit[c], left[:p])
-		} else {
-			copy(factor, left[c*p:c*p+p])
-		}
-		copy(v, right[c*k:c*k+k])
+	out := append([]float64(nil), s.Weights...)
+	curve, slope := make([]float64, m), make([]float64, m)
+	for range weightPasses {
 		for r := range k {
-			factor[r*(r+1)/2+r]++
-			v[r] += s.Weights[r*m+c]
-		}
-		if !cholesky(factor, k) {
-			return append([]float64(nil), s.Weights...)
-		}
-		solveCholesky(factor, k, v)
-		for r, w := range v {
-			out[r*m+c] = w
+			row := out[r*m : r*m+m]
+			for c := range m {
+				a, scale := left[:p], unit[c]
+				if systems == m {
+					a, scale = left[c*p:c*p+p], 1
+				}
+				// A ridge of 1 around the current V keeps outputs that hardly occur where they are.
+				curve[c] = 1 + scale*a[r*(r+1)/2+r]
+				slope[c] = right[c*k+r] + row[c]
+				for t := range k {
+					if t != r {
+						i, j := max(r, t), min(r, t)
+						slope[c] -= scale * a[i*(i+1)/2+j] * out[t*m+c]
+					}
+				}
+			}
+			solveRow(row, curve, slope, float64(m)*least[r])
 		}
 	}
 	return out
+}
+
+// solveRow stores the maximum of Σ_c slope_c v_c − ½ curve_c v_c² over ‖v‖² ≥ least in v, which stays as it is where there is none. The
+// multiplier μ of v_c = slope_c/(curve_c − μ) is found by bisection.
+func solveRow(v, curve, slope []float64, least float64) {
+	square := func(mu float64) float64 {
+		total := 0.0
+		for c, a := range curve {
+			total += slope[c] * slope[c] / ((a - mu) * (a - mu))
+		}
+		return total
+	}
+	mu := 0.0
+	if square(0) < least {
+		low, high := 0.0, floats.Min(curve)
+		for range 100 {
+			if mu = (low + high) / 2; square(mu) < least {
+				low = mu
+			} else {
+				high = mu
+			}
+		}
+		if mu = high; !(square(mu) < math.Inf(1)) {
+			return
+		}
+	}
+	for c, a := range curve {
+		v[c] = slope[c] / (a - mu)
+	}
 }
 
 // normaliseWeights scales the rows of V to mean square 1 and returns the factor a_r that each basis vector's activation takes over. A row
