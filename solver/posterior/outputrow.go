@@ -96,9 +96,9 @@ func (s *outputSolver) factorise() bool {
 	return true
 }
 
-// restore is the inverse of finish: it stores the evidence that led from the prior to a posterior. It reports false, with evidence that
-// is zero, if the covariance is at the edge of rounding.
-func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []float64) bool {
+// restore is the inverse of finish: it stores the evidence that led from the prior to a posterior, or zero for
+// a covariance at the edge of rounding.
+func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []float64) {
 	m, k := s.m, s.k
 	copy(s.factor, covariance[m+m*k:])
 	ok := cholesky(s.factor, k)
@@ -125,7 +125,7 @@ func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []floa
 		clear(a.cross)
 		clear(a.basis)
 		clear(a.right)
-		return false
+		return
 	}
 	for c, v := range a.linear {
 		addOuter(a.basis, 1/v, a.cross[c*k:c*k+k])
@@ -142,5 +142,4 @@ func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []floa
 	for r := range k {
 		a.basis[r*(r+1)/2+r] -= prior[m+r]
 	}
-	return true
 }

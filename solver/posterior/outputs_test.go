@@ -305,9 +305,6 @@ func TestOutputUpdateAgainstDefinition(t *testing.T) {
 		for j := range s.Field {
 			mean, cov := s.Row(j)
 			wantMean, wantCov, wantLogDet := slowOutputs(s, whole, p, o.omega, o.right, j)
-			omega := make([]float64, 2)
-			s.observeOutputs(omega, make([]float64, 2), omega, omega, omega, 1)
-			s.curvature(o.unit, omega)
 			oldMean, oldCov := slices.Clone(mean), slices.Clone(cov)
 			o.updateFeature(j, newOutputUpdate(s))
 			for a := range mean {
@@ -453,5 +450,74 @@ func TestMultinomialBound(t *testing.T) {
 		if bound := quadratic(to) - quadratic(at); bound > gain+1e-9*(1+math.Abs(gain)+scale*scale) {
 			t.Fatalf("m = %d, scale %g: the bound gains %g, the log-likelihood %g", m, scale, bound, gain)
 		}
+	}
+}
+
+// TestRestoreInvertsFinish: the evidence behind a row comes back from its posterior.
+func TestRestoreInvertsFinish(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 52))
+	x, field := mixedRows(r, 60)
+	p := outputProblem(r, Logistic, x, field, 4, 3)
+	s, _ := randomOutputs(r, p, Logistic, 2)
+	f, err := NewRefit(s, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.outputs.observe()
+	u := newOutputUpdate(s)
+	f.outputs.updateFeature(2, u)
+	mean, cov := s.Row(2)
+	precision, right := make([]float64, len(cov)), make([]float64, len(mean))
+	got := newOutputEvidence(precision, right, 3, 2)
+	u.solver.restore(&got, s.precision(0), mean, cov)
+	for i, want := range u.precision {
+		nearly(t, "precision", precision[i], want, 1e-9)
+	}
+	for i, want := range u.right {
+		nearly(t, "right side", right[i], want, 1e-9)
+	}
+}
+
+// TestOutputFoldInIsTheRefitOfARow: events learned one by one give the row that a refit solves for, where no bound depends on the order.
+func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
+	r := rand.New(rand.NewPCG(61, 62))
+	x, field := mixedRows(r, 60)
+	p := outputProblem(r, Gaussian, x, field, 4, 2)
+	s, _ := randomOutputs(r, p, Gaussian, 2)
+	for j := range s.Field { // all but feature 0 are known for certain, so that they do not move
+		_, cov := s.Row(j)
+		for i := range cov {
+			cov[i] *= 1e-12
+		}
+	}
+	s.Reset(0)
+	f := NewFoldIn(s.Clone(), make([]bool, 4), []float64{1})
+	for j := range s.Field {
+		f.Place(int32(j), Feature{Field: field[j], Row: -1, Base: int32(j)})
+	}
+	for i := range 60 {
+		index, value := x.Row(i)
+		if index[0] != 0 {
+			continue
+		}
+		var features []Feature
+		for _, j := range index {
+			features = append(features, Feature{Field: field[j], Row: j, Base: j})
+		}
+		f.Learn(features, value, p.Target(i), 1)
+	}
+	live := f.State([]Feature{{Field: 0, Row: 0, Base: 0}})
+	refit, err := NewRefit(s, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refit.outputs.observe()
+	refit.outputs.updateFeature(0, newOutputUpdate(s))
+	mean, cov := s.Row(0)
+	for i, want := range mean {
+		nearly(t, "mean", live.Mean[i], want, 1e-5)
+	}
+	for i, want := range cov {
+		nearly(t, "covariance", live.Covariance[i], want, 1e-5)
 	}
 }

@@ -58,11 +58,21 @@ func (o *outputSweep) row(v []float64, i int) []float64 { return v[i*o.m : i*o.m
 // observe sets the pseudo-observations from the current moments of the outputs.
 func (o *outputSweep) observe() {
 	s := o.state
+	if s.fixedCurvature() {
+		s.curvature(o.unit, o.unitWeights())
+	}
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			s.observeOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i))
 		}
 	})
+}
+
+// unitWeights returns the ω of a row of weight 1 under a fixed curvature.
+func (o *outputSweep) unitWeights() []float64 {
+	omega, zero := make([]float64, o.m), make([]float64, o.m)
+	o.state.observeOutputs(omega, make([]float64, o.m), zero, zero, zero, 1)
+	return omega
 }
 
 // predict refreshes the moments of the outputs for every example.
@@ -82,11 +92,6 @@ func (o *outputSweep) predict() {
 // sweepField updates the features of one field; see Refit.sweepField.
 func (o *outputSweep) sweepField(ctx context.Context, field int) error {
 	s := o.state
-	if s.fixedCurvature() {
-		omega, right, zero := make([]float64, o.m), make([]float64, o.m), make([]float64, o.m)
-		s.observeOutputs(omega, right, zero, zero, zero, 1)
-		s.curvature(o.unit, omega)
-	}
 	run := func(lo, hi int) error {
 		u := newOutputUpdate(s)
 		for j := lo; j < hi; j++ {

@@ -104,9 +104,9 @@ func (o *outputSweep) solveWeights(least []float64) []float64 {
 		floats.Add(left[:systems*p], left[lane*systems*p:(lane+1)*systems*p])
 		floats.Add(right[:m*k], right[lane*m*k:(lane+1)*m*k])
 	}
-	unit, zero := make([]float64, m), make([]float64, m)
+	var unit []float64
 	if systems == 1 {
-		s.observeOutputs(unit, make([]float64, m), zero, zero, zero, 1)
+		unit = o.unitWeights()
 	}
 	out := append([]float64(nil), s.Weights...)
 	curve, slope := make([]float64, m), make([]float64, m)
@@ -114,9 +114,11 @@ func (o *outputSweep) solveWeights(least []float64) []float64 {
 		for r := range k {
 			row := out[r*m : r*m+m]
 			for c := range m {
-				a, scale := left[:p], unit[c]
-				if systems == m {
-					a, scale = left[c*p:c*p+p], 1
+				a, scale := left[:p], 1.0
+				if systems == 1 {
+					scale = unit[c]
+				} else {
+					a = left[c*p : c*p+p]
 				}
 				// A ridge of 1 around the current V keeps outputs that hardly occur where they are.
 				curve[c] = 1 + scale*a[r*(r+1)/2+r]
