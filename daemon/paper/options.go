@@ -2,12 +2,16 @@ package paper
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
+
+// ErrOptions is wrapped by complaints about options.
+var ErrOptions = errors.New("paper: invalid option")
 
 // Options say where the data is and how much of an experiment to run.
 type Options struct {

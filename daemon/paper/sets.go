@@ -69,7 +69,7 @@ func (o *Options) benchmarks(usual ...string) ([]classBenchmark, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(classBenchmarks, func(b classBenchmark) bool { return b.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("paper: --sets names %q: known are %s", name, strings.Join(setNames(), ", "))
+			return nil, fmt.Errorf("%w: --sets names %q: known are %s", ErrOptions, name, strings.Join(setNames(), ", "))
 		}
 		b := classBenchmarks[i]
 		if o.Quick {
