@@ -26,17 +26,24 @@ type cli struct {
 	Quick   bool   `help:"A short form on small sets, without bars."`
 	Threads int    `placeholder:"N" help:"Threads; by default one for each processor."`
 
-	Table2 struct {
-		overSets
-		overSplits
-	} `cmd:"" name:"table2" help:"Table 2: three penalties with output and full refits on the multi-class sets."`
+	Table2  overSplits `cmd:"" name:"table2" help:"Table 2: three penalties with output and full refits on the multi-class sets."`
+	Figure2 overSets   `cmd:"" name:"figure2" help:"Figure 2: how near the best criterion the ways to choose a basis vector come."`
+	Figure3 overSplits `cmd:"" name:"figure3" help:"Figure 3: accuracy against basis vectors for the three penalties."`
+	Figure4 overSplits `cmd:"" name:"figure4" help:"Figure 4: error and ranking on MovieLens against basis vectors, one output and McRank."`
+	Figure5 overSets   `cmd:"" name:"figure5" help:"Figure 5: output refits against full refits, by basis vectors and by seconds."`
+	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
+	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
+	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 }
 
+// overSets are the flags of an experiment over sets.
 type overSets struct {
-	Sets []string `placeholder:"NAME,…" help:"Sets: vowel.t, vowel, segment, satimage, letter; by default those of the experiment."`
+	Sets []string `placeholder:"NAME,…" help:"Sets: of vowel.t, vowel, segment, satimage, letter, or of ML-100k, ML-1M; by default those of the experiment."`
 }
 
+// overSplits are the flags of one over splits as well.
 type overSplits struct {
+	overSets
 	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
 }
 
@@ -79,13 +86,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // experiment runs the named experiment and writes its report.
 func (c *cli) experiment(ctx context.Context, name string, o paper.Options, stdout io.Writer) error {
-	var r *paper.Report
-	var err error
-	switch name {
-	case "table2":
-		o.Sets, o.Splits = c.Table2.Sets, c.Table2.Splits
-		r, err = paper.Table2(ctx, o)
-	}
+	e := map[string]struct {
+		flags overSplits
+		run   func(context.Context, paper.Options) (*paper.Report, error)
+	}{
+		"table2":  {c.Table2, paper.Table2},
+		"figure2": {overSplits{overSets: c.Figure2}, paper.Figure2},
+		"figure3": {c.Figure3, paper.Figure3},
+		"figure4": {c.Figure4, paper.Figure4},
+		"figure5": {overSplits{overSets: c.Figure5}, paper.Figure5},
+		"best":    {c.Best, paper.Best},
+		"speed":   {run: paper.Speed},
+		"warm":    {run: paper.Warm},
+	}[name]
+	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits
+	r, err := e.run(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ func (o *Options) benchmarks(usual ...string) ([]classBenchmark, error) {
 
 // What is left of the limits in the short form of an experiment.
 const (
+	quickSet        = "vowel.t"
 	quickBasis      = 15
 	quickIterations = 50
 )
