@@ -85,7 +85,7 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 			r.Bars = append(r.Bars, Bar{Name: name + ", test RMSE", Got: chosen.mean[0], AtMost: true, Want: b.rmse},
 				Bar{Name: name + ", test nDCG@1", Got: chosen.mean[1], Want: b.ndcg1})
 		}
-		main.Rows = append(main.Rows, []string{b.ratings.name, "others (RMSE / nDCG@1): " + b.peers, "-", "-", "-", "-", "-", "-", "-"})
+		main.Notes = append(main.Notes, fmt.Sprintf("Others on %s, other runs (RMSE / nDCG@1): %s.", b.ratings.name, b.peers))
 	}
 	r.Tables = []Table{main}
 	return r, nil

@@ -68,7 +68,7 @@ func refitPanel(jobs []job, measure int, lowest float64) plot.Panel {
 	panel := plot.Panel{Title: jobs[0].bench.name, XLabel: "basis vectors tried", YLabel: "test accuracy (%)"}
 	objective, seconds := measure%2 == 0, measure >= 2
 	if objective {
-		panel.YLabel, panel.LogY = "relative objective difference from the best", true
+		panel.YLabel, panel.LogY = "relative objective difference", true
 	}
 	if seconds {
 		panel.XLabel, panel.LogX = "time (s)", true

@@ -30,6 +30,7 @@ type Table struct {
 	Title  string
 	Header []string
 	Rows   [][]string
+	Notes  []string // printed below it
 }
 
 // Figure is a figure with the name of its files, after that of the report.
@@ -118,6 +119,9 @@ func (t *Table) markdown(w *strings.Builder) {
 		line(row, " ")
 	}
 	w.WriteByte('\n')
+	for _, note := range t.Notes {
+		fmt.Fprintf(w, "%s\n\n", note)
+	}
 }
 
 func (t *Table) csv(path string) error {
