@@ -36,6 +36,12 @@ func explicitPays(x *Rows, outputs int) bool {
 // is done.
 func (g *gamma) prepare(ctx context.Context) {
 	if g.explicit = explicitPays(g.x, g.outputs); !g.explicit {
+		if g.pairs == nil && g.kernel == ANOVA {
+			g.pairs = newPairs(g.x)
+		}
+		if g.pairs != nil {
+			g.pairs.prepare(g)
+		}
 		return
 	}
 	d, m := g.x.NumColumns, g.outputs

@@ -22,6 +22,7 @@ type gamma struct {
 
 	explicit bool      // prepare has formed the operators
 	packed   []float64 // Γ_c[j,l] of explicit operators
+	pairs    *pairs    // not nil once prepare has set up rows of two features
 }
 
 // gammaBlocks is the number of row blocks of a product. Each holds a d×s partial sum, so more blocks cost memory and fewer limit the
@@ -69,11 +70,20 @@ func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
 	g.crew.blocks(g.x.NumRows(), g.size, func(_, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
 		t := 0
-		for ; t+4 <= s && g.crew.ctx.Err() == nil; t += 4 {
-			g.mulRows4(g.partials[b], h, s, t, coef, lo, hi)
-		}
 		for ; t < s && g.crew.ctx.Err() == nil; t++ {
-			g.mulRows(g.partials[b], h, s, t, coef, lo, hi)
+			switch wide := t+4 <= s; {
+			case wide && g.pairs != nil:
+				g.pairs.mul4(g.partials[b], h, g.outputs, s, t, coef, lo, hi)
+			case g.pairs != nil:
+				g.pairs.mul(g.partials[b], h, g.outputs, s, t, coef, lo, hi)
+			case wide:
+				g.mulRows4(g.partials[b], h, s, t, coef, lo, hi)
+			default:
+				g.mulRows(g.partials[b], h, s, t, coef, lo, hi)
+			}
+			if t+4 <= s {
+				t += 3
+			}
 		}
 	})
 	dst = dst[:length]
@@ -120,6 +130,11 @@ func (g *gamma) quadraticTo(q, h []float64, s int) {
 	m := g.outputs
 	g.crew.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], s*m)
+		if g.pairs != nil {
+			g.scratch[worker] = room(g.scratch[worker], m*s)
+			g.pairs.quadratic(g.partials[b], g.scratch[worker], h, m, s, lo, hi)
+			return
+		}
 		g.scratch[worker] = room(g.scratch[worker], 2*s)
 		sum, work := g.partials[b], g.scratch[worker]
 		// The block is laid out as the basis of a model, whose kernel values are the activations.

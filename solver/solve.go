@@ -356,7 +356,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if ctx.Err() == nil {
 			res.Objective, res.ConvexObjective = r.objective, terms.objective
 			res.Gap, res.GapKind, res.GapBound, res.GapFailure = terms.at(bound.value), Certified, bound.kind, bound.failure
-			res.GapEstimate = terms.at(r.last.criterion)
+			res.GapEstimate = min(res.Gap, terms.at(r.last.criterion))
 		}
 	}
 	if res.GapKind == "" {
