@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -156,7 +157,7 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		for j := range h {
 			h[j] = startScale * random.NormFloat64()
 		}
-		state.AddBasis(h, 1, prior.Basis)
+		state.AddBasis(h, slices.Repeat([]float64{1}, problem.Outputs), prior.Basis)
 	}
 	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {
