@@ -31,7 +31,7 @@ func ordinary(random *rand.Rand, n int) []float64 {
 	return vs
 }
 
-// shape is one problem of MulAdd and DotAdd. a has k columns of which rows lo … lo+n−1 are taken; left has room for a tile of m columns.
+// shape is one problem of MulAdd and DotAdd: a has k columns of which rows lo … lo+n−1 are taken.
 type shape struct {
 	k, m, n, lo, stride int
 	a                   [][]float64
