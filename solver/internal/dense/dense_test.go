@@ -86,7 +86,7 @@ func absolutes(x []float64) []float64 {
 func TestAgainstLoops(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 1))
-		for range 300 {
+		for range 100 {
 			s := randomShape(random, ordinary)
 			want, magnitude := append([]float64(nil), s.tile...), absolutes(s.tile)
 			for c := range s.m {
