@@ -163,7 +163,7 @@ func (r *solve) load(warm *Model) error {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
 		norm := norm2(h)
-		if norm == 0 {
+		if norm*norm == 0 { // or too short for its square to count
 			continue
 		}
 		floats.Scale(1/norm, h)
@@ -266,7 +266,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		stalled := last-r.objective <= stallFraction*r.s.Tolerance*r.objective
 		last = r.objective
 		switch {
-		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled && !renewed:
+		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
 		case tried >= r.s.MaxSteps:
@@ -278,7 +278,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				return
 			}
 			r.makeRoom()
-			renewed = true
+			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
 		r.append(found.basis)
 		tried++
