@@ -85,4 +85,5 @@ type Result struct {
 
 	StochasticEpochs int
 	FISTAIterations  int
+	NewtonIterations int
 }

@@ -24,16 +24,18 @@ const (
 	Stochastic
 	// SVRG uses minibatch proximal SVRG only (Xiao and Zhang 2014).
 	SVRG
+	// Newton uses the proximal Newton method only (Lee, Sun and Saunders 2014), FISTA in constrained form.
+	Newton
 )
 
-// ParseMethod returns the method of that name: hybrid, fista, stochastic or svrg.
+// ParseMethod returns the method of that name: hybrid, fista, stochastic, svrg or newton.
 func ParseMethod(name string) (Method, error) {
-	for _, m := range []Method{Hybrid, FISTA, Stochastic, SVRG} {
+	for _, m := range []Method{Hybrid, FISTA, Stochastic, SVRG, Newton} {
 		if m.String() == name {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista, stochastic or svrg", name)
+	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista, stochastic, svrg or newton", name)
 }
 
 // String returns the name used in configuration, flags and manifests.
@@ -47,6 +49,8 @@ func (m Method) String() string {
 		return "stochastic"
 	case SVRG:
 		return "svrg"
+	case Newton:
+		return "newton"
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
@@ -142,7 +146,7 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
-	case s.Solver < Hybrid || s.Solver > SVRG:
+	case s.Solver < Hybrid || s.Solver > Newton:
 		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
 	case s.Selection > BestData:
 		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)

@@ -61,6 +61,9 @@ type solve struct {
 	v       []float64   // k×m
 	output  *outputFit
 	linear  *linearFit
+	full    *fullFit // nil before the first full refit
+	// sinceFull counts the refits since the last full one.
+	sinceFull int
 	gamma   *gamma
 	pred    []float64 // n×m predictions of the whole model
 	started time.Time
@@ -196,7 +199,7 @@ func (r *solve) evaluate() {
 // total derives the objective from the loss.
 func (r *solve) total() {
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty()
+	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
 }
 
 // append adds a basis vector with zero weights.
