@@ -166,7 +166,7 @@ func (r *solve) load(warm *Model) error {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
 		norm := norm2(h)
-		if norm == 0 {
+		if norm*norm == 0 { // or too short for its square to count
 			continue
 		}
 		floats.Scale(1/norm, h)
@@ -269,7 +269,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		stalled := last-r.objective <= stallFraction*r.s.Tolerance*r.objective
 		last = r.objective
 		switch {
-		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled && !renewed:
+		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
 		case tried >= r.s.MaxSteps:
@@ -281,7 +281,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				return
 			}
 			r.makeRoom()
-			renewed = true
+			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
 		r.append(found.basis)
 		tried++
@@ -296,22 +296,27 @@ func (r *solve) score(ctx context.Context) {
 	r.total()
 }
 
+// oracle returns the first search that a step makes.
+func (r *solve) oracle() oracleSearch {
+	if r.exact() {
+		return fineOracle.by(r.s.Selection)
+	}
+	return quickOracle.by(r.s.Selection)
+}
+
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
 func (r *solve) search(ctx context.Context, threshold float64) selection {
-	oracle := quickOracle.by(r.s.Selection)
-	if r.exact() {
-		oracle = fineOracle.by(r.s.Selection)
-	}
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
-	found := r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, oracle, seed)
-	if !r.exact() && found.criterion <= threshold {
-		found = r.gamma.selectBasis(ctx, r.s.Penalty, found.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+	if len(r.result.Steps) > 0 || !r.scored {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
-	r.last = found
-	return found
+	if !r.exact() && r.last.criterion <= threshold {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+	}
+	return r.last
 }
 
 // step describes the current point.
