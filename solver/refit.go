@@ -85,4 +85,5 @@ func (r *solve) refitOutput(ctx context.Context, span int) {
 	if r.s.Solver != Stochastic {
 		r.result.FISTAIterations += r.output.minimize(ctx, r.v, fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations})
 	}
+	r.balance()
 }

@@ -50,19 +50,19 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p       *Problem
-	s       Settings
-	k, m    int
-	basis   [][]float64 // k unit vectors of length d
-	v       []float64   // k×m
-	output  *outputFit
-	linear  *linearFit
-	full    *fullFit // nil before the first full refit
+	p      *Problem
+	s      Settings
+	k, m   int
+	basis  [][]float64 // k unit vectors of length d
+	v      []float64   // k×m
+	output *outputFit
+	linear *linearFit
+	full   *fullFit // nil before the first full refit
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
-	gamma   *gamma
-	pred    []float64 // n×m predictions of the whole model
-	started time.Time
+	gamma       *gamma
+	pred        []float64 // n×m predictions of the whole model
+	started     time.Time
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
