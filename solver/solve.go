@@ -60,9 +60,9 @@ type solve struct {
 	full   *fullFit // nil before the first full refit
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
-	gamma       *gamma
-	pred        []float64 // n×m predictions of the whole model
-	started     time.Time
+	gamma     *gamma
+	pred      []float64 // n×m predictions of the whole model
+	started   time.Time
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
