@@ -301,6 +301,14 @@ func BenchmarkGammaMulTo(b *testing.B) {
 			g.mulTo(dst[:d], 1, h[:d])
 		}
 	})
+	g.prepare(b.Context())
+	b.Run("pairs", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.mulBlockTo(dst, h, 4, nil)
+		}
+	})
+	g.pairs = nil
 	b.Run("all outputs", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

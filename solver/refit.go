@@ -82,8 +82,13 @@ func (r *solve) refitOutput(ctx context.Context, span int) {
 		r.result.StochasticEpochs += used
 		r.settled = !fell
 	}
-	if r.s.Solver != Stochastic {
-		r.result.FISTAIterations += r.output.minimize(ctx, r.v, fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations})
+	limits := fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
+	switch {
+	case r.s.Solver == Stochastic:
+	case r.s.Solver == FISTA, r.s.Tau > 0:
+		r.result.FISTAIterations += r.output.minimize(ctx, r.v, limits)
+	default:
+		r.result.NewtonIterations += r.output.newton(ctx, r.v, limits)
 	}
 	r.balance()
 }

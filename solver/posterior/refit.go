@@ -30,6 +30,7 @@ type Refit struct {
 	moment  []float64 // pairs: d×p, E[y yᵀ] as seen by a partner
 	offset  []float64 // pairs: d×q, E[w y] as seen by a partner
 	epochs  int
+	outputs *outputSweep // nil for outputs that share z
 }
 
 // NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
@@ -39,24 +40,28 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) || (s.Likelihood == Gaussian && p.Outputs != 1) {
+	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) || (s.Likelihood == Gaussian && p.Outputs != 1 && !s.Separate) {
 		return nil, fmt.Errorf("%w: %d columns and %d outputs for a posterior over %d features and %d outputs", solver.ErrProblem,
 			p.X.NumColumns, p.Outputs, len(s.Field), len(s.Bias))
 	}
 	n := p.X.NumRows()
 	r := &Refit{
 		state: s, problem: p, cap: priorCap, workers: workers, columns: newColumns(p.X), pairs: true,
-		omega: make([]float64, n), right: make([]float64, n), mean: make([]float64, n), spread: make([]float64, n),
 		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
-	}
-	for i := 0; i < n && r.pairs; i++ {
-		index, value := p.X.Row(i)
-		r.pairs = len(index) == 2 && value[0] == 1 && value[1] == 1 && s.Field[index[0]] != s.Field[index[1]]
 	}
 	for j := range s.Field {
 		if r.columns.start[j+1] > r.columns.start[j] {
 			r.counts[s.Field[j]]++
 		}
+	}
+	if s.Separate {
+		r.outputs = newOutputSweep(r)
+		return r, nil
+	}
+	r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := 0; i < n && r.pairs; i++ {
+		index, value := p.X.Row(i)
+		r.pairs = len(index) == 2 && value[0] == 1 && value[1] == 1 && s.Field[index[0]] != s.Field[index[1]]
 	}
 	q := s.NumBasis + 1
 	if r.pairs {
@@ -72,6 +77,9 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 // Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a cancelled
 // context cuts short returns ctx's error and leaves a valid state between two blocks.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
+	if r.outputs != nil {
+		return r.outputs.sweep(ctx)
+	}
 	r.observe()
 	for f := range r.state.NumFields {
 		if err := r.sweepField(ctx, f); err != nil {

@@ -265,7 +265,7 @@ func addRandomBasis(r *rand.Rand, s *State, k int) {
 		for j := range h {
 			h[j] = 0.3 * r.NormFloat64()
 		}
-		s.AddBasis(h, 1, 8)
+		s.AddBasis(h, slices.Repeat([]float64{1}, len(s.Bias)), 8)
 	}
 }
 
