@@ -20,10 +20,11 @@ import (
 type pairs struct {
 	refit   *Refit
 	sides   [2]side
-	blocks  []float64 // of one side at a time
-	stride  int       // length of a block
-	squares []float64 // Gaussian: per feature of the second side, its share of the expected squared residuals
-	errors  []float64 // and of the residuals
+	blocks  []float64  // of one side at a time
+	stride  int        // length of a block
+	squares []float64  // Gaussian: per feature of the second side, its share of the expected squared residuals
+	errors  []float64  // and of the residuals
+	total   [3]float64 // Gaussian: Σ weight·target^e, e = 0, 1, 2
 }
 
 // side is one of the two fields.
@@ -37,11 +38,12 @@ type side struct {
 	weight   []float64 // Gaussian: weights of the rows; nil when all are 1
 }
 
-// featureBlock is how many features a goroutine takes at a time: few enough that frequent features do not make one goroutine wait.
-const featureBlock = 32
-
-// partnerBlock is how many partners' blocks are added by one call.
-const partnerBlock = 128
+// A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so that both stay in
+// a core's second cache (1 MB) while they meet. A feature's partners come in the same order for any size.
+const (
+	chunkBytes = 512 << 10
+	tileBytes  = 256 << 10
+)
 
 // newPairs returns nil unless the sample is made of pairs.
 func newPairs(r *Refit) *pairs {
@@ -73,37 +75,56 @@ func newPairs(r *Refit) *pairs {
 		}
 	}
 	for n := range p.sides {
-		p.sides[n].gather(r, 1-n, local)
+		p.sides[n].gather(r, &p.sides[1-n], local)
 	}
 	p.blocks = make([]float64, p.stride*max(len(p.sides[0].features), len(p.sides[1].features)))
 	if r.state.Likelihood == Gaussian {
 		p.squares, p.errors = make([]float64, len(p.sides[1].features)), make([]float64, len(p.sides[1].features))
+		for i, t := range r.problem.Targets {
+			w := r.problem.Weight(i)
+			p.total[0] += w
+			p.total[1] += w * t
+			p.total[2] += w * t * t
+		}
 	}
 	return p
 }
 
-// gather orders the rows by the side's features; other is the place of the partner in a row.
-func (s *side) gather(r *Refit, other int, local []int32) {
-	n := r.problem.X.NumRows()
-	s.start = append(s.start, 0)
-	s.partner, s.rows = make([]int32, 0, n), make([]int32, 0, n)
-	gaussian := r.state.Likelihood == Gaussian
-	if gaussian {
-		s.weighted = make([]float64, 0, n)
-	}
-	for _, j := range s.features {
+// gather orders the rows by the side's features and, within a feature, by partner; local numbers the features of both sides.
+func (s *side) gather(r *Refit, other *side, local []int32) {
+	p := r.problem
+	n := p.X.NumRows()
+	s.start = make([]int, 1, len(s.features)+1)
+	for t, j := range s.features {
 		rows, _ := r.columns.column(int(j))
-		s.rows = append(s.rows, rows...)
-		for _, i := range rows {
-			s.partner = append(s.partner, local[r.problem.X.Index[2*int(i)+other]])
-			if gaussian {
-				s.weighted = append(s.weighted, r.problem.Weight(int(i))*r.problem.Targets[i])
-				if r.problem.Weights != nil {
-					s.weight = append(s.weight, r.problem.Weights[i])
-				}
+		s.start = append(s.start, s.start[t]+len(rows))
+	}
+	s.partner = make([]int32, n)
+	if r.state.Likelihood != Gaussian {
+		s.rows = make([]int32, n)
+	} else {
+		s.weighted = make([]float64, n)
+		if p.Weights != nil {
+			s.weight = make([]float64, n)
+		}
+	}
+	next := append([]int(nil), s.start...)
+	for l, j := range other.features {
+		rows, place := r.columns.column(int(j))
+		for e, i := range rows {
+			t := local[p.X.Index[2*int(i)+1-int(place[e])]]
+			at := next[t]
+			next[t]++
+			s.partner[at] = int32(l)
+			if s.rows != nil {
+				s.rows[at] = i
+				continue
+			}
+			s.weighted[at] = p.Weight(int(i)) * p.Targets[i]
+			if s.weight != nil {
+				s.weight[at] = p.Weights[i]
 			}
 		}
-		s.start = append(s.start, len(s.rows))
 	}
 }
 
@@ -112,11 +133,12 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 	for n := range p.sides {
 		if p.sides[n].field == field {
 			p.share(1 - n)
-			p.each(len(p.sides[n].features), func() func(lo, hi int) {
-				w := p.newWork()
+			size := max(1, chunkBytes/(8*p.stride))
+			p.each(len(p.sides[n].features), size, func() func(lo, hi int) {
+				w := p.newWork(size)
 				return func(lo, hi int) {
-					for t := lo; t < hi && ctx.Err() == nil; t++ {
-						w.update(n, t)
+					if ctx.Err() == nil {
+						w.update(n, lo, hi)
 					}
 				}
 			})
@@ -131,7 +153,7 @@ func (p *pairs) share(n int) {
 	s := p.refit.state
 	k, q := s.NumBasis, s.NumBasis+1
 	features := p.sides[n].features
-	p.each(len(features), func() func(lo, hi int) {
+	p.each(len(features), featureBlock, func() func(lo, hi int) {
 		return func(lo, hi int) {
 			for t := lo; t < hi; t++ {
 				mean, cov := s.Row(int(features[t]))
@@ -158,35 +180,50 @@ func (p *pairs) share(n int) {
 // pairWork is the scratch of one goroutine.
 type pairWork struct {
 	*pairs
-	sum    []float64 // stride: Σ weight·block
-	target []float64 // q+1: Σ weight·target·(y, w)
-	blocks [][]float64
-	head   [][]float64
+	sums   []float64 // of a chunk of features: stride numbers Σ weight·block each
+	heads  []float64 // and q+1 numbers Σ weight·target·(y, w)
+	next   []int     // places up to which a feature's partners have been added
+	chosen [][]float64
 	weight []float64
 	right  []float64
 	solve  *rowSolver
 }
 
-func (p *pairs) newWork() *pairWork {
+func (p *pairs) newWork(chunk int) *pairWork {
 	q := p.refit.state.NumBasis + 1
-	w := &pairWork{pairs: p, sum: make([]float64, p.stride), target: make([]float64, q+1), solve: newSolver(q),
-		blocks: make([][]float64, 0, partnerBlock), weight: make([]float64, partnerBlock), right: make([]float64, partnerBlock)}
-	for i := range w.weight {
-		w.weight[i] = 1
-	}
-	return w
+	return &pairWork{pairs: p, sums: make([]float64, chunk*p.stride), heads: make([]float64, chunk*(q+1)), next: make([]int, chunk), solve: newSolver(q)}
 }
 
-// update solves for the posterior of a feature of side n. 2·stride flops per row and about q³ for the solution.
-func (w *pairWork) update(n, t int) {
+// update solves for the posteriors of the features [lo, hi) of side n. 2·stride flops per row and about q³ per feature.
+func (w *pairWork) update(n, lo, hi int) {
+	side := &w.sides[n]
+	q := w.refit.state.NumBasis + 1
+	clear(w.sums)
+	clear(w.heads)
+	copy(w.next, side.start[lo:hi])
+	tile := max(1, tileBytes/(8*w.stride))
+	for end := tile; end < len(w.sides[1-n].features)+tile; end += tile {
+		for t := lo; t < hi; t++ {
+			from, to := w.next[t-lo], w.next[t-lo]
+			for to < side.start[t+1] && int(side.partner[to]) < end {
+				to++
+			}
+			if from < to {
+				w.next[t-lo] = to
+				w.add(w.sums[(t-lo)*w.stride:(t-lo+1)*w.stride], w.heads[(t-lo)*(q+1):(t-lo+1)*(q+1)], side, from, to)
+			}
+		}
+	}
+	for t := lo; t < hi; t++ {
+		w.finish(n, t, w.sums[(t-lo)*w.stride:(t-lo+1)*w.stride], w.heads[(t-lo)*(q+1):(t-lo+1)*(q+1)])
+	}
+}
+
+// finish solves for a feature with the given sums.
+func (w *pairWork) finish(n, t int, sums, head []float64) {
 	r, side := w.refit, &w.sides[n]
 	s := r.state
 	q := s.NumBasis + 1
-	clear(w.sum)
-	clear(w.target)
-	for lo := side.start[t]; lo < side.start[t+1]; lo += partnerBlock {
-		w.add(side, lo, min(lo+partnerBlock, side.start[t+1]))
-	}
 	j := int(side.features[t])
 	prior := s.precision(side.field)
 	noise := 1.0
@@ -195,7 +232,7 @@ func (w *pairWork) update(n, t int) {
 	}
 	// The precision is D + noise·Σ E[y yᵀ], the right side noise·Σ E[y (t − θ − w)]; for Logistic θ is in the targets.
 	a, b := w.solve.precision, w.solve.right
-	sum, offset, second := w.sum[:q], w.sum[q:2*q], w.sum[2*q+1:]
+	sum, offset, second := sums[:q], sums[q:2*q], sums[2*q+1:]
 	for row, c := 0, 0; c < q; row, c = row+c+1, c+1 {
 		a[row] = noise * sum[c]
 		for e, v := range second[:c] {
@@ -203,7 +240,7 @@ func (w *pairWork) update(n, t int) {
 		}
 		second = second[c:]
 		a[row+c] += prior[c]
-		b[c] = w.target[c] - offset[c]
+		b[c] = head[c] - offset[c]
 		if s.Likelihood == Gaussian {
 			b[c] = noise * (b[c] - s.Bias[0]*sum[c])
 		}
@@ -211,69 +248,66 @@ func (w *pairWork) update(n, t int) {
 	mean, cov := s.Row(j)
 	w.solve.finish(mean, cov, &r.logDet[j])
 	if n == 1 && s.Likelihood == Gaussian {
-		w.residual(t, mean, cov, prior)
+		w.residual(t, sums, head, mean, cov, prior)
 	}
 }
 
 // add adds the blocks of the partners at the places [lo, hi).
-func (w *pairWork) add(side *side, lo, hi int) {
-	weight, right := w.weight[:hi-lo], w.right[:hi-lo]
-	if w.refit.state.Likelihood == Gaussian {
-		right = side.weighted[lo:hi]
-		if side.weight != nil {
-			weight = side.weight[lo:hi]
-		}
-	} else {
-		for e, i := range side.rows[lo:hi] {
-			weight[e], right[e] = w.refit.omega[i], w.refit.right[i]
-		}
-	}
-	w.blocks = w.blocks[:0]
+func (w *pairWork) add(sums, head []float64, side *side, lo, hi int) {
+	w.chosen, w.weight, w.right = w.chosen[:0], w.weight[:0], w.right[:0]
 	for _, l := range side.partner[lo:hi] {
-		w.blocks = append(w.blocks, w.pairs.blocks[int(l)*w.stride:int(l+1)*w.stride])
+		w.chosen = append(w.chosen, w.blocks[int(l)*w.stride:int(l+1)*w.stride])
 	}
-	for e, b := range w.blocks {
-		floats.AddScaled(w.sum, weight[e], b)
+	weight, right := w.weight, w.right
+	switch {
+	case side.rows != nil:
+		for _, i := range side.rows[lo:hi] {
+			weight, right = append(weight, w.refit.omega[i]), append(right, w.refit.right[i])
+		}
+		w.weight, w.right = weight, right
+	case side.weight != nil:
+		weight, right = side.weight[lo:hi], side.weighted[lo:hi]
+	default:
+		for range hi - lo {
+			weight = append(weight, 1)
+		}
+		w.weight, right = weight, side.weighted[lo:hi]
 	}
-	for e, b := range w.blocks {
-		floats.AddScaled(w.target, right[e], b[:len(w.target)])
+	for e, b := range w.chosen {
+		floats.AddScaled(sums, weight[e], b)
+	}
+	for e, b := range w.chosen {
+		floats.AddScaled(head, right[e], b[:len(head)])
 	}
 }
 
-// residual keeps Σ weight·(t − θ − E z) and Σ weight·E(t − θ − z)² over the rows of a feature of the second side, whose posterior has
-// just been solved for. With A v̄ = b and (A − D)C = I − DC the second is
+// residual keeps what a feature of the second side, whose posterior has just been solved for, adds to Σ weight·(E o − t) and to
+// Σ weight·(E(t − o)² − (t − θ)²) over its rows. With A v̄ = b and (A − D)C = I − DC the second is
 //
-//	Σ weight·E(t − θ − w)² + (q − v̄ᵀb − Σ_a D_a E[v_a²]) / noise
+//	Σ weight·(E w² − 2(t − θ) w) + (q − v̄ᵀb − Σ_a D_a E[v_a²]) / noise
 //
-// where w is the partner's linear weight, v the feature's row.
-func (w *pairWork) residual(t int, mean, cov, prior []float64) {
+// where w is the partner's linear weight and v the feature's row.
+func (w *pairWork) residual(t int, sums, head, mean, cov, prior []float64) {
 	s := w.refit.state
 	q := len(mean)
-	side := &w.sides[1]
-	squares, gain := 0.0, float64(q)
-	for _, i := range side.rows[side.start[t]:side.start[t+1]] {
-		e := w.refit.problem.Targets[i] - s.Bias[0]
-		squares += w.refit.problem.Weight(int(i)) * e * e
-	}
-	// Σ weight·(t − θ)·w
-	squares += w.sum[2*q] - 2*(w.target[q]-s.Bias[0]*w.sum[q])
-	errors := w.target[0] - s.Bias[0]*w.sum[0] - w.sum[q]
+	gain, change := float64(q), sums[q]
 	for a, m := range mean {
 		gain -= m*w.solve.right[a] + prior[a]*(m*m+cov[a*(a+1)/2+a])
-		errors -= m * w.sum[a]
+		change += m * sums[a]
 	}
-	w.squares[t] = squares + gain/s.Noise
-	w.errors[t] = errors
+	w.squares[t] = sums[2*q] - 2*(head[q]-s.Bias[0]*sums[q]) + gain/s.Noise
+	w.errors[t] = change
 }
 
-// residuals returns Σ weight·E(t − θ − z)², Σ weight·(t − θ − E z) and Σ weight as of the last update of the second side. Gaussian only.
+// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight as of the last update of the second side. Gaussian only.
 func (p *pairs) residuals() (squares, errors, n float64) {
+	bias := p.refit.state.Bias[0]
+	n = p.total[0]
+	errors = p.total[1] - bias*n
+	squares = p.total[2] - bias*(p.total[1]+errors)
 	for t, v := range p.squares {
 		squares += v
-		errors += p.errors[t]
-	}
-	for i := range p.refit.problem.X.NumRows() {
-		n += p.refit.problem.Weight(i)
+		errors -= p.errors[t]
 	}
 	return squares, errors, n
 }
@@ -290,7 +324,7 @@ func (p *pairs) predict() {
 	k, q := s.NumBasis, s.NumBasis+1
 	first := &p.sides[0]
 	p.share(1)
-	p.each(len(first.features), func() func(lo, hi int) {
+	p.each(len(first.features), featureBlock, func() func(lo, hi int) {
 		own := make([]float64, p.stride)
 		return func(lo, hi int) {
 			for t := lo; t < hi; t++ {
@@ -324,9 +358,12 @@ func (p *pairs) predict() {
 	})
 }
 
-// each runs f over [0, n) on the workers and waits; start makes the f of one worker.
-func (p *pairs) each(n int, start func() func(lo, hi int)) {
-	count := (n + featureBlock - 1) / featureBlock
+// featureBlock is how many features a goroutine takes at a time where features are passed one by one.
+const featureBlock = 32
+
+// each runs f over [0, n) in blocks of size on the workers and waits; start makes the f of one worker.
+func (p *pairs) each(n, size int, start func() func(lo, hi int)) {
+	count := (n + size - 1) / size
 	workers := p.refit.workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -335,7 +372,7 @@ func (p *pairs) each(n int, start func() func(lo, hi int)) {
 	run := func() {
 		f := start()
 		for b := int(next.Add(1)) - 1; b < count; b = int(next.Add(1)) - 1 {
-			f(b*featureBlock, min(n, (b+1)*featureBlock))
+			f(b*size, min(n, (b+1)*size))
 		}
 	}
 	if workers = min(workers, count); workers <= 1 {
