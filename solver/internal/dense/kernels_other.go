@@ -1,3 +1,5 @@
+//go:build !amd64
+
 package dense
 
 func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
@@ -10,7 +12,7 @@ func dotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int)
 
 func addScaled(dst []float64, f float64, x []float64) { addScaledPortable(dst, f, x) }
 
-func dot(x, y []float64) float64 { return dotPortable(x, y) }
+func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
 
 func addOuterPacked(a []float64, w float64, v []float64) { addOuterPackedPortable(a, w, v) }
 
