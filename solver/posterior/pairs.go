@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gonum.org/v1/gonum/floats"
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // pairs is the fast path for samples in which every row has two features of value 1, the first of one field and the second of another: a
@@ -273,12 +273,8 @@ func (w *pairWork) add(sums, head []float64, side *side, lo, hi int) {
 		}
 		w.weight, right = weight, side.weighted[lo:hi]
 	}
-	for e, b := range w.chosen {
-		floats.AddScaled(sums, weight[e], b)
-	}
-	for e, b := range w.chosen {
-		floats.AddScaled(head, right[e], b[:len(head)])
-	}
+	dense.MulAdd(sums, len(sums), w.chosen, 0, len(sums), weight, 1)
+	dense.MulAdd(head, len(head), w.chosen, 0, len(head), right, 1)
 }
 
 // residual keeps what a feature of the second side, whose posterior has just been solved for, adds to Σ weight·(E o − t) and to
@@ -351,7 +347,7 @@ func (p *pairs) predict() {
 					}
 					i := first.rows[e]
 					r.mean[i] = z
-					r.spread[i] = max(0, floats.Dot(own, block)-z*z)
+					r.spread[i] = max(0, dense.Dot(own, block)-z*z)
 				}
 			}
 		}
