@@ -9,7 +9,7 @@ func (r *Refit) updatePrecision() {
 	p := packedSize(q)
 	total := make([]float64, s.NumFields*q)
 	for j, f := range s.Field {
-		if r.columns.start[j+1] == r.columns.start[j] {
+		if r.columns.count(j) == 0 {
 			continue
 		}
 		t := total[int(f)*q : int(f)*q+q]
@@ -99,7 +99,7 @@ func (r *Refit) evidence() float64 {
 	p := packedSize(q)
 	total := r.likelihood()
 	for j, f := range s.Field {
-		if r.columns.start[j+1] == r.columns.start[j] {
+		if r.columns.count(j) == 0 {
 			continue
 		}
 		divergence := -float64(q) - r.logDet[j]

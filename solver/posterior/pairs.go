@@ -67,16 +67,16 @@ func newPairs(r *Refit) *pairs {
 	for n, f := range []int32{a, b} {
 		s := &p.sides[n]
 		s.field = int(f)
+		s.start = []int{0}
 		for j, g := range field {
-			if rows, _ := r.columns.column(j); g == f && len(rows) > 0 {
+			if rows := r.columns.count(j); g == f && rows > 0 {
 				local[j] = int32(len(s.features))
 				s.features = append(s.features, int32(j))
+				s.start = append(s.start, s.start[len(s.features)-1]+rows)
 			}
 		}
 	}
-	for n := range p.sides {
-		p.sides[n].gather(r, &p.sides[1-n], local)
-	}
+	p.order(local)
 	p.blocks = make([]float64, p.stride*max(len(p.sides[0].features), len(p.sides[1].features)))
 	if r.state.Likelihood == Gaussian {
 		p.squares, p.errors = make([]float64, len(p.sides[1].features)), make([]float64, len(p.sides[1].features))
@@ -90,46 +90,64 @@ func newPairs(r *Refit) *pairs {
 	return p
 }
 
-// gather orders the rows by the side's features and, within a feature, by partner; local numbers the features of both sides.
-func (s *side) gather(r *Refit, other *side, local []int32) {
-	p := r.problem
-	n := p.X.NumRows()
-	s.start = make([]int, 1, len(s.features)+1)
-	for t, j := range s.features {
-		rows, _ := r.columns.column(int(j))
-		s.start = append(s.start, s.start[t]+len(rows))
+// order lists the rows of both sides by feature and, within a feature, by partner: it scatters the rows by the features of the first side,
+// the result by those of the second, and that by those of the first again, each time stably. local numbers the features of both sides.
+func (p *pairs) order(local []int32) {
+	index := p.refit.problem.X.Index
+	n := p.refit.problem.X.NumRows()
+	next := append([]int(nil), p.sides[0].start...)
+	rows, partner := make([]int32, n), make([]int32, n)
+	for i := range n {
+		t := local[index[2*i]]
+		rows[next[t]], partner[next[t]] = int32(i), local[index[2*i+1]]
+		next[t]++
 	}
-	s.partner = make([]int32, n)
-	if r.state.Likelihood != Gaussian {
-		s.rows = make([]int32, n)
-	} else {
-		s.weighted = make([]float64, n)
-		if p.Weights != nil {
-			s.weight = make([]float64, n)
-		}
+	p.sides[1].scatter(p.sides[0].start, partner, rows)
+	p.sides[0].scatter(p.sides[1].start, p.sides[1].partner, p.sides[1].rows)
+	for n := range p.sides {
+		p.sides[n].listTargets(p.refit)
 	}
+}
+
+// scatter takes the other side's lists, feature[e] being the feature of this side in the row rows[e], into this side's.
+func (s *side) scatter(otherStart []int, feature, rows []int32) {
+	s.partner, s.rows = make([]int32, len(rows)), make([]int32, len(rows))
 	next := append([]int(nil), s.start...)
-	for l, j := range other.features {
-		rows, place := r.columns.column(int(j))
-		for e, i := range rows {
-			t := local[p.X.Index[2*int(i)+1-int(place[e])]]
-			at := next[t]
-			next[t]++
-			s.partner[at] = int32(l)
-			if s.rows != nil {
-				s.rows[at] = i
-				continue
-			}
-			s.weighted[at] = p.Weight(int(i)) * p.Targets[i]
-			if s.weight != nil {
-				s.weight[at] = p.Weights[i]
-			}
+	for l := range len(otherStart) - 1 {
+		for e := otherStart[l]; e < otherStart[l+1]; e++ {
+			at := next[feature[e]]
+			next[feature[e]]++
+			s.partner[at], s.rows[at] = int32(l), rows[e]
 		}
 	}
 }
 
-// sweepField updates the features of one field; fields that do not occur are left to the caller.
+// listTargets lists what Gaussian outputs need of the rows, which are then not needed themselves.
+func (s *side) listTargets(r *Refit) {
+	if r.state.Likelihood != Gaussian {
+		return
+	}
+	p := r.problem
+	s.weighted = make([]float64, len(s.rows))
+	for at, i := range s.rows {
+		s.weighted[at] = p.Weight(int(i)) * p.Targets[i]
+	}
+	if p.Weights != nil {
+		s.weight = make([]float64, len(s.rows))
+		for at, i := range s.rows {
+			s.weight[at] = p.Weights[i]
+		}
+	}
+	s.rows = nil
+}
+
+// sweepField updates the features of one field.
 func (p *pairs) sweepField(ctx context.Context, field int) error {
+	for j, f := range p.refit.state.Field {
+		if int(f) == field && p.refit.columns.count(j) == 0 {
+			p.refit.reset(j)
+		}
+	}
 	for n := range p.sides {
 		if p.sides[n].field == field {
 			p.share(1 - n)

@@ -48,11 +48,14 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
 	}
 	r.pairs = newPairs(r)
+	if r.pairs == nil {
+		r.columns.fill(p.X)
+	}
 	if r.pairs == nil || s.Likelihood != Gaussian {
 		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	for j := range s.Field {
-		if r.columns.start[j+1] > r.columns.start[j] {
+		if r.columns.count(j) > 0 {
 			r.counts[s.Field[j]]++
 		}
 	}
@@ -98,15 +101,13 @@ func (r *Refit) observe() {
 func (r *Refit) sweepField(ctx context.Context, field int) error {
 	s := r.state
 	if r.pairs != nil {
-		if err := r.pairs.sweepField(ctx, field); err != nil {
-			return err
-		}
+		return r.pairs.sweepField(ctx, field)
 	}
 	run := func(lo, hi int) error {
 		solve := newSolver(s.NumBasis + 1)
 		view := newRowView(s.Sign)
 		for j := lo; j < hi; j++ {
-			if int(s.Field[j]) != field || r.pairs != nil && r.columns.start[j+1] > r.columns.start[j] {
+			if int(s.Field[j]) != field {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -128,11 +129,7 @@ func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
 	s := r.state
 	rows, place := r.columns.column(j)
 	if len(rows) == 0 {
-		s.Reset(j)
-		r.logDet[j] = 0
-		for _, d := range s.precision(int(s.Field[j])) {
-			r.logDet[j] -= math.Log(d)
-		}
+		r.reset(j)
 		return
 	}
 	solve.start(s.precision(int(s.Field[j])))
@@ -143,6 +140,16 @@ func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
 	}
 	mean, cov := s.Row(j)
 	solve.finish(mean, cov, &r.logDet[j])
+}
+
+// reset returns a feature that the sample does not have to its prior.
+func (r *Refit) reset(j int) {
+	s := r.state
+	s.Reset(j)
+	r.logDet[j] = 0
+	for _, d := range s.precision(int(s.Field[j])) {
+		r.logDet[j] -= math.Log(d)
+	}
 }
 
 // predict refreshes the mean and variance of z for every example.

@@ -136,6 +136,7 @@ func withoutPairs(t testing.TB, f *Refit) *Refit {
 	}
 	n := f.problem.X.NumRows()
 	f.pairs = nil
+	f.columns.fill(f.problem.X)
 	f.omega, f.right, f.mean, f.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	f.predict()
 	return f
