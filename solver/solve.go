@@ -54,19 +54,19 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p       *Problem
-	s       Settings
-	k, m    int
-	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v       []float64   // k×m
-	output  *outputFit
-	linear  *linearFit
-	full    *fullFit // nil before the first full refit
+	p      *Problem
+	s      Settings
+	k, m   int
+	basis  [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v      []float64   // k×m
+	output *outputFit
+	linear *linearFit
+	full   *fullFit // nil before the first full refit
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
-	gamma   *gamma
-	pred    []float64 // n×m predictions of the whole model
-	started time.Time
+	gamma     *gamma
+	pred      []float64 // n×m predictions of the whole model
+	started   time.Time
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
@@ -238,6 +238,10 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
+// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
+// no stall.
+const triesPerBasis = 20
+
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
@@ -272,7 +276,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
-		case tried >= r.s.MaxSteps:
+		case tried >= r.s.MaxSteps, tried >= triesPerBasis*r.s.MaxBasis:
 			r.result.Status = BasisLimit
 			return
 		case r.k >= r.s.MaxBasis:
