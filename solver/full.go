@@ -49,7 +49,8 @@ type fullScratch struct {
 }
 
 const (
-	fullTile = 256 // rows of a tile: its k columns stay in the second-level cache
+	fullTile   = 256          // rows of a tile: its k columns stay in the second-level cache
+	fullStride = fullTile + 8 // from column to column: with a power of two the entries of a row would fall into a few sets of the cache
 	// denseShare of entries that are not 0 makes X dense for a full refit: about twice the work in contiguous products is still faster.
 	denseShare = 0.4
 )
@@ -85,14 +86,14 @@ func (f *fullFit) resize(k int) {
 	f.turned = make([]float64, m*k)
 	for w := range f.scratch {
 		s := fullScratch{
-			inner: make([]float64, k*fullTile), phi: make([]float64, k*fullTile), back: make([]float64, k*fullTile),
-			out: make([]float64, m*fullTile), rows: make([]float64, fullTile*m), row: make([]float64, 2*k),
+			inner: make([]float64, k*fullStride), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
+			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 2*k),
 		}
 		for r := range k {
-			s.phiColumns = append(s.phiColumns, s.phi[r*fullTile:(r+1)*fullTile])
+			s.phiColumns = append(s.phiColumns, s.phi[r*fullStride:(r+1)*fullStride])
 		}
 		for c := range m {
-			s.outColumns = append(s.outColumns, s.out[c*fullTile:(c+1)*fullTile])
+			s.outColumns = append(s.outColumns, s.out[c*fullStride:(c+1)*fullStride])
 		}
 		f.scratch[w] = s
 	}
@@ -157,9 +158,9 @@ func (f *fullFit) forward(work *fullScratch, v, h []float64, lo, hi int) {
 	m, size := f.p.Outputs, hi-lo
 	f.activate(work, h, lo, hi)
 	for c := range m {
-		clear(work.out[c*fullTile : c*fullTile+size])
+		clear(work.out[c*fullStride : c*fullStride+size])
 	}
-	dense.MulAdd(work.out, fullTile, work.phiColumns, 0, size, v, m)
+	dense.MulAdd(work.out, fullStride, work.phiColumns, 0, size, v, m)
 }
 
 // activate leaves inner products and activations of rows lo..hi−1 in work.
@@ -170,12 +171,12 @@ func (f *fullFit) activate(work *fullScratch, h []float64, lo, hi int) {
 		return
 	}
 	for r := range k {
-		clear(work.inner[r*fullTile : r*fullTile+size])
+		clear(work.inner[r*fullStride : r*fullStride+size])
 	}
-	dense.MulAdd(work.inner, fullTile, f.columns, lo, size, h, k)
+	dense.MulAdd(work.inner, fullStride, f.columns, lo, size, h, k)
 	for r := range k {
-		phi := work.phi[r*fullTile : r*fullTile+size]
-		for t, p := range work.inner[r*fullTile : r*fullTile+size] {
+		phi := work.phi[r*fullStride : r*fullStride+size]
+		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
 			phi[t] = p * p
 		}
 	}
@@ -212,7 +213,7 @@ func (f *fullFit) activateSparse(work *fullScratch, h []float64, lo, hi int) {
 		for r, p := range inner {
 			work.inner[at] = p
 			work.phi[at] = half * (p*p - squares[r])
-			at += fullTile
+			at += fullStride
 		}
 	}
 }
@@ -223,7 +224,7 @@ func (f *fullFit) loss(work *fullScratch, wanted bool, lo, hi int) float64 {
 	rows := work.rows[:size*m]
 	copy(rows, f.offset[lo*m:hi*m])
 	for c := range m {
-		for t, o := range work.out[c*fullTile : c*fullTile+size] {
+		for t, o := range work.out[c*fullStride : c*fullStride+size] {
 			rows[t*m+c] += o
 		}
 	}
@@ -238,7 +239,7 @@ func (f *fullFit) loss(work *fullScratch, wanted bool, lo, hi int) float64 {
 	value := evalRows(p.Loss, gradient, rows, p.Targets[lo*m:hi*m], weight, m)
 	if wanted {
 		for c := range m {
-			column := work.out[c*fullTile : c*fullTile+size]
+			column := work.out[c*fullStride : c*fullStride+size]
 			for t := range column {
 				column[t] = rows[t*m+c]
 			}
@@ -251,22 +252,22 @@ func (f *fullFit) loss(work *fullScratch, wanted bool, lo, hi int) float64 {
 func (f *fullFit) backward(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
 	k, m, size := f.k, f.p.Outputs, hi-lo
 	inV, inH := f.split(gradient)
-	dense.DotAdd(inV, work.phiColumns, 0, size, work.out, fullTile, m)
+	dense.DotAdd(inV, work.phiColumns, 0, size, work.out, fullStride, m)
 	for r := range k {
-		clear(work.back[r*fullTile : r*fullTile+size])
+		clear(work.back[r*fullStride : r*fullStride+size])
 	}
-	dense.MulAdd(work.back, fullTile, work.outColumns, 0, size, f.turned, k)
+	dense.MulAdd(work.back, fullStride, work.outColumns, 0, size, f.turned, k)
 	if f.columns == nil {
 		f.backwardSparse(inH, work, h, lo, hi)
 		return
 	}
 	for r := range k {
-		back := work.back[r*fullTile : r*fullTile+size]
-		for t, p := range work.inner[r*fullTile : r*fullTile+size] {
+		back := work.back[r*fullStride : r*fullStride+size]
+		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
 			back[t] *= 2 * p
 		}
 	}
-	dense.DotAdd(inH, f.columns, lo, size, work.back, fullTile, k)
+	dense.DotAdd(inH, f.columns, lo, size, work.back, fullStride, k)
 }
 
 func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
@@ -281,7 +282,7 @@ func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []floa
 		for r := range back {
 			back[r] = work.back[at]
 			slope[r] = factor * work.back[at] * work.inner[at]
-			at += fullTile
+			at += fullStride
 		}
 		index, value := f.p.X.Row(i)
 		for e, j := range index {
@@ -310,7 +311,7 @@ func (f *fullFit) activationsTo(phi [][]float64, u []float64) {
 		work := &f.scratch[worker]
 		f.activate(work, h, lo, hi)
 		for r := range phi {
-			copy(phi[r][lo:hi], work.phi[r*fullTile:])
+			copy(phi[r][lo:hi], work.phi[r*fullStride:])
 		}
 	})
 }

@@ -226,7 +226,7 @@ func (f *fullFit) addSquares(inV, inH []float64, work *fullScratch, h []float64,
 		for r := range inner {
 			inner[r] = work.inner[at]
 			inV[r] += w * work.phi[at] * work.phi[at]
-			at += fullTile
+			at += fullStride
 		}
 		index, value := f.p.X.Row(i)
 		for e, j := range index {

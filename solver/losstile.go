@@ -17,7 +17,7 @@ type lossTile struct {
 	m    int
 	exps [fitTile]float64 // exponentials of a column
 	sums [fitTile]float64 // their sums over the outputs
-	rows []float64         // prediction, target and gradient of one row
+	rows []float64        // prediction, target and gradient of one row
 }
 
 func newLossTile(loss Loss, m int) *lossTile {

@@ -90,4 +90,5 @@ func (r *solve) refitOutput(ctx context.Context, span int) {
 	default:
 		r.result.NewtonIterations += r.output.newton(ctx, r.v, limits)
 	}
+	r.balance()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -151,12 +152,12 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 	prior := posterior.PriorFor(likelihood, 1)
 	state := posterior.New(likelihood, problem.Outputs, 0, problem.Field, problem.NumFields, prior)
 	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
-	h := make([]float64, problem.X.NumColumns)
+	h, up := make([]float64, problem.X.NumColumns), slices.Repeat([]float64{1}, problem.Outputs)
 	for range start.basis {
 		for j := range h {
 			h[j] = startScale * random.NormFloat64()
 		}
-		state.AddBasis(h, 1, prior.Basis)
+		state.AddBasis(h, up, prior.Basis)
 	}
 	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {

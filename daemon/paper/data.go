@@ -112,8 +112,14 @@ func readRatings(path string) (*ratingSet, error) {
 		return nil, missing(err)
 	}
 	decoder := ingest.NewDecoder(model)
-	set, err := dataset.Read(path, dataset.Options{Format: dataset.MovieLens, Schema: model.Schema.Consumer(),
-		Decode: func(ev *consumer.Event, value []byte, _ int64) string { return string(decoder.Decode(ev, value, -1)) }})
+	schema, recordTime := model.Schema.Consumer(), int64(0)
+	if schema.Time != "" {
+		recordTime = -1 // there is no record whose time an event could be ahead of
+	}
+	set, err := dataset.Read(path, dataset.Options{Format: dataset.MovieLens, Schema: schema,
+		Decode: func(ev *consumer.Event, value []byte, _ int64) string {
+			return string(decoder.Decode(ev, value, recordTime))
+		}})
 	if err != nil {
 		return nil, missing(err)
 	}

@@ -102,7 +102,7 @@ func (b *classBenchmark) settings(p solver.Penalty, lambda float64, refit solver
 	s.Kernel, s.Penalty, s.Lambda, s.Refit = solver.Homogeneous, p, lambda, refit
 	s.FullEvery, s.FullIterations, s.MaxBasis = b.fullEvery, b.fullIteration, b.basis
 	s.MaxSteps = stepsPerBasis * b.basis
-	s.Solver, s.LinearRidge, s.BiasRidge = solver.FISTA, 0, 0
+	s.Solver, s.LinearRidge, s.BiasRidge = solver.Newton, 0, 0
 	return s
 }
 
