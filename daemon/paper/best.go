@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -31,8 +30,6 @@ var bestBenchmarks = []bestBenchmark{
 const (
 	mostSweeps  = 40
 	worseSweeps = 2
-	// startScale is the standard deviation of the coordinates that a refit starts from.
-	startScale = 0.1
 	// averaged is the number of refits, from different starts, whose mean is one more model.
 	averaged = 8
 )
@@ -141,7 +138,7 @@ type variationalStart struct {
 	until   float64 // stop once the validation error is at most this; 0 for as long as it falls
 }
 
-// variational runs sweeps from small random coordinates for as long as the error on the validation rows falls, and keeps the best model.
+// variational runs sweeps for as long as the error on the validation rows falls, and keeps the best model.
 func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, start variationalStart) (*fitted, error) {
 	problem := set.problem(p.train, start.ordinal)
 	began := o.Now()
@@ -150,15 +147,7 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		likelihood = posterior.Logistic
 	}
 	prior := posterior.PriorFor(likelihood, 1)
-	state := posterior.New(likelihood, problem.Outputs, 0, problem.Field, problem.NumFields, prior)
-	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
-	h, up := make([]float64, problem.X.NumColumns), slices.Repeat([]float64{1}, problem.Outputs)
-	for range start.basis {
-		for j := range h {
-			h[j] = startScale * random.NormFloat64()
-		}
-		state.AddBasis(h, up, prior.Basis)
-	}
+	state := posterior.Start(likelihood, problem, start.basis, prior, rand.New(rand.NewPCG(start.seed, 0x7374617274))) // "start"
 	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
