@@ -30,6 +30,8 @@ var bestBenchmarks = []bestBenchmark{
 const (
 	mostSweeps  = 40
 	worseSweeps = 2
+	// scatter is the standard deviation of random coordinates to start from.
+	scatter = 0.1
 	// averaged is the number of refits, from different starts, whose mean is one more model.
 	averaged = 8
 )
@@ -135,7 +137,9 @@ type variationalStart struct {
 	ordinal bool
 	basis   int
 	seed    uint64
-	until   float64 // stop once the validation error is at most this; 0 for as long as it falls
+	// scattered starts from random coordinates in place of the leading interactions, which are the same for every seed.
+	scattered bool
+	until     float64 // stop once the validation error is at most this; 0 for as long as it falls
 }
 
 // variational runs sweeps for as long as the error on the validation rows falls, and keeps the best model.
@@ -147,7 +151,16 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		likelihood = posterior.Logistic
 	}
 	prior := posterior.PriorFor(likelihood, 1)
-	state := posterior.Start(likelihood, problem, start.basis, prior, rand.New(rand.NewPCG(start.seed, 0x7374617274))) // "start"
+	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
+	state := posterior.Start(likelihood, problem, start.basis, prior, random)
+	if start.scattered {
+		for j := range state.NumFeatures() {
+			row, _ := state.Row(j)
+			for r := range row[1:] {
+				row[1+r] = scatter * random.NormFloat64()
+			}
+		}
+	}
 	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
@@ -197,6 +210,7 @@ func (o *Options) ridged(ctx context.Context, set *ratingSet, p parts, ridge flo
 func (o *Options) average(ctx context.Context, set *ratingSet, p parts, start variationalStart) (*fitted, error) {
 	all := &fitted{}
 	var models []*solver.Model
+	start.scattered = true
 	for seed := range uint64(averaged) {
 		start.seed = seed
 		one, err := o.variational(ctx, set, p, start)
