@@ -47,10 +47,16 @@ type gapTerms struct {
 // at returns the gap if Ω*(∇F) is at most dual. No loss, norm or ridge is below 0, so the objective bounds it as well.
 func (t gapTerms) at(dual float64) float64 {
 	dual = max(dual, t.own)
+	gap := 0.0
 	if t.form.tau > 0 {
-		return min(t.objective, constrainedGap(t.inner, max(t.form.tau, t.norm), dual)+t.ridge.at(1))
+		gap = constrainedGap(t.inner, max(t.form.tau, t.norm), dual) + t.ridge.at(1)
+	} else {
+		gap = penalizedGap(t.loss, t.inner, t.norm, t.form.lambda, dual, t.ridge)
 	}
-	return min(t.objective, penalizedGap(t.loss, t.inner, t.norm, t.form.lambda, dual, t.ridge))
+	if !(gap < t.objective) { // or a tiny ridge made it overflow
+		return t.objective
+	}
+	return max(0, gap) // below 0 by rounding
 }
 
 // threshold is the criterion at or below which no basis vector enters: λ, or in constrained form what those of the model reach already.

@@ -104,7 +104,7 @@ type Settings struct {
 	BasisRidge float64
 	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
 	MaxBasis int
-	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
+	// MaxSteps ≥ 0 is the largest number of basis vectors tried, never more than 20·MaxBasis; 0 refits a warm model without new ones.
 	MaxSteps int
 	Solver   Method
 	// Selection is how basis vectors are chosen; the zero value is the default.
@@ -150,18 +150,18 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
 	case s.Selection > BestData:
 		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)
-	case !(s.Lambda >= 0) || math.IsInf(s.Lambda, 0) || !(s.Tau >= 0) || math.IsInf(s.Tau, 0) || (s.Lambda > 0) == (s.Tau > 0):
-		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and finite, the other 0", ErrSettings, s.Lambda, s.Tau)
+	case !isStrength(s.Lambda) || !isStrength(s.Tau) || (s.Lambda > 0) == (s.Tau > 0):
+		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and at most %g, the other 0", ErrSettings, s.Lambda, s.Tau, maxStrength)
 	case s.Refit != OutputLayer && s.Refit != Full:
 		return fmt.Errorf("%w: Refit is %v", ErrSettings, s.Refit)
 	case s.FullEvery < 1 || s.FullIterations < 1:
 		return fmt.Errorf("%w: FullEvery %d or FullIterations %d is less than 1", ErrSettings, s.FullEvery, s.FullIterations)
-	case !(s.BasisRidge >= 0) || math.IsInf(s.BasisRidge, 0):
-		return fmt.Errorf("%w: BasisRidge %g is not a finite number ≥ 0", ErrSettings, s.BasisRidge)
+	case !isStrength(s.BasisRidge):
+		return fmt.Errorf("%w: BasisRidge %g is not from 0 to %g", ErrSettings, s.BasisRidge, maxStrength)
 	case s.MaxBasis < 0 || s.MaxSteps < 0 || s.Workers < 0:
 		return fmt.Errorf("%w: MaxBasis %d, MaxSteps %d or Workers %d is negative", ErrSettings, s.MaxBasis, s.MaxSteps, s.Workers)
-	case !(s.LinearRidge >= 0) || math.IsInf(s.LinearRidge, 0) || !(s.BiasRidge >= 0) || math.IsInf(s.BiasRidge, 0):
-		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not a finite number ≥ 0", ErrSettings, s.LinearRidge, s.BiasRidge)
+	case !isStrength(s.LinearRidge) || !isStrength(s.BiasRidge):
+		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not from 0 to %g", ErrSettings, s.LinearRidge, s.BiasRidge, maxStrength)
 	case !(s.Tolerance > 0 && s.Tolerance < 1):
 		return fmt.Errorf("%w: Tolerance %g is outside (0, 1)", ErrSettings, s.Tolerance)
 	case s.MaxIterations < 1:
@@ -169,6 +169,11 @@ func (s Settings) Validate() error {
 	}
 	return nil
 }
+
+// maxStrength bounds λ, τ and the ridges, so that what they weigh does not overflow.
+const maxStrength = 1e100
+
+func isStrength(x float64) bool { return x >= 0 && x <= maxStrength }
 
 func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
 

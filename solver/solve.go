@@ -54,16 +54,19 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p       *Problem
-	s       Settings
-	k, m    int
-	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v       []float64   // k×m
-	output  *outputFit
-	linear  *linearFit
-	gamma   *gamma
-	pred    []float64 // n×m predictions of the whole model
-	started time.Time
+	p      *Problem
+	s      Settings
+	k, m   int
+	basis  [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v      []float64   // k×m
+	output *outputFit
+	linear *linearFit
+	full   *fullFit // nil before the first full refit
+	// sinceFull counts the refits since the last full one.
+	sinceFull int
+	gamma     *gamma
+	pred      []float64 // n×m predictions of the whole model
+	started   time.Time
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
@@ -163,7 +166,7 @@ func (r *solve) load(warm *Model) error {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
 		norm := norm2(h)
-		if norm == 0 {
+		if norm*norm == 0 { // or too short for its square to count
 			continue
 		}
 		floats.Scale(1/norm, h)
@@ -196,7 +199,7 @@ func (r *solve) evaluate() {
 // total derives the objective from the loss.
 func (r *solve) total() {
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty()
+	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
 }
 
 // append adds a basis vector with zero weights.
@@ -235,6 +238,10 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
+// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
+// no stall.
+const triesPerBasis = 20
+
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
@@ -266,10 +273,10 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		stalled := last-r.objective <= stallFraction*r.s.Tolerance*r.objective
 		last = r.objective
 		switch {
-		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled && !renewed:
+		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
-		case tried >= r.s.MaxSteps:
+		case tried >= r.s.MaxSteps, tried >= triesPerBasis*r.s.MaxBasis:
 			r.result.Status = BasisLimit
 			return
 		case r.k >= r.s.MaxBasis:
@@ -278,7 +285,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				return
 			}
 			r.makeRoom()
-			renewed = true
+			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
 		r.append(found.basis)
 		tried++
@@ -293,22 +300,27 @@ func (r *solve) score(ctx context.Context) {
 	r.total()
 }
 
+// oracle returns the first search that a step makes.
+func (r *solve) oracle() oracleSearch {
+	if r.exact() {
+		return fineOracle.by(r.s.Selection)
+	}
+	return quickOracle.by(r.s.Selection)
+}
+
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
 func (r *solve) search(ctx context.Context, threshold float64) selection {
-	oracle := quickOracle.by(r.s.Selection)
-	if r.exact() {
-		oracle = fineOracle.by(r.s.Selection)
-	}
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
-	found := r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, oracle, seed)
-	if !r.exact() && found.criterion <= threshold {
-		found = r.gamma.selectBasis(ctx, r.s.Penalty, found.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+	if len(r.result.Steps) > 0 || !r.scored {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
-	r.last = found
-	return found
+	if !r.exact() && r.last.criterion <= threshold {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+	}
+	return r.last
 }
 
 // step describes the current point.
@@ -356,7 +368,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if ctx.Err() == nil {
 			res.Objective, res.ConvexObjective = r.objective, terms.objective
 			res.Gap, res.GapKind, res.GapBound, res.GapFailure = terms.at(bound.value), Certified, bound.kind, bound.failure
-			res.GapEstimate = terms.at(r.last.criterion)
+			res.GapEstimate = min(res.Gap, terms.at(r.last.criterion))
 		}
 	}
 	if res.GapKind == "" {

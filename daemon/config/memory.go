@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/refitd/refitd/consumer"
 )
 
 // What one thing takes in memory, measured or counted from the types that hold it, in bytes.
@@ -72,18 +74,30 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 		"badger":        badgerFixedBytes + 2*(storedRowBytes+names*nameBytes+numbers*8)*(n+h), // tables are mapped; compaction holds old and new
 	}
 	if m.Train.FoldIn.Enabled && names > 0 {
-		// A posterior row: a symmetric precision over the k coordinates and the linear weight, its right side and its mean.
-		parts["fold_in"] = int64(m.Train.FoldIn.MaxRows) * foldInRates * 8 * ((k+1)*(k+2)/2 + 2*(k+1))
+		// A posterior row: evidence of the size of a covariance, its right side and its mean.
+		row, covariance := m.posteriorRow(k)
+		parts["fold_in"] = int64(m.Train.FoldIn.MaxRows) * foldInRates * 8 * (covariance + 2*row)
 	}
 	if m.Train.Refit == "variational" {
-		q := int64(VariationalBasis(int(n), int(k))) + 1
-		parts["variational"] = posteriors * 8 * d * (q + q*(q+1)/2) // mean and packed covariance of each feature's row
+		row, covariance := m.posteriorRow(int64(VariationalBasis(int(n), int(k))))
+		parts["variational"] = 8 * (posteriors*d*(row+covariance) + 6*n*outputs) // and the moments and pseudo-observations of a sweep
 	}
 	// The collector lets the heap grow to twice what is live before it runs; Badger's tables and the fetch buffers are not heap garbage.
 	for _, part := range []string{"training_rows", "held_out_rows", "refit", "variational"} {
 		parts["garbage"] += parts[part] / 2
 	}
 	return parts
+}
+
+// posteriorRow returns the numbers in a feature's mean and in its covariance under k basis vectors. Classes have linear weights of their
+// own, of whose covariance only the part that the posterior asks for is kept; other outputs share theirs.
+func (m *Model) posteriorRow(k int64) (mean, covariance int64) {
+	linear := int64(1)
+	switch consumer.Task(m.Schema.Task) {
+	case consumer.Multiclass, consumer.Multilabel:
+		linear = max(1, int64(m.Schema.Outputs()))
+	}
+	return linear + k, linear + linear*k + k*(k+1)/2
 }
 
 // VariationalBasis returns how many basis vectors the variational refit may use on n rows, at most most. It sets its own regularisation,

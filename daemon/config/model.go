@@ -191,15 +191,8 @@ func (m *Model) Resolve() {
 	}
 }
 
-// variationalPossible reports whether the variational refit applies: multilinear models whose outputs share their interactions, which
-// are those of one number, one binary label or one ordinal level.
-func (m *Model) variationalPossible() bool {
-	switch consumer.Task(m.Schema.Task) {
-	case consumer.Multiclass, consumer.Multilabel:
-		return false
-	}
-	return m.Train.Kernel == "anova"
-}
+// variationalPossible reports whether the variational refit applies, which is to multilinear models.
+func (m *Model) variationalPossible() bool { return m.Train.Kernel == "anova" }
 
 // Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
 func (s *Schema) Outputs() int {

@@ -346,7 +346,7 @@ func (v *validator) train(m *Model, path string) {
 	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic", "svrg")
 	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
 	if t.Refit == "variational" && !m.variationalPossible() {
-		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova and one number, one binary label or one level to predict")
+		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}
 	losses := map[consumer.Task][]string{
 		consumer.Regression: {"squared"}, consumer.Ordinal: {"binary_logistic", "squared"}, consumer.Binary: {"binary_logistic", "squared"},

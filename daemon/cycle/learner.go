@@ -51,7 +51,7 @@ func newPosteriorLearner(m *config.Model, schema *consumer.Schema, champion *Cha
 		if likelihood == posterior.Gaussian && priorScale(m) == 0 {
 			prior.Noise = 0 // learned from the first labels
 		}
-		base = posterior.New(likelihood, outputs, 0, nil, fields, prior)
+		base = newState(m, outputs, nil, fields, prior)
 	}
 	forget := make([]bool, base.NumFields)
 	for f, name := range schema.Categorical {
@@ -74,10 +74,22 @@ func newPosteriorLearner(m *config.Model, schema *consumer.Schema, champion *Cha
 
 // likelihoodOf returns the likelihood that stands for the model's loss.
 func likelihoodOf(m *config.Model) posterior.Likelihood {
-	if m.Train.Loss == "squared" {
+	switch m.Train.Loss {
+	case "squared":
 		return posterior.Gaussian
+	case "mlogistic":
+		return posterior.Multinomial
 	}
 	return posterior.Logistic
+}
+
+// newState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label share theirs.
+func newState(m *config.Model, outputs int, field []int32, fields int, prior posterior.Prior) *posterior.State {
+	switch consumer.Task(m.Schema.Task) {
+	case consumer.Multiclass, consumer.Multilabel:
+		return posterior.NewSeparate(likelihoodOf(m), outputs, field, fields, prior)
+	}
+	return posterior.New(likelihoodOf(m), outputs, 0, field, fields, prior)
 }
 
 // priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of their range, or 0 if
@@ -134,10 +146,7 @@ func (l *posteriorLearner) addColumn(field int, column int32, value float64) {
 
 func (l *posteriorLearner) outputs(dst []float64, ev *consumer.Event) {
 	l.gather(ev)
-	z := l.foldIn.Predict(l.features, l.values)
-	for c, b := range l.foldIn.Base().Bias {
-		dst[c] = b + z
-	}
+	l.foldIn.Predict(dst, l.features, l.values)
 }
 
 func (l *posteriorLearner) learn(ev *consumer.Event, target []float64, weight float64) {

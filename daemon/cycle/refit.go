@@ -197,9 +197,8 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int,
 	judge func(*solver.Model) float64) (*variationalFit, error) {
-	likelihood := likelihoodOf(j.model)
-	prior := priorFor(likelihood, j.problem)
-	state := newPosterior(likelihood, j.problem, vectors, prior)
+	prior := priorFor(likelihoodOf(j.model), j.problem)
+	state := newPosterior(j.model, j.problem, vectors, prior)
 	if warm != nil && warm.posterior != nil {
 		state = warm.posterior
 	}

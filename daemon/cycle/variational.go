@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -22,32 +25,43 @@ type variationalFit struct {
 
 // priorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale.
 func priorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
-	if l == posterior.Logistic {
+	if l != posterior.Gaussian {
 		return posterior.PriorFor(l, 1)
 	}
-	n, mean, m2 := 0.0, 0.0, 0.0
+	n, variance := 0.0, 0.0
 	for i := range p.X.NumRows() {
-		if w := p.Weight(i); w > 0 {
-			n += w
-			d := p.Targets[i] - mean
-			mean += d * w / n
-			m2 += w * d * (p.Targets[i] - mean)
+		n += p.Weight(i)
+	}
+	for c := range p.Outputs {
+		sum, mean := 0.0, 0.0
+		for i := range p.X.NumRows() {
+			if w := p.Weight(i); w > 0 {
+				sum += w
+				d := p.Target(i)[c] - mean
+				mean += d * w / sum
+				variance += w * d * (p.Target(i)[c] - mean) / float64(p.Outputs)
+			}
 		}
 	}
-	if n == 0 || m2 == 0 {
+	if n == 0 || variance == 0 {
 		return posterior.PriorFor(l, 1)
 	}
-	return posterior.PriorFor(l, math.Sqrt(m2/n))
+	return posterior.PriorFor(l, math.Sqrt(variance/n))
 }
 
-// newPosterior starts a posterior from Algorithm 1's model: its linear term, bias and basis, averaged over the outputs.
-func newPosterior(l posterior.Likelihood, p *solver.Problem, convex *solver.Model, prior posterior.Prior) *posterior.State {
-	s := posterior.New(l, p.Outputs, 0, p.Field, p.NumFields, prior)
+// newPosterior starts a posterior from the linear term and bias of Algorithm 1's model, averaged over the outputs if they share theirs.
+func newPosterior(m *config.Model, p *solver.Problem, convex *solver.Model, prior posterior.Prior) *posterior.State {
+	s := newState(m, p.Outputs, p.Field, p.NumFields, prior)
 	copy(s.Bias, convex.Bias)
-	if convex.Linear != nil {
-		for j := range convex.NumFeatures {
-			mean, _ := s.Row(j)
-			for _, w := range convex.Linear[j*p.Outputs : j*p.Outputs+p.Outputs] {
+	if convex.Linear == nil {
+		return s
+	}
+	for j := range convex.NumFeatures {
+		mean, _ := s.Row(j)
+		for c, w := range convex.Linear[j*p.Outputs : j*p.Outputs+p.Outputs] {
+			if s.Separate {
+				mean[c] = w
+			} else {
 				mean[0] += w / float64(p.Outputs)
 			}
 		}
@@ -57,16 +71,17 @@ func newPosterior(l posterior.Likelihood, p *solver.Problem, convex *solver.Mode
 
 // addVectors appends Algorithm 1's basis vectors that the posterior does not have yet, in their order, until it has k.
 func addVectors(s *posterior.State, convex *solver.Model, prior posterior.Prior, k int) {
-	d := convex.NumFeatures
+	d, m := convex.NumFeatures, convex.NumOutputs
 	h := make([]float64, d)
 	for r := 0; r < convex.NumBasis && s.NumBasis < k; r++ {
-		weight := 0.0
-		for _, v := range convex.Weights[r*convex.NumOutputs : (r+1)*convex.NumOutputs] {
-			weight += v / float64(convex.NumOutputs)
-		}
-		sign := 1.0
-		if weight < 0 {
-			sign = -1
+		weights := convex.Weights[r*m : r*m+m]
+		weight := 0.0 // on the scale of one output
+		if s.Separate {
+			if weight = floats.Norm(weights, 2) / math.Sqrt(float64(m)); weight == 0 {
+				continue
+			}
+		} else {
+			weight = math.Abs(floats.Sum(weights)) / float64(m)
 		}
 		for j := range d {
 			h[j] = convex.Basis[j*convex.NumBasis+r]
@@ -75,21 +90,18 @@ func addVectors(s *posterior.State, convex *solver.Model, prior posterior.Prior,
 			continue
 		}
 		// A vector that entered with almost no weight still needs coordinates of the prior's size to leave the saddle at zero.
-		size := max(math.Sqrt(math.Abs(weight)), 0.3*math.Sqrt(float64(d)/prior.Basis))
-		for j := range h {
-			h[j] *= size
-		}
-		s.AddBasis(h, sign, prior.Basis)
+		floats.Scale(max(math.Sqrt(weight), 0.3*math.Sqrt(float64(d)/prior.Basis)), h)
+		s.AddBasis(h, weights, prior.Basis)
 	}
 }
 
 // hasVector reports whether the posterior mean has a basis vector of nearly the direction of the unit vector h.
 func hasVector(s *posterior.State, h []float64) bool {
-	q := s.NumBasis + 1
-	for r := 1; r < q; r++ {
+	for r := 1; r <= s.NumBasis; r++ {
 		dot, norm := 0.0, 0.0
 		for j, v := range h {
-			m := s.Mean[j*q+r]
+			mean, _ := s.Row(j)
+			m := mean[len(mean)-r]
 			dot += v * m
 			norm += m * m
 		}

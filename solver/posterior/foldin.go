@@ -1,8 +1,6 @@
 package posterior
 
-import (
-	"math"
-)
+import "math"
 
 // DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
 // by recent loss. On two rating streams the mix beat the best single rate.
@@ -27,14 +25,41 @@ type FoldIn struct {
 	loss   []float64 // per rate, over all events
 	young  *youngBias
 
-	view      *rowView
-	solver    *rowSolver
+	event     event
+	rowMath   rowMath
 	weights   []float64
 	mixed     [][]float64 // per entry scratch for means
 	zero      []float64
-	prior     [][]float64 // per field, packed prior covariance
+	prior     [][]float64 // per field, prior covariance
 	increment []float64
 	right     []float64
+}
+
+// event is the example that a fold-in works on: its values, and per entry the mean row and covariance.
+type event struct {
+	value []float64
+	mean  [][]float64
+	cov   [][]float64
+}
+
+// rowMath is what a fold-in asks of the form of the model: sharedRows or outputRows.
+type rowMath interface {
+	// evidenceSize is the length of a row's evidence.
+	evidenceSize() int
+	// predict takes up the event.
+	predict(ev *event)
+	// outputs stores the outputs of the event in dst (length m).
+	outputs(dst []float64)
+	// observe sets the pseudo-observation that stands for the event's label, at the event as it is.
+	observe(target []float64, weight float64)
+	// accumulate adds it to the zeroed evidence and right side of entry e.
+	accumulate(evidence, right []float64, e int)
+	// lossWith is the mixing loss of the event if entry e had the given mean row, or as it is for e < 0.
+	lossWith(target []float64, e int, mean []float64) float64
+	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is nil.
+	solve(evidence, right, prior, mean, cov []float64)
+	// restore is its inverse. A covariance at the edge of rounding carries no usable evidence: it leaves zeros.
+	restore(evidence, right, prior, mean, cov []float64)
 }
 
 // Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or -1.
@@ -54,12 +79,15 @@ type liveRow struct {
 // NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. forget says for each field
 // whether its entities forget at the given rates; other fields keep everything.
 func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
-	q := base.NumBasis + 1
+	q := base.rowSize()
 	f := &FoldIn{
-		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)),
-		view: newRowView(base.Sign), solver: newSolver(q), weights: make([]float64, len(rates)), zero: make([]float64, q),
-		increment: make([]float64, packedSize(q)), right: make([]float64, q), prior: make([][]float64, base.NumFields),
+		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)), rowMath: newSharedRows(base),
+		weights: make([]float64, len(rates)), zero: make([]float64, q), right: make([]float64, q), prior: make([][]float64, base.NumFields),
 	}
+	if base.Separate {
+		f.rowMath = newOutputRows(base)
+	}
+	f.increment = make([]float64, f.rowMath.evidenceSize())
 	f.spreadPrior()
 	if len(base.Field) == 0 {
 		f.young = newYoungBias(base)
@@ -70,9 +98,9 @@ func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
 // spreadPrior keeps the prior covariances in step with the prior precisions.
 func (f *FoldIn) spreadPrior() {
 	for i := range f.prior {
-		f.prior[i] = make([]float64, len(f.increment))
+		f.prior[i] = make([]float64, f.base.covarianceSize())
 		for a, d := range f.base.precision(i) {
-			f.prior[i][a*(a+1)/2+a] = 1 / d
+			f.prior[i][f.base.variance(a)] = 1 / d
 		}
 	}
 }
@@ -87,16 +115,18 @@ func (f *FoldIn) InheritLosses(old *FoldIn) {
 	}
 }
 
-// Predict returns z of an event under the mixed rows. Features without a live row count with the refit's row, or not at all.
-func (f *FoldIn) Predict(features []Feature, values []float64) float64 {
+// Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,
+// or not at all. O(nnz·q), with separate outputs O(nnz·(m + k) + m·k).
+func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
 	f.gather(features, values)
-	return f.view.predict()
+	f.rowMath.predict(&f.event)
+	f.rowMath.outputs(dst)
 }
 
-// gather fills the view with the mixed rows of the event.
+// gather fills the event with its mixed rows.
 func (f *FoldIn) gather(features []Feature, values []float64) {
-	q := f.base.NumBasis + 1
-	v := f.view
+	q := len(f.zero)
+	v := &f.event
 	v.value, v.mean, v.cov = values, v.mean[:0], v.cov[:0]
 	for len(f.mixed) < len(features) {
 		f.mixed = append(f.mixed, make([]float64, q))
@@ -159,8 +189,7 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *liveRow, feature Feature) {
-	q := f.base.NumBasis + 1
-	p := packedSize(q)
+	q, p := len(f.zero), len(f.increment)
 	versions := 1
 	row.loss = nil
 	if f.forget[feature.Field] {
@@ -169,29 +198,17 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 	}
 	row.field = feature.Field
 	row.precision, row.right = make([]float64, versions*p), make([]float64, versions*q)
-	row.mean, row.cov = make([]float64, versions*q), make([]float64, p)
+	row.mean, row.cov = make([]float64, versions*q), make([]float64, f.base.covarianceSize())
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
 	}
 	mean, cov := f.base.Row(int(feature.Base))
 	copy(row.cov, cov)
-	work := f.solver
-	factor := make([]float64, p)
-	copy(factor, cov)
-	if cholesky(factor, q) {
-		invertCholesky(work.precision, factor, q)
-		multiply(work.right, work.precision, mean)
-		for a, d := range f.base.precision(int(feature.Field)) {
-			work.precision[a*(a+1)/2+a] -= d
-		}
-	} else { // a covariance at the edge of rounding carries no usable evidence; keep the mean as one observation's worth
-		clear(work.precision)
-		clear(work.right)
-	}
+	f.rowMath.restore(row.precision[:p], row.right[:q], f.base.precision(int(feature.Field)), mean, cov)
 	for g := range versions {
-		copy(row.precision[g*p:], work.precision[:p])
-		copy(row.right[g*q:], work.right)
+		copy(row.precision[g*p:], row.precision[:p])
+		copy(row.right[g*q:], row.right[:q])
 		copy(row.mean[g*q:], mean)
 	}
 }
@@ -210,26 +227,22 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 		}
 	}
 	f.gather(features, values)
-	z, variance := f.view.predict(), 0.0
-	if f.base.Likelihood == Logistic {
-		variance = f.view.variance() // the bound on the loss is taken once, where the event found the model
-	}
-	omega, right := f.base.pseudo(target, z, variance)
-	f.score(features, values, target, z)
+	f.rowMath.predict(&f.event)
+	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
+	f.score(features, values, target)
 	for e := range features {
 		f.gather(features, values)
-		z = f.view.predict()
+		f.rowMath.predict(&f.event)
 		clear(f.increment)
 		clear(f.right)
-		f.view.accumulate(f.increment, f.right, e, z, weight*omega, weight*right)
+		f.rowMath.accumulate(f.increment, f.right, e)
 		f.update(&f.rows[features[e].Row])
 	}
 }
 
 // update adds the increment to every version of the row, after it has forgotten, and solves.
 func (f *FoldIn) update(row *liveRow) {
-	q := f.base.NumBasis + 1
-	p := packedSize(q)
+	q, p := len(f.zero), len(f.increment)
 	prior := f.base.precision(int(row.field))
 	versions := max(1, len(row.loss))
 	for g := range versions {
@@ -244,31 +257,17 @@ func (f *FoldIn) update(row *liveRow) {
 		for i, v := range f.right {
 			b[i] = keep*b[i] + v
 		}
-		mean := row.mean[g*q : g*q+q]
+		var cov []float64
 		if g == versions/2 {
-			copy(f.solver.precision, a)
-			copy(f.solver.right, b)
-			for i, d := range prior {
-				f.solver.precision[i*(i+1)/2+i] += d
-			}
-			f.solver.finish(mean, row.cov, nil)
-			continue
+			cov = row.cov
 		}
-		factor := f.solver.precision
-		copy(factor, a)
-		for i, d := range prior {
-			factor[i*(i+1)/2+i] += d
-		}
-		if cholesky(factor, q) {
-			copy(mean, b)
-			solveCholesky(factor, q, mean)
-		}
+		f.rowMath.solve(a, b, prior, row.mean[g*q:g*q+q], cov)
 	}
 }
 
-// score charges every rate with its own loss on the event; the view holds the mixed rows and z their prediction. With one forgetting row
-// the prediction of a version follows from z, which is linear in that row.
-func (f *FoldIn) score(features []Feature, values, target []float64, z float64) {
+// score charges every rate with its own loss on the event, which holds the mixed rows. With one forgetting row the outputs of a version
+// follow from the mix, because they are linear in that row.
+func (f *FoldIn) score(features []Feature, values, target []float64) {
 	forgetting := -1
 	for e, feature := range features {
 		if len(f.rows[feature.Row].loss) == 0 {
@@ -283,29 +282,24 @@ func (f *FoldIn) score(features []Feature, values, target []float64, z float64) 
 	if forgetting < 0 {
 		return
 	}
-	row := &f.rows[features[forgetting].Row]
-	f.view.gradient(f.right, forgetting)
-	mixed, q := f.view.mean[forgetting], len(f.right)
+	row, q := &f.rows[features[forgetting].Row], len(f.zero)
 	for g := range f.rates {
-		zg := z
-		for a, m := range row.mean[g*q : g*q+q] {
-			zg += f.right[a] * (m - mixed[a])
-		}
-		f.charge(g, f.base.mixLoss(target, zg), features)
+		f.charge(g, f.rowMath.lossWith(target, forgetting, row.mean[g*q:g*q+q]), features)
 	}
 }
 
 // scoreVersions is score for events with several forgetting rows: every version predicts by itself.
 func (f *FoldIn) scoreVersions(features []Feature, values, target []float64) {
-	q := f.base.NumBasis + 1
+	q := len(f.zero)
 	for g := range f.rates {
 		f.gather(features, values)
 		for e, feature := range features {
 			if row := &f.rows[feature.Row]; len(row.loss) > 0 {
-				f.view.mean[e] = row.mean[g*q : g*q+q]
+				f.event.mean[e] = row.mean[g*q : g*q+q]
 			}
 		}
-		f.charge(g, f.base.mixLoss(target, f.view.predict()), features)
+		f.rowMath.predict(&f.event)
+		f.charge(g, f.rowMath.lossWith(target, -1, nil), features)
 	}
 }
 
@@ -326,14 +320,13 @@ func (f *FoldIn) State(features []Feature) *State {
 		field[j] = feature.Field
 	}
 	s := f.base.Clone()
-	q := s.NumBasis + 1
-	s.Field, s.Mean, s.Covariance = field, make([]float64, len(field)*q), make([]float64, len(field)*packedSize(q))
+	s.Field, s.Mean, s.Covariance = field, make([]float64, len(field)*s.rowSize()), make([]float64, len(field)*s.covarianceSize())
 	one := []float64{1}
 	for j := range features {
 		f.gather(features[j:j+1], one)
 		m, c := s.Row(j)
-		copy(m, f.view.mean[0])
-		copy(c, f.view.cov[0])
+		copy(m, f.event.mean[0])
+		copy(c, f.event.cov[0])
 	}
 	return s
 }

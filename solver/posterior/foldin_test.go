@@ -68,7 +68,7 @@ func TestForgettingFollowsAChange(t *testing.T) {
 				label = -2
 			}
 			label += 0.3 * r.NormFloat64()
-			if e := label - s.Bias[0] - f.Predict(features, []float64{1, 1}); n >= 240 {
+			if e := label - predicted(f, features, []float64{1, 1})[0]; n >= 240 {
 				total += e * e
 			}
 			f.Learn(features, []float64{1, 1}, []float64{label}, 1)
@@ -94,7 +94,7 @@ func TestFirstLabelsSetTheScale(t *testing.T) {
 				f.Place(at, feature)
 			}
 			features, one := []Feature{feature}, []float64{1}
-			out = append(out, (s.Bias[0]+f.Predict(features, one))/unit)
+			out = append(out, predicted(f, features, one)[0]/unit)
 			f.Learn(features, one, []float64{unit * (5 + float64(at) + 0.5*r.NormFloat64())}, 1)
 		}
 		return out
@@ -129,8 +129,9 @@ func BenchmarkLearn(b *testing.B) {
 func TestVersionsScoreAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	p := ratings(r, 300, 8, 8, 2, true)
-	run := func(slow bool) []float64 {
-		s := randomState(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
+	shared := randomState(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
+	separate, _ := randomOutputs(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
+	run := func(s *State, slow bool) []float64 {
 		f := NewFoldIn(s, []bool{true, false}, DefaultRates)
 		for j, field := range s.Field {
 			f.Place(int32(j), Feature{Field: field, Row: -1, Base: int32(j)})
@@ -138,24 +139,34 @@ func TestVersionsScoreAlike(t *testing.T) {
 		for i := range p.X.NumRows() {
 			index, value := p.X.Row(i)
 			features := []Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}}
+			predicted(f, features, value)
+			f.rowMath.observe(p.Target(i), 1)
 			if slow {
 				f.scoreVersions(features, value, p.Target(i))
 			} else {
-				f.gather(features, value)
-				f.score(features, value, p.Target(i), f.view.predict())
+				f.score(features, value, p.Target(i))
 			}
-			f.gather(features, value)
+			predicted(f, features, value)
 			clear(f.increment)
 			clear(f.right)
-			f.view.accumulate(f.increment, f.right, 0, f.view.predict(), 1, p.Target(i)[0])
+			f.rowMath.accumulate(f.increment, f.right, 0)
 			f.update(&f.rows[index[0]])
 		}
 		return f.loss
 	}
-	fast, slow := run(false), run(true)
-	for g := range fast {
-		if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
-			t.Errorf("rate %d: loss %g, by prediction %g", g, fast[g], slow[g])
+	for _, s := range []*State{shared, separate} {
+		fast, slow := run(s, false), run(s, true)
+		for g := range fast {
+			if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
+				t.Errorf("separate=%v rate %d: loss %g, by prediction %g", s.Separate, g, fast[g], slow[g])
+			}
 		}
 	}
+}
+
+// predicted returns the outputs of an event.
+func predicted(f *FoldIn, features []Feature, values []float64) []float64 {
+	out := make([]float64, len(f.base.Bias))
+	f.Predict(out, features, values)
+	return out
 }

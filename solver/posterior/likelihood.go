@@ -10,14 +10,19 @@ const (
 	Gaussian Likelihood = iota + 1
 	// Logistic is binary logistic loss on each output: targets are ±1.
 	Logistic
+	// Multinomial is multi-class logistic loss: targets are one-hot. Outputs must be separate.
+	Multinomial
 )
 
 // String returns the name used in traces.
 func (l Likelihood) String() string {
-	if l == Gaussian {
+	switch l {
+	case Gaussian:
 		return "gaussian"
+	case Logistic:
+		return "logistic"
 	}
-	return "logistic"
+	return "multinomial"
 }
 
 // jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).

@@ -5,22 +5,28 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/refitd/refitd/solver"
 )
 
 // State is the posterior of a model over d features in NumFields fields, with k basis vectors. Row j of Mean and Covariance belongs to
-// the vector (linear weight, k basis coordinates) of feature j, of length q = k+1.
+// the vector (linear weights, k basis coordinates) of feature j, of length q: k+1 where all m outputs share z, k+m where outputs are
+// Separate.
 type State struct {
 	Likelihood Likelihood
+	Separate   bool      // each output has linear weights and output weights of its own
 	NumBasis   int       // k
-	Sign       []float64 // k, ±1
+	Sign       []float64 // k, ±1; nil for separate outputs
+	Weights    []float64 // k×m, V, rows of mean square 1; nil for shared ones
 	Bias       []float64 // m, θ
-	Noise      float64   // Gaussian: precision of the noise
+	Noise      float64   // Gaussian, shared: precision of the noise
+	Noises     []float64 // Gaussian, separate: precision of each output's noise; m
 	Field      []int32   // d, the field of each feature
 	NumFields  int
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
-	Covariance []float64 // d×q(q+1)/2, packed lower triangles
+	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance
 }
 
 // Prior holds what a State starts from.
@@ -35,14 +41,17 @@ type Prior struct {
 // of which two are multiplied, with its root. Logistic outputs have a scale of their own and ignore it. The figures come from ratings
 // of 1 to 5 (scale about 1) and hold for both orders of the stream tried, by time and shuffled; a cap of half or twice as much loses.
 func PriorFor(l Likelihood, scale float64) Prior {
-	if l == Logistic {
+	switch l {
+	case Logistic:
 		return Prior{Linear: 1.5, Basis: 8, Cap: 10, Noise: 1}
+	case Multinomial:
+		return Prior{Linear: 1.5, Basis: 3, Cap: 3, Noise: 1}
 	}
 	scale = max(scale, 1e-9)
 	return Prior{Linear: 5 / (scale * scale), Basis: 8 / scale, Cap: 10 / scale, Noise: 1.1 / (scale * scale)}
 }
 
-// New returns the prior itself: mean zero, covariance 1/precision.
+// New returns the prior itself for outputs that share z: mean zero, covariance 1/precision.
 func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *State {
 	q := k + 1
 	s := &State{
@@ -62,15 +71,70 @@ func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *S
 	return s
 }
 
+// NewSeparate returns the prior for outputs with weights of their own, without basis vectors.
+func NewSeparate(l Likelihood, outputs int, field []int32, numFields int, p Prior) *State {
+	s := &State{
+		Likelihood: l, Separate: true, Bias: make([]float64, outputs), Field: field, NumFields: numFields,
+		Precision:  make([]float64, numFields*outputs),
+		Mean:       make([]float64, len(field)*outputs),
+		Covariance: make([]float64, len(field)*outputs),
+	}
+	if l == Gaussian {
+		s.Noises = make([]float64, outputs)
+	}
+	s.setPrior(p)
+	for j := range field {
+		s.Reset(j)
+	}
+	return s
+}
+
 func (s *State) setPrior(p Prior) {
 	s.Noise = p.Noise
+	for c := range s.Noises {
+		s.Noises[c] = p.Noise
+	}
 	for f := range s.NumFields {
 		d := s.precision(f)
-		for r := range d {
-			d[r] = p.Basis
+		for a := range d {
+			d[a] = p.Linear
+			if a >= s.numLinear() {
+				d[a] = p.Basis
+			}
 		}
-		d[0] = p.Linear
 	}
+}
+
+// numLinear returns M, the number of linear weights of a feature.
+func (s *State) numLinear() int {
+	if s.Separate {
+		return len(s.Bias)
+	}
+	return 1
+}
+
+// rowSize returns q.
+func (s *State) rowSize() int { return s.numLinear() + s.NumBasis }
+
+// covarianceSize returns the length of one feature's covariance.
+func (s *State) covarianceSize() int {
+	if s.Separate {
+		return outputCovariance(len(s.Bias), s.NumBasis)
+	}
+	return packedSize(s.NumBasis + 1)
+}
+
+// variance returns the place of the variance of coordinate a in a feature's covariance.
+func (s *State) variance(a int) int {
+	if !s.Separate {
+		return a*(a+1)/2 + a
+	}
+	m := len(s.Bias)
+	if a < m {
+		return a
+	}
+	r := a - m
+	return m + m*s.NumBasis + r*(r+1)/2 + r
 }
 
 // NumFeatures returns d.
@@ -78,8 +142,7 @@ func (s *State) NumFeatures() int { return len(s.Field) }
 
 // Row returns the mean and packed covariance of feature j. The slices alias the state.
 func (s *State) Row(j int) (mean, covariance []float64) {
-	q := s.NumBasis + 1
-	p := packedSize(q)
+	q, p := s.rowSize(), s.covarianceSize()
 	return s.Mean[j*q : j*q+q], s.Covariance[j*p : j*p+p]
 }
 
@@ -88,50 +151,67 @@ func (s *State) Reset(j int) {
 	mean, cov := s.Row(j)
 	clear(mean)
 	clear(cov)
-	for i, d := range s.precision(int(s.Field[j])) {
-		cov[i*(i+1)/2+i] = 1 / d
+	for a, d := range s.precision(int(s.Field[j])) {
+		cov[s.variance(a)] = 1 / d
 	}
 }
 
 func (s *State) precision(field int) []float64 {
-	q := s.NumBasis + 1
+	q := s.rowSize()
 	return s.Precision[field*q : field*q+q]
 }
 
-// AddBasis appends a basis vector with the given sign, prior precision and mean coordinates h (length d); the coordinates start with
-// the prior's variance and no correlation.
-func (s *State) AddBasis(h []float64, sign, precision float64) {
-	k := s.NumBasis
-	q, q2 := k+1, k+2
-	if len(h) != len(s.Field) {
-		panic(fmt.Sprintf("posterior: basis vector of %d coordinates for %d features", len(h), len(s.Field)))
+// AddBasis appends a basis vector with the given output weights (length m), prior precision and mean coordinates h (length d); the
+// coordinates start with the prior's variance and no correlation. Outputs that share z take the sign of the weights' sum. Separate ones
+// take their direction, which must not be zero: the size belongs into h.
+func (s *State) AddBasis(h, weights []float64, precision float64) {
+	if len(h) != len(s.Field) || len(weights) != len(s.Bias) {
+		panic(fmt.Sprintf("posterior: basis vector of %d coordinates and %d output weights for %d features and %d outputs",
+			len(h), len(weights), len(s.Field), len(s.Bias)))
 	}
-	mean := make([]float64, len(h)*q2)
-	cov := make([]float64, len(h)*packedSize(q2))
+	old := *s
+	s.NumBasis++
+	q, size := s.rowSize(), s.covarianceSize()
+	s.Mean, s.Covariance = make([]float64, len(h)*q), make([]float64, len(h)*size)
 	for j := range h {
-		m, c := s.Row(j)
-		copy(mean[j*q2:], m)
-		mean[j*q2+q] = h[j]
-		row := cov[j*packedSize(q2):]
-		copy(row, c)
-		row[packedSize(q2)-1] = 1 / precision
+		m, c := old.Row(j)
+		mean, cov := s.Row(j)
+		copy(mean, m)
+		mean[q-1] = h[j]
+		if s.Separate {
+			growOutputCovariance(cov, c, len(s.Bias), old.NumBasis)
+		} else {
+			copy(cov, c)
+		}
+		cov[size-1] = 1 / precision
 	}
-	d := make([]float64, s.NumFields*q2)
+	s.Precision = make([]float64, s.NumFields*q)
 	for f := range s.NumFields {
-		copy(d[f*q2:], s.precision(f))
-		d[f*q2+q] = precision
+		copy(s.precision(f), old.precision(f))
+		s.precision(f)[q-1] = precision
 	}
-	s.NumBasis, s.Sign, s.Mean, s.Covariance, s.Precision = k+1, append(s.Sign, sign), mean, cov, d
+	if s.Separate {
+		scale := math.Sqrt(float64(len(weights)) / floats.Dot(weights, weights))
+		for _, v := range weights {
+			s.Weights = append(s.Weights, scale*v)
+		}
+		return
+	}
+	sign := 1.0
+	if floats.Sum(weights) < 0 {
+		sign = -1
+	}
+	s.Sign = append(s.Sign, sign)
 }
 
-// Model returns the posterior mean as a model: unit basis vectors, the scale and sign in the output weights (shared by all outputs).
-// Basis vectors that vanish are left out.
+// Model returns the posterior mean as a model: unit basis vectors, their scale in the output weights. Basis vectors that vanish are
+// left out.
 func (s *State) Model() *solver.Model {
-	k, d, outputs := s.NumBasis, len(s.Field), len(s.Bias)
-	q := k + 1
+	k, d, outputs, linear := s.NumBasis, len(s.Field), len(s.Bias), s.numLinear()
+	q := s.rowSize()
 	norm := make([]float64, k)
 	for j := range d {
-		for r, h := range s.Mean[j*q+1 : j*q+q] {
+		for r, h := range s.Mean[j*q+linear : j*q+q] {
 			norm[r] += h * h
 		}
 	}
@@ -149,23 +229,31 @@ func (s *State) Model() *solver.Model {
 	for a, r := range keep {
 		scale := 1 / math.Sqrt(norm[r])
 		for j := range d {
-			m.Basis[j*len(keep)+a] = s.Mean[j*q+1+r] * scale
+			m.Basis[j*len(keep)+a] = s.Mean[j*q+linear+r] * scale
 		}
 		for c := range outputs {
-			m.Weights[a*outputs+c] = s.Sign[r] * norm[r]
+			m.Weights[a*outputs+c] = s.weight(r, c) * norm[r]
 		}
 	}
 	for j := range d {
 		for c := range outputs {
-			m.Linear[j*outputs+c] = s.Mean[j*q]
+			m.Linear[j*outputs+c] = s.Mean[j*q+min(c, linear-1)]
 		}
 	}
 	return m
 }
 
+// weight returns V[r, c].
+func (s *State) weight(r, c int) float64 {
+	if s.Separate {
+		return s.Weights[r*len(s.Bias)+c]
+	}
+	return s.Sign[r]
+}
+
 // IsFinite reports whether every mean, bias and precision is finite.
 func (s *State) IsFinite() bool {
-	for _, part := range [][]float64{s.Mean, s.Bias, s.Precision, {s.Noise}} {
+	for _, part := range [][]float64{s.Mean, s.Bias, s.Precision, s.Weights, s.Noises, {s.Noise}} {
 		for _, v := range part {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return false
@@ -179,6 +267,8 @@ func (s *State) IsFinite() bool {
 func (s *State) Clone() *State {
 	c := *s
 	c.Sign = append([]float64(nil), s.Sign...)
+	c.Weights = append([]float64(nil), s.Weights...)
+	c.Noises = append([]float64(nil), s.Noises...)
 	c.Bias = append([]float64(nil), s.Bias...)
 	c.Precision = append([]float64(nil), s.Precision...)
 	c.Mean = append([]float64(nil), s.Mean...)
@@ -188,13 +278,21 @@ func (s *State) Clone() *State {
 
 // Validate returns an error unless all shapes agree and all numbers are finite: for states that come from storage.
 func (s *State) Validate() error {
-	q, d := s.NumBasis+1, len(s.Field)
+	d, outputs := len(s.Field), len(s.Bias)
+	signs, weights, noises := s.NumBasis, 0, 0
+	if s.Separate {
+		signs, weights = 0, s.NumBasis*outputs
+		if s.Likelihood == Gaussian {
+			noises = outputs
+		}
+	}
 	switch {
-	case s.Likelihood != Gaussian && s.Likelihood != Logistic, s.NumBasis < 0, s.NumFields < 0, len(s.Bias) == 0:
-		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, len(s.Bias))
-	case len(s.Sign) != s.NumBasis || len(s.Precision) != s.NumFields*q || len(s.Mean) != d*q || len(s.Covariance) != d*packedSize(q):
-		return fmt.Errorf("posterior: invalid state: %d features, %d fields and %d basis vectors with %d means, %d covariances and %d precisions",
-			d, s.NumFields, s.NumBasis, len(s.Mean), len(s.Covariance), len(s.Precision))
+	case s.Likelihood < Gaussian || s.Likelihood > Multinomial, s.Likelihood == Multinomial && !s.Separate, s.NumBasis < 0, s.NumFields < 0, outputs == 0:
+		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, outputs)
+	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.rowSize() ||
+		len(s.Mean) != d*s.rowSize() || len(s.Covariance) != d*s.covarianceSize():
+		return fmt.Errorf("posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances and %d precisions",
+			d, s.NumFields, s.NumBasis, outputs, len(s.Mean), len(s.Covariance), len(s.Precision))
 	}
 	for j, f := range s.Field {
 		if f < 0 || int(f) >= s.NumFields {

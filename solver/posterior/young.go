@@ -15,7 +15,7 @@ type youngBias struct {
 const scaleLabels = 30
 
 func newYoungBias(s *State) *youngBias {
-	return &youngBias{state: s, sum: make([]float64, len(s.Bias)), known: s.Noise > 0}
+	return &youngBias{state: s, sum: make([]float64, len(s.Bias)), known: s.Likelihood != Gaussian || s.Noise > 0}
 }
 
 // learn adds one label and reports whether rows may learn from the event.
@@ -28,15 +28,18 @@ func (y *youngBias) learn(target []float64) bool {
 			before = y.sum[c] / (y.n - 1)
 		}
 		y.sum[c] += t
-		if s.Likelihood == Gaussian {
-			s.Bias[0] = y.sum[0] / y.n
-			y.m2 += (t - before) * (t - s.Bias[0])
-			continue
+		switch s.Likelihood {
+		case Gaussian:
+			s.Bias[c] = y.sum[c] / y.n
+			y.m2 += (t - before) * (t - s.Bias[c]) / float64(len(target))
+		case Logistic:
+			positive := (y.sum[c] + y.n) / 2
+			s.Bias[c] = math.Log((positive + 1) / (y.n - positive + 1))
+		default:
+			s.Bias[c] = math.Log((y.sum[c] + 1) / (y.n + float64(len(target))))
 		}
-		positive := (y.sum[c] + y.n) / 2
-		s.Bias[c] = math.Log((positive + 1) / (y.n - positive + 1))
 	}
-	if y.known || s.Likelihood == Logistic {
+	if y.known {
 		return true
 	}
 	if y.n < scaleLabels {

@@ -16,7 +16,7 @@ package dense
 //	dst[c·stride+i] += Σ_r a[r][lo+i] · coef[r·m+c],  0 ≤ c < m, 0 ≤ i < n
 //
 // where a holds k columns and coef is k×m, row-major. The terms are added in the order r = 0 … k−1, one fused multiply-add each. A
-// zero in coef is not skipped, since 0·∞ is NaN. dst must not overlap a or coef. Cost: 2·k·m·n flops; the rows of a are read from memory
+// zero in coef is not skipped, since 0·∞ is NaN. dst must not overlap a or coef. Cost: 2·k·m·n flops; the rows of a come from memory
 // once.
 func MulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
 	checkColumns(a, lo, n)

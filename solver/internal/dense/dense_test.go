@@ -31,7 +31,7 @@ func ordinary(random *rand.Rand, n int) []float64 {
 	return vs
 }
 
-// shape is one problem of MulAdd and DotAdd. a has k columns of which rows lo … lo+n−1 are taken; left has room for a tile of m columns.
+// shape is one problem of MulAdd and DotAdd: a has k columns of which rows lo … lo+n−1 are taken.
 type shape struct {
 	k, m, n, lo, stride int
 	a                   [][]float64
@@ -86,7 +86,7 @@ func absolutes(x []float64) []float64 {
 func TestAgainstLoops(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 1))
-		for range 300 {
+		for range 100 {
 			s := randomShape(random, ordinary)
 			want, magnitude := append([]float64(nil), s.tile...), absolutes(s.tile)
 			for c := range s.m {

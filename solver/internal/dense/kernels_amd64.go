@@ -48,16 +48,15 @@ type mulAddKernel func(dst *float64, stride int, a *[]float64, k, lo, n int, coe
 
 // mulAddKernels holds, per level, the kernels for 1, 2, … outputs.
 var mulAddKernels = [...][]mulAddKernel{
-	avx2:   {mulAdd1AVX2, mulAdd2AVX2, mulAdd3AVX2, mulAdd4AVX2, mulAdd5AVX2, mulAdd6AVX2},
-	avx512: {mulAdd1AVX512, mulAdd2AVX512, mulAdd3AVX512, mulAdd4AVX512, mulAdd5AVX512, mulAdd6AVX512},
+	avx2: {mulAdd1AVX2, mulAdd2AVX2, mulAdd3AVX2, mulAdd4AVX2, mulAdd5AVX2, mulAdd6AVX2},
+	avx512: {mulAdd1AVX512, mulAdd2AVX512, mulAdd3AVX512, mulAdd4AVX512, mulAdd5AVX512, mulAdd6AVX512, mulAdd7AVX512,
+		mulAdd8AVX512, mulAdd9AVX512, mulAdd10AVX512, mulAdd11AVX512, mulAdd12AVX512, mulAdd13AVX512},
 }
 
-// With several groups of outputs, every group passes over the same rows of a. So that these come from the first-level cache, the work is
-// cut into mulAddColumns·mulAddRows numbers of a (12 KiB) at a time. The terms are added to dst in the same order.
-const (
-	mulAddColumns = 48
-	mulAddRows    = 32
-)
+// mulAddColumns is the number of columns of a that one call of a kernel of MulAdd passes over, all rows of the tile before the next columns:
+// few enough that the processor's prefetching follows them all (Intel's streamer keeps 32 streams) and that another group of outputs
+// finds their tile (256·8·24 bytes) in the caches. The terms are added to dst in the same order.
+const mulAddColumns = 24
 
 func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
 	if inUse == portable {
@@ -66,18 +65,12 @@ func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64,
 	}
 	kernels := mulAddKernels[inUse]
 	groups := (m + len(kernels) - 1) / len(kernels)
-	columns, rows := len(a), n
-	if groups > 1 {
-		columns, rows = mulAddColumns, mulAddRows
-	}
-	for r := 0; r < len(a); r += columns {
-		k := min(columns, len(a)-r)
-		for i := 0; i < n; i += rows {
-			for g, c := 0, 0; g < groups; g++ {
-				end := m * (g + 1) / groups
-				kernels[end-c-1](&dst[c*stride+i], stride, &a[r], k, lo+i, min(rows, n-i), &coef[r*m+c], m)
-				c = end
-			}
+	for r := 0; r < len(a); r += mulAddColumns {
+		k := min(mulAddColumns, len(a)-r)
+		for g, c := 0, 0; g < groups; g++ {
+			end := m * (g + 1) / groups
+			kernels[end-c-1](&dst[c*stride], stride, &a[r], k, lo, n, &coef[r*m+c], m)
+			c = end
 		}
 	}
 }

@@ -31,7 +31,7 @@ func forEachLevel(t *testing.T, f func(t *testing.T)) {
 func TestSameBits(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(4, 1))
-		for round := range 1500 {
+		for round := range 500 {
 			s := randomShape(random, values)
 			if round < 41*3 { // all numbers of columns where the tiles are smallest
 				s = newShape(random, round%41, 1+round/41, random.IntN(40), values)

@@ -40,6 +40,41 @@ func mulAdd5AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int,
 //go:noescape
 func mulAdd6AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
 
+// mulAdd7AVX512 is MulAdd for 7 of m outputs.
+//
+//go:noescape
+func mulAdd7AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd8AVX512 is MulAdd for 8 of m outputs.
+//
+//go:noescape
+func mulAdd8AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd9AVX512 is MulAdd for 9 of m outputs.
+//
+//go:noescape
+func mulAdd9AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd10AVX512 is MulAdd for 10 of m outputs.
+//
+//go:noescape
+func mulAdd10AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd11AVX512 is MulAdd for 11 of m outputs.
+//
+//go:noescape
+func mulAdd11AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd12AVX512 is MulAdd for 12 of m outputs.
+//
+//go:noescape
+func mulAdd12AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
+// mulAdd13AVX512 is MulAdd for 13 of m outputs.
+//
+//go:noescape
+func mulAdd13AVX512(dst *float64, stride int, a *[]float64, k int, lo int, n int, coef *float64, m int)
+
 // dotAdd8x1AVX512 is DotAdd for 8 columns of a and m = 1.
 //
 //go:noescape
@@ -150,6 +185,11 @@ func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
 //go:noescape
 func expAVX512(dst *float64, src *float64, n int, constants *float64)
 
+// multiplyAddsAVX512 executes 12·rounds multiply-adds of vectors.
+//
+//go:noescape
+func multiplyAddsAVX512(rounds int)
+
 // mulAdd1AVX2 is MulAdd for 1 of m outputs.
 //
 //go:noescape
@@ -224,3 +264,8 @@ func addOuterPackedAVX2(a *float64, w float64, v *float64, n int)
 //
 //go:noescape
 func expAVX2(dst *float64, src *float64, n int, constants *float64)
+
+// multiplyAddsAVX2 executes 12·rounds multiply-adds of vectors.
+//
+//go:noescape
+func multiplyAddsAVX2(rounds int)

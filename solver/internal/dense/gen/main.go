@@ -18,7 +18,7 @@ func main() {
 	ConstraintExpr("amd64")
 	features()
 	for _, v := range []vectors{{name: "AVX512", width: 8}, {name: "AVX2", width: 4}} {
-		for outputs := 1; outputs <= mulAddOutputs; outputs++ {
+		for outputs := 1; outputs <= v.mulAddOutputs(); outputs++ {
 			mulAdd(v, outputs)
 		}
 		for _, t := range v.dotTiles() {
@@ -27,6 +27,7 @@ func main() {
 		addScaled(v)
 		addOuterPacked(v)
 		exp(v)
+		multiplyAdds(v)
 	}
 	Generate()
 }

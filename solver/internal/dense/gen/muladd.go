@@ -8,16 +8,22 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// mulAddOutputs is the largest number of outputs that one kernel of MulAdd takes.
-const mulAddOutputs = 6
+// mulAddOutputs is the largest number of outputs that one kernel of MulAdd takes. More outputs mean fewer passes over a: every load of a
+// vector is used that many times.
+func (v vectors) mulAddOutputs() int {
+	if v.wide() {
+		return 13
+	}
+	return 6
+}
 
 // mulAddVectors is the number of vectors of rows that the accumulators of so many outputs leave room for, a power of two, so that a tile of
 // 256 rows has no tail.
 func (v vectors) mulAddVectors(outputs int) int {
 	switch {
-	case v.wide() && outputs <= 3, outputs == 1:
+	case outputs == 1, v.wide() && outputs <= 3:
 		return 8
-	case v.wide(), outputs <= 3:
+	case outputs <= 3, v.wide() && outputs <= 6:
 		return 4
 	}
 	return 2
@@ -39,42 +45,28 @@ func mulAdd(v vectors, outputs int) {
 	SHLQ(U8(3), stride)
 	SHLQ(U8(3), row)
 	SHLQ(U8(3), m)
-	dst3 := GP64() // the fourth output
-	if outputs > 3 {
-		LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst3)
-		ADDQ(stride, dst3)
-	}
-	output := func(c, offset int) Mem {
-		base := dst
-		if c >= 3 {
-			base = dst3
-		}
-		at := Mem{Base: base, Disp: offset}
-		if c%3 > 0 {
-			at.Index, at.Scale = stride, uint8(c%3)
-		}
-		return at
-	}
-	advance := func(bytes int) {
-		ADDQ(U32(bytes), dst)
-		if outputs > 3 {
-			ADDQ(U32(bytes), dst3)
-		}
-		ADDQ(U32(bytes), row)
-	}
 	// rows writes the work on so many vectors of rows.
 	rows := func(label string, count int, ma mask) {
 		sums := make([][]VecVirtual, outputs)
+		output := copyOf(dst)
 		for c := range sums {
 			sums[c] = v.registers(count)
 			for j, s := range sums[c] {
-				v.load(output(c, j*v.bytes()), ma, s)
+				v.load(Mem{Base: output, Disp: j * v.bytes()}, ma, s)
 			}
+			ADDQ(stride, output)
 		}
 		columns, factors, left := copyOf(a), copyOf(coef), copyOf(k)
 		column := GP64()
 		Label(label)
 		MOVQ(Mem{Base: columns}, column)
+		// Two lines of each column are too few for the processor to see a stream: ask for the next two. With more lines, or so few
+		// outputs that loads are what takes the time, this costs more than it gains.
+		if count == 2 && v.wide() {
+			for line := range count {
+				PREFETCHT0(float64At(column, row, (count+line)*v.bytes()))
+			}
+		}
 		// The fewer of vectors and factors stay in registers for this r, the others pass through one.
 		if count <= outputs {
 			x := v.registers(count)
@@ -105,11 +97,15 @@ func mulAdd(v vectors, outputs int) {
 		ADDQ(m, factors)
 		DECQ(left)
 		JNZ(LabelRef(label))
+		MOVQ(dst, output)
 		for c := range sums {
 			for j, s := range sums[c] {
-				v.store(s, ma, output(c, j*v.bytes()))
+				v.store(s, ma, Mem{Base: output, Disp: j * v.bytes()})
 			}
+			ADDQ(stride, output)
 		}
+		ADDQ(U32(count*v.bytes()), dst)
+		ADDQ(U32(count*v.bytes()), row)
 	}
 
 	count := v.mulAddVectors(outputs)
@@ -117,12 +113,8 @@ func mulAdd(v vectors, outputs int) {
 	CMPQ(n, U32(count*v.width))
 	JLT(LabelRef("tail"))
 	rows("columns", count, mask{})
-	advance(count * v.bytes())
 	SUBQ(U32(count*v.width), n)
 	JMP(LabelRef("rows"))
-	v.overTail(n, func(ma mask) {
-		rows("columnsOfTail", 1, ma)
-		advance(v.bytes())
-	})
+	v.overTail(n, func(ma mask) { rows("columnsOfTail", 1, ma) })
 	end()
 }

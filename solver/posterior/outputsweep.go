@@ -1,0 +1,290 @@
+package posterior
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// outputSweep runs the sweeps of a Refit over separate outputs.
+type outputSweep struct {
+	*Refit
+	m, k   int
+	omega  []float64 // n×m
+	right  []float64 // n×m
+	mean   []float64 // n×m, E[o_c] − θ_c
+	spread []float64 // n×m, Var o_c
+	unit   []float64 // packed k×k, fixed curvature: that of a row of weight 1
+}
+
+func newOutputSweep(r *Refit) *outputSweep {
+	n, m, k := r.problem.X.NumRows(), len(r.state.Bias), r.state.NumBasis
+	o := &outputSweep{Refit: r, m: m, k: k, omega: make([]float64, n*m), right: make([]float64, n*m), mean: make([]float64, n*m),
+		spread: make([]float64, n*m), unit: make([]float64, packedSize(k))}
+	o.predict()
+	return o
+}
+
+// sweep is Sweep for separate outputs: the rows field by field, the precisions, θ, the noise, and the output weights.
+func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
+	s := o.state
+	o.observe()
+	for f := range s.NumFields {
+		if err := o.sweepField(ctx, f); err != nil {
+			return 0, err
+		}
+	}
+	o.predict()
+	o.updatePrecision()
+	o.updateBias()
+	o.updateNoises()
+	if err := o.updateWeights(ctx); err != nil {
+		return 0, err
+	}
+	o.epochs++
+	evidence := o.likelihood() - o.divergence()
+	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !s.IsFinite() {
+		return evidence, fmt.Errorf("posterior: sweep %d is not finite (evidence %g)", o.epochs, evidence)
+	}
+	return evidence, nil
+}
+
+func (o *outputSweep) row(v []float64, i int) []float64 { return v[i*o.m : i*o.m+o.m] }
+
+// observe sets the pseudo-observations from the current moments of the outputs.
+func (o *outputSweep) observe() {
+	s := o.state
+	if s.fixedCurvature() {
+		s.curvature(o.unit, o.unitWeights())
+	}
+	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			s.observeOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i))
+		}
+	})
+}
+
+// unitWeights returns the ω of a row of weight 1 under a fixed curvature.
+func (o *outputSweep) unitWeights() []float64 {
+	omega, zero := make([]float64, o.m), make([]float64, o.m)
+	o.state.observeOutputs(omega, make([]float64, o.m), zero, zero, zero, 1)
+	return omega
+}
+
+// predict refreshes the moments of the outputs for every example.
+func (o *outputSweep) predict() {
+	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
+		view := newOutputView(o.state)
+		for i := lo; i < hi; i++ {
+			index, value := o.problem.X.Row(i)
+			view.gather(index, value)
+			view.covariances()
+			copy(o.row(o.mean, i), view.out)
+			view.spread(o.row(o.spread, i))
+		}
+	})
+}
+
+// sweepField updates the features of one field; see Refit.sweepField.
+func (o *outputSweep) sweepField(ctx context.Context, field int) error {
+	s := o.state
+	run := func(lo, hi int) error {
+		u := newOutputUpdate(s)
+		for j := lo; j < hi; j++ {
+			if int(s.Field[j]) != field {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.updateFeature(j, u)
+		}
+		return nil
+	}
+	if o.columns.meets(o.problem.X, s.Field, field) {
+		return run(0, len(s.Field))
+	}
+	o.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	return ctx.Err()
+}
+
+// outputUpdate holds what one goroutine needs to update rows.
+type outputUpdate struct {
+	view      *outputView
+	solver    *outputSolver
+	precision []float64
+	right     []float64
+	evidence  outputEvidence // over precision and right
+	curve     []float64
+}
+
+func newOutputUpdate(s *State) *outputUpdate {
+	m, k := len(s.Bias), s.NumBasis
+	u := &outputUpdate{view: newOutputView(s), solver: newOutputSolver(m, k), precision: make([]float64, outputCovariance(m, k)),
+		right: make([]float64, m+k), curve: make([]float64, packedSize(k))}
+	u.evidence = newOutputEvidence(u.precision, u.right, m, k)
+	return u
+}
+
+// updateFeature solves for the posterior of feature j.
+func (o *outputSweep) updateFeature(j int, u *outputUpdate) {
+	s := o.state
+	prior := s.precision(int(s.Field[j]))
+	rows, place := o.columns.column(j)
+	if len(rows) == 0 {
+		s.Reset(j)
+		o.logDet[j] = 0
+		for _, d := range prior {
+			o.logDet[j] -= math.Log(d)
+		}
+		return
+	}
+	clear(u.precision)
+	clear(u.right)
+	for e, i := range rows {
+		index, value := o.problem.X.Row(int(i))
+		u.view.gather(index, value)
+		omega := o.row(o.omega, int(i))
+		if s.fixedCurvature() {
+			copy(u.curve, o.unit)
+			floats.Scale(o.problem.Weight(int(i)), u.curve)
+		} else {
+			s.curvature(u.curve, omega)
+		}
+		u.view.accumulate(&u.evidence, int(place[e]), omega, o.row(o.right, int(i)), u.curve)
+	}
+	mean, cov := s.Row(j)
+	u.solver.finish(&u.evidence, prior, mean, cov, &o.logDet[j])
+}
+
+// secondMoments returns Σ (mean² + variance) over the features that occur, per field and coordinate.
+func (o *outputSweep) secondMoments() []float64 {
+	s := o.state
+	q := s.rowSize()
+	total := make([]float64, s.NumFields*q)
+	for j, f := range s.Field {
+		if o.columns.start[j+1] == o.columns.start[j] {
+			continue
+		}
+		mean, cov := s.Row(j)
+		t := total[int(f)*q : int(f)*q+q]
+		for a, m := range mean {
+			t[a] += m*m + cov[s.variance(a)]
+		}
+	}
+	return total
+}
+
+// updatePrecision re-estimates D, as Refit.updatePrecision does.
+func (o *outputSweep) updatePrecision() {
+	s := o.state
+	q, total := s.rowSize(), o.secondMoments()
+	for f, n := range o.counts {
+		if n == 0 {
+			continue
+		}
+		d := s.precision(f)
+		for a := range d {
+			d[a] = n / total[f*q+a]
+			if a >= o.m {
+				d[a] = min(d[a], o.cap)
+			}
+		}
+	}
+}
+
+// updateBias sets θ to the maximum of the bound, tightened at the current moments.
+func (o *outputSweep) updateBias() {
+	o.observe()
+	top, bottom := make([]float64, o.m), make([]float64, o.m)
+	for i := range o.problem.X.NumRows() {
+		omega, right, mean := o.row(o.omega, i), o.row(o.right, i), o.row(o.mean, i)
+		for c, w := range omega {
+			top[c] += right[c] - w*mean[c] // right refers to o_c − θ_c, so this is the correction of θ
+			bottom[c] += w
+		}
+	}
+	for c, w := range bottom {
+		if w > 0 {
+			o.state.Bias[c] += top[c] / w
+		}
+	}
+}
+
+// updateNoises sets each Gaussian output's noise precision to n / Σ (residual² + variance).
+func (o *outputSweep) updateNoises() {
+	s := o.state
+	for c := range s.Noises {
+		n, total := 0.0, 0.0
+		for i := range o.problem.X.NumRows() {
+			w := o.problem.Weight(i)
+			e := o.problem.Target(i)[c] - s.Bias[c] - o.mean[i*o.m+c]
+			n += w
+			total += w * (e*e + o.spread[i*o.m+c])
+		}
+		if n > 0 {
+			s.Noises[c] = maxNoise
+			if total > n/maxNoise {
+				s.Noises[c] = n / total
+			}
+		}
+	}
+}
+
+// likelihood returns the expected log-likelihood of the sample.
+func (o *outputSweep) likelihood() float64 {
+	s, n := o.state, o.problem.X.NumRows()
+	blocks := make([]float64, (n+sweepBlock-1)/sweepBlock)
+	o.parallel(n, func(b, lo, hi int) {
+		work := make([]float64, o.m)
+		for i := lo; i < hi; i++ {
+			if w := o.problem.Weight(i); w > 0 {
+				blocks[b] += w * s.outputLikelihood(o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), work)
+			}
+		}
+	})
+	return floats.Sum(blocks)
+}
+
+// divergence returns that of the posterior from the prior, over the features that occur.
+func (o *outputSweep) divergence() float64 {
+	s := o.state
+	q, moments, total := s.rowSize(), o.secondMoments(), 0.0
+	for f, n := range o.counts {
+		for a, d := range s.precision(f) {
+			total += d*moments[f*q+a] - n*(1+math.Log(d))
+		}
+	}
+	for j := range s.Field {
+		if o.columns.start[j+1] > o.columns.start[j] {
+			total -= o.logDet[j]
+		}
+	}
+	return 0.5 * total
+}
+
+// lanes is in how many parts a sum over the rows is taken, whatever the number of workers.
+const lanes = 16
+
+// inLanes runs f once per lane with its rows, in parallel, and waits.
+func (o *outputSweep) inLanes(f func(lane, lo, hi int)) {
+	n := o.problem.X.NumRows()
+	workers := o.workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = min(workers, lanes)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for lane := w; lane < lanes; lane += workers {
+				f(lane, n*lane/lanes, n*(lane+1)/lanes)
+			}
+		})
+	}
+	wg.Wait()
+}

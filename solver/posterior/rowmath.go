@@ -1,0 +1,151 @@
+package posterior
+
+import "gonum.org/v1/gonum/floats"
+
+// sharedRows is the rowMath of outputs that share z: the evidence of a row is the packed precision without the prior.
+type sharedRows struct {
+	state  *State
+	view   *rowView
+	solver *rowSolver
+	slope  []float64
+	z      float64
+	omega  float64
+	right  float64
+}
+
+func newSharedRows(s *State) *sharedRows {
+	q := s.NumBasis + 1
+	return &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), slope: make([]float64, q)}
+}
+
+func (s *sharedRows) evidenceSize() int { return len(s.solver.precision) }
+
+func (s *sharedRows) predict(ev *event) {
+	s.view.value, s.view.mean, s.view.cov = ev.value, ev.mean, ev.cov
+	s.z = s.view.predict()
+}
+
+func (s *sharedRows) outputs(dst []float64) {
+	for c, b := range s.state.Bias {
+		dst[c] = b + s.z
+	}
+}
+
+func (s *sharedRows) observe(target []float64, weight float64) {
+	variance := 0.0
+	if s.state.Likelihood == Logistic {
+		variance = s.view.variance()
+	}
+	s.omega, s.right = s.state.pseudo(target, s.z, variance)
+	s.omega, s.right = weight*s.omega, weight*s.right
+}
+
+func (s *sharedRows) accumulate(evidence, right []float64, e int) {
+	s.view.accumulate(evidence, right, e, s.z, s.omega, s.right)
+}
+
+func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
+	z := s.z
+	if e >= 0 {
+		s.view.gradient(s.slope, e)
+		for a, m := range s.view.mean[e] {
+			z += s.slope[a] * (mean[a] - m)
+		}
+	}
+	return s.state.mixLoss(target, z)
+}
+
+func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
+	q, a := s.solver.q, s.solver.precision
+	copy(a, evidence)
+	for i, d := range prior {
+		a[i*(i+1)/2+i] += d
+	}
+	if cov != nil {
+		copy(s.solver.right, right)
+		s.solver.finish(mean, cov, nil)
+		return
+	}
+	if cholesky(a, q) {
+		copy(mean, right)
+		solveCholesky(a, q, mean)
+	}
+}
+
+func (s *sharedRows) restore(evidence, right, prior, mean, cov []float64) {
+	q, factor := s.solver.q, s.solver.precision
+	copy(factor, cov)
+	if !cholesky(factor, q) {
+		return
+	}
+	invertCholesky(evidence, factor, q)
+	multiply(right, evidence, mean)
+	for i, d := range prior {
+		evidence[i*(i+1)/2+i] -= d
+	}
+}
+
+// outputRows is the rowMath of separate outputs.
+type outputRows struct {
+	state  *State
+	view   *outputView
+	solver *outputSolver
+	omega  []float64 // m
+	right  []float64 // m
+	out    []float64 // m
+	curve  []float64 // packed k×k
+}
+
+func newOutputRows(s *State) *outputRows {
+	m := len(s.Bias)
+	return &outputRows{state: s, view: newOutputView(s), solver: newOutputSolver(m, s.NumBasis), omega: make([]float64, m),
+		right: make([]float64, m), out: make([]float64, m), curve: make([]float64, packedSize(s.NumBasis))}
+}
+
+func (o *outputRows) evidenceSize() int { return o.state.covarianceSize() }
+
+func (o *outputRows) predict(ev *event) {
+	o.view.value, o.view.mean, o.view.cov = ev.value, ev.mean, ev.cov
+	o.view.predict()
+}
+
+func (o *outputRows) outputs(dst []float64) { floats.AddTo(dst, o.state.Bias, o.view.out) }
+
+func (o *outputRows) observe(target []float64, weight float64) {
+	if o.state.Likelihood == Logistic {
+		o.view.covariances()
+		o.view.spread(o.out)
+	}
+	o.state.observeOutputs(o.omega, o.right, target, o.view.out, o.out, weight)
+	o.state.curvature(o.curve, o.omega)
+}
+
+func (o *outputRows) accumulate(evidence, right []float64, e int) {
+	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
+	o.view.accumulate(&a, e, o.omega, o.right, o.curve)
+}
+
+func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
+	o.outputs(o.out)
+	if v := o.view; e >= 0 {
+		x, now := v.value[e], v.mean[e]
+		v.without(e)
+		for c := range o.out {
+			o.out[c] += x * (mean[c] - now[c])
+		}
+		for r, s := range v.slope {
+			floats.AddScaled(o.out, x*s*(mean[v.m+r]-now[v.m+r]), o.state.Weights[r*v.m:r*v.m+v.m])
+		}
+	}
+	return o.state.mixOutputs(target, o.out)
+}
+
+func (o *outputRows) solve(evidence, right, prior, mean, cov []float64) {
+	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
+	o.solver.finish(&a, prior, mean, cov, nil)
+}
+
+func (o *outputRows) restore(evidence, right, prior, mean, cov []float64) {
+	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
+	o.solver.restore(&a, prior, mean, cov)
+}
