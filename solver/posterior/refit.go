@@ -29,7 +29,9 @@ type Refit struct {
 	logDet  []float64 // d: log det of the covariance, from the last solve
 	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
 	epochs  int
-	outputs *outputSweep // nil for outputs that share z
+	// exclusive says for each field whether every row has exactly one of its features, of value 1.
+	exclusive []bool
+	outputs   *outputSweep // nil for outputs that share z
 }
 
 // NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
@@ -59,6 +61,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 			r.counts[s.Field[j]]++
 		}
 	}
+	r.exclusive = r.exclusiveFields()
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil
@@ -85,8 +88,9 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 		}
 	}
 	r.predict()
-	r.updatePrecision()
 	r.updateOutputs()
+	r.recenter(r.mean)
+	r.updatePrecision()
 	r.epochs++
 	evidence := r.evidence()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
