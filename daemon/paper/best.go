@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -31,8 +30,8 @@ var bestBenchmarks = []bestBenchmark{
 const (
 	mostSweeps  = 40
 	worseSweeps = 2
-	// startScale is the standard deviation of the coordinates that a refit starts from.
-	startScale = 0.1
+	// scatter is the standard deviation of random coordinates to start from.
+	scatter = 0.1
 	// averaged is the number of refits, from different starts, whose mean is one more model.
 	averaged = 8
 )
@@ -138,10 +137,12 @@ type variationalStart struct {
 	ordinal bool
 	basis   int
 	seed    uint64
-	until   float64 // stop once the validation error is at most this; 0 for as long as it falls
+	// scattered starts from random coordinates in place of the leading interactions, which are the same for every seed.
+	scattered bool
+	until     float64 // stop once the validation error is at most this; 0 for as long as it falls
 }
 
-// variational runs sweeps from small random coordinates for as long as the error on the validation rows falls, and keeps the best model.
+// variational runs sweeps for as long as the error on the validation rows falls, and keeps the best model.
 func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, start variationalStart) (*fitted, error) {
 	problem := set.problem(p.train, start.ordinal)
 	began := o.Now()
@@ -150,14 +151,15 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		likelihood = posterior.Logistic
 	}
 	prior := posterior.PriorFor(likelihood, 1)
-	state := posterior.New(likelihood, problem.Outputs, 0, problem.Field, problem.NumFields, prior)
 	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
-	h, up := make([]float64, problem.X.NumColumns), slices.Repeat([]float64{1}, problem.Outputs)
-	for range start.basis {
-		for j := range h {
-			h[j] = startScale * random.NormFloat64()
+	state := posterior.Start(likelihood, problem, start.basis, prior, random)
+	if start.scattered {
+		for j := range state.NumFeatures() {
+			row, _ := state.Row(j)
+			for r := range row[1:] {
+				row[1+r] = scatter * random.NormFloat64()
+			}
 		}
-		state.AddBasis(h, up, prior.Basis)
 	}
 	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {
@@ -208,6 +210,7 @@ func (o *Options) ridged(ctx context.Context, set *ratingSet, p parts, ridge flo
 func (o *Options) average(ctx context.Context, set *ratingSet, p parts, start variationalStart) (*fitted, error) {
 	all := &fitted{}
 	var models []*solver.Model
+	start.scattered = true
 	for seed := range uint64(averaged) {
 		start.seed = seed
 		one, err := o.variational(ctx, set, p, start)
