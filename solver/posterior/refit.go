@@ -101,12 +101,24 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 
 // observe sets the pseudo-observations from the current moments of z.
 func (r *Refit) observe() {
+	s := r.state
 	r.parallel(len(r.omega), func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			w := r.problem.Weight(i)
-			o, t := r.state.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
-			r.omega[i], r.right[i] = w*o, w*t
+		if s.Likelihood == Gaussian {
+			for i := lo; i < hi; i++ {
+				w := r.problem.Weight(i)
+				o, t := s.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
+				r.omega[i], r.right[i] = w*o, w*t
+			}
+			return
 		}
+		clear(r.omega[lo:hi])
+		clear(r.right[lo:hi])
+		r.bounds(lo, hi, func(i, c int, _, xi, e float64) {
+			w := r.problem.Weight(i)
+			omega := jaakkolaExp(xi, e)
+			r.omega[i] += w * omega
+			r.right[i] += w * (0.5*r.problem.Targets[i*len(s.Bias)+c] - omega*s.Bias[c])
+		})
 	})
 }
 
