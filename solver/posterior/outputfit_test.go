@@ -196,6 +196,56 @@ func argmax(v []float64) int {
 	return at
 }
 
+// TestOutputWeightsAreTried: weights that only differ in scale are taken, with the evidence unchanged; worse ones leave everything as it was.
+func TestOutputWeightsAreTried(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	x, field := mixedRows(r, 200)
+	p := outputProblem(r, Logistic, x, field, 4, 3)
+	s := NewSeparate(Logistic, 3, field, 4, PriorFor(Logistic, 1))
+	addRandomVectors(r, s, 2)
+	f, err := NewRefit(s, p, 1e9, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := f.Sweep(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := f.outputs
+	evidence := o.likelihood() - o.divergence()
+	before := s.Clone()
+	worse := slices.Clone(s.Weights)
+	for i := range worse {
+		worse[i] *= -3
+	}
+	if o.tryWeights(worse) {
+		t.Error("weights with the opposite sign are taken")
+	}
+	for i, want := range before.Mean {
+		nearly(t, "mean", s.Mean[i], want, 1e-12)
+	}
+	for i, want := range before.Covariance {
+		nearly(t, "covariance", s.Covariance[i], want, 1e-12)
+	}
+	if !slices.Equal(s.Weights, before.Weights) || !slices.Equal(s.Precision, before.Precision) {
+		t.Error("weights or precisions are not what they were")
+	}
+	// Undo the normalisation by hand: V and the precision times 4, the coordinates over 2.
+	s.Weights = slices.Clone(s.Weights)
+	for i := range s.Weights {
+		s.Weights[i] *= 4
+	}
+	for fld := range s.NumFields {
+		for i, d := range s.precision(fld)[3:] {
+			s.precision(fld)[3+i] = 4 * d
+		}
+	}
+	o.scaleBasis([]float64{0.25, 0.25})
+	o.predict()
+	nearly(t, "evidence", o.likelihood()-o.divergence(), evidence, 1e-10)
+}
+
 func TestOutputSweepsDoNotDependOnWorkers(t *testing.T) {
 	for _, l := range []Likelihood{Logistic, Gaussian, Multinomial} {
 		var want []float64
