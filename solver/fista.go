@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // outputFit refits the output weights V with the basis fixed: min_V Σ_i w_i ℓ(t_i, offset_i + (ΦV)_i) + λ Ω(V), a convex problem
@@ -18,34 +18,40 @@ type outputFit struct {
 	phi    [][]float64 // k columns of K(h_r, x_i), n each
 	offset []float64   // n×m: linear term and bias
 	smooth float64     // Lipschitz estimate carried over from refit to refit; 0 at first
+	gram   *gramMatrices
 
+	// In tiles, see toTiles:
+	base    []float64 // n×m: offset
+	target  []float64 // n×m
 	current []float64 // n×m predictions at the last point
 	next    []float64 // n×m predictions at the trial point
+
 	scratch []fitScratch
 	parts   [][]float64 // per block: loss at the trial point, loss at the extrapolated point, gradient k×m
 }
 
 // fitScratch belongs to one worker.
 type fitScratch struct {
-	columns []float64 // m×tile: products by output
-	rows    []float64 // tile×m: extrapolated predictions, then gradients
+	tile []float64 // m×fitTile: extrapolated predictions, then gradients
+	loss *lossTile
 }
 
-const (
-	fitBlock = 4096 // rows per partial result
-	fitTile  = 256  // rows whose tile of Φ (256·8·k bytes) stays in the caches between ΦV and Φ'D
-)
+// fitBlock is the number of rows per partial result, a multiple of fitTile.
+const fitBlock = 16 * fitTile
 
 func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	n, m := p.X.NumRows(), p.Outputs
 	f := &outputFit{p: p, form: form, crew: crew}
 	f.offset = make([]float64, n*m)
+	f.base = make([]float64, n*m)
+	f.target = make([]float64, n*m)
 	f.current = make([]float64, n*m)
 	f.next = make([]float64, n*m)
+	toTiles(f.target, p.Targets, m, 0, n)
 	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
 	f.scratch = make([]fitScratch, crew.size)
 	for w := range f.scratch {
-		f.scratch[w] = fitScratch{columns: make([]float64, m*fitTile), rows: make([]float64, fitTile*m)}
+		f.scratch[w] = fitScratch{tile: make([]float64, m*fitTile), loss: newLossTile(p.Loss, m)}
 	}
 	return f
 }
@@ -57,6 +63,9 @@ type fitLimits struct {
 	span, iterations int
 }
 
+// maxSmooth is the Lipschitz estimate at which a search for a step gives up: no step is short enough for the rounding of such numbers.
+const maxSmooth = 1e200
+
 // minimize improves v (k×m) by FISTA (Beck and Teboulle 2009) with a step that can grow, and returns the iterations used. The step
 // length 1/L grows by 2 % an iteration and halves on failure of the quadratic bound; momentum restarts when it points uphill
 // (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes one product with Φ and one with Φ': predictions are linear in V,
@@ -67,11 +76,15 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 	if k == 0 || ctx.Err() != nil {
 		return 0
 	}
+	f.takeOffset()
 	if f.smooth == 0 {
 		f.smooth = f.initialSmoothness()
 	}
 	// The pass at the start makes y = v: with momentum 0 the extrapolated point is the trial point itself.
 	value, valueY, gradient := f.pass(v, 0)
+	if ctx.Err() != nil {
+		return 0
+	}
 	f.current, f.next = f.next, f.current
 	best := value + f.form.term(v, k, m)
 	x := append([]float64(nil), v...) // last proximal point
@@ -82,7 +95,7 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 	theta := 1.0            // t of Beck and Teboulle
 	overshot := math.Inf(1) // best objective at the last overshoot
 	iteration := 0
-	for iteration < limits.iterations && ctx.Err() == nil {
+	for iteration < limits.iterations {
 		iteration++
 		f.smooth *= 0.98
 		thetaNext, momentum := 0.0, 0.0
@@ -104,13 +117,16 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 				thetaNext, momentum = 1, 0
 			}
 			trial, trialY, trialGradient := f.pass(z, momentum)
+			if ctx.Err() != nil {
+				return iteration
+			}
 			// The slack absorbs rounding in sums over the rows.
 			if trial <= valueY+linear+0.5*f.smooth*square+1e-13*math.Abs(valueY) || square == 0 {
 				value, valueY, gradient = trial, trialY, trialGradient
 				break
 			}
-			f.smooth *= 2
-			if ctx.Err() != nil {
+			if f.smooth *= 2; f.smooth > maxSmooth {
+				f.smooth = 0
 				return iteration
 			}
 		}
@@ -137,7 +153,9 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 		overshot, theta = best, 1
 		copy(x, v)
 		copy(y, v)
-		value, valueY, gradient = f.pass(v, 0)
+		if value, valueY, gradient = f.pass(v, 0); ctx.Err() != nil {
+			break
+		}
 		f.current, f.next = f.next, f.current
 		trace = append(trace[:0], best)
 	}
@@ -152,7 +170,7 @@ func (f *outputFit) initialSmoothness() float64 {
 			sum += a * a * f.p.Weight(i)
 		}
 	}
-	return max(sum*f.p.Loss.Curvature()/16, 1e-12)
+	return max(sum*f.p.Loss.Curvature(f.p.Outputs)/16, 1e-12)
 }
 
 // pass stores the predictions of v in f.next and evaluates the loss there and at the point extrapolated from f.current by momentum, with
@@ -171,63 +189,56 @@ func (f *outputFit) pass(v []float64, momentum float64) (value, valueY float64, 
 }
 
 func (f *outputFit) tile(part, v []float64, momentum float64, work *fitScratch, lo, hi int) {
-	p, m, size := f.p, f.p.Outputs, hi-lo
-	f.predict(f.next, v, work, lo, hi)
-	rows, at := work.rows[:size*m], f.next[lo*m:hi*m]
-	target, weight := p.Targets[lo*m:hi*m], p.Weights
-	if weight != nil {
-		weight = weight[lo:hi]
-	}
+	m, size := f.p.Outputs, hi-lo
+	at := f.next[lo*m : hi*m]
+	f.predict(at, v, lo, hi)
+	y, target := work.tile[:size*m], f.target[lo*m:hi*m]
+	weight := f.weightsOf(lo, hi)
 	var value, valueY float64
 	if momentum == 0 {
-		value = evalRows(p.Loss, rows, at, target, weight, m)
+		value = work.loss.eval(y, at, target, weight, size)
 		valueY = value
 	} else {
-		value = evalRows(p.Loss, nil, at, target, weight, m)
+		value = work.loss.eval(nil, at, target, weight, size)
 		for i, last := range f.current[lo*m : hi*m] {
-			rows[i] = at[i] + momentum*(at[i]-last)
+			y[i] = at[i] + momentum*(at[i]-last)
 		}
-		valueY = evalRows(p.Loss, rows, rows, target, weight, m)
+		valueY = work.loss.eval(y, y, target, weight, size)
 	}
 	part[0] += value
 	part[1] += valueY
-	for c := range m {
-		column := work.columns[c*fitTile : c*fitTile+size]
-		for i := range column {
-			column[i] = rows[i*m+c]
-		}
-	}
-	for r, phi := range f.phi {
-		for c := range m {
-			part[2+r*m+c] += floats.Dot(phi[lo:hi], work.columns[c*fitTile:c*fitTile+size])
-		}
-	}
+	dense.DotAdd(part[2:], f.phi, lo, size, y, size, m)
 }
 
-// predict stores offset + ΦV of rows lo..hi−1 in dst (n×m).
-func (f *outputFit) predict(dst, v []float64, work *fitScratch, lo, hi int) {
-	m, size := f.p.Outputs, hi-lo
-	for c := range m {
-		column := work.columns[c*fitTile : c*fitTile+size]
-		clear(column)
-		for r, phi := range f.phi {
-			if w := v[r*m+c]; w != 0 {
-				floats.AddScaled(column, w, phi[lo:hi])
-			}
-		}
+// weightsOf returns the weights of rows lo..hi−1, nil for weights of 1.
+func (f *outputFit) weightsOf(lo, hi int) []float64 {
+	if f.p.Weights == nil {
+		return nil
 	}
-	for c := range m {
-		column := work.columns[c*fitTile : c*fitTile+size]
-		for i, o := range column {
-			at := (lo+i)*m + c
-			dst[at] = f.offset[at] + o
-		}
-	}
+	return f.p.Weights[lo:hi]
+}
+
+// predict stores base + ΦV of the tile of rows lo..hi−1 in dst.
+func (f *outputFit) predict(dst, v []float64, lo, hi int) {
+	m := f.p.Outputs
+	copy(dst, f.base[lo*m:hi*m])
+	dense.MulAdd(dst, hi-lo, f.phi, lo, hi-lo, v, m)
+}
+
+// takeOffset lays offset out in tiles.
+func (f *outputFit) takeOffset() {
+	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+		toTiles(f.base, f.offset, f.p.Outputs, lo, hi)
+	})
 }
 
 // predictions stores offset + ΦV in dst (n×m).
 func (f *outputFit) predictions(dst, v []float64) {
+	f.takeOffset()
+	m := f.p.Outputs
 	f.crew.blocks(f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
-		f.predict(dst, v, &f.scratch[worker], lo, hi)
+		tile := f.scratch[worker].tile[:(hi-lo)*m]
+		f.predict(tile, v, lo, hi)
+		fromTile(dst[lo*m:hi*m], tile, m, hi-lo)
 	})
 }

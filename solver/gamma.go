@@ -1,6 +1,7 @@
 package solver
 
-// gamma holds the symmetric operators Γ_1..Γ_m of basis selection (Blondel et al. 2017, section 4) without ever forming a d×d matrix:
+// gamma holds the symmetric operators Γ_1..Γ_m of basis selection (Blondel et al. 2017, section 4) as passes over the rows
+// or, for few columns, as explicit matrices:
 //
 //	Γ_c = Σ_i D_ic x_i x_i'                       (homogeneous)
 //	Γ_c = ½ Σ_i D_ic (x_i x_i' − diag(x_i)²)      (ANOVA)
@@ -18,6 +19,10 @@ type gamma struct {
 	size     int         // rows per block, fixed by n
 	partials [][]float64 // one d×s sum per block
 	scratch  [][]float64 // one per worker
+
+	explicit bool      // prepare has formed the operators
+	packed   []float64 // Γ_c[j,l] of explicit operators
+	pairs    *pairs    // not nil once prepare has set up rows of two features
 }
 
 // gammaBlocks is the number of row blocks of a product. Each holds a d×s partial sum, so more blocks cost memory and fewer limit the
@@ -57,15 +62,28 @@ func (g *gamma) mulTo(dst []float64, c int, h []float64) {
 // dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
 // O(nnz(X) m).
 func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
+	if g.explicit {
+		g.mulExplicit(dst, h, s, coef)
+		return
+	}
 	length := g.x.NumColumns * s
 	g.crew.blocks(g.x.NumRows(), g.size, func(_, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
 		t := 0
-		for ; t+4 <= s; t += 4 {
-			g.mulRows4(g.partials[b], h, s, t, coef, lo, hi)
-		}
-		for ; t < s; t++ {
-			g.mulRows(g.partials[b], h, s, t, coef, lo, hi)
+		for ; t < s && g.crew.ctx.Err() == nil; t++ {
+			switch wide := t+4 <= s; {
+			case wide && g.pairs != nil:
+				g.pairs.mul4(g.partials[b], h, g.outputs, s, t, coef, lo, hi)
+			case g.pairs != nil:
+				g.pairs.mul(g.partials[b], h, g.outputs, s, t, coef, lo, hi)
+			case wide:
+				g.mulRows4(g.partials[b], h, s, t, coef, lo, hi)
+			default:
+				g.mulRows(g.partials[b], h, s, t, coef, lo, hi)
+			}
+			if t+4 <= s {
+				t += 3
+			}
 		}
 	})
 	dst = dst[:length]
@@ -105,14 +123,26 @@ func (g *gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) 
 
 // quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
 func (g *gamma) quadraticTo(q, h []float64, s int) {
+	if g.explicit {
+		g.quadraticExplicit(q, h, s)
+		return
+	}
 	m := g.outputs
 	g.crew.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], s*m)
+		if g.pairs != nil {
+			g.scratch[worker] = room(g.scratch[worker], m*s)
+			g.pairs.quadratic(g.partials[b], g.scratch[worker], h, m, s, lo, hi)
+			return
+		}
 		g.scratch[worker] = room(g.scratch[worker], 2*s)
 		sum, work := g.partials[b], g.scratch[worker]
 		// The block is laid out as the basis of a model, whose kernel values are the activations.
 		basis := Model{Kernel: g.kernel, NumBasis: s, Basis: h}
 		for i := lo; i < hi; i++ {
+			if i%fitBlock == 0 && g.crew.ctx.Err() != nil {
+				return
+			}
 			index, value := g.x.Row(i)
 			basis.Activations(work[:s], work[s:], index, value)
 			d := g.grad[i*m : i*m+m]

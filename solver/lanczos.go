@@ -33,8 +33,15 @@ type ritz struct {
 // dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
 // the rows for all outputs. Start, d×m or nil, is mixed with seeded noise: a start in an invariant subspace would never leave it. It
 // returns what it has when ctx is done.
+//
+// Explicit operators of few columns go to an eigensolver instead.
 func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearch, seed uint64) ritz {
 	d, m := g.x.NumColumns, g.outputs
+	if g.explicit && d <= maxEigenStep {
+		if found, ok := g.eigenpairs(); ok {
+			return found
+		}
+	}
 	rng := rand.New(rand.NewPCG(seed, 0x6c616e637a6f73)) // "lanczos": apart from other uses of the seed
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
 	for i := range found.vectors {
@@ -47,8 +54,7 @@ func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearc
 		}
 		normalizeColumns(found.vectors, m)
 	}
-	dimension := min(search.dimension, d)
-	krylov := newKrylov(g, dimension)
+	krylov := newKrylov(d, m, min(search.dimension, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
 	for range search.restarts {
 		if krylov.run(ctx, &found, search.tolerance) || ctx.Err() != nil {
 			break
@@ -57,38 +63,71 @@ func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearc
 	return found
 }
 
-// krylov is the memory of one block of m Lanczos iterations.
-type krylov struct {
-	g       *gamma
-	vectors [][]float64 // dimension blocks, d×m each
-	alpha   [][]float64 // diagonal of the tridiagonal matrices, dimension×m
-	beta    [][]float64 // norms of the next vectors, dimension×m
-	coef    []float64   // m
-	steps   []int       // per output: vectors before breakdown
+// maxEigenStep is the number of columns up to which a dense eigensolver costs less than what forming the operators did.
+const maxEigenStep = 40
+
+// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver.
+func (g *gamma) eigenpairs() (ritz, bool) {
+	d, m := g.x.NumColumns, g.outputs
+	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
+	var vectors mat.Dense
+	for c := range m {
+		e, ok := decompose(g.dense(c), true)
+		if !ok {
+			return found, false
+		}
+		_, best := e.largest()
+		found.values[c] = e.values[best]
+		e.eig.VectorsTo(&vectors)
+		for j := range d {
+			found.vectors[j*m+c] = vectors.At(j, best)
+		}
+	}
+	return found, true
 }
 
-func newKrylov(g *gamma, dimension int) *krylov {
-	k := &krylov{g: g, coef: make([]float64, g.outputs), steps: make([]int, g.outputs)}
+// krylov is the memory of a block of Lanczos iterations in step, one per column, each with a symmetric operator of its own.
+type krylov struct {
+	apply   func(dst, h []float64) // stores in column c of dst operator c times column c of h
+	columns int
+	vectors [][]float64 // dimension blocks, d×columns each
+	alpha   [][]float64 // diagonals of the tridiagonal matrices, dimension×columns
+	beta    [][]float64 // norms of the next vectors, dimension×columns
+	coef    []float64   // columns
+	steps   []int       // per column: vectors before breakdown
+	used    int         // vectors of the last bound
+}
+
+func newKrylov(d, columns, dimension int, apply func(dst, h []float64)) *krylov {
+	k := &krylov{apply: apply, columns: columns, coef: make([]float64, columns), steps: make([]int, columns)}
 	for range dimension {
-		k.vectors = append(k.vectors, make([]float64, g.x.NumColumns*g.outputs))
-		k.alpha = append(k.alpha, make([]float64, g.outputs))
-		k.beta = append(k.beta, make([]float64, g.outputs))
+		k.vectors = append(k.vectors, make([]float64, d*columns))
+		k.alpha = append(k.alpha, make([]float64, columns))
+		k.beta = append(k.beta, make([]float64, columns))
 	}
 	return k
 }
 
 // run replaces the pairs in found by the dominant Ritz pairs of the Krylov spaces they span and reports whether all residuals are small.
 func (k *krylov) run(ctx context.Context, found *ritz, tolerance float64) bool {
-	m := k.g.outputs
-	copy(k.vectors[0], found.vectors)
-	next := make([]float64, len(found.vectors))
+	used := k.iterate(ctx, found.vectors, func(used int) bool {
+		return used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance
+	})
+	return k.extract(found, used, true) <= tolerance
+}
+
+// iterate builds the Krylov spaces from the unit columns of start until they are full, all invariant, enough says so or ctx is done, and returns
+// the number of vectors.
+func (k *krylov) iterate(ctx context.Context, start []float64, enough func(used int) bool) (used int) {
+	m := k.columns
+	copy(k.vectors[0], start)
+	next := make([]float64, len(start))
 	for c := range k.steps {
 		k.steps[c] = len(k.vectors)
 	}
-	used := 0
 	for t := range k.vectors {
 		q := k.vectors[t]
-		k.g.mulBlockTo(next, q, m, nil)
+		k.apply(next, q)
 		columnDots(k.alpha[t], q, next, m)
 		// Twice is enough (Parlett 1980, section 6.9) to make next orthogonal to working precision.
 		for range 2 {
@@ -102,70 +141,70 @@ func (k *krylov) run(ctx context.Context, found *ritz, tolerance float64) bool {
 		for c := range m {
 			k.beta[t][c] = math.Sqrt(k.beta[t][c])
 			scale := math.Abs(k.alpha[t][c]) + k.beta[max(t-1, 0)][c]
-			if k.steps[c] > t+1 && !(k.beta[t][c] > 1e-13*scale) {
+			if k.steps[c] > t+1 && !(k.beta[t][c] > breakdown*scale) {
 				k.steps[c] = t + 1 // the space is invariant: its Ritz pairs are eigenpairs
 			}
 			open = open || k.steps[c] > t+1
 		}
 		used = t + 1
-		if !open || ctx.Err() != nil {
+		if !open || ctx.Err() != nil || used == len(k.vectors) || enough(used) {
 			break
 		}
-		if used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance {
-			break
-		}
-		if used < len(k.vectors) {
-			dst := k.vectors[used]
-			for c, b := range k.beta[t] {
-				k.coef[c] = 0
-				if k.steps[c] > used {
-					k.coef[c] = 1 / b
-				}
+		dst := k.vectors[used]
+		for c, b := range k.beta[t] {
+			k.coef[c] = 0
+			if k.steps[c] > used {
+				k.coef[c] = 1 / b
 			}
-			for i := 0; i < len(dst); i += m {
-				for c, f := range k.coef {
-					dst[i+c] = next[i+c] * f
-				}
+		}
+		for i := 0; i < len(dst); i += m {
+			for c, f := range k.coef {
+				dst[i+c] = next[i+c] * f
 			}
 		}
 	}
-	return k.extract(found, used, true) <= tolerance
+	return used
+}
+
+// breakdown is the length of the next vector, as a part of what it came from, below which it is rounding.
+const breakdown = 1e-13
+
+// tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before breakdown.
+func (k *krylov) tridiagonal(c, used int, vectors bool) (e eigenSym, size int, ok bool) {
+	size = min(used, k.steps[c])
+	tri := mat.NewSymDense(size, nil)
+	for t := range size {
+		tri.SetSym(t, t, k.alpha[t][c])
+		if t+1 < size {
+			tri.SetSym(t, t+1, k.beta[t][c])
+		}
+	}
+	e, ok = decompose(tri, vectors)
+	return e, size, ok
 }
 
 // extract solves the tridiagonal eigenproblems of the first used steps and returns the largest relative residual. It stores values and
 // residuals in found, and the vectors if asked to.
 func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
-	m := k.g.outputs
+	m := k.columns
 	worst := 0.0
 	weights := make([]float64, len(k.vectors)*m)
 	for c := range m {
-		size := min(used, k.steps[c])
-		tri := mat.NewSymDense(size, nil)
-		for t := range size {
-			tri.SetSym(t, t, k.alpha[t][c])
-			if t+1 < size {
-				tri.SetSym(t, t+1, k.beta[t][c])
-			}
-		}
-		var eig mat.EigenSym
-		if !eig.Factorize(tri, true) {
+		e, size, ok := k.tridiagonal(c, used, true)
+		if !ok {
 			worst = math.Inf(1)
 			continue
 		}
-		values := eig.Values(nil)
-		best := 0
-		if math.Abs(values[size-1]) > math.Abs(values[0]) {
-			best = size - 1
-		}
+		_, best := e.largest()
 		var z mat.Dense
-		eig.VectorsTo(&z)
-		found.values[c] = values[best]
+		e.eig.VectorsTo(&z)
+		found.values[c] = e.values[best]
 		found.residual[c] = 0
 		if size < k.steps[c] || k.steps[c] == len(k.vectors) {
 			found.residual[c] = k.beta[size-1][c] * math.Abs(z.At(size-1, best))
 		}
 		if found.residual[c] > 0 {
-			worst = max(worst, found.residual[c]/math.Abs(values[best]))
+			worst = max(worst, found.residual[c]/math.Abs(e.values[best]))
 		}
 		for t := range size {
 			weights[t*m+c] = z.At(t, best)

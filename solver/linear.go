@@ -47,7 +47,7 @@ func newLinearFit(p *Problem, ridge, biasRidge float64, crew crew) *linearFit {
 	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	f.partials = make([][]float64, (n+f.size-1)/f.size)
 	// Half the curvature bound is closer to the Hessian than the bound; L-BFGS corrects the rest.
-	curvature := 0.5 * p.Loss.Curvature()
+	curvature := 0.5 * p.Loss.Curvature(m)
 	total := 0.0
 	for i := range n {
 		index, value := p.X.Row(i)
@@ -68,7 +68,7 @@ func newLinearFit(p *Problem, ridge, biasRidge float64, crew crew) *linearFit {
 	}
 	f.biasCurve = make([]float64, m)
 	for c := range f.biasCurve {
-		f.biasCurve[c] = total*p.Loss.Curvature() + biasRidge
+		f.biasCurve[c] = total*p.Loss.Curvature(m) + biasRidge
 	}
 	for i, s := range f.scale {
 		if s == 0 { // an empty column without ridge: its gradient is 0 as well
@@ -224,7 +224,7 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 	bias := f.theta[len(f.theta)-m:]
 	bound := f.biasRidge
 	for i := range n {
-		bound += f.p.Weight(i) * f.p.Loss.Curvature()
+		bound += f.p.Weight(i) * f.p.Loss.Curvature(m)
 	}
 	gradient, last, step := make([]float64, m), make([]float64, m), make([]float64, m)
 	lastNorm := math.Inf(1)

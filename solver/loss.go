@@ -13,8 +13,8 @@ type Loss interface {
 	// Eval returns ℓ(target, pred) and stores ∂ℓ/∂pred in grad unless grad is nil. All three have length m; grad may be pred. Eval is
 	// finite for every finite pred of magnitude below 1e150.
 	Eval(grad, pred, target []float64) float64
-	// Curvature bounds the largest eigenvalue of the Hessian in pred from above.
-	Curvature() float64
+	// Curvature bounds the largest eigenvalue of the Hessian in pred, of length m, from above.
+	Curvature(m int) float64
 }
 
 // MultinomialLogistic is the multi-class logistic loss log Σ_c exp(o_c) − ⟨target, o⟩; the target is one-hot.
@@ -52,21 +52,21 @@ func evalRows(loss Loss, grad, pred, target, weight []float64, m int) float64 {
 	return total
 }
 
-// ParseLoss returns the loss of that name: mlogistic, binary_logistic or squared.
+// ParseLoss returns the loss of that name: mlogistic, smoothed_hinge, squared_hinge, binary_logistic or squared.
 func ParseLoss(name string) (Loss, error) {
-	for _, l := range []Loss{MultinomialLogistic{}, BinaryLogistic{}, Squared{}} {
+	for _, l := range []Loss{MultinomialLogistic{}, SmoothedHinge{}, SquaredHinge{}, BinaryLogistic{}, Squared{}} {
 		if l.Name() == name {
 			return l, nil
 		}
 	}
-	return nil, fmt.Errorf("solver: unknown loss %q: use mlogistic, binary_logistic or squared", name)
+	return nil, fmt.Errorf("solver: unknown loss %q: use mlogistic, smoothed_hinge, squared_hinge, binary_logistic or squared", name)
 }
 
 // Name returns "mlogistic".
 func (MultinomialLogistic) Name() string { return "mlogistic" }
 
 // Curvature returns ½: the Hessian is diag(p) − pp' (Böhning 1992).
-func (MultinomialLogistic) Curvature() float64 { return 0.5 }
+func (MultinomialLogistic) Curvature(int) float64 { return 0.5 }
 
 // Eval costs m − 1 exponentials and one logarithm.
 func (MultinomialLogistic) Eval(grad, pred, target []float64) float64 {
@@ -109,7 +109,7 @@ func (MultinomialLogistic) Eval(grad, pred, target []float64) float64 {
 func (BinaryLogistic) Name() string { return "binary_logistic" }
 
 // Curvature returns ¼, the maximum of p(1 − p).
-func (BinaryLogistic) Curvature() float64 { return 0.25 }
+func (BinaryLogistic) Curvature(int) float64 { return 0.25 }
 
 // maxFactors is how many factors 1 + e ≤ 2 are multiplied before a logarithm is taken.
 const maxFactors = 512
@@ -177,7 +177,7 @@ func (BinaryLogistic) evalRows(grad, pred, target, weight []float64, m int) floa
 func (Squared) Name() string { return "squared" }
 
 // Curvature returns 1.
-func (Squared) Curvature() float64 { return 1 }
+func (Squared) Curvature(int) float64 { return 1 }
 
 // Eval costs O(m).
 func (Squared) Eval(grad, pred, target []float64) float64 {

@@ -2,12 +2,71 @@ package solver
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
 )
+
+// Selection says from where a basis selection starts and whether it goes on by refinement, iteration (6) of Blondel et al. 2017, on |·|
+// for ℓ1/ℓ∞: their Huber function flattens small gradients and made selections worse. The zero value is AllStarts; the last four are
+// for comparing only (their figure 2).
+type Selection uint8
+
+const (
+	// AllStarts refines the dominant eigenvectors of all outputs and keeps the best.
+	AllStarts Selection = iota
+	// L1Start refines the vector that the ℓ1 penalty would choose, the paper's proposal.
+	L1Start
+	// L1Only takes that vector as it is.
+	L1Only
+	// RandomStart refines a random unit vector.
+	RandomStart
+	// RandomOnly takes a random unit vector as it is.
+	RandomOnly
+	// BestData takes the row x/‖x‖ of largest criterion, in O(n²) operations where the operators are not explicit.
+	BestData
+)
+
+// String returns the name used in reports.
+func (s Selection) String() string {
+	names := [...]string{"all starts", "l1 start", "l1 only", "random start", "random only", "best data"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("selection(%d)", uint8(s))
+}
+
+// refines reports whether the selection goes on by refinement.
+func (s Selection) refines() bool { return s == AllStarts || s == L1Start || s == RandomStart }
+
+// SelectBasis returns the basis vector h of unit norm, length d, that s.Selection with s.Penalty chooses at a model of p's shape, and its
+// criterion, equation (4). Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are those of ctx.
+func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h []float64, criterion float64, err error) {
+	s.Lambda, s.Tau = 1, 0
+	run, err := newSolve(ctx, p, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := run.checkModel(model); err != nil {
+		return nil, 0, err
+	}
+	run.output.crew.blocks(p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+		work := make([]float64, 2*model.NumBasis)
+		for i := lo; i < hi; i++ {
+			index, value := p.X.Row(i)
+			model.Predict(run.pred[i*run.m:], work, index, value)
+		}
+	})
+	rowLosses(run.output.crew, p, run.pred, nil, 0, run.gamma.grad)
+	run.gamma.prepare(ctx)
+	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
+	return found.basis, found.criterion, ctx.Err()
+}
 
 // oracleSearch bounds one basis selection.
 type oracleSearch struct {
 	eigen     eigenSearch
+	selection Selection
 	rounds    int     // refinement steps (6) of the group penalties
 	tolerance float64 // a start is refined until its first-order gap is below tolerance·criterion
 }
@@ -16,6 +75,11 @@ var (
 	quickOracle = oracleSearch{eigen: quickSearch, rounds: 6, tolerance: 0.02}
 	fineOracle  = oracleSearch{eigen: fineSearch, rounds: 300, tolerance: 1e-12}
 )
+
+func (o oracleSearch) by(s Selection) oracleSearch {
+	o.selection = s
+	return o
+}
 
 // maxStarts is how many per-output eigenvectors are refined: all of them for up to this many outputs, the best beyond. One start alone
 // reaches 0.63 to 0.9 of the optimum late in training, all m starts 0.93 to 1.
@@ -39,20 +103,29 @@ func (g *gamma) selectBasis(ctx context.Context, penalty Penalty, start []float6
 	for c, v := range eigen.values {
 		bound[c] = math.Abs(v) + eigen.residual[c]
 	}
-	q := make([]float64, m*m)
-	g.quadraticTo(q, eigen.vectors, m)
-	r := refinement{g: g, penalty: penalty, search: search}
-	order := make([]int, 0, m)
-	for t := range m {
-		order = append(order, t)
+	starts, count := eigen.vectors, m
+	switch search.selection {
+	case L1Start, L1Only:
+		starts, count = eigen.dominantOf(), 1
+	case RandomStart, RandomOnly:
+		starts, count = randomUnit(d, seed), 1
+	case BestData:
+		starts, count = g.bestData(ctx, penalty), 1
 	}
-	keep := maxStarts
-	if penalty == L1 || m == 1 {
-		keep = 1
+	q := make([]float64, count*m)
+	g.quadraticTo(q, starts, count)
+	r := refinement{g: g, penalty: penalty, search: search}
+	order := make([]int, count)
+	for t := range order {
+		order[t] = t
 	}
 	sortByDual(order, q, m, penalty)
-	r.start(eigen.vectors, q, order[:min(keep, m)])
-	if penalty != L1 && m > 1 {
+	refines := search.selection.refines() && (penalty != L1 && m > 1 || search.selection == RandomStart)
+	if !refines {
+		order = order[:1]
+	}
+	r.start(starts, q, count, order[:min(maxStarts, len(order))])
+	if refines {
 		r.run(ctx)
 	}
 	found := selection{basis: make([]float64, d), eigen: eigen}
@@ -64,6 +137,59 @@ func (g *gamma) selectBasis(ctx context.Context, penalty Penalty, start []float6
 		found.factor = min(1, found.criterion/upper)
 	}
 	return found
+}
+
+// dominantOf returns the eigenvector of the largest |eigenvalue| of all outputs: the choice of the ℓ1 penalty.
+func (r ritz) dominantOf() []float64 {
+	m, best := len(r.values), 0
+	for c, v := range r.values {
+		if math.Abs(v) > math.Abs(r.values[best]) {
+			best = c
+		}
+	}
+	h := make([]float64, len(r.vectors)/m)
+	for j := range h {
+		h[j] = r.vectors[j*m+best]
+	}
+	return h
+}
+
+func randomUnit(d int, seed uint64) []float64 {
+	rng := rand.New(rand.NewPCG(seed, 0x72616e646f6d)) // "random": apart from other uses of the seed
+	h := make([]float64, d)
+	for j := range h {
+		h[j] = rng.NormFloat64()
+	}
+	normalizeColumns(h, 1)
+	return h
+}
+
+// bestData returns the row x/‖x‖ of largest criterion, zeros if there are only empty rows.
+func (g *gamma) bestData(ctx context.Context, penalty Penalty) []float64 {
+	const width = 64 // rows judged at once
+	d, m := g.x.NumColumns, g.outputs
+	block, q := make([]float64, d*width), make([]float64, width*m)
+	best, value := make([]float64, d), -1.0
+	for lo := 0; lo < g.x.NumRows() && ctx.Err() == nil; lo += width {
+		clear(block)
+		for t := range min(width, g.x.NumRows()-lo) {
+			index, entries := g.x.Row(lo + t)
+			for e, j := range index {
+				block[int(j)*width+t] = entries[e]
+			}
+		}
+		normalizeColumns(block, width)
+		g.quadraticTo(q, block, width)
+		for t := range width {
+			if now := penalty.RowDual(q[t*m : t*m+m]); now > value {
+				value = now
+				for j := range best {
+					best[j] = block[j*width+t]
+				}
+			}
+		}
+	}
+	return best
 }
 
 // sortByDual orders outputs by decreasing dual norm of their rows of q; ties keep their order.
@@ -96,11 +222,10 @@ type refinement struct {
 	bestValue    float64
 }
 
-// start fills the block with the chosen columns of vectors.
-func (r *refinement) start(vectors, q []float64, chosen []int) {
-	m := r.g.outputs
+// start fills the block with the chosen ones of s columns of vectors.
+func (r *refinement) start(vectors, q []float64, s int, chosen []int) {
 	r.bestValue = -1
-	r.h, r.q, r.value, r.columns = vectors, q, nil, m
+	r.h, r.q, r.value, r.columns = vectors, q, nil, s
 	r.compact(chosen)
 	for t := range chosen {
 		r.keepBest(t)
@@ -145,10 +270,11 @@ func (r *refinement) run(ctx context.Context) {
 		coef := make([]float64, m*s)
 		for t := range s {
 			for c, x := range r.q[t*m : t*m+m] {
-				// The gradient of ‖q‖₁ and of ‖q‖₂ in q; that in h is 2 Σ_c coef_c Γ_c h.
-				if r.penalty == L1Linf {
+				// The gradient of ‖q‖₁, ‖q‖₂ or max|q| in q; that in h is 2 Σ_c coef_c Γ_c h.
+				switch {
+				case r.penalty == L1Linf, r.penalty == L1 && math.Abs(x) == r.value[t]:
 					coef[c*s+t] = math.Copysign(1, x)
-				} else if r.value[t] > 0 {
+				case r.penalty == L1L2 && r.value[t] > 0:
 					coef[c*s+t] = x / r.value[t]
 				}
 			}

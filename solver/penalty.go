@@ -137,11 +137,13 @@ func l1BallThreshold(v []float64, radius float64) float64 {
 				above++
 			}
 		}
-		// Above is 0 only if radius is 0 and rounding lifted theta to the largest entry: the threshold is then that entry.
-		if above == count || above == 0 {
+		// Above is 0 only if radius is 0 and rounding lifted theta to the largest entry: the threshold is then that entry. Rounding may
+		// also lower theta by a hair and let an entry in again, for ever if that did not end it.
+		if count >= 0 && above >= count || above == 0 {
 			return theta
 		}
-		theta, count = max(0, (sum-radius)/float64(above)), above
+		// The threshold never falls; rounding must not let it, or an entry could come and go for ever.
+		theta, count = max(theta, (sum-radius)/float64(above)), above
 	}
 }
 

@@ -33,10 +33,22 @@ func (p *Problem) Weight(i int) float64 {
 	return p.Weights[i]
 }
 
-// Validate returns an error that wraps ErrProblem if shapes disagree or a number is not finite.
+// Limits of magnitude, beyond which squares of kernel values or of losses could overflow. Features are meant to be scaled to about 1, row
+// weights to mean 1.
+const (
+	maxValue  = 1e6
+	maxTarget = 1e9
+	maxWeight = 1e9
+)
+
+// Validate returns an error that wraps ErrProblem if shapes disagree, a number is not finite, or is larger than what a solve can square:
+// 1e6 for the values of the rows, 1e9 for targets and row weights.
 func (p *Problem) Validate() error {
 	if p.X == nil {
 		return fmt.Errorf("%w: no rows", ErrProblem)
+	}
+	if err := p.X.validate(); err != nil {
+		return err
 	}
 	n := p.X.NumRows()
 	switch {
@@ -52,18 +64,18 @@ func (p *Problem) Validate() error {
 		return fmt.Errorf("%w: fields for %d of %d columns", ErrProblem, len(p.Field), p.X.NumColumns)
 	}
 	for k, v := range p.X.Value {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%w: value %d of the rows is %g", ErrProblem, k, v)
+		if !(math.Abs(v) <= maxValue) {
+			return fmt.Errorf("%w: value %d of the rows is %g, not within ±%g: scale the features", ErrProblem, k, v, maxValue)
 		}
 	}
 	for k, v := range p.Targets {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%w: target %d is %g", ErrProblem, k, v)
+		if !(math.Abs(v) <= maxTarget) {
+			return fmt.Errorf("%w: target %d is %g, not within ±%g", ErrProblem, k, v, maxTarget)
 		}
 	}
 	for i, w := range p.Weights {
-		if !(w >= 0) || math.IsInf(w, 0) {
-			return fmt.Errorf("%w: weight of row %d is %g", ErrProblem, i, w)
+		if !(w >= 0 && w <= maxWeight) {
+			return fmt.Errorf("%w: weight of row %d is %g, not from 0 to %g", ErrProblem, i, w, maxWeight)
 		}
 	}
 	for j, f := range p.Field {

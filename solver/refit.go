@@ -17,6 +17,9 @@ func (r *solve) refit(ctx context.Context, start bool) {
 	}
 	if !start {
 		r.refitOutput(ctx, span)
+		if r.sinceFull++; r.sinceFull >= r.s.FullEvery {
+			r.refitFull(ctx)
+		}
 	}
 	r.refitLinear(ctx, 0.1*r.s.Tolerance, iterations)
 	if start {
@@ -45,6 +48,7 @@ func (r *solve) polish(ctx context.Context) {
 	for range maxPolish {
 		before := r.objective
 		r.refitOutput(ctx, fullSpan)
+		r.refitFull(ctx)
 		r.refitLinear(ctx, 0.01*r.s.Tolerance, 50)
 		r.prune()
 		r.score(ctx)
@@ -78,7 +82,13 @@ func (r *solve) refitOutput(ctx context.Context, span int) {
 		r.result.StochasticEpochs += used
 		r.settled = !fell
 	}
-	if r.s.Solver != Stochastic {
-		r.result.FISTAIterations += r.output.minimize(ctx, r.v, fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations})
+	limits := fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
+	switch {
+	case r.s.Solver == Stochastic:
+	case r.s.Solver == FISTA, r.s.Tau > 0:
+		r.result.FISTAIterations += r.output.minimize(ctx, r.v, limits)
+	default:
+		r.result.NewtonIterations += r.output.newton(ctx, r.v, limits)
 	}
+	r.balance()
 }

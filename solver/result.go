@@ -57,23 +57,33 @@ const (
 type Step struct {
 	K         int     // basis vectors
 	Units     int     // non-zero output weights
-	Objective float64 // Σ w ℓ + λΩ(V) + ridge terms
+	Objective float64 // Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	Gap       float64 // estimated optimality gap
-	Criterion float64 // dual norm of the gradient row of the best basis vector found; none enters at or below λ
+	Criterion float64 // dual norm of the gradient row of the best basis vector found; in penalised form none enters at or below λ
 	Nu        float64 // ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]
 	Seconds   float64 // since the start of the solve
 }
 
-// Result of a solve.
+// Result of a solve. Its gaps are about the convex problem (2) of Blondel et al. 2017, over all unit vectors and not only those of the model:
+// they bound ConvexObjective at Model minus its minimum. ConvexObjective is Objective unless a full refit with BasisRidge ended with basis vectors that are not
+// of unit length: the problem that such a refit solves is not convex, and no gap is known for it.
 type Result struct {
-	Model       *Model
-	Status      Status
-	Objective   float64 // of Model
-	Gap         float64 // of Model: bounds Objective minus the optimum, subject to GapKind
-	GapRelative float64 // Gap / Objective, 0 if both are 0
+	Model           *Model
+	Status          Status
+	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
+	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
+	// Gap is certified whenever a solve ends by itself and is not Rough. It then stands on the upper bound GapBound of the dual norm Ω*(∇F), which
+	// may fail with the probability GapFailure, 0 if an eigensolver gave it. SumOfSquares, SumOfModuli and, for group penalties, OutputNorms are
+	// loose: their gap may not fall to 0 at the optimum.
+	Gap         float64
+	GapRelative float64 // Gap / ConvexObjective, 0 if both are 0
 	GapKind     GapKind
-	Steps       []Step // step 0 comes before any selection
+	GapBound    GapBound // empty for an estimated gap
+	GapFailure  float64
+	GapEstimate float64 // the gap if no basis vector is better than the best one found; at most Gap
+	Steps       []Step  // step 0 comes before any selection
 
 	StochasticEpochs int
 	FISTAIterations  int
+	NewtonIterations int
 }

@@ -43,6 +43,26 @@ func (x *Rows) Append(index []int32, value []float64) {
 	x.Start = append(x.Start, len(x.Index))
 }
 
+// validate returns an error that wraps ErrProblem unless the parts fit together as described.
+func (x *Rows) validate() error {
+	if len(x.Start) == 0 || x.Start[0] != 0 || x.Start[len(x.Start)-1] != len(x.Index) || len(x.Index) != len(x.Value) {
+		return fmt.Errorf("%w: rows of %d columns and %d values do not fit their %d starts", ErrProblem, len(x.Index), len(x.Value), len(x.Start))
+	}
+	for i := range x.NumRows() {
+		if x.Start[i] > x.Start[i+1] || x.Start[i+1] > len(x.Index) {
+			return fmt.Errorf("%w: row %d starts after it ends", ErrProblem, i)
+		}
+		last := int32(-1)
+		for _, j := range x.Index[x.Start[i]:x.Start[i+1]] {
+			if j <= last || int(j) >= x.NumColumns {
+				return fmt.Errorf("%w: row %d has column %d after %d, of %d columns", ErrProblem, i, j, last, x.NumColumns)
+			}
+			last = j
+		}
+	}
+	return nil
+}
+
 // Select returns a new matrix of the given rows, in that order.
 func (x *Rows) Select(rows []int) *Rows {
 	entries := 0

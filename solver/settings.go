@@ -24,16 +24,18 @@ const (
 	Stochastic
 	// SVRG uses minibatch proximal SVRG only (Xiao and Zhang 2014).
 	SVRG
+	// Newton uses the proximal Newton method only (Lee, Sun and Saunders 2014), FISTA in constrained form.
+	Newton
 )
 
-// ParseMethod returns the method of that name: hybrid, fista, stochastic or svrg.
+// ParseMethod returns the method of that name: hybrid, fista, stochastic, svrg or newton.
 func ParseMethod(name string) (Method, error) {
-	for _, m := range []Method{Hybrid, FISTA, Stochastic, SVRG} {
+	for _, m := range []Method{Hybrid, FISTA, Stochastic, SVRG, Newton} {
 		if m.String() == name {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista, stochastic or svrg", name)
+	return 0, fmt.Errorf("solver: unknown solver %q: use hybrid, fista, stochastic, svrg or newton", name)
 }
 
 // String returns the name used in configuration, flags and manifests.
@@ -47,6 +49,8 @@ func (m Method) String() string {
 		return "stochastic"
 	case SVRG:
 		return "svrg"
+	case Newton:
+		return "newton"
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
@@ -100,9 +104,11 @@ type Settings struct {
 	BasisRidge float64
 	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
 	MaxBasis int
-	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
+	// MaxSteps ≥ 0 is the largest number of basis vectors tried, never more than 20·MaxBasis; 0 refits a warm model without new ones.
 	MaxSteps int
 	Solver   Method
+	// Selection is how basis vectors are chosen; the zero value is the default.
+	Selection Selection
 	// LinearRidge ≥ 0 is the ridge α of the linear term; 0 leaves the linear term out.
 	LinearRidge float64
 	// BiasRidge ≥ 0 is the ridge of the bias; 0 leaves the bias out. It is small but positive: a free bias has no finite gap.
@@ -140,20 +146,22 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
-	case s.Solver < Hybrid || s.Solver > SVRG:
+	case s.Solver < Hybrid || s.Solver > Newton:
 		return fmt.Errorf("%w: Solver is %v", ErrSettings, s.Solver)
-	case !(s.Lambda >= 0) || math.IsInf(s.Lambda, 0) || !(s.Tau >= 0) || math.IsInf(s.Tau, 0) || (s.Lambda > 0) == (s.Tau > 0):
-		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and finite, the other 0", ErrSettings, s.Lambda, s.Tau)
+	case s.Selection > BestData:
+		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)
+	case !isStrength(s.Lambda) || !isStrength(s.Tau) || (s.Lambda > 0) == (s.Tau > 0):
+		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and at most %g, the other 0", ErrSettings, s.Lambda, s.Tau, maxStrength)
 	case s.Refit != OutputLayer && s.Refit != Full:
 		return fmt.Errorf("%w: Refit is %v", ErrSettings, s.Refit)
 	case s.FullEvery < 1 || s.FullIterations < 1:
 		return fmt.Errorf("%w: FullEvery %d or FullIterations %d is less than 1", ErrSettings, s.FullEvery, s.FullIterations)
-	case !(s.BasisRidge >= 0) || math.IsInf(s.BasisRidge, 0):
-		return fmt.Errorf("%w: BasisRidge %g is not a finite number ≥ 0", ErrSettings, s.BasisRidge)
+	case !isStrength(s.BasisRidge):
+		return fmt.Errorf("%w: BasisRidge %g is not from 0 to %g", ErrSettings, s.BasisRidge, maxStrength)
 	case s.MaxBasis < 0 || s.MaxSteps < 0 || s.Workers < 0:
 		return fmt.Errorf("%w: MaxBasis %d, MaxSteps %d or Workers %d is negative", ErrSettings, s.MaxBasis, s.MaxSteps, s.Workers)
-	case !(s.LinearRidge >= 0) || math.IsInf(s.LinearRidge, 0) || !(s.BiasRidge >= 0) || math.IsInf(s.BiasRidge, 0):
-		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not a finite number ≥ 0", ErrSettings, s.LinearRidge, s.BiasRidge)
+	case !isStrength(s.LinearRidge) || !isStrength(s.BiasRidge):
+		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not from 0 to %g", ErrSettings, s.LinearRidge, s.BiasRidge, maxStrength)
 	case !(s.Tolerance > 0 && s.Tolerance < 1):
 		return fmt.Errorf("%w: Tolerance %g is outside (0, 1)", ErrSettings, s.Tolerance)
 	case s.MaxIterations < 1:
@@ -161,6 +169,11 @@ func (s Settings) Validate() error {
 	}
 	return nil
 }
+
+// maxStrength bounds λ, τ and the ridges, so that what they weigh does not overflow.
+const maxStrength = 1e100
+
+func isStrength(x float64) bool { return x >= 0 && x <= maxStrength }
 
 func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
 

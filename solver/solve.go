@@ -10,15 +10,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Solve runs Algorithm 1 of Blondel et al. 2017 in penalised form: fit the linear term, select the basis vector that violates
-// optimality most, append it, refit the output weights, drop basis vectors without weight, repeat. With a warm model, whose columns must
-// be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not optimal, a fifth of
-// them, those of least gain, make room, and the model before that is returned if no better one is found.
+// Solve runs Algorithm 1 of Blondel et al. 2017, in penalised form with Lambda or in constrained form with Tau: fit the linear term, select
+// the basis vector that violates optimality most, append it, refit the output weights, drop basis vectors without weight, repeat. With a warm
+// model, whose columns must be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not
+// optimal, a fifth of them, those of least gain, make room, and the model before that is returned if no better one is found.
 //
 // Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), or when ctx is done (TimeBudget after a
-// deadline, else Interrupted), and then returns the model it has: ctx is no source of errors. It is checked between passes over the rows
-// (0.1 s and more for a million of them). Errors wrap ErrProblem or ErrSettings. The
-// result depends on p, warm, s and the seed only, not on the number of workers. p and warm are read, never written.
+// deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the starting point (the warm
+// model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or are those
+// of ctx if it was done before the starting point was evaluated. No number in a result is NaN or infinite. The result depends on p, warm and s only,
+// not on the number of workers; one that ctx cut short is repeated by Rough and MaxSteps = len(Steps)−1. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
@@ -29,12 +30,15 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 			return nil, err
 		}
 	}
+	if run.begin(); run.complete == nil {
+		return nil, ctx.Err()
+	}
 	run.loop(ctx, warm != nil)
 	return run.finish(ctx), nil
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
-// above it gives a model without interactions. Lambda, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
+// above it gives a model without interactions. Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
 // those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	s.Lambda, s.Tau = 1, 0
@@ -44,37 +48,59 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	}
 	run.refit(ctx, true)
 	run.score(ctx)
-	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle, s.Seed)
+	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
 	return found.criterion, ctx.Err()
 }
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p       *Problem
-	s       Settings
-	k, m    int
-	basis   [][]float64 // k unit vectors of length d
-	v       []float64   // k×m
-	output  *outputFit
-	linear  *linearFit
-	gamma   *gamma
-	pred    []float64 // n×m predictions of the whole model
-	started time.Time
+	p      *Problem
+	s      Settings
+	k, m   int
+	basis  [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v      []float64   // k×m
+	output *outputFit
+	linear *linearFit
+	full   *fullFit // nil before the first full refit
+	// sinceFull counts the refits since the last full one.
+	sinceFull int
+	gamma     *gamma
+	pred      []float64 // n×m predictions of the whole model
+	started   time.Time
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
 	result                Result
-	saved                 *savedPoint
+	complete              *point     // the last step, or the starting point: what a cut-short solve returns
+	saved                 *point     // the point before room was made
+	scored                bool       // step 0 is evaluated and searched already
 	shuffle               *rand.Rand // order of the stochastic epochs
 	settled               bool       // stochastic epochs no longer help
 }
 
-// savedPoint is a complete model to come back to.
-type savedPoint struct {
-	basis     [][]float64
-	phi       [][]float64
-	v, theta  []float64
-	objective float64
+// point is a complete model to come back to.
+type point struct {
+	basis                  [][]float64
+	phi                    [][]float64
+	v, theta               []float64
+	objective, convex, gap float64 // convex as in Result.ConvexObjective
+}
+
+// here returns the current point, for which the objective bounds the gap.
+func (r *solve) here() *point {
+	return &point{
+		basis: append([][]float64(nil), r.basis...), phi: append([][]float64(nil), r.output.phi...),
+		v: append([]float64(nil), r.v...), theta: append([]float64(nil), r.linear.theta...),
+		objective: r.objective, convex: r.objective, gap: r.objective,
+	}
+}
+
+// back returns to a point. Predictions and gradients are those of the point before until score is called.
+func (r *solve) back(to *point) {
+	r.basis, r.output.phi, r.v = to.basis, to.phi, to.v
+	r.k = len(r.basis)
+	copy(r.linear.theta, to.theta)
+	r.objective = to.objective
 }
 
 func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
@@ -97,17 +123,36 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	return r, nil
 }
 
+// checkModel returns an error that wraps ErrSettings if a model does not fit the problem.
+func (r *solve) checkModel(model *Model) error {
+	d, k := r.p.X.NumColumns, model.NumBasis
+	switch {
+	case model.Kernel != r.s.Kernel:
+		return fmt.Errorf("%w: model has kernel %v, not %v", ErrSettings, model.Kernel, r.s.Kernel)
+	case model.NumFeatures != d || model.NumOutputs != r.m:
+		return fmt.Errorf("%w: model of %d features and %d outputs for a problem of %d and %d",
+			ErrSettings, model.NumFeatures, model.NumOutputs, d, r.m)
+	case len(model.Basis) != d*k || len(model.Weights) != k*r.m || len(model.Bias) != r.m || model.Linear != nil && len(model.Linear) != d*r.m:
+		return fmt.Errorf("%w: model of %d basis vectors has parts of other lengths", ErrSettings, k)
+	}
+	for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
+		for _, v := range part {
+			if !(math.Abs(v) <= maxParameter) {
+				return fmt.Errorf("%w: model has a parameter %g, beyond ±%g", ErrSettings, v, maxParameter)
+			}
+		}
+	}
+	return nil
+}
+
+// maxParameter bounds the parameters of a warm model, so that no square of a prediction overflows.
+const maxParameter = 1e12
+
 // load takes over a warm model, with basis vectors scaled to unit norm and the square of the norm moved into the weights.
 func (r *solve) load(warm *Model) error {
 	d := r.p.X.NumColumns
-	switch {
-	case warm.Kernel != r.s.Kernel:
-		return fmt.Errorf("%w: warm model has kernel %v, not %v", ErrSettings, warm.Kernel, r.s.Kernel)
-	case warm.NumFeatures != d || warm.NumOutputs != r.m:
-		return fmt.Errorf("%w: warm model of %d features and %d outputs for a problem of %d and %d",
-			ErrSettings, warm.NumFeatures, warm.NumOutputs, d, r.m)
-	case !warm.IsFinite():
-		return fmt.Errorf("%w: warm model has parameters that are not finite", ErrSettings)
+	if err := r.checkModel(warm); err != nil {
+		return fmt.Errorf("warm start: %w", err)
 	}
 	if r.s.BiasRidge > 0 {
 		copy(r.linear.theta[d*r.m:], warm.Bias)
@@ -121,7 +166,7 @@ func (r *solve) load(warm *Model) error {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
 		norm := norm2(h)
-		if norm == 0 {
+		if norm*norm == 0 { // or too short for its square to count
 			continue
 		}
 		floats.Scale(1/norm, h)
@@ -130,7 +175,31 @@ func (r *solve) load(warm *Model) error {
 			r.v[(r.k-1)*r.m+c] = w * norm * norm
 		}
 	}
+	if r.s.Tau > 0 {
+		r.s.Penalty.Project(r.v, r.k, r.m, r.s.Tau)
+	}
 	return nil
+}
+
+// begin evaluates the starting point: the first that a cut-short solve can return.
+func (r *solve) begin() {
+	r.evaluate()
+	r.loss = rowLosses(r.output.crew, r.p, r.pred, nil, 0, r.gamma.grad)
+	if r.total(); r.output.crew.ctx.Err() == nil {
+		r.complete = r.here()
+	}
+}
+
+// evaluate stores the predictions of the current point in pred.
+func (r *solve) evaluate() {
+	r.linear.predictTo(r.output.offset, r.linear.theta)
+	r.output.predictions(r.pred, r.v)
+}
+
+// total derives the objective from the loss.
+func (r *solve) total() {
+	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
+	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
 }
 
 // append adds a basis vector with zero weights.
@@ -169,25 +238,34 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
+// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
+// no stall.
+const triesPerBasis = 20
+
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
 	last := math.Inf(1)
 	for step := 0; ; step++ {
-		r.refit(ctx, step == 0)
-		r.prune()
-		r.score(ctx)
+		if step > 0 || !r.scored {
+			r.refit(ctx, step == 0)
+			r.prune()
+			r.score(ctx)
+		}
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
 			return
 		}
-		found := r.search(ctx)
+		terms := r.gapTerms()
+		found := r.search(ctx, terms.threshold())
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
 			return
 		}
-		now := r.step(found)
+		now := r.step(found, terms)
 		r.result.Steps = append(r.result.Steps, now)
+		r.complete = r.here()
+		r.complete.convex, r.complete.gap = terms.objective, now.Gap
 		if r.s.OnStep != nil && r.s.OnStep(now, r.model()) {
 			r.result.Status = Interrupted
 			return
@@ -195,10 +273,10 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		stalled := last-r.objective <= stallFraction*r.s.Tolerance*r.objective
 		last = r.objective
 		switch {
-		case found.criterion <= r.s.Lambda, now.Gap <= r.s.Tolerance*now.Objective, stalled && !renewed:
+		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
-		case tried >= r.s.MaxSteps:
+		case tried >= r.s.MaxSteps, tried >= triesPerBasis*r.s.MaxBasis:
 			r.result.Status = BasisLimit
 			return
 		case r.k >= r.s.MaxBasis:
@@ -207,38 +285,46 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				return
 			}
 			r.makeRoom()
-			renewed = true
+			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
 		r.append(found.basis)
 		tried++
 	}
 }
 
-// score evaluates the current point: loss, objective and the gradients that the oracle and the gap need.
+// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
 func (r *solve) score(ctx context.Context) {
-	r.linear.predictTo(r.output.offset, r.linear.theta)
-	r.output.predictions(r.pred, r.v)
+	r.evaluate()
 	r.loss = r.linear.settleBias(ctx, r.pred, r.gamma.grad, r.s.Tolerance)
-	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.s.Lambda*r.norm + r.linear.penalty()
+	r.gamma.prepare(ctx)
+	r.total()
+}
+
+// oracle returns the first search that a step makes.
+func (r *solve) oracle() oracleSearch {
+	if r.exact() {
+		return fineOracle.by(r.s.Selection)
+	}
+	return quickOracle.by(r.s.Selection)
 }
 
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
-func (r *solve) search(ctx context.Context) selection {
-	oracle := quickOracle
-	if r.exact() {
-		oracle = fineOracle
+func (r *solve) search(ctx context.Context, threshold float64) selection {
+	seed := r.s.Seed
+	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly {
+		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
-	found := r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, oracle, r.s.Seed)
-	if oracle != fineOracle && found.criterion <= r.s.Lambda {
-		found = r.gamma.selectBasis(ctx, r.s.Penalty, found.eigen.vectors, fineOracle, r.s.Seed)
+	if len(r.result.Steps) > 0 || !r.scored {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
-	r.last = found
-	return found
+	if !r.exact() && r.last.criterion <= threshold {
+		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+	}
+	return r.last
 }
 
 // step describes the current point.
-func (r *solve) step(found selection) Step {
+func (r *solve) step(found selection, terms gapTerms) Step {
 	units := 0
 	for _, w := range r.v {
 		if w != 0 {
@@ -246,26 +332,14 @@ func (r *solve) step(found selection) Step {
 		}
 	}
 	return Step{
-		K: r.k, Units: units, Objective: r.objective, Gap: r.gap(found.criterion), Criterion: found.criterion, Nu: found.factor,
+		K: r.k, Units: units, Objective: r.objective, Gap: terms.at(found.criterion), Criterion: found.criterion, Nu: found.factor,
 		Seconds: r.s.Now().Sub(r.started).Seconds(),
 	}
 }
 
-// gap returns the optimality gap of the current point if Ω*(∇F) is dual, or larger where a basis vector of the model shows that it is.
-func (r *solve) gap(dual float64) float64 {
-	gradient := make([]float64, r.k*r.m)
-	r.output.outputGradient(gradient, r.gamma.grad)
-	inner := floats.Dot(gradient, r.v)
-	dual = max(dual, r.s.Penalty.DualNorm(gradient, r.k, r.m))
-	return penalizedGap(inner, r.norm, r.objective, dual, r.s.Lambda, r.linear.ridgeGap(r.gamma.grad))
-}
-
 // makeRoom saves the current point and drops a fifth of the basis vectors, at least one: those of least ‖v_r‖ · ‖φ_r‖.
 func (r *solve) makeRoom() {
-	r.saved = &savedPoint{
-		basis: append([][]float64(nil), r.basis...), phi: append([][]float64(nil), r.output.phi...),
-		v: append([]float64(nil), r.v...), theta: append([]float64(nil), r.linear.theta...), objective: r.objective,
-	}
+	r.saved = r.complete
 	gain := make([]float64, r.k)
 	order := make([]int, r.k)
 	for row := range r.k {
@@ -279,47 +353,55 @@ func (r *solve) makeRoom() {
 	r.keep(func(row int) bool { return !dropped[row] })
 }
 
-// finish polishes the model, returns to the saved point if that was better, and describes the result.
+// finish polishes the model, returns to the saved point if that was better, certifies it and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
-	if n := len(r.result.Steps); r.s.Rough && n > 0 && r.saved == nil && ctx.Err() == nil {
-		res, last := &r.result, r.result.Steps[n-1]
-		res.Model, res.Objective, res.Gap, res.GapKind = r.model(), last.Objective, last.Gap, Estimated
-		if res.Objective > 0 {
-			res.GapRelative = res.Gap / res.Objective
-		}
-		return res
-	}
-	if ctx.Err() == nil {
-		r.polish(ctx)
-	}
-	if r.saved != nil && r.saved.objective < r.objective {
-		r.basis, r.output.phi, r.v = r.saved.basis, r.saved.phi, r.saved.v
-		r.k = len(r.basis)
-		copy(r.linear.theta, r.saved.theta)
-		r.score(ctx)
-	}
 	res := &r.result
-	res.Model, res.Objective, res.GapKind = r.model(), r.objective, Estimated
-	switch dual, exact := 0.0, false; {
-	case ctx.Err() != nil:
-		// No time for an oracle: what an earlier step left to gain bounds what is left now, and no objective is below 0.
-		res.Gap = r.objective
-		for _, step := range res.Steps {
-			res.Gap = min(res.Gap, max(0, r.objective-step.Objective+step.Gap))
+	if !r.s.Rough {
+		if ctx.Err() == nil {
+			r.polish(ctx)
 		}
-	default:
-		dual, exact = r.gamma.exactDual(r.s.Penalty)
-		if exact {
-			res.GapKind = Certified
-		} else {
-			dual = r.search(ctx).criterion
+		if r.saved != nil && r.saved.objective < r.objective {
+			r.back(r.saved)
+			r.score(ctx)
 		}
-		res.Gap = r.gap(dual)
+		terms, bound := r.certify(ctx)
+		if ctx.Err() == nil {
+			res.Objective, res.ConvexObjective = r.objective, terms.objective
+			res.Gap, res.GapKind, res.GapBound, res.GapFailure = terms.at(bound.value), Certified, bound.kind, bound.failure
+			res.GapEstimate = min(res.Gap, terms.at(r.last.criterion))
+		}
 	}
-	if res.Objective > 0 {
-		res.GapRelative = res.Gap / res.Objective
+	if res.GapKind == "" {
+		end := r.complete
+		if r.saved != nil && r.saved.objective < end.objective {
+			end = r.saved
+		}
+		r.back(end)
+		res.Objective, res.ConvexObjective = end.objective, end.convex
+		res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
+	}
+	res.Model = r.model()
+	if res.ConvexObjective > 0 {
+		res.GapRelative = res.Gap / res.ConvexObjective
 	}
 	return res
+}
+
+// certify bounds Ω*(∇F) at the current point from above, and from below by the criterion of the last selection.
+func (r *solve) certify(ctx context.Context) (gapTerms, dualBound) {
+	terms := r.gapTerms()
+	bound := r.gamma.boundDual(ctx, r.s.Penalty, r.s.Tolerance, r.s.Seed)
+	if ctx.Err() != nil {
+		return terms, bound
+	}
+	if !bound.tight(r.s.Penalty, r.m) {
+		r.search(ctx, 0)
+		return terms, bound
+	}
+	q := make([]float64, bound.columns*r.m)
+	r.gamma.quadraticTo(q, bound.vectors, bound.columns)
+	r.last.criterion = r.s.Penalty.DualNorm(q, bound.columns, r.m)
+	return terms, bound
 }
 
 // model returns a copy of the current model.

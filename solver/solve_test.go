@@ -63,17 +63,19 @@ func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap
 		}
 	}
 	norm := s.Penalty.Norm(model.Weights, k, m)
+	loss := objective
 	objective += s.Lambda*norm + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
 	dual := 0.0
 	for c := range m {
 		dual = max(dual, dominantAbs(t, g, c))
 	}
-	gap = inner + s.Lambda*norm + objective/s.Lambda*max(0, dual-s.Lambda)
-	if s.LinearRidge > 0 {
-		gap += square(gradLinear) / (2 * s.LinearRidge)
+	scale := min(1, s.Lambda/dual)
+	gap = s.Lambda*norm + scale*inner + (1-scale)*loss
+	for i, w := range model.Linear {
+		gap += math.Pow((1-scale)*s.LinearRidge*w+scale*gradLinear[i], 2) / (2 * s.LinearRidge)
 	}
-	if s.BiasRidge > 0 {
-		gap += square(gradBias) / (2 * s.BiasRidge)
+	for c, b := range model.Bias {
+		gap += math.Pow((1-scale)*s.BiasRidge*b+scale*gradBias[c], 2) / (2 * s.BiasRidge)
 	}
 	return objective, gap
 }

@@ -68,6 +68,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 
 // objective returns the penalised objective of v, from a full pass over the rows.
 func (f *outputFit) objective(v []float64) float64 {
+	f.takeOffset()
 	value, _, _ := f.pass(v, 0)
 	return value + f.form.term(v, len(f.phi), f.p.Outputs)
 }

@@ -16,6 +16,7 @@ type backtestCmd struct {
 	Order      dataset.Order  `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed       uint64         `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
 	Limit      int            `help:"Take this many events only."`
+	Cold       bool           `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store      string         `placeholder:"DIR" help:"Publish the versions there."`
 }
 
@@ -26,5 +27,5 @@ func (c *backtestCmd) Run(a *app) error {
 		return err
 	}
 	return offline.Backtest(a.ctx, offline.BacktestOptions{Model: m, Data: c.Data, Format: c.Format, Order: c.Order, Seed: c.Seed,
-		Limit: c.Limit, Store: c.Store, Now: time.Now}, a.out)
+		Limit: c.Limit, Cold: c.Cold, Store: c.Store, Now: time.Now}, a.out)
 }

@@ -24,16 +24,18 @@ type fitCmd struct {
 	Model      string         `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 	Store      string         `placeholder:"DIR" help:"Publish the model there and make it champion."`
 
+	Path string `placeholder:"FILE.svg|FILE.png" help:"Plot the regularisation path, quality and objective against the basis vectors and the seconds, and print it."`
+
 	Task     string         `enum:",regression,binary,multiclass,multilabel,ordinal" default:"" placeholder:"TASK" help:"What the label is: regression, binary, multiclass, multilabel or ordinal. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
-	Loss     string         `enum:",auto,mlogistic,binary_logistic,squared" default:"" placeholder:"LOSS" help:"Training loss: mlogistic, binary_logistic or squared; by default it follows from the task."`
+	Loss     string         `enum:",auto,mlogistic,binary_logistic,squared,smoothed_hinge,squared_hinge" default:"" placeholder:"LOSS" help:"Training loss: mlogistic, smoothed_hinge, squared_hinge, binary_logistic or squared; by default it follows from the task."`
 	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"Interactions: anova (of distinct features) or homogeneous (squares too); by default anova for names, homogeneous for numbers."`
 	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
 	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
 	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
 	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight as in the configuration; auto (default) tries several below the one that lets nothing in."`
 	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
-	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"Refit: output or variational; by default variational where it applies."`
-	Solver   string         `enum:",hybrid,fista,stochastic" default:"" placeholder:"hybrid" help:"Solver of the output refits: hybrid, fista or stochastic."`
+	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"Refit: output, full or variational; by default variational where it applies."`
+	Solver   string         `enum:",hybrid,fista,stochastic,svrg" default:"" placeholder:"hybrid" help:"Solver of the refits: hybrid, fista, stochastic or svrg."`
 	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
 
 	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file of their own take none."`
@@ -64,7 +66,7 @@ func (c *fitCmd) Run(a *app) error {
 		seed = *c.Seed
 	}
 	return offline.Fit(a.ctx, offline.FitOptions{Model: m, Data: c.Data, Valid: c.Valid, Test: c.Test, Format: c.Format, Split: c.Split,
-		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Now: time.Now, Log: a.log}, a.out)
+		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Path: c.Path, Now: time.Now, Log: a.log}, a.out)
 }
 
 // model returns the model of the configuration, or the one that the format implies, with the flags in it.

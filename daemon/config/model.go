@@ -81,14 +81,14 @@ type Train struct {
 	MaxBasis    int      `json:"max_basis"`    // k, largest number of basis vectors
 	NewBasis    int      `json:"new_basis"`    // basis vectors added per refit to a model that has some
 	MaxFeatures int      `json:"max_features"` // largest vocabulary, by count in the sample
-	Loss        string   `json:"loss"`         // auto, mlogistic, binary_logistic, squared
+	Loss        string   `json:"loss"`         // auto, mlogistic, smoothed_hinge, squared_hinge, binary_logistic, squared
 	Kernel      string   `json:"kernel"`       // auto, anova, homogeneous
 	Augment     Switch   `json:"augment"`      // a constant feature: gives a homogeneous kernel linear terms and a bias
 	Penalty     string   `json:"penalty"`      // l1, l1l2, l1linf
 	Lambda      Lambda   `json:"lambda"`       // auto, or the strength per 10,000 rows of weight
 	Linear      Linear   `json:"linear"`       // ridge:STRENGTH or none
-	Refit       string   `json:"refit"`        // auto, output, variational
-	Solver      string   `json:"solver"`       // hybrid, fista, stochastic
+	Refit       string   `json:"refit"`        // auto, output, full, variational
+	Solver      string   `json:"solver"`       // hybrid, fista, stochastic, svrg
 	Sweeps      int      `json:"sweeps"`       // variational sweeps per refit
 	Seed        uint64   `json:"seed"`
 	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it

@@ -343,14 +343,14 @@ func (v *validator) train(m *Model, path string) {
 	v.whole(path+".threads", t.Threads, 0, 1024)
 	v.oneOf(path+".kernel", t.Kernel, "anova", "homogeneous")
 	v.oneOf(path+".penalty", t.Penalty, "l1", "l1l2", "l1linf")
-	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic")
-	v.oneOf(path+".refit", t.Refit, "output", "variational")
+	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic", "svrg")
+	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}
 	losses := map[consumer.Task][]string{
 		consumer.Regression: {"squared"}, consumer.Ordinal: {"binary_logistic", "squared"}, consumer.Binary: {"binary_logistic", "squared"},
-		consumer.Multilabel: {"binary_logistic", "squared"}, consumer.Multiclass: {"mlogistic", "binary_logistic", "squared"},
+		consumer.Multilabel: {"binary_logistic", "squared"}, consumer.Multiclass: {"mlogistic", "smoothed_hinge", "squared_hinge", "binary_logistic", "squared"},
 	}
 	if allowed := losses[consumer.Task(m.Schema.Task)]; allowed != nil {
 		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, allowed...)...)

@@ -53,6 +53,9 @@ func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 	if m.Train.Kernel == solver.Homogeneous.String() {
 		s.Kernel = solver.Homogeneous
 	}
+	if m.Train.Refit == solver.Full.String() {
+		s.Refit = solver.Full
+	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, workers
 	return s, nil
 }

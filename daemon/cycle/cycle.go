@@ -16,6 +16,8 @@ import (
 type Cycle struct {
 	// Workers is the number of goroutines of a refit; 0 takes GOMAXPROCS. Results do not depend on it. Set it before use.
 	Workers int
+	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
+	Cold bool
 
 	config        *config.Model
 	schema        consumer.Schema
@@ -190,11 +192,11 @@ type warmStart struct {
 	up        bool // look for a better λ above the last one, else below
 }
 
-// projectLive maps the live model onto a refit's vocabulary, nil without a champion.
+// projectLive maps the live model onto a refit's vocabulary, nil if the refit starts from nothing.
 func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.champion == nil {
+	if c.champion == nil || c.Cold {
 		return nil
 	}
 	w := &warmStart{lambda: c.champion.Lambda, up: c.champion.Version.Version%2 == 0}

@@ -235,7 +235,7 @@ func (l *gradientLearner) step(x *expert, shrink float64) {
 		inputs = l.dense[:len(l.schema.Numeric)]
 	}
 	finite := true
-	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.squared, shrink))
+	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.squared || l.target.margin, shrink))
 	for c, g := range l.grad {
 		x.bias[c] -= biasStep * g
 		finite = finite && !math.IsNaN(x.bias[c]) && !math.IsInf(x.bias[c], 0)
@@ -256,9 +256,9 @@ func (l *gradientLearner) step(x *expert, shrink float64) {
 	}
 }
 
-// maxBiasStep keeps the bias of a squared loss from overshooting: its curvature is 1, that of a logistic loss at most ¼.
-func maxBiasStep(squared bool, shrink float64) float64 {
-	if squared {
+// maxBiasStep keeps the bias of a squared or hinge loss from overshooting: its curvature is 1 and more, that of a logistic loss at most ¼.
+func maxBiasStep(steep bool, shrink float64) float64 {
+	if steep {
 		return 0.5 * shrink
 	}
 	return math.Inf(1)

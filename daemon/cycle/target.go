@@ -19,6 +19,7 @@ type Target struct {
 	Low     float64  // range of the label for clipping; Low ≥ High does not clip
 	High    float64
 	squared bool // one output that is the label itself
+	margin  bool // outputs of classes are compared, they are no probabilities: the multi-class hinge losses
 }
 
 // NewTarget returns the target of a model. classes replaces the schema's when the schema lists none.
@@ -33,6 +34,10 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		t.Classes = classes
 	}
 	_, t.squared = loss.(solver.Squared)
+	switch loss.(type) {
+	case solver.SmoothedHinge, solver.SquaredHinge:
+		t.margin = true
+	}
 	switch t.Task {
 	case consumer.Ordinal:
 		t.Low, t.High = 1, float64(s.Levels)
@@ -58,7 +63,7 @@ func (t *Target) Outputs() int {
 // Link names the step from outputs to predictions, as manifests do.
 func (t *Target) Link() string {
 	switch {
-	case t.squared:
+	case t.squared || t.margin:
 		return "identity"
 	case t.Task == consumer.Ordinal:
 		return "ordinal"
@@ -91,7 +96,7 @@ func (t *Target) Encode(dst []float64, ev *consumer.Event) bool {
 		solver.EncodeLevel(dst, int(ev.Label))
 	default:
 		off := -1.0
-		if t.Task == consumer.Multiclass && t.Link() == "softmax" || t.squared {
+		if t.Link() == "softmax" || t.squared || t.margin {
 			off = 0
 		}
 		for c := range dst {

@@ -22,6 +22,7 @@ type BacktestOptions struct {
 	Order  dataset.Order
 	Seed   uint64
 	Limit  int
+	Cold   bool   // every refit starts from nothing
 	Store  string // publish promoted refits there; empty publishes nothing
 	Now    func() time.Time
 }
@@ -69,7 +70,7 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 	if err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
 	}
-	c.Workers = o.Model.Train.Threads
+	c.Workers, c.Cold = o.Model.Train.Threads, o.Cold
 	options := ingest.StoreOptions(o.Model)
 	if options.DrawSeed { // a backtest is reproducible whether the configuration sets a seed or not
 		options.DrawSeed, options.Seed = false, o.Seed

@@ -27,6 +27,7 @@ type FitOptions struct {
 	Lambdas     []float64         // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
 	MaxSteps    int               // basis vectors tried per λ; 0 for no limit
 	Store       string            // publish the model there as champion, unless it was interrupted; empty does not
+	Path        string            // plot the regularisation path there, .svg or .png; empty does not
 	Now         func() time.Time
 	Log         *slog.Logger
 }
@@ -39,6 +40,9 @@ const rankingField = "user"
 func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	began := o.Now()
 	o.Model.Train.Seed = o.Seed
+	if err := checkPath(o.Path); err != nil {
+		return err
+	}
 	parts, err := readParts(&o)
 	if err != nil {
 		return err
@@ -51,11 +55,15 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		return storeError(err, o.Store)
 	}
 	var emitErr error
+	var path report.Path
 	in := cycle.FitInput{Model: o.Model, Train: parts.train, Valid: parts.valid, Lambdas: o.Lambdas, Workers: o.Model.Train.Threads,
 		MaxSteps: o.MaxSteps, Group: groupBy(&o.Model.Schema, rankingField),
 		OnStep: func(s report.Step) {
 			if len(parts.valid) == 0 {
 				s.Valid = nil
+			}
+			if o.Path != "" {
+				path.Steps = append(path.Steps, s)
 			}
 			if emitErr == nil {
 				emitErr = out.Emit("step", s)
@@ -79,6 +87,11 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 				return storeError(err, o.Store)
 			}
 			summary.Snapshot = &report.SnapshotRef{Store: o.Store, Model: o.Model.Name, Version: v.Version, PayloadDigest: v.PayloadDigest}
+		}
+	}
+	if o.Path != "" {
+		if err := writePath(o.Path, &path, out); err != nil {
+			return err
 		}
 	}
 	summary.Seconds = report.Seconds(o.Now().Sub(began))

@@ -99,9 +99,6 @@ var fitFlags = map[string]string{
 func check(m *config.Model) error {
 	m.Resolve()
 	problems := m.Validate()
-	if m.Train.Refit == "full" {
-		problems = append(problems, config.Problem{Key: "train.refit", Message: "is full, which an offline fit does not have: write output or variational"})
-	}
 	if len(problems) == 0 {
 		return nil
 	}

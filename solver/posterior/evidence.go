@@ -9,7 +9,7 @@ func (r *Refit) updatePrecision() {
 	p := packedSize(q)
 	total := make([]float64, s.NumFields*q)
 	for j, f := range s.Field {
-		if r.columns.start[j+1] == r.columns.start[j] {
+		if r.columns.count(j) == 0 {
 			continue
 		}
 		t := total[int(f)*q : int(f)*q+q]
@@ -32,44 +32,69 @@ func (r *Refit) updatePrecision() {
 	}
 }
 
-// updateBias sets θ to the maximum of the bound given the moments of z.
+// updateOutputs sets θ and, for Gaussian outputs, the noise precision n / Σ (residual² + variance) to the maximum of the bound given the
+// moments of z.
+func (r *Refit) updateOutputs() {
+	s := r.state
+	if s.Likelihood != Gaussian {
+		r.updateBias()
+		return
+	}
+	squares, errors, n := r.residuals()
+	if n == 0 {
+		return
+	}
+	s.Bias[0] += errors / n
+	r.squares = max(0, squares-errors*errors/n)
+	s.Noise = maxNoise
+	if r.squares > n/maxNoise {
+		s.Noise = n / r.squares
+	}
+}
+
+// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight of Gaussian outputs.
+func (r *Refit) residuals() (squares, errors, n float64) {
+	if r.pairs != nil {
+		return r.pairs.residuals()
+	}
+	for i := range r.mean {
+		w := r.problem.Weight(i)
+		e := r.problem.Target(i)[0] - r.state.Bias[0] - r.mean[i]
+		n += w
+		errors += w * e
+		squares += w * (e*e + r.spread[i])
+	}
+	return squares, errors, n
+}
+
+// updateBias sets θ of Logistic outputs.
 func (r *Refit) updateBias() {
 	s := r.state
 	outputs := len(s.Bias)
-	top, bottom := make([]float64, outputs), make([]float64, outputs)
-	for i := range r.mean {
-		target, w := r.problem.Target(i), r.problem.Weight(i)
-		for c, t := range target {
-			if s.Likelihood == Gaussian {
-				top[c] += w * (t - r.mean[i])
-				bottom[c] += w
-				continue
+	parts := make([]float64, 2*outputs*((len(r.mean)+sweepBlock-1)/sweepBlock))
+	r.parallel(len(r.mean), func(b, lo, hi int) {
+		top, bottom := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
+		for i := lo; i < hi; i++ {
+			target, w := r.problem.Target(i), r.problem.Weight(i)
+			for c, t := range target {
+				o := s.Bias[c] + r.mean[i]
+				omega := w * jaakkola(math.Sqrt(o*o+r.spread[i]))
+				top[c] += 0.5*w*t - omega*r.mean[i]
+				bottom[c] += omega
 			}
-			o := s.Bias[c] + r.mean[i]
-			omega := w * jaakkola(math.Sqrt(o*o+r.spread[i]))
-			top[c] += 0.5*w*t - omega*r.mean[i]
-			bottom[c] += omega
+		}
+	})
+	top, bottom := make([]float64, outputs), make([]float64, outputs)
+	for b := 0; b < len(parts); b += 2 * outputs {
+		for c := range outputs {
+			top[c] += parts[b+c]
+			bottom[c] += parts[b+outputs+c]
 		}
 	}
 	for c := range s.Bias {
 		if bottom[c] > 0 {
 			s.Bias[c] = top[c] / bottom[c]
 		}
-	}
-}
-
-// updateNoise sets the noise precision to n / Σ (residual² + variance).
-func (r *Refit) updateNoise() {
-	s := r.state
-	n, total := 0.0, 0.0
-	for i := range r.mean {
-		w := r.problem.Weight(i)
-		e := r.problem.Target(i)[0] - s.Bias[0] - r.mean[i]
-		n += w
-		total += w * (e*e + r.spread[i])
-	}
-	if total > 0 && n > 0 {
-		s.Noise = min(n/total, maxNoise)
 	}
 }
 
@@ -82,6 +107,31 @@ func (r *Refit) evidence() float64 {
 	s := r.state
 	q := s.NumBasis + 1
 	p := packedSize(q)
+	total := r.likelihood()
+	for j, f := range s.Field {
+		if r.columns.count(j) == 0 {
+			continue
+		}
+		divergence := -float64(q) - r.logDet[j]
+		for a, d := range s.precision(int(f)) {
+			m := s.Mean[j*q+a]
+			divergence += d*(m*m+s.Covariance[j*p+a*(a+1)/2+a]) - math.Log(d)
+		}
+		total -= 0.5 * divergence
+	}
+	return total
+}
+
+// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound.
+func (r *Refit) likelihood() float64 {
+	s := r.state
+	if s.Likelihood == Gaussian {
+		n := 0.0
+		for i := range r.problem.X.NumRows() {
+			n += r.problem.Weight(i)
+		}
+		return 0.5*n*math.Log(s.Noise/(2*math.Pi)) - 0.5*s.Noise*r.squares
+	}
 	blocks := make([]float64, (len(r.mean)+sweepBlock-1)/sweepBlock)
 	r.parallel(len(r.mean), func(b, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -91,17 +141,6 @@ func (r *Refit) evidence() float64 {
 	total := 0.0
 	for _, v := range blocks {
 		total += v
-	}
-	for j, f := range s.Field {
-		if r.columns.start[j+1] == r.columns.start[j] {
-			continue
-		}
-		divergence := -float64(q) - r.logDet[j]
-		for a, d := range s.precision(int(f)) {
-			m := s.Mean[j*q+a]
-			divergence += d*(m*m+s.Covariance[j*p+a*(a+1)/2+a]) - math.Log(d)
-		}
-		total -= 0.5 * divergence
 	}
 	return total
 }

@@ -99,7 +99,7 @@ func randomOutputs(r *rand.Rand, p *solver.Problem, l Likelihood, k int) (*State
 		for a := range mean {
 			mean[a] = 0.5 * r.NormFloat64()
 		}
-		whole[j] = dense(randomPositive(r, m+k), m+k)
+		whole[j] = symmetric(randomPositive(r, m+k), m+k)
 		whole[j].ScaleSym(0.05, whole[j])
 		packOutputs(cov, whole[j], m, k)
 	}

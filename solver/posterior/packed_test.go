@@ -23,7 +23,7 @@ func randomPositive(r *rand.Rand, q int) []float64 {
 	return a
 }
 
-func dense(a []float64, q int) *mat.SymDense {
+func symmetric(a []float64, q int) *mat.SymDense {
 	s := mat.NewSymDense(q, nil)
 	for i := range q {
 		for j := 0; j <= i; j++ {
@@ -41,7 +41,7 @@ func TestPackedAgainstGonum(t *testing.T) {
 		for i := range v {
 			v[i] = r.NormFloat64()
 		}
-		da, db, dv := dense(a, q), dense(b, q), mat.NewVecDense(q, append([]float64(nil), v...))
+		da, db, dv := symmetric(a, q), symmetric(b, q), mat.NewVecDense(q, append([]float64(nil), v...))
 		near := func(name string, got, want float64) {
 			t.Helper()
 			if math.Abs(got-want) > 1e-10*(1+math.Abs(want)) {

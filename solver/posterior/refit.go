@@ -20,15 +20,14 @@ type Refit struct {
 	cap     float64
 	workers int
 	columns *columns
-	pairs   bool      // every example has two entries of value 1: the closed form without per-example work
-	omega   []float64 // n
+	pairs   *pairs    // nil unless every example has two one-hot features: the fast path
+	omega   []float64 // n; this and the next three are nil for Gaussian pairs, which take no pass over the rows
 	right   []float64 // n
 	mean    []float64 // n, E[z]
 	spread  []float64 // n, Var z
 	counts  []float64 // NumFields: features of the field that occur in the sample
 	logDet  []float64 // d: log det of the covariance, from the last solve
-	moment  []float64 // pairs: d×p, E[y yᵀ] as seen by a partner
-	offset  []float64 // pairs: d×q, E[w y] as seen by a partner
+	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
 	epochs  int
 	outputs *outputSweep // nil for outputs that share z
 }
@@ -47,11 +46,17 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 	}
 	n := p.X.NumRows()
 	r := &Refit{
-		state: s, problem: p, cap: priorCap, workers: workers, columns: newColumns(p.X), pairs: true,
+		state: s, problem: p, cap: priorCap, workers: workers, columns: newColumns(p.X),
 		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
 	}
+	if !s.Separate {
+		r.pairs = newPairs(r)
+	}
+	if r.pairs == nil {
+		r.columns.fill(p.X)
+	}
 	for j := range s.Field {
-		if r.columns.start[j+1] > r.columns.start[j] {
+		if r.columns.count(j) > 0 {
 			r.counts[s.Field[j]]++
 		}
 	}
@@ -59,15 +64,8 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 		r.outputs = newOutputSweep(r)
 		return r, nil
 	}
-	r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	for i := 0; i < n && r.pairs; i++ {
-		index, value := p.X.Row(i)
-		r.pairs = len(index) == 2 && value[0] == 1 && value[1] == 1 && s.Field[index[0]] != s.Field[index[1]]
-	}
-	q := s.NumBasis + 1
-	if r.pairs {
-		r.moment = make([]float64, len(s.Field)*packedSize(q))
-		r.offset = make([]float64, len(s.Field)*q)
+	if r.pairs == nil || s.Likelihood != Gaussian {
+		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	r.predict()
 	return r, nil
@@ -90,10 +88,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	}
 	r.predict()
 	r.updatePrecision()
-	r.updateBias()
-	if r.state.Likelihood == Gaussian {
-		r.updateNoise()
-	}
+	r.updateOutputs()
 	r.epochs++
 	evidence := r.evidence()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
@@ -117,8 +112,8 @@ func (r *Refit) observe() {
 // and go in parallel; a field whose features do meet (a multi-hot field) goes feature by feature.
 func (r *Refit) sweepField(ctx context.Context, field int) error {
 	s := r.state
-	if r.pairs {
-		r.shareMoments(field)
+	if r.pairs != nil {
+		return r.pairs.sweepField(ctx, field)
 	}
 	run := func(lo, hi int) error {
 		solve := newSolver(s.NumBasis + 1)
@@ -146,70 +141,35 @@ func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
 	s := r.state
 	rows, place := r.columns.column(j)
 	if len(rows) == 0 {
-		s.Reset(j)
-		r.logDet[j] = 0
-		for _, d := range s.precision(int(s.Field[j])) {
-			r.logDet[j] -= math.Log(d)
-		}
+		r.reset(j)
 		return
 	}
 	solve.start(s.precision(int(s.Field[j])))
-	if r.pairs {
-		q := s.NumBasis + 1
-		p := packedSize(q)
-		for _, i := range rows {
-			l := r.problem.X.Index[2*i]
-			if int(l) == j {
-				l = r.problem.X.Index[2*i+1]
-			}
-			solve.addPair(r.omega[i], r.right[i], r.moment[int(l)*p:int(l)*p+p], r.offset[int(l)*q:int(l)*q+q], s.Mean[int(l)*q:int(l)*q+q], s.Sign)
-		}
-	} else {
-		for e, i := range rows {
-			index, value := r.problem.X.Row(int(i))
-			z := view.gather(s, index, value)
-			view.accumulate(solve.precision, solve.right, int(place[e]), z, r.omega[i], r.right[i])
-		}
+	for e, i := range rows {
+		index, value := r.problem.X.Row(int(i))
+		z := view.gather(s, index, value)
+		view.accumulate(solve.precision, solve.right, int(place[e]), z, r.omega[i], r.right[i])
 	}
 	mean, cov := s.Row(j)
 	solve.finish(mean, cov, &r.logDet[j])
 }
 
-// shareMoments prepares E[y yᵀ] and E[w y] of every feature outside the field, as its partners see them.
-func (r *Refit) shareMoments(field int) {
+// reset returns a feature that the sample does not have to its prior.
+func (r *Refit) reset(j int) {
 	s := r.state
-	q := s.NumBasis + 1
-	p := packedSize(q)
-	r.parallel(len(s.Field), func(_, lo, hi int) {
-		y := make([]float64, q)
-		for j := lo; j < hi; j++ {
-			if int(s.Field[j]) == field {
-				continue
-			}
-			mean, cov := s.Row(j)
-			moment, offset := r.moment[j*p:j*p+p], r.offset[j*q:j*q+q]
-			y[0] = 1
-			for t := range s.NumBasis {
-				y[t+1] = s.Sign[t] * mean[t+1]
-			}
-			clear(moment)
-			addOuter(moment, 1, y)
-			for a := 1; a < q; a++ {
-				row := a * (a + 1) / 2
-				for b := 1; b <= a; b++ {
-					moment[row+b] += s.Sign[a-1] * s.Sign[b-1] * cov[row+b]
-				}
-			}
-			offset[0] = mean[0]
-			for a := 1; a < q; a++ {
-				offset[a] = mean[0]*y[a] + s.Sign[a-1]*cov[a*(a+1)/2]
-			}
-		}
-	})
+	s.Reset(j)
+	r.logDet[j] = 0
+	for _, d := range s.precision(int(s.Field[j])) {
+		r.logDet[j] -= math.Log(d)
+	}
 }
 
 // predict refreshes the mean and variance of z for every example.
 func (r *Refit) predict() {
+	if r.pairs != nil {
+		r.pairs.predict()
+		return
+	}
 	r.parallel(len(r.mean), func(_, lo, hi int) {
 		view := newRowView(r.state.Sign)
 		for i := lo; i < hi; i++ {

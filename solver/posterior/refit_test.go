@@ -128,36 +128,56 @@ func slowUpdate(s *State, p *solver.Problem, omega, right []float64, j int) (mea
 	return b, cov
 }
 
+// withoutPairs sends the refit down the general path.
+func withoutPairs(t testing.TB, f *Refit) *Refit {
+	t.Helper()
+	if f.pairs == nil {
+		t.Fatal("two one-hot fields do not take the fast path")
+	}
+	n := f.problem.X.NumRows()
+	f.pairs = nil
+	f.columns.fill(f.problem.X)
+	f.omega, f.right, f.mean, f.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	f.predict()
+	return f
+}
+
 func TestFeatureUpdateAgainstDefinition(t *testing.T) {
 	for _, l := range []Likelihood{Gaussian, Logistic} {
-		r := rand.New(rand.NewPCG(3, uint64(l)))
-		p := ratings(r, 200, 12, 9, 2, l == Logistic)
 		for _, pairs := range []bool{true, false} {
+			r := rand.New(rand.NewPCG(3, uint64(l)))
+			p := ratings(r, 200, 12, 9, 2, l == Logistic)
 			s := randomState(r, p, l, 3)
 			f, err := NewRefit(s, p, 10, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !f.pairs {
-				t.Fatal("two one-hot fields do not take the fast path")
+			slow, err := NewRefit(s, p, 10, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			withoutPairs(t, slow).observe()
+			if !pairs {
+				f = slow
 			}
 			f.observe()
-			f.pairs = pairs
+			var means, covs [12][]float64
 			for j := range 12 {
-				wantMean, wantCov := slowUpdate(s, p, f.omega, f.right, j)
-				if pairs {
-					f.shareMoments(0)
-				}
-				f.updateFeature(j, newSolver(4), newRowView(s.Sign))
+				means[j], covs[j] = slowUpdate(s, p, slow.omega, slow.right, j)
+			}
+			if err := f.sweepField(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			for j := range 12 {
 				mean, cov := s.Row(j)
-				for i := range mean {
-					if math.Abs(mean[i]-wantMean[i]) > 1e-9*(1+math.Abs(wantMean[i])) {
-						t.Fatalf("%v pairs=%v feature %d: mean[%d] = %g, by definition %g", l, pairs, j, i, mean[i], wantMean[i])
+				for i, want := range means[j] {
+					if math.Abs(mean[i]-want) > 1e-9*(1+math.Abs(want)) {
+						t.Fatalf("%v pairs=%v feature %d: mean[%d] = %g, by definition %g", l, pairs, j, i, mean[i], want)
 					}
 				}
-				for i := range cov {
-					if math.Abs(cov[i]-wantCov[i]) > 1e-9*(1+math.Abs(wantCov[i])) {
-						t.Fatalf("%v pairs=%v feature %d: cov[%d] = %g, by definition %g", l, pairs, j, i, cov[i], wantCov[i])
+				for i, want := range covs[j] {
+					if math.Abs(cov[i]-want) > 1e-9*(1+math.Abs(want)) {
+						t.Fatalf("%v pairs=%v feature %d: cov[%d] = %g, by definition %g", l, pairs, j, i, cov[i], want)
 					}
 				}
 			}
@@ -324,7 +344,7 @@ func TestRefitRecoversPlantedInteractions(t *testing.T) {
 	for i := range 50 {
 		index, value := p.X.Row(i)
 		m.Predict(out, work, index, value)
-		if want := s.Bias[0] + f.mean[i]; math.Abs(out[0]-want) > 1e-9 {
+		if want := s.Bias[0] + newRowView(s.Sign).gather(s, index, value); math.Abs(out[0]-want) > 1e-9 {
 			t.Fatalf("row %d: model predicts %g, posterior mean %g", i, out[0], want)
 		}
 	}
@@ -393,22 +413,5 @@ func TestRefitRefusesShapes(t *testing.T) {
 	s := New(Gaussian, 1, 0, p.Field, p.NumFields, PriorFor(Gaussian, 1))
 	if _, err := NewRefit(s, p, 10, 0); !errors.Is(err, solver.ErrProblem) {
 		t.Errorf("three outputs for a Gaussian posterior: error %v", err)
-	}
-}
-
-func BenchmarkSweep(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 1))
-	p := ratings(r, 50_000, 900, 1600, 2, true)
-	s := New(Logistic, p.Outputs, 0, p.Field, p.NumFields, PriorFor(Logistic, 1))
-	addRandomBasis(r, s, 8)
-	f, err := NewRefit(s, p, 10, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := f.Sweep(context.Background()); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

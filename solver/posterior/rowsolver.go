@@ -1,10 +1,6 @@
 package posterior
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/floats"
-)
+import "math"
 
 // rowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature to feature.
 type rowSolver struct {
@@ -23,16 +19,6 @@ func (s *rowSolver) start(d []float64) {
 	clear(s.right)
 	for i, v := range d {
 		s.precision[i*(i+1)/2+i] = v
-	}
-}
-
-// addPair adds an example of two one-hot features: moment and offset are the partner's E[y yᵀ] and E[w y], mean its row.
-func (s *rowSolver) addPair(omega, right float64, moment, offset, mean, sign []float64) {
-	floats.AddScaled(s.precision, omega, moment)
-	s.right[0] += right - omega*offset[0]
-	b, o, m := s.right[1:], offset[1:], mean[1:]
-	for r := range b {
-		b[r] += right*sign[r]*m[r] - omega*o[r]
 	}
 }
 

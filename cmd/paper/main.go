@@ -1,0 +1,111 @@
+// Command paper repeats the tables and figures of Blondel et al. 2017 over a directory of data sets: Markdown on standard output, and
+// Markdown, CSV, SVG and PNG files in a directory. It exits with 1 if a bar was missed. It is no part of refitd's releases.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/refitd/refitd/daemon/paper"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// cli is the command line: the flags of every experiment, and one field for each.
+type cli struct {
+	Data    string `default:"../shared/data" placeholder:"DIR" help:"Directory of the data sets, each in a folder of its own (default ${default})."`
+	Out     string `default:"paper-out" placeholder:"DIR" help:"Directory for tables and figures (default ${default})."`
+	Quick   bool   `help:"A short form on small sets, without bars."`
+	Threads int    `placeholder:"N" help:"Threads; by default one for each processor."`
+
+	Table2  overSplits `cmd:"" name:"table2" help:"Table 2: three penalties with output and full refits on the multi-class sets."`
+	Figure2 overSets   `cmd:"" name:"figure2" help:"Figure 2: how near the best criterion the ways to choose a basis vector come."`
+	Figure3 overSplits `cmd:"" name:"figure3" help:"Figure 3: accuracy against basis vectors for the three penalties."`
+	Figure4 overSplits `cmd:"" name:"figure4" help:"Figure 4: error and ranking on MovieLens against basis vectors, one output and McRank."`
+	Figure5 overSets   `cmd:"" name:"figure5" help:"Figure 5: output refits against full refits, by basis vectors and by seconds."`
+	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
+	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
+	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
+}
+
+// overSets are the flags of an experiment over sets.
+type overSets struct {
+	Sets []string `placeholder:"NAME,…" help:"Sets: of vowel.t, vowel, segment, satimage, letter, or of ML-100k, ML-1M; by default those of the experiment."`
+}
+
+// overSplits are the flags of one over splits as well.
+type overSplits struct {
+	overSets
+	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run runs one experiment and returns the exit code: 1 for a missed bar or a failure, 2 for a wrong command line or missing data.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var flags cli
+	exited := -1
+	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats the tables and figures of Blondel et al. 2017."),
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		panic("paper: command line: " + err.Error()) // the tags of cli are wrong
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case exited >= 0: // --help
+		return exited
+	case err != nil:
+		fmt.Fprintf(stderr, "paper: %v; see paper --help\n", err)
+		return report.ExitUsage
+	}
+	o := paper.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(stderr, nil))}
+	if err := flags.experiment(ctx, parsed.Command(), o, stdout); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("paper: interrupted, nothing was written")
+		}
+		fmt.Fprintln(stderr, err)
+		if errors.Is(err, paper.ErrNoData) || errors.Is(err, paper.ErrOptions) {
+			return report.ExitUsage
+		}
+		return report.ExitNo
+	}
+	return report.ExitDone
+}
+
+// experiment runs the named experiment and writes its report.
+func (c *cli) experiment(ctx context.Context, name string, o paper.Options, stdout io.Writer) error {
+	e := map[string]struct {
+		flags overSplits
+		run   func(context.Context, paper.Options) (*paper.Report, error)
+	}{
+		"table2":  {c.Table2, paper.Table2},
+		"figure2": {overSplits{overSets: c.Figure2}, paper.Figure2},
+		"figure3": {c.Figure3, paper.Figure3},
+		"figure4": {c.Figure4, paper.Figure4},
+		"figure5": {overSplits{overSets: c.Figure5}, paper.Figure5},
+		"best":    {c.Best, paper.Best},
+		"speed":   {run: paper.Speed},
+		"warm":    {run: paper.Warm},
+	}[name]
+	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits
+	r, err := e.run(ctx, o)
+	if err != nil {
+		return err
+	}
+	return r.Write(stdout, c.Out)
+}

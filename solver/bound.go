@@ -1,0 +1,303 @@
+package solver
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// GapBound names the upper bound of the dual norm Ω*(∇F) = max over unit h of the criterion, on which a certified gap stands.
+type GapBound string
+
+const (
+	// OutputNorms is the dual norm of the spectral norms of the Γ_c. For ℓ1, and for a single output, it is Ω* itself.
+	OutputNorms GapBound = "output norms"
+	// SignPatterns is max over signs s of |λ|max(Σ_c s_c Γ_c), which is Ω* of ℓ1/ℓ∞.
+	SignPatterns GapBound = "sign patterns"
+	// SumOfSquares is √λmax(Σ_c Γ_c²) for ℓ1/ℓ2, √m times that for ℓ1/ℓ∞. It is loose.
+	SumOfSquares GapBound = "sum of squares"
+	// SumOfModuli is λmax(Σ_c |Γ_c|) for ℓ1/ℓ∞. It is loose.
+	SumOfModuli GapBound = "sum of moduli"
+)
+
+// dualBound is an upper bound of Ω*(∇F).
+type dualBound struct {
+	value   float64
+	kind    GapBound
+	failure float64   // probability, over the random start of Lanczos, that it is none; 0 for an eigensolver
+	vectors []float64 // d×columns: where the bound is nearly attained if it is tight
+	columns int
+}
+
+// tight reports whether the bound is Ω* itself but for the accuracy of an eigenvalue.
+func (b dualBound) tight(penalty Penalty, outputs int) bool {
+	return b.kind == SignPatterns || b.kind == OutputNorms && (penalty == L1 || outputs == 1)
+}
+
+const (
+	// maxDenseFeatures, maxDenseWork (multiplications to form the Γ_c) and maxEigenWork (matrices times d³) limit the dense eigensolver to about
+	// 0.1 s each.
+	maxDenseFeatures = 200
+	maxDenseWork     = 2e7
+	maxEigenWork     = 1e7
+	// maxSignColumns is the number of sign patterns, 2^(m−1), that Lanczos follows at once.
+	maxSignColumns = 16
+	// boundSteps limits the Krylov vectors of a bound: its passes over the rows, and its memory in d×columns.
+	boundSteps = 40
+	// boundFailure is the probability that a bound by Lanczos is none.
+	boundFailure = 1e-3
+)
+
+// boundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap, otherwise by Lanczos
+// iterations until the bound is within tolerance of the norm or boundSteps are done. The operators must be prepared. It returns an
+// unusable bound when ctx is done.
+func (g *gamma) boundDual(ctx context.Context, penalty Penalty, tolerance float64, seed uint64) dualBound {
+	if bound, ok := g.boundDense(ctx, penalty); ok {
+		return bound
+	}
+	d, m := g.x.NumColumns, g.outputs
+	rng := rand.New(rand.NewPCG(seed, 0x6365727469667973)) // "certifys": apart from other uses of the seed, so that the start is random
+	outputs := func(failure float64) dualBound {
+		run := newKrylov(d, m, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
+		return dualBound{run.bound(ctx, rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
+	}
+	squares := func(failure float64) dualBound {
+		spread, product := make([]float64, d*m), make([]float64, d*m)
+		run := newKrylov(d, 1, min(boundSteps, d), func(dst, h []float64) {
+			for i := range spread {
+				spread[i] = h[i/m]
+			}
+			g.mulBlockTo(product, spread, m, nil)
+			g.mulBlockTo(spread, product, m, nil)
+			for j := range dst {
+				dst[j] = 0
+				for _, x := range spread[j*m : j*m+m] {
+					dst[j] += x
+				}
+			}
+		})
+		root := func(values []float64) float64 { return math.Sqrt(max(0, values[0])) }
+		return dualBound{run.bound(ctx, rng, failure, true, tolerance, root), SumOfSquares, failure, run.top(), 1}
+	}
+	switch {
+	case penalty == L1 || m == 1:
+		return outputs(boundFailure)
+	case penalty == L1L2:
+		return squares(boundFailure)
+	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
+		patterns, s := signPatterns(m)
+		run := newKrylov(d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
+		return dualBound{run.bound(ctx, rng, boundFailure, false, tolerance, normInf), SignPatterns, boundFailure, run.top(), s}
+	}
+	best, other := outputs(boundFailure/2), squares(boundFailure/2)
+	if other.value *= math.Sqrt(float64(m)); other.value < best.value {
+		best = other
+	}
+	best.failure = boundFailure
+	return best
+}
+
+// signPatterns returns the 2^(m−1) columns of signs ±1 that differ by more than a common factor, m×s.
+func signPatterns(m int) (patterns []float64, s int) {
+	s = 1 << (m - 1)
+	patterns = make([]float64, m*s)
+	for t := range s {
+		for c := range m {
+			patterns[c*s+t] = 1 - 2*float64(t>>c&1)
+		}
+	}
+	return patterns, s
+}
+
+// boundDense bounds Ω*(∇F) by an eigensolver on d×d matrices, false where that is not cheap.
+func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, bool) {
+	d, m := g.x.NumColumns, g.outputs
+	cube := float64(d) * float64(d) * float64(d)
+	if d > maxDenseFeatures || float64(m)*cube > maxEigenWork || !g.explicit && g.denseWork() > maxDenseWork {
+		return dualBound{}, false
+	}
+	operators := make([]*mat.SymDense, m)
+	norms := make([]float64, m)
+	squares, moduli := mat.NewDense(d, d, nil), mat.NewSymDense(d, nil)
+	var vectors, product mat.Dense
+	top := make([]float64, d*m)
+	for c := range m {
+		operators[c] = g.dense(c)
+		e, ok := decompose(g.dense(c), true)
+		if ctx.Err() != nil || !ok {
+			return dualBound{}, false
+		}
+		e.eig.VectorsTo(&vectors)
+		best := 0
+		norms[c], best = e.largest()
+		for j := range d {
+			top[j*m+c] = vectors.At(j, best)
+		}
+		product.Mul(operators[c], operators[c])
+		squares.Add(squares, &product)
+		for t, v := range e.values {
+			moduli.SymRankOne(moduli, math.Abs(v), vectors.ColView(t))
+		}
+	}
+	bound := dualBound{value: penalty.RowDual(norms), kind: OutputNorms, vectors: top, columns: m}
+	if penalty == L1 || m == 1 {
+		return bound, true
+	}
+	if penalty == L1Linf && m <= 30 && float64(int(1)<<(m-1))*cube <= maxEigenWork {
+		return g.boundSigns(ctx, operators)
+	}
+	for j := range d {
+		for l := range j {
+			squares.Set(l, j, squares.At(j, l))
+		}
+	}
+	e, ok := decompose(mat.NewSymDense(d, squares.RawMatrix().Data), false)
+	if !ok {
+		return dualBound{}, false
+	}
+	root := math.Sqrt(max(0, e.values[d-1]))
+	if penalty == L1Linf {
+		root *= math.Sqrt(float64(m))
+		if e, ok := decompose(moduli, false); ok && e.values[d-1] < bound.value {
+			bound.value, bound.kind = e.values[d-1], SumOfModuli
+		}
+	}
+	if root < bound.value {
+		bound.value, bound.kind = root, SumOfSquares
+	}
+	return bound, true
+}
+
+// boundSigns returns the largest |eigenvalue| of all Σ_c s_c Γ_c.
+func (g *gamma) boundSigns(ctx context.Context, operators []*mat.SymDense) (dualBound, bool) {
+	d, m := g.x.NumColumns, g.outputs
+	patterns, s := signPatterns(m)
+	bound := dualBound{kind: SignPatterns, vectors: make([]float64, d), columns: 1}
+	sum, part := mat.NewSymDense(d, nil), mat.NewSymDense(d, nil)
+	var vectors mat.Dense
+	for t := range s {
+		sum.Zero()
+		for c, operator := range operators {
+			part.ScaleSym(patterns[c*s+t], operator)
+			sum.AddSym(sum, part)
+		}
+		e, ok := decompose(sum, true)
+		if ctx.Err() != nil || !ok {
+			return bound, false
+		}
+		if value, at := e.largest(); value > bound.value {
+			bound.value = value
+			e.eig.VectorsTo(&vectors)
+			mat.Col(bound.vectors, at, &vectors)
+		}
+	}
+	return bound, true
+}
+
+// denseWork returns the multiplications that form all Γ_c.
+func (g *gamma) denseWork() float64 {
+	work := 0.0
+	for i := range g.x.NumRows() {
+		entries := float64(g.x.Start[i+1] - g.x.Start[i])
+		work += entries * entries * float64(g.outputs)
+	}
+	return work
+}
+
+// bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of their Ritz values or the memory is
+// full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest eigenvalue. That all of
+// them hold has at least the probability 1 − failure.
+//
+// The Lanczos vector after k steps is p(A) b with p(t) = Π (t − θ_j) / Π β_j, so that Σ_i γ_i² p(λ_i)² = 1 for the components γ_i of b along the
+// eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer,
+// Hochstenbach and Van der Vorst 2000; Hochstenbach 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)),
+// so |γ| < ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ larger.
+func (k *krylov) bound(ctx context.Context, rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64) float64 {
+	d, m := len(k.vectors[0])/k.columns, k.columns
+	start := make([]float64, d*m)
+	for i := range start {
+		start[i] = rng.NormFloat64()
+	}
+	normalizeColumns(start, m)
+	ends := 2.0
+	if nonnegative {
+		ends = 1
+	}
+	above, _ := math.Lgamma(0.5 * float64(d))
+	below, _ := math.Lgamma(0.5 * float64(d-1))
+	reach := math.Log(2*ends*float64(m)/failure) + above - below - 0.5*math.Log(math.Pi) // log 1/|γ|
+	upper, lower := make([]float64, m), make([]float64, m)
+	ratio := func(used int) float64 {
+		for c := range m {
+			upper[c], lower[c] = k.boundColumn(c, used, reach, nonnegative)
+		}
+		return norm(upper)
+	}
+	k.used = k.iterate(ctx, start, func(used int) bool {
+		return used%5 == 0 && ratio(used) <= (1+tolerance)*norm(lower)
+	})
+	return ratio(k.used)
+}
+
+// boundColumn returns the upper bound of the largest |eigenvalue| (or eigenvalue) of one column and its Ritz value.
+func (k *krylov) boundColumn(c, used int, reach float64, nonnegative bool) (upper, ritz float64) {
+	e, size, ok := k.tridiagonal(c, used, false)
+	if !ok {
+		return math.Inf(1), 0
+	}
+	values := e.values
+	last := k.beta[size-1][c]
+	ritz = max(values[size-1], -values[0])
+	if nonnegative {
+		ritz = values[size-1]
+	}
+	if full := size == len(k.vectors[0])/k.columns; full || size < used || size == k.steps[c] && size < len(k.vectors) {
+		return ritz + last, ritz // the Krylov space is invariant up to last: almost surely it holds the outermost eigenvalues
+	}
+	target := reach
+	for t := range size {
+		target += math.Log(k.beta[t][c])
+	}
+	upper = beyond(values, values[size-1], 1, target)
+	if !nonnegative {
+		upper = max(upper, -beyond(values, values[0], -1, target))
+	}
+	return upper + 1e-13*math.Abs(ritz), ritz
+}
+
+// beyond returns the point t on the given side of the outermost root, at end, where Σ log|t − root| reaches target, rounded away from it.
+func beyond(roots []float64, end, side, target float64) float64 {
+	excess := func(step float64) float64 {
+		sum := -target
+		for _, root := range roots {
+			sum += math.Log(math.Abs(end + side*step - root))
+		}
+		return sum
+	}
+	high := math.Abs(roots[len(roots)-1]) + math.Abs(roots[0])
+	for high > 0 && !math.IsInf(high, 1) && excess(high) < 0 {
+		high *= 2
+	}
+	low := 0.0
+	for range 100 {
+		step := 0.5 * (low + high)
+		if step <= low || step >= high {
+			break
+		}
+		if excess(step) < 0 {
+			low = step
+		} else {
+			high = step
+		}
+	}
+	return end + side*high
+}
+
+// top returns the Ritz vectors of largest |value|, d×columns.
+func (k *krylov) top() []float64 {
+	found := ritz{vectors: make([]float64, len(k.vectors[0])), values: make([]float64, k.columns), residual: make([]float64, k.columns)}
+	k.extract(&found, k.used, true)
+	return found.vectors
+}

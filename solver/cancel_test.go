@@ -1,0 +1,216 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// countdown is a context that is done once it was asked a number of times.
+type countdown struct {
+	context.Context
+	left atomic.Int64
+	done error
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return c.done
+	}
+	return nil
+}
+
+// TestCutShort cancels solves after every number of blocks: the result is the model of the last step, with its objective and gap.
+func TestCutShort(t *testing.T) {
+	p := plantedRatings(41, 1200, 9, 11)
+	for name, change := range map[string]func(*Settings){
+		"penalised":   func(*Settings) {},
+		"constrained": func(s *Settings) { s.Lambda, s.Tau = 0, 20 },
+		"warm, full":  func(s *Settings) { s.MaxBasis = 3 },
+		"stochastic":  func(s *Settings) { s.Solver = Stochastic },
+		"one output":  func(s *Settings) { s.Penalty = L1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := smallSettings()
+			s.MaxBasis, s.Workers, s.Tolerance = 4, 2, 1e-3
+			change(&s)
+			var warm *Model
+			if name == "warm, full" {
+				first := s
+				first.Rough = true
+				res, err := Solve(t.Context(), p, nil, first)
+				if err != nil {
+					t.Fatal(err)
+				}
+				warm = res.Model
+			}
+			counting := &countdown{Context: t.Context(), done: context.Canceled}
+			counting.left.Store(math.MaxInt64)
+			points := map[int]*Model{}
+			steps := s
+			steps.OnStep = func(step Step, model *Model) bool { points[len(points)] = model; return false }
+			if _, err := Solve(counting, p, warm, steps); err != nil {
+				t.Fatal(err)
+			}
+			asked := math.MaxInt64 - counting.left.Load()
+			rng := rand.New(rand.NewPCG(3, 4))
+			ends := map[int]bool{}
+			for range 25 {
+				ctx := &countdown{Context: t.Context(), done: context.DeadlineExceeded}
+				ctx.left.Store(rng.Int64N(asked))
+				res, err := Solve(ctx, p, warm, s)
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Fatal(err)
+					}
+					continue
+				}
+				checkFinite(t, res)
+				if objective := modelObjective(p, res.Model, s); !near(res.Objective, objective, 1e-9, 0) {
+					t.Fatalf("objective %v of a model of objective %v after %d steps", res.Objective, objective, len(res.Steps))
+				}
+				ends[len(res.Steps)] = true
+				if res.Status != TimeBudget {
+					continue // the count fell behind: with two workers it varies a little
+				}
+				if n := len(res.Steps); n > 0 {
+					if !reflect.DeepEqual(res.Model, points[n-1]) && warm == nil {
+						t.Fatalf("cut short after %d steps: not the model of the last step", n)
+					}
+					// The number of steps repeats it, bytes and all.
+					again := s
+					again.Rough, again.MaxSteps = true, n-1
+					same, err := Solve(t.Context(), p, warm, again)
+					if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective || same.Gap != res.Gap {
+						t.Fatalf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", n-1, same.Objective, same.Gap, res.Objective, res.Gap, err)
+					}
+				}
+			}
+			if len(ends) < 3 {
+				t.Errorf("solves were cut short at steps %v only", ends)
+			}
+		})
+	}
+}
+
+// modelObjective evaluates a model from scratch.
+func modelObjective(p *Problem, model *Model, s Settings) float64 {
+	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
+	sum := s.form().term(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
+	for i := range p.X.NumRows() {
+		index, value := p.X.Row(i)
+		model.Predict(out, work, index, value)
+		sum += p.Weight(i) * p.Loss.Eval(nil, out, p.Target(i))
+	}
+	return sum
+}
+
+// TestWorkersAndKinds compares whole results for 1, 2 and 8 workers.
+func TestWorkersAndKinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves some dozens of problems three times")
+	}
+	ratings := plantedRatings(42, 17_000, 30, 40)
+	rng := rand.New(rand.NewPCG(43, 44))
+	const n, d, m = 4500, 6, 3
+	numeric := &Problem{X: NewRows(d, n, n*d), Outputs: m, Loss: MultinomialLogistic{}}
+	classes := make([]int, n)
+	index := []int32{0, 1, 2, 3, 4, 5}
+	for i := range classes {
+		row := make([]float64, d)
+		for j := range row {
+			row[j] = rng.NormFloat64()
+		}
+		numeric.X.Append(index, row)
+		if row[0]*row[1] > 0.5 {
+			classes[i] = 1
+		} else if row[2]*row[3] > 0.5 {
+			classes[i] = 2
+		}
+	}
+	numeric.Targets = oneHot(classes, m)
+	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+		for _, pen := range allPenalties {
+			for _, method := range []Method{Hybrid, FISTA, Stochastic} {
+				for _, tau := range []float64{0, 30} {
+					for name, p := range map[string]*Problem{"ratings": ratings, "numeric": numeric} {
+						if name == "ratings" && (kernel != ANOVA || method != Hybrid) {
+							continue // stochastic epochs and sorted pairs; the rest does not depend on the kind of rows
+						}
+						t.Run(fmt.Sprintf("%s/%v/%v/%v/%g", name, kernel, pen, method, tau), func(t *testing.T) {
+							t.Parallel()
+							s := DefaultSettings()
+							s.Kernel, s.Penalty, s.Solver, s.Lambda, s.MaxBasis, s.MaxIterations = kernel, pen, method, 5, 2, 10
+							s.Tolerance = 1e-2
+							if tau > 0 {
+								s.Lambda, s.Tau = 0, tau
+							}
+							clock := time.Unix(0, 0)
+							s.Now = func() time.Time { return clock }
+							var first *Result
+							for _, workers := range []int{1, 2, 8} {
+								s.Workers = workers
+								res, err := Solve(t.Context(), p, nil, s)
+								if err != nil {
+									t.Fatal(err)
+								}
+								if first == nil {
+									if first = res; res.Model.NumBasis == 0 {
+										t.Fatal("no basis vectors")
+									}
+								} else if !reflect.DeepEqual(first, res) {
+									t.Errorf("%d workers: objective %v, gap %v; one worker %v and %v", workers, res.Objective, res.Gap, first.Objective, first.Gap)
+								}
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCancelLatency measures how long a solve of many rows runs on after it was cancelled. It is asked for by its environment variable.
+func TestCancelLatency(t *testing.T) {
+	if os.Getenv("REFITD_LATENCY") == "" {
+		t.Skip("set REFITD_LATENCY=1 to measure: a million rows, some minutes")
+	}
+	p := plantedRatings(45, 1_000_000, 6000, 4000)
+	s := DefaultSettings()
+	s.Lambda, s.MaxBasis, s.Workers = 10, 6, 1
+	rng := rand.New(rand.NewPCG(5, 6))
+	began := time.Now()
+	if _, err := Solve(t.Context(), p, nil, s); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(began)
+	var worst time.Duration
+	for range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var cancelled time.Time
+		wait := time.Duration(rng.Float64() * float64(whole))
+		timer := time.AfterFunc(wait, func() { cancelled = time.Now(); cancel() })
+		res, err := Solve(ctx, p, nil, s)
+		end := time.Now()
+		if ctx.Err() == nil {
+			timer.Stop()
+			cancel()
+			continue
+		}
+		late := end.Sub(cancelled)
+		steps := -1
+		if err == nil {
+			steps = len(res.Steps)
+		}
+		t.Logf("after %v: %v, %d steps", wait.Round(time.Millisecond), late, steps)
+		worst = max(worst, late)
+	}
+	t.Logf("whole solve %v, worst latency %v", whole, worst)
+}

@@ -1,0 +1,317 @@
+package solver
+
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
+
+// fullFit refits output weights and basis together (Blondel et al. 2017, Algorithm 1, optional step):
+//
+//	min_{V,H} Σ_i w_i ℓ(t_i, offset_i + Σ_r V[r,·] K(h_r, x_i)) + λΩ(V) + ½ ridge ‖H‖²   or with Ω(V) ≤ τ for λΩ(V),
+//
+// where with ridge 0 every h_r stays in the unit ball. It is not convex. A point is one slice: V (k×m row-major), then H (d×k
+// feature-major, as in Model.Basis). A fullFit is used by one goroutine at a time and spreads its passes over its crew.
+//
+// With G the weighted loss gradients and R = GV' (n×k), the gradients are Φ'G in V and, in h_r,
+//
+//	2 Σ_i R_ir ⟨h_r, x_i⟩ x_i                     (homogeneous)
+//	Σ_i R_ir (⟨h_r, x_i⟩ x_i − h_r ∘ x_i ∘ x_i)   (ANOVA).
+//
+// A pass with gradients takes 4k(nnz(X) + nm) + 2knm multiplications and additions, one without 2k(nnz(X) + nm).
+type fullFit struct {
+	p      *Problem
+	kernel Kernel
+	form   form
+	ridge  float64
+	crew   crew
+	offset []float64 // n×m: linear term and bias
+
+	// columns holds the columns of X, n each, if most entries are not 0: products with them then run over contiguous memory. Nil otherwise.
+	columns [][]float64
+	smooth  float64 // L of the last refit, in the metric of its scales; 0 at first
+
+	k       int
+	size    int // rows per block
+	parts   [][]float64
+	turned  []float64 // V' of the current pass, m×k
+	scratch []fullScratch
+}
+
+// fullScratch belongs to one worker. Matrices with fullTile rows are kept by columns.
+type fullScratch struct {
+	inner, phi, back []float64   // ⟨h_r, x_i⟩, K(h_r, x_i), and R: k columns
+	out              []float64   // predictions, then G: m columns
+	rows             []float64   // the same by rows: fullTile×m
+	row              []float64   // 2k: one row of k columns at a time, twice
+	phiColumns       [][]float64 // views of the columns of phi
+	outColumns       [][]float64 // and of out
+}
+
+const (
+	fullTile   = 256          // rows of a tile: its k columns stay in the second-level cache
+	fullStride = fullTile + 8 // from column to column: with a power of two the entries of a row would fall into a few sets of the cache
+	// denseShare of entries that are not 0 makes X dense for a full refit: about twice the work in contiguous products is still faster.
+	denseShare = 0.4
+)
+
+func newFullFit(p *Problem, kernel Kernel, form form, ridge float64, offset []float64, crew crew) *fullFit {
+	n, d := p.X.NumRows(), p.X.NumColumns
+	f := &fullFit{p: p, kernel: kernel, form: form, ridge: ridge, crew: crew, offset: offset}
+	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
+	f.parts = make([][]float64, (n+f.size-1)/f.size)
+	f.scratch = make([]fullScratch, crew.size)
+	if kernel == Homogeneous && float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
+		f.columns = make([][]float64, d)
+		for j := range f.columns {
+			f.columns[j] = make([]float64, n)
+		}
+		for i := range n {
+			index, value := p.X.Row(i)
+			for e, j := range index {
+				f.columns[j][i] = value[e]
+			}
+		}
+	}
+	return f
+}
+
+// resize prepares for points of k basis vectors.
+func (f *fullFit) resize(k int) {
+	if k == f.k {
+		return
+	}
+	m := f.p.Outputs
+	f.k = k
+	f.turned = make([]float64, m*k)
+	for w := range f.scratch {
+		s := fullScratch{
+			inner: make([]float64, k*fullStride), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
+			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 2*k),
+		}
+		for r := range k {
+			s.phiColumns = append(s.phiColumns, s.phi[r*fullStride:(r+1)*fullStride])
+		}
+		for c := range m {
+			s.outColumns = append(s.outColumns, s.out[c*fullStride:(c+1)*fullStride])
+		}
+		f.scratch[w] = s
+	}
+}
+
+// split returns V and H of a point.
+func (f *fullFit) split(u []float64) (v, h []float64) {
+	km := f.k * f.p.Outputs
+	return u[:km], u[km:]
+}
+
+// term returns what penalty and ridge add to the loss at a feasible point.
+func (f *fullFit) term(u []float64) float64 {
+	v, h := f.split(u)
+	value := f.form.term(v, f.k, f.p.Outputs)
+	if f.ridge > 0 {
+		value += 0.5 * f.ridge * floats.Dot(h, h)
+	}
+	return value
+}
+
+// pass returns the loss at u and stores its gradient unless that is nil.
+func (f *fullFit) pass(u, gradient []float64) float64 {
+	m, length := f.p.Outputs, 1
+	v, h := f.split(u)
+	if gradient != nil {
+		length += len(u)
+		for r := range f.k {
+			for c := range m {
+				f.turned[c*f.k+r] = v[r*m+c]
+			}
+		}
+	}
+	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+		f.parts[b] = room(f.parts[b], length)
+		part, work := f.parts[b], &f.scratch[worker]
+		for a := lo; a < hi; a += fullTile {
+			end := min(hi, a+fullTile)
+			f.forward(work, v, h, a, end)
+			part[0] += f.loss(work, gradient != nil, a, end)
+			if gradient != nil {
+				f.backward(part[1:], work, h, a, end)
+			}
+		}
+	})
+	value := 0.0
+	clear(gradient)
+	for _, part := range f.parts {
+		if len(part) < length {
+			continue // called off
+		}
+		value += part[0]
+		if gradient != nil {
+			floats.Add(gradient, part[1:length])
+		}
+	}
+	return value
+}
+
+// forward leaves inner products, activations and the basis' part of the predictions of rows lo..hi−1 in work.
+func (f *fullFit) forward(work *fullScratch, v, h []float64, lo, hi int) {
+	m, size := f.p.Outputs, hi-lo
+	f.activate(work, h, lo, hi)
+	for c := range m {
+		clear(work.out[c*fullStride : c*fullStride+size])
+	}
+	dense.MulAdd(work.out, fullStride, work.phiColumns, 0, size, v, m)
+}
+
+// activate leaves inner products and activations of rows lo..hi−1 in work.
+func (f *fullFit) activate(work *fullScratch, h []float64, lo, hi int) {
+	k, size := f.k, hi-lo
+	if f.columns == nil {
+		f.activateSparse(work, h, lo, hi)
+		return
+	}
+	for r := range k {
+		clear(work.inner[r*fullStride : r*fullStride+size])
+	}
+	dense.MulAdd(work.inner, fullStride, f.columns, lo, size, h, k)
+	for r := range k {
+		phi := work.phi[r*fullStride : r*fullStride+size]
+		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
+			phi[t] = p * p
+		}
+	}
+}
+
+func (f *fullFit) activateSparse(work *fullScratch, h []float64, lo, hi int) {
+	k := f.k
+	inner, squares := work.row[:k], work.row[k:2*k]
+	for i := lo; i < hi; i++ {
+		index, value := f.p.X.Row(i)
+		clear(work.row)
+		for e, j := range index {
+			x := value[e]
+			row := h[int(j)*k : int(j)*k+k]
+			row = row[:len(inner)]
+			if f.kernel == ANOVA {
+				squares := squares[:len(inner)]
+				for r := range inner {
+					a := x * row[r]
+					inner[r] += a
+					squares[r] += a * a
+				}
+				continue
+			}
+			for r := range inner {
+				inner[r] += x * row[r]
+			}
+		}
+		half := 1.0
+		if f.kernel == ANOVA {
+			half = 0.5
+		}
+		at := i - lo
+		for r, p := range inner {
+			work.inner[at] = p
+			work.phi[at] = half * (p*p - squares[r])
+			at += fullStride
+		}
+	}
+}
+
+// loss returns the weighted loss of rows lo..hi−1 and, if wanted, replaces their predictions in work by its gradients.
+func (f *fullFit) loss(work *fullScratch, wanted bool, lo, hi int) float64 {
+	p, m, size := f.p, f.p.Outputs, hi-lo
+	rows := work.rows[:size*m]
+	copy(rows, f.offset[lo*m:hi*m])
+	for c := range m {
+		for t, o := range work.out[c*fullStride : c*fullStride+size] {
+			rows[t*m+c] += o
+		}
+	}
+	weight := p.Weights
+	if weight != nil {
+		weight = weight[lo:hi]
+	}
+	var gradient []float64
+	if wanted {
+		gradient = rows
+	}
+	value := evalRows(p.Loss, gradient, rows, p.Targets[lo*m:hi*m], weight, m)
+	if wanted {
+		for c := range m {
+			column := work.out[c*fullStride : c*fullStride+size]
+			for t := range column {
+				column[t] = rows[t*m+c]
+			}
+		}
+	}
+	return value
+}
+
+// backward adds the gradients of rows lo..hi−1 to the gradient, with what forward and loss left in work.
+func (f *fullFit) backward(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
+	k, m, size := f.k, f.p.Outputs, hi-lo
+	inV, inH := f.split(gradient)
+	dense.DotAdd(inV, work.phiColumns, 0, size, work.out, fullStride, m)
+	for r := range k {
+		clear(work.back[r*fullStride : r*fullStride+size])
+	}
+	dense.MulAdd(work.back, fullStride, work.outColumns, 0, size, f.turned, k)
+	if f.columns == nil {
+		f.backwardSparse(inH, work, h, lo, hi)
+		return
+	}
+	for r := range k {
+		back := work.back[r*fullStride : r*fullStride+size]
+		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
+			back[t] *= 2 * p
+		}
+	}
+	dense.DotAdd(inH, f.columns, lo, size, work.back, fullStride, k)
+}
+
+func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
+	k := f.k
+	back, slope := work.row[:k], work.row[k:2*k]
+	factor := 2.0
+	if f.kernel == ANOVA {
+		factor = 1
+	}
+	for i := lo; i < hi; i++ {
+		at := i - lo
+		for r := range back {
+			back[r] = work.back[at]
+			slope[r] = factor * work.back[at] * work.inner[at]
+			at += fullStride
+		}
+		index, value := f.p.X.Row(i)
+		for e, j := range index {
+			x := value[e]
+			row := gradient[int(j)*k : int(j)*k+k]
+			slope := slope[:len(row)]
+			if f.kernel == ANOVA {
+				basis := h[int(j)*k : int(j)*k+k]
+				back, basis := back[:len(row)], basis[:len(row)]
+				for r := range row {
+					row[r] += x * (slope[r] - x*basis[r]*back[r])
+				}
+				continue
+			}
+			for r := range row {
+				row[r] += x * slope[r]
+			}
+		}
+	}
+}
+
+// activationsTo stores K(h_r, x_i) of the basis of u in the k columns phi of length n, in one pass.
+func (f *fullFit) activationsTo(phi [][]float64, u []float64) {
+	_, h := f.split(u)
+	f.crew.blocks(f.p.X.NumRows(), fullTile, func(worker, _, lo, hi int) {
+		work := &f.scratch[worker]
+		f.activate(work, h, lo, hi)
+		for r := range phi {
+			copy(phi[r][lo:hi], work.phi[r*fullStride:])
+		}
+	})
+}

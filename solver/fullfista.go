@@ -1,0 +1,247 @@
+package solver
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// minimize improves the point u by FISTA (Beck and Teboulle 2009) over V and H jointly and returns the iterations used. Steps are taken in
+// the metric of metric(), so that V and H, and frequent and rare features, get steps of their own; its factor L shrinks by fullGrowth an
+// iteration and doubles on failure of the quadratic bound. Momentum restarts when it points uphill or the objective rose (O'Donoghue and
+// Candès 2015, both schemes), and the metric is taken anew then. An iteration takes a pass with gradients and one without. On return u
+// is feasible and its objective not above that of the u passed in, if that was feasible.
+func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) int {
+	if f.k == 0 || ctx.Err() != nil {
+		return 0
+	}
+	if f.smooth == 0 {
+		f.smooth = 1
+	}
+	x, y, z := append([]float64(nil), u...), append([]float64(nil), u...), make([]float64, len(u))
+	gradient, scale := make([]float64, len(u)), make([]float64, len(u))
+	f.metric(scale, u)
+	value := f.pass(y, gradient)
+	last := value + f.term(x) // objective at x
+	if ctx.Err() != nil {
+		return 0
+	}
+	trace := []float64{last}
+	theta := 1.0
+	for iteration := 1; iteration <= limits.iterations; iteration++ {
+		f.smooth *= fullGrowth
+		objective, uphill := 0.0, 0.0
+		for {
+			for i, g := range gradient {
+				z[i] = y[i] - g/(f.smooth*scale[i])
+			}
+			f.step(z, scale)
+			linear, square := 0.0, 0.0
+			uphill = 0
+			for i, at := range z {
+				step := at - y[i]
+				linear += gradient[i] * step
+				square += scale[i] * step * step
+				uphill -= scale[i] * step * (at - x[i])
+			}
+			trial := f.pass(z, nil)
+			if ctx.Err() != nil {
+				return iteration
+			}
+			// The slack absorbs rounding in sums over the rows.
+			if trial <= value+linear+0.5*f.smooth*square+1e-13*math.Abs(value) || square == 0 {
+				objective = trial + f.term(z)
+				break
+			}
+			if f.smooth *= 2; f.smooth > maxSmooth {
+				f.smooth = 0
+				return iteration
+			}
+		}
+		if objective > last {
+			if theta == 1 {
+				return iteration // a plain step went up: rounding
+			}
+			// Back to the last point, without momentum.
+			theta = 1
+			copy(y, x)
+		} else {
+			momentum := 0.0
+			if uphill > 0 {
+				theta = 1
+			} else {
+				next := 0.5 * (1 + math.Sqrt(1+4*theta*theta))
+				momentum, theta = (theta-1)/next, next
+			}
+			for i, at := range z {
+				y[i] = at + momentum*(at-x[i])
+			}
+			x, z = z, x
+			copy(u, x)
+			last = objective
+		}
+		trace = append(trace, last)
+		if t := len(trace) - 1; t >= limits.span && trace[t-limits.span]-last <= limits.tolerance*math.Abs(last) {
+			return iteration
+		}
+		if theta == 1 {
+			f.metric(scale, x)
+		}
+		value = f.pass(y, gradient)
+	}
+	return limits.iterations
+}
+
+// fullGrowth is the factor on L per iteration.
+const fullGrowth = 0.95
+
+// step replaces u by its proximal point in the metric: a step of length 1/(L scale) per coordinate.
+func (f *fullFit) step(u, scale []float64) {
+	v, h := f.split(u)
+	scaleV, scaleH := f.split(scale)
+	m := f.p.Outputs
+	if f.form.tau > 0 {
+		f.form.step(v, f.k, m, 1/(f.smooth*scaleV[0])) // the rows have one scale
+	} else {
+		for r := range f.k {
+			f.form.step(v[r*m:r*m+m], 1, m, 1/(f.smooth*scaleV[r*m]))
+		}
+	}
+	if f.ridge > 0 {
+		for i, s := range scaleH {
+			h[i] *= f.smooth * s / (f.smooth*s + f.ridge)
+		}
+		return
+	}
+	d := len(h) / f.k
+	column, weight := make([]float64, d), make([]float64, d)
+	for r := range f.k {
+		for j := range d {
+			column[j], weight[j] = h[j*f.k+r], scaleH[j*f.k+r]
+		}
+		if projectUnitBall(column, weight) {
+			for j, x := range column {
+				h[j*f.k+r] = x
+			}
+		}
+	}
+}
+
+// projectUnitBall replaces h by argmin Σ_j weight_j (z_j − h_j)² over ‖z‖ ≤ 1, weights positive, and reports whether h was outside. The
+// solution is weight_j h_j / (weight_j + μ), with μ > 0 the root of 1/‖z(μ)‖ = 1, nearly linear and concave in μ: Newton's method from 0
+// climbs to it (Moré and Sorensen 1983).
+func projectUnitBall(h, weight []float64) bool {
+	if norm2(h) <= 1 {
+		return false
+	}
+	mu := 0.0
+	for range ballSteps {
+		square, slope := 0.0, 0.0 // ‖z‖² and −½ d‖z‖²/dμ
+		for j, x := range h {
+			z := weight[j] * x / (weight[j] + mu)
+			square += z * z
+			slope += z * z / (weight[j] + mu)
+		}
+		norm := math.Sqrt(square)
+		if norm <= 1+1e-14 || slope == 0 {
+			break
+		}
+		mu += (norm - 1) * square / slope
+	}
+	for j := range h {
+		h[j] *= weight[j] / (weight[j] + mu)
+	}
+	if norm := norm2(h); norm > 1 {
+		floats.Scale(1/norm, h)
+	}
+	return true
+}
+
+// ballSteps bounds Newton's method, which takes three to eight steps.
+const ballSteps = 50
+
+// Floors of the metric, as parts of its largest entries: a basis vector of small weight gets one that would fit a weight growing to this
+// part, a feature that hardly occurs no boundless step.
+const (
+	weightFloor = 0.1
+	scaleFloor  = 1e-6
+)
+
+// metric stores in scale the diagonals of the two Gauss–Newton blocks at u, with the curvature bound of the loss for its Hessian: for row r of V,
+// Σ_i w_i K(h_r,x_i)², and for h_rj, ‖v_r‖² Σ_i w_i (∂K(h_r,x_i)/∂h_rj)². It takes one pass.
+func (f *fullFit) metric(scale, u []float64) {
+	k, m := f.k, f.p.Outputs
+	v, h := f.split(u)
+	curvature := f.p.Loss.Curvature(m)
+	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+		f.parts[b] = room(f.parts[b], k+len(h))
+		part, work := f.parts[b], &f.scratch[worker]
+		for a := lo; a < hi; a += fullTile {
+			end := min(hi, a+fullTile)
+			f.activate(work, h, a, end)
+			f.addSquares(part[:k], part[k:], work, h, a, end)
+		}
+	})
+	total := make([]float64, k+len(h))
+	sumInto(total, f.parts)
+	scaleV, scaleH := f.split(scale)
+	largest := 0.0
+	norms := make([]float64, k)
+	for r := range k {
+		norms[r] = norm2(v[r*m : r*m+m])
+		largest = max(largest, norms[r])
+	}
+	top := floats.Max(total[:k])
+	for r := range k {
+		s := max(total[r], scaleFloor*top, math.SmallestNonzeroFloat64)
+		if f.form.tau > 0 {
+			s = top
+		}
+		for c := range m {
+			scaleV[r*m+c] = curvature * s
+		}
+		norms[r] = max(norms[r], weightFloor*largest)
+		norms[r] *= norms[r]
+	}
+	top = 0
+	for i, s := range total[k:] {
+		scaleH[i] = curvature * s * norms[i%k]
+		top = max(top, scaleH[i])
+	}
+	for i := range scaleH {
+		scaleH[i] = max(scaleH[i], scaleFloor*top)
+	}
+	for i, s := range scale {
+		if !(s > 1e-300) { // nothing but zeros: any step will do
+			scale[i] = 1
+		}
+	}
+}
+
+// addSquares adds w_i K² to inV (k) and w_i (∂K/∂h)² to inH (d×k) for rows lo..hi−1.
+func (f *fullFit) addSquares(inV, inH []float64, work *fullScratch, h []float64, lo, hi int) {
+	k := f.k
+	for i := lo; i < hi; i++ {
+		w := f.p.Weight(i)
+		at := i - lo
+		inner := work.row[:k]
+		for r := range inner {
+			inner[r] = work.inner[at]
+			inV[r] += w * work.phi[at] * work.phi[at]
+			at += fullStride
+		}
+		index, value := f.p.X.Row(i)
+		for e, j := range index {
+			x := value[e]
+			row, basis := inH[int(j)*k:int(j)*k+k], h[int(j)*k:int(j)*k+k]
+			for r, p := range inner {
+				slope := 2 * p * x
+				if f.kernel == ANOVA {
+					slope = x * (p - x*basis[r])
+				}
+				row[r] += w * slope * slope
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package solver
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current point. A result that is
+// not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square
+// of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
+func (r *solve) refitFull(ctx context.Context) {
+	if r.s.Refit != Full || r.k == 0 || ctx.Err() != nil {
+		return
+	}
+	r.sinceFull = 0
+	if r.full == nil {
+		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), r.s.BasisRidge, r.output.offset, r.output.crew)
+	}
+	f := r.full
+	f.resize(r.k)
+	r.linear.predictTo(f.offset, r.linear.theta)
+	u := r.point()
+	before := f.pass(u, nil) + f.term(u)
+	if r.s.Solver == Stochastic {
+		used, _ := f.stochastic(ctx, u, stochasticEpochs, r.shuffle)
+		r.result.StochasticEpochs += used
+	} else {
+		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
+		r.result.FISTAIterations += f.minimize(ctx, u, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
+	}
+	if r.s.BasisRidge == 0 {
+		f.normalize(u)
+	}
+	after := f.pass(u, nil) + f.term(u)
+	phi := make([][]float64, r.k)
+	for row := range phi {
+		phi[row] = make([]float64, r.p.X.NumRows())
+	}
+	f.activationsTo(phi, u)
+	if ctx.Err() != nil || !(after < before) {
+		return
+	}
+	v, h := f.split(u)
+	copy(r.v, v)
+	r.output.phi = phi
+	for row := range r.k {
+		basis := make([]float64, r.p.X.NumColumns) // the old one may be part of a saved point
+		for j := range basis {
+			basis[j] = h[j*r.k+row]
+		}
+		r.basis[row] = basis
+	}
+}
+
+// balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms of the row are
+// equal. Predictions stay and the objective never rises. It does nothing without a ridge or in constrained form.
+func (r *solve) balance() {
+	if r.basisRidge() == 0 || r.s.Tau > 0 {
+		return
+	}
+	for row, h := range r.basis {
+		weights := r.v[row*r.m : row*r.m+r.m]
+		term, ridge := r.s.Lambda*r.s.Penalty.rowNorm(weights), 0.5*r.s.BasisRidge*floats.Dot(h, h)
+		if term == 0 || ridge == 0 {
+			continue
+		}
+		square := math.Sqrt(term / ridge) // factor on ‖h‖²
+		r.basis[row] = floats.ScaleTo(make([]float64, len(h)), math.Sqrt(square), h)
+		r.output.phi[row] = floats.ScaleTo(make([]float64, len(r.output.phi[row])), square, r.output.phi[row])
+		floats.Scale(1/square, weights)
+	}
+}
+
+// point returns the current weights and basis as a point of a full refit.
+func (r *solve) point() []float64 {
+	u := make([]float64, len(r.v)+r.p.X.NumColumns*r.k)
+	copy(u, r.v)
+	for row, basis := range r.basis {
+		for j, x := range basis {
+			u[len(r.v)+j*r.k+row] = x
+		}
+	}
+	return u
+}
+
+// basisRidge returns the ridge term of the basis, ½ρ‖H‖², 0 unless refits are full.
+func (r *solve) basisRidge() float64 {
+	if r.s.Refit != Full || r.s.BasisRidge == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, h := range r.basis {
+		sum += floats.Dot(h, h)
+	}
+	return 0.5 * r.s.BasisRidge * sum
+}
+
+// normalize scales every h_r to unit length and v_r by the square of the length.
+func (f *fullFit) normalize(u []float64) {
+	v, h := f.split(u)
+	for row, square := range f.lengths(h) {
+		if square == 0 {
+			clear(v[row*f.p.Outputs : (row+1)*f.p.Outputs]) // an activation of 0: the weights do nothing
+			continue
+		}
+		f.rescale(v, h, row, 1/math.Sqrt(square))
+	}
+}
+
+// rescale multiplies h_row by factor and divides v_row by its square: predictions stay.
+func (f *fullFit) rescale(v, h []float64, row int, factor float64) {
+	for i := row; i < len(h); i += f.k {
+		h[i] *= factor
+	}
+	floats.Scale(1/(factor*factor), v[row*f.p.Outputs:(row+1)*f.p.Outputs])
+}
+
+// lengths returns the squared lengths of the basis vectors.
+func (f *fullFit) lengths(h []float64) []float64 {
+	squares := make([]float64, f.k)
+	for i, x := range h {
+		squares[i%f.k] += x * x
+	}
+	return squares
+}

@@ -1,0 +1,157 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// checkFinite fails if any number of a result is NaN or infinite or contradicts another.
+func checkFinite(t *testing.T, res *Result) {
+	t.Helper()
+	if !res.Model.IsFinite() {
+		t.Fatalf("model is not finite: %+v", res.Model)
+	}
+	numbers := []float64{res.Objective, res.ConvexObjective, res.Gap, res.GapRelative, res.GapFailure, res.GapEstimate}
+	for _, step := range res.Steps {
+		numbers = append(numbers, step.Objective, step.Gap, step.Criterion, step.Nu)
+		if step.Gap < 0 || step.Nu < 0 || step.Nu > 1 {
+			t.Fatalf("step %+v", step)
+		}
+	}
+	for _, x := range numbers {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			t.Fatalf("result is not finite: %+v", res)
+		}
+	}
+	if res.Gap < 0 || res.Gap > res.ConvexObjective || res.GapEstimate > res.Gap || res.GapEstimate < 0 || res.Status == 0 || res.GapKind == "" {
+		t.Fatalf("result %+v", res)
+	}
+}
+
+// hostile returns numbers that arithmetic is most likely to trip over, within limit but for one in a hundred.
+func hostile(rng *rand.Rand, limit float64) float64 {
+	switch rng.IntN(10) {
+	case 0, 1:
+		return 0
+	case 2:
+		return math.Copysign(limit, rng.NormFloat64())
+	case 3:
+		return 1e-200 * rng.NormFloat64()
+	case 4:
+		return math.SmallestNonzeroFloat64
+	case 5:
+		return limit * (2*rng.Float64() - 1)
+	case 6:
+		if rng.IntN(10) == 0 {
+			return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -2 * limit}[rng.IntN(5)]
+		}
+	case 7:
+		return 1
+	}
+	return rng.NormFloat64()
+}
+
+// FuzzSolve checks that no problem, settings or warm model make a solve panic or return a number that is not finite.
+func FuzzSolve(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, uint8(seed), uint8(seed*7), uint8(seed*11), seed%2 == 0, 1.0, 0.5)
+	}
+	f.Add(uint64(1), uint8(0), uint8(0), uint8(0), true, 1e-300, 0.0)
+	f.Add(uint64(2), uint8(9), uint8(4), uint8(3), false, 1e300, 1e-300)
+	f.Add(uint64(3), uint8(30), uint8(6), uint8(7), true, 5e-324, 1e300)
+	f.Fuzz(func(t *testing.T, seed uint64, rows, columns, choice uint8, wild bool, strength, ridge float64) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		n, d, m := 1+int(rows)%40, 1+int(columns)%8, 1+int(choice)%6
+		p := &Problem{X: NewRows(d, n, n*d), Targets: make([]float64, n*m), Outputs: m, Loss: allLosses[rng.IntN(len(allLosses))]}
+		number := func(limit float64) float64 {
+			if wild {
+				return hostile(rng, limit)
+			}
+			return math.Round(2 * rng.NormFloat64())
+		}
+		for i := range n {
+			switch kind := rng.IntN(6); {
+			case kind == 0:
+				p.X.Append(nil, nil)
+			case kind == 1 && i > 0:
+				index, value := p.X.Row(i - 1)
+				p.X.Append(index, value)
+			case kind < 4 && d > 1:
+				j := rng.IntN(d - 1)
+				p.X.Append([]int32{int32(j), int32(j + 1)}, []float64{number(maxValue), number(maxValue)})
+			default:
+				index, value := make([]int32, d), make([]float64, d)
+				for j := range d {
+					index[j], value[j] = int32(j), number(maxValue)
+				}
+				p.X.Append(index, value)
+			}
+			top := rng.IntN(m)
+			for c := range m {
+				switch p.Loss.(type) {
+				case Squared:
+					p.Targets[i*m+c] = number(maxTarget)
+				case BinaryLogistic:
+					p.Targets[i*m+c] = math.Copysign(1, rng.NormFloat64())
+				default:
+					if c == top {
+						p.Targets[i*m+c] = 1
+					}
+				}
+			}
+		}
+		if rng.IntN(2) == 0 {
+			p.Weights = make([]float64, n)
+			for i := range p.Weights {
+				p.Weights[i] = math.Abs(number(maxWeight))
+			}
+		}
+		s := DefaultSettings()
+		s.Kernel = []Kernel{ANOVA, Homogeneous}[rng.IntN(2)]
+		s.Penalty = allPenalties[rng.IntN(3)]
+		s.Solver = []Method{Hybrid, FISTA, Stochastic, SVRG, Newton}[rng.IntN(5)]
+		s.Selection = Selection(rng.IntN(int(BestData) + 1))
+		s.Refit, s.FullEvery, s.FullIterations = Depth(1+rng.IntN(2)), 1+rng.IntN(2), 5
+		if s.Refit == Full && rng.IntN(2) == 0 {
+			s.BasisRidge = 1
+		}
+		s.MaxBasis, s.MaxIterations, s.Workers, s.Rough = rng.IntN(5), 30, 1, rng.IntN(4) == 0
+		s.LinearRidge, s.BiasRidge = math.Abs(ridge), []float64{0, 1e-6, 1}[rng.IntN(3)]
+		if s.Lambda, s.Tau = math.Abs(strength), 0; rng.IntN(2) == 0 {
+			s.Lambda, s.Tau = 0, s.Lambda
+		}
+		var warm *Model
+		if rng.IntN(2) == 0 {
+			k := rng.IntN(4)
+			warm = NewModel(s.Kernel, d, m, true)
+			warm.NumBasis, warm.Basis, warm.Weights = k, make([]float64, d*k), make([]float64, k*m)
+			for _, part := range [][]float64{warm.Basis, warm.Weights, warm.Linear, warm.Bias} {
+				for i := range part {
+					part[i] = number(maxParameter)
+				}
+			}
+		}
+		res, err := Solve(t.Context(), p, warm, s)
+		if err != nil {
+			if !errors.Is(err, ErrProblem) && !errors.Is(err, ErrSettings) {
+				t.Fatal(err)
+			}
+			return
+		}
+		checkFinite(t, res)
+		// Cut short after any number of blocks, the result is as sound.
+		ctx := &countdown{Context: t.Context(), done: context.Canceled}
+		ctx.left.Store(int64(rng.IntN(300)))
+		cut, err := Solve(ctx, p, warm, s)
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			return
+		}
+		checkFinite(t, cut)
+	})
+}

@@ -1,0 +1,19 @@
+//go:build !amd64
+
+package dense
+
+func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
+	mulAddPortable(dst, stride, a, lo, n, coef, m)
+}
+
+func dotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int) {
+	dotAddPortable(dst, a, lo, n, b, stride, m)
+}
+
+func addScaled(dst []float64, f float64, x []float64) { addScaledPortable(dst, f, x) }
+
+func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
+
+func addOuterPacked(a []float64, w float64, v []float64) { addOuterPackedPortable(a, w, v) }
+
+func exp(dst, src []float64) { expPortable(dst, src) }

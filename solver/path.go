@@ -1,0 +1,226 @@
+package solver
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+)
+
+// PathPoint is what one strength of a regularisation path came to.
+type PathPoint struct {
+	Lambda float64
+	Result *Result // of the whole solve
+	// Best is the model of lowest score: the final one where it is as good as any step, else the earliest of the best steps. Step describes it,
+	// and is the last one for the final model. Score is NaN without a judge; Best is the final model then.
+	Best  *Model
+	Step  Step
+	Score float64
+	Final bool // Best is Result.Model
+}
+
+// better reports whether a point beats another one: any beats nil, and where nothing can judge the later one does.
+func (p *PathPoint) better(than *PathPoint) bool {
+	return than == nil || math.IsNaN(p.Score) && math.IsNaN(than.Score) || p.Score < than.Score || math.IsNaN(than.Score)
+}
+
+// PathOptions are what a path is judged by and reported to. The zero value judges nothing and tries every λ.
+type PathOptions struct {
+	// Judge scores a model on rows that are held out; lower is better, NaN is no verdict. It is called after each step and for the final model, by
+	// several goroutines at once.
+	Judge func(*Model) float64
+	// OnStep is called after each step with its model, which the callee may keep, and its score: never concurrently and in order for one
+	// λ, but those of several λ interleave as they run.
+	OnStep func(lambda float64, step Step, model *Model, score float64)
+	// Patience > 0 ends the path once that many λ in a row were no better than the best before them.
+	Patience int
+}
+
+// Path runs Algorithm 1 for each λ in turn, from no basis vectors to MaxBasis, and judges every step: the protocol of Blondel et al.
+// 2017, section 6.1. It returns one point for each λ tried, in the order given, and the index of the best. What does not depend on λ is done
+// once: the fit of the linear term and the first search for a basis vector. Lambda, Tau and OnStep of s are not used.
+//
+// As many λ run at a time as there are workers, and workers beyond the number of λ share the rows of a solve. The points do not depend
+// on that. When ctx is done, each solve that has begun ends as Solve does, and those that had no first point are left out; without any point
+// the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
+func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
+	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
+	for _, lambda := range lambdas {
+		one := s
+		one.Lambda = lambda
+		if err := one.Validate(); err != nil {
+			return nil, 0, err
+		}
+	}
+	if len(lambdas) == 0 {
+		return nil, 0, nil
+	}
+	start, err := newSolve(ctx, p, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	start.first(ctx)
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	workers := s.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	t := &pathRun{start: start, lambdas: lambdas, options: o, points: make([]*PathPoint, len(lambdas)), errs: make([]error, len(lambdas))}
+	t.cut, t.cancel = len(lambdas), make([]context.CancelFunc, len(lambdas))
+	contexts := make([]context.Context, len(lambdas))
+	for i := range lambdas {
+		contexts[i], t.cancel[i] = context.WithCancel(ctx)
+		defer t.cancel[i]()
+	}
+	atOnce := min(workers, len(lambdas))
+	s.Workers = workers / atOnce
+	next := make(chan int, len(lambdas))
+	for i := range lambdas {
+		next <- i
+	}
+	close(next)
+	var running sync.WaitGroup
+	for range atOnce {
+		running.Go(func() {
+			for i := range next {
+				if contexts[i].Err() == nil {
+					t.solve(contexts[i], i, s)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return t.outcome(ctx)
+}
+
+// pathRun is the state that the solves of a path share.
+type pathRun struct {
+	start   *solve
+	lambdas []float64
+	options PathOptions
+	cancel  []context.CancelFunc
+
+	mu     sync.Mutex
+	points []*PathPoint
+	errs   []error
+	cut    int // λ from here on are not tried: patience ended the path
+
+	calls sync.Mutex // held while OnStep runs
+}
+
+// solve runs one λ.
+func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
+	point := &PathPoint{Lambda: t.lambdas[i]}
+	var best *PathPoint
+	judge := func(model *Model) float64 {
+		if t.options.Judge == nil {
+			return math.NaN()
+		}
+		return t.options.Judge(model)
+	}
+	s.Lambda = point.Lambda
+	s.OnStep = func(step Step, model *Model) bool {
+		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
+		if t.options.OnStep != nil {
+			t.calls.Lock()
+			t.options.OnStep(point.Lambda, step, model, found.Score)
+			t.calls.Unlock()
+		}
+		if found.better(best) {
+			best = found
+		}
+		return false
+	}
+	run, err := newSolve(ctx, t.start.p, s)
+	if err == nil {
+		run.resume(ctx, t.start)
+		run.loop(ctx, false)
+		point.Result = run.finish(ctx)
+		last := &PathPoint{Best: point.Result.Model, Score: judge(point.Result.Model), Final: true}
+		if n := len(point.Result.Steps); n > 0 {
+			last.Step = point.Result.Steps[n-1]
+		}
+		if last.better(best) || last.Score == best.Score {
+			best = last
+		}
+		point.Best, point.Step, point.Score, point.Final = best.Best, best.Step, best.Score, best.Final
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.errs[i] = err; err == nil {
+		t.points[i] = point
+	}
+	t.judgeOrder()
+}
+
+// judgeOrder calls off what comes after the end that patience sets. It goes by the order of the λ, not by which ended first, so that the
+// number tried does not depend on the workers.
+func (t *pathRun) judgeOrder() {
+	if t.options.Patience <= 0 {
+		return
+	}
+	var best *PathPoint
+	worse := 0
+	for i, point := range t.points[:t.cut] {
+		if point == nil {
+			return
+		}
+		if worse++; point.better(best) {
+			best, worse = point, 0
+		}
+		if worse >= t.options.Patience {
+			t.cut = i + 1
+			for _, cancel := range t.cancel[t.cut:] {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+// outcome returns the points of the λ tried and the index of the best.
+func (t *pathRun) outcome(ctx context.Context) (points []*PathPoint, best int, err error) {
+	for i, point := range t.points[:t.cut] {
+		if err := t.errs[i]; err != nil {
+			return nil, 0, err
+		}
+		if point == nil {
+			continue // ctx was done before it began
+		}
+		if points = append(points, point); len(points) > 1 && point.better(points[best]) {
+			best = len(points) - 1
+		}
+	}
+	if len(points) == 0 {
+		return nil, 0, ctx.Err()
+	}
+	return points, best, nil
+}
+
+// first fits the linear term and searches the first basis vector.
+func (r *solve) first(ctx context.Context) {
+	if r.begin(); ctx.Err() != nil {
+		return
+	}
+	r.refit(ctx, true)
+	r.score(ctx)
+	r.last = r.gamma.selectBasis(ctx, r.s.Penalty, nil, r.oracle(), r.s.Seed)
+}
+
+// resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only read.
+func (r *solve) resume(ctx context.Context, from *solve) {
+	copy(r.linear.theta, from.linear.theta)
+	copy(r.linear.biasCurve, from.linear.biasCurve)
+	for t := range from.linear.steps {
+		r.linear.steps = append(r.linear.steps, append([]float64(nil), from.linear.steps[t]...))
+		r.linear.turns = append(r.linear.turns, append([]float64(nil), from.linear.turns[t]...))
+	}
+	copy(r.pred, from.pred)
+	copy(r.gamma.grad, from.gamma.grad)
+	r.gamma.prepare(ctx)
+	r.loss, r.last, r.scored = from.loss, from.last, true
+	r.total()
+	r.complete = r.here()
+}

@@ -1,0 +1,139 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestPath checks that a path is what separate solves would give, scored at every step, for any number of workers.
+func TestPath(t *testing.T) {
+	train, held := plantedRatings(51, 700, 8, 9), plantedRatings(51, 900, 8, 9)
+	s := smallSettings()
+	s.MaxBasis, s.Tolerance = 3, 1e-2
+	clock := time.Unix(0, 0)
+	s.Now = func() time.Time { return clock }
+	top, err := LambdaMax(t.Context(), train, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lambdas := []float64{1.5 * top, 0.5 * top, 0.1 * top, 0.03 * top}
+	judge := func(model *Model) float64 {
+		return modelObjective(held, model, Settings{Penalty: L1, Lambda: 1e-12}) // the loss
+	}
+	type call struct {
+		lambda float64
+		k      int
+	}
+	var first []*PathPoint
+	for _, workers := range []int{1, 2, 8} {
+		s.Workers = workers
+		running := false
+		var calls []call
+		points, best, err := Path(t.Context(), train, lambdas, s, PathOptions{Judge: judge,
+			OnStep: func(lambda float64, step Step, model *Model, score float64) {
+				if running {
+					t.Error("OnStep was called while it ran")
+				}
+				running = true
+				defer func() { running = false }()
+				if step.K != model.NumBasis || score != judge(model) {
+					t.Errorf("step of %d, model of %d, score %v", step.K, model.NumBasis, score)
+				}
+				calls = append(calls, call{lambda, step.K})
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(points) != len(lambdas) {
+			t.Fatalf("%d points", len(points))
+		}
+		at := 0
+		for i, point := range points {
+			one := s
+			one.Lambda = lambdas[i]
+			alone, err := Solve(t.Context(), train, nil, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if point.Lambda != lambdas[i] || !reflect.DeepEqual(alone, point.Result) {
+				t.Errorf("%d workers, λ %g: objective %v, alone %v", workers, point.Lambda, point.Result.Objective, alone.Objective)
+			}
+			if point.Score > judge(alone.Model) || point.Score != judge(point.Best) || point.Score < points[best].Score {
+				t.Errorf("λ %g: score %v, of the last model %v, best of all %v", point.Lambda, point.Score, judge(alone.Model), points[best].Score)
+			}
+			steps := 0
+			for _, c := range calls {
+				if c.lambda == point.Lambda {
+					if c.k != alone.Steps[steps].K {
+						t.Errorf("λ %g: step %d has %d basis vectors", c.lambda, steps, c.k)
+					}
+					steps++
+				}
+			}
+			if at += steps; steps != len(alone.Steps) {
+				t.Errorf("λ %g: %d calls for %d steps", point.Lambda, steps, len(alone.Steps))
+			}
+		}
+		if at != len(calls) {
+			t.Errorf("%d calls, %d steps", len(calls), at)
+		}
+		if first == nil {
+			if first = points; first[0].Best.NumBasis != 0 || first[3].Result.Model.NumBasis == 0 || best == 0 {
+				t.Errorf("best λ is number %d", best)
+			}
+		} else if !reflect.DeepEqual(first, points) {
+			t.Errorf("%d workers give another path", workers)
+		}
+	}
+}
+
+// TestPathPatience checks that the end of a path goes by the order of its λ.
+func TestPathPatience(t *testing.T) {
+	p := plantedRatings(52, 800, 9, 10)
+	s := smallSettings()
+	s.MaxBasis, s.Tolerance = 1, 1e-2
+	lambdas := []float64{100, 50, 25, 12, 6, 3}
+	for _, workers := range []int{1, 8} {
+		s.Workers = workers
+		points, best, err := Path(t.Context(), p, lambdas, s, PathOptions{Patience: 2, Judge: func(model *Model) float64 { return 1 + square(model.Weights) }})
+		if err != nil || len(points) != 3 || best != 0 || points[2].Lambda != 25 {
+			t.Errorf("%d workers: %d points, best %d (%v)", workers, len(points), best, err)
+		}
+		points, best, err = Path(t.Context(), p, lambdas, s, PathOptions{})
+		if err != nil || len(points) != 6 || best != 5 || !points[5].Final || !math.IsNaN(points[5].Score) {
+			t.Errorf("%d workers, no judge: %d points, best %d (%v)", workers, len(points), best, err)
+		}
+	}
+}
+
+func TestPathStops(t *testing.T) {
+	p := plantedRatings(53, 1500, 9, 10)
+	s := smallSettings()
+	s.MaxBasis, s.Workers = 50, 2
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	points, _, err := Path(ctx, p, []float64{3, 2, 1, 0.5}, s, PathOptions{OnStep: func(_ float64, _ Step, model *Model, _ float64) {
+		if calls++; calls == 6 {
+			cancel()
+		}
+	}})
+	if err != nil || len(points) == 0 || len(points) > 2 {
+		t.Fatalf("%d points (%v)", len(points), err)
+	}
+	for _, point := range points {
+		checkFinite(t, point.Result)
+		if point.Result.Status != Interrupted {
+			t.Errorf("λ %g: %v", point.Lambda, point.Result.Status)
+		}
+	}
+	if _, _, err := Path(ctx, p, []float64{3}, s, PathOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+	if _, _, err := Path(t.Context(), p, []float64{3, -1}, s, PathOptions{}); !errors.Is(err, ErrSettings) {
+		t.Errorf("negative λ: %v", err)
+	}
+}
