@@ -151,7 +151,7 @@ func plantedClasses(r *rand.Rand, users, items, m, k int) *State {
 func TestRefitRecoversPlantedClasses(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 72))
 	truth := plantedClasses(r, 60, 40, 4, 2)
-	train, _ := classes(r, truth, 12_000, 60)
+	train, _ := classes(r, truth, 6000, 60)
 	test, probabilities := classes(r, truth, 4000, 60)
 	bayes := 0.0
 	for i, q := range probabilities {
@@ -166,7 +166,7 @@ func TestRefitRecoversPlantedClasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 25 {
+		for range 16 {
 			if _, err := f.Sweep(context.Background()); err != nil {
 				t.Fatal(err)
 			}
