@@ -96,15 +96,13 @@ func setNames() []string {
 	return names
 }
 
-// settings are those of a polynomial network: the constant column takes the place of linear term and bias.
+// settings are those of a polynomial network: the constant column takes the place of linear term and bias. The path has as many steps as
+// the largest k, as in the paper, so it ends below where refits drop basis vectors.
 func (b *classBenchmark) settings(p solver.Penalty, lambda float64, refit solver.Depth) solver.Settings {
 	s := solver.DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.Refit = solver.Homogeneous, p, lambda, refit
 	s.FullEvery, s.FullIterations, s.MaxBasis = b.fullEvery, b.fullIteration, b.basis
-	s.MaxSteps = stepsPerBasis * b.basis
+	s.MaxSteps = b.basis
 	s.Solver, s.LinearRidge, s.BiasRidge = solver.Newton, 0, 0
 	return s
 }
-
-// stepsPerBasis bounds the basis vectors that a path tries by this times the largest k: refits drop some again.
-const stepsPerBasis = 3
