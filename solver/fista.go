@@ -63,6 +63,9 @@ type fitLimits struct {
 	span, iterations int
 }
 
+// maxSmooth is the Lipschitz estimate at which a search for a step gives up: no step is short enough for the rounding of such numbers.
+const maxSmooth = 1e200
+
 // minimize improves v (k×m) by FISTA (Beck and Teboulle 2009) with a step that can grow, and returns the iterations used. The step
 // length 1/L grows by 2 % an iteration and halves on failure of the quadratic bound; momentum restarts when it points uphill
 // (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes one product with Φ and one with Φ': predictions are linear in V,
@@ -122,7 +125,10 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 				value, valueY, gradient = trial, trialY, trialGradient
 				break
 			}
-			f.smooth *= 2
+			if f.smooth *= 2; f.smooth > maxSmooth {
+				f.smooth = 0
+				return iteration
+			}
 		}
 		theta = thetaNext
 		for i := range z {

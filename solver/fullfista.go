@@ -54,7 +54,10 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 				objective = trial + f.term(z)
 				break
 			}
-			f.smooth *= 2
+			if f.smooth *= 2; f.smooth > maxSmooth {
+				f.smooth = 0
+				return iteration
+			}
 		}
 		if objective > last {
 			if theta == 1 {

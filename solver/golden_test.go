@@ -446,7 +446,7 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 			}
 			rtol := 1e-5
 			if pen == L1 {
-				rtol = 1e-8
+				rtol = 1e-7
 			}
 			for i, want := range c.Steps {
 				// The criterion of a selection is reported with the refit before it.

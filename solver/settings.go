@@ -104,7 +104,7 @@ type Settings struct {
 	BasisRidge float64
 	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
 	MaxBasis int
-	// MaxSteps ≥ 0 is the largest number of basis vectors tried; 0 refits a warm model without new ones.
+	// MaxSteps ≥ 0 is the largest number of basis vectors tried, never more than 20·MaxBasis; 0 refits a warm model without new ones.
 	MaxSteps int
 	Solver   Method
 	// Selection is how basis vectors are chosen; the zero value is the default.

@@ -238,6 +238,10 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
+// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
+// no stall.
+const triesPerBasis = 20
+
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
@@ -272,7 +276,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
 			r.result.Status = Converged
 			return
-		case tried >= r.s.MaxSteps:
+		case tried >= r.s.MaxSteps, tried >= triesPerBasis*r.s.MaxBasis:
 			r.result.Status = BasisLimit
 			return
 		case r.k >= r.s.MaxBasis:

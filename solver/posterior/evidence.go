@@ -71,14 +71,24 @@ func (r *Refit) residuals() (squares, errors, n float64) {
 func (r *Refit) updateBias() {
 	s := r.state
 	outputs := len(s.Bias)
+	parts := make([]float64, 2*outputs*((len(r.mean)+sweepBlock-1)/sweepBlock))
+	r.parallel(len(r.mean), func(b, lo, hi int) {
+		top, bottom := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
+		for i := lo; i < hi; i++ {
+			target, w := r.problem.Target(i), r.problem.Weight(i)
+			for c, t := range target {
+				o := s.Bias[c] + r.mean[i]
+				omega := w * jaakkola(math.Sqrt(o*o+r.spread[i]))
+				top[c] += 0.5*w*t - omega*r.mean[i]
+				bottom[c] += omega
+			}
+		}
+	})
 	top, bottom := make([]float64, outputs), make([]float64, outputs)
-	for i := range r.mean {
-		target, w := r.problem.Target(i), r.problem.Weight(i)
-		for c, t := range target {
-			o := s.Bias[c] + r.mean[i]
-			omega := w * jaakkola(math.Sqrt(o*o+r.spread[i]))
-			top[c] += 0.5*w*t - omega*r.mean[i]
-			bottom[c] += omega
+	for b := 0; b < len(parts); b += 2 * outputs {
+		for c := range outputs {
+			top[c] += parts[b+c]
+			bottom[c] += parts[b+outputs+c]
 		}
 	}
 	for c := range s.Bias {

@@ -40,9 +40,11 @@ type side struct {
 
 // A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so that both stay in
 // a core's second cache (1 MB) while they meet. A feature's partners come in the same order for any size.
+// Small samples are shared out in chunkShares chunks per goroutine.
 const (
-	chunkBytes = 512 << 10
-	tileBytes  = 256 << 10
+	chunkBytes  = 512 << 10
+	tileBytes   = 256 << 10
+	chunkShares = 4
 )
 
 // newPairs returns nil unless the sample is made of pairs.
@@ -151,8 +153,9 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 	for n := range p.sides {
 		if p.sides[n].field == field {
 			p.share(1 - n)
-			size := max(1, chunkBytes/(8*p.stride))
-			p.each(len(p.sides[n].features), size, func() func(lo, hi int) {
+			features := len(p.sides[n].features)
+			size := max(1, min(chunkBytes/(8*p.stride), (features+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
+			p.each(features, size, func() func(lo, hi int) {
 				w := p.newWork(size)
 				return func(lo, hi int) {
 					if ctx.Err() == nil {
@@ -326,9 +329,12 @@ func (p *pairs) residuals() (squares, errors, n float64) {
 	return squares, errors, n
 }
 
-// predict refreshes the mean and variance of z for every row: one dot product with the partner's block, whose terms are
+// predict refreshes the mean and variance of z for every row; Gaussian outputs do not need them. With a feature of the first side and its
+// partner (w', y'), E z² is a product of moments of the one and moments of the other, so one dot product of the partner's block with
 //
-//	E z² = E w² + E w'² + 2 w w' + 2 E[w y]ᵀ…
+//	E[w²], 2 E[w h]   2w, 2h   1   (2 − δ_ab) E[h_a h_b]
+//
+// signs being in the block. 2·stride + 2k flops per row.
 func (p *pairs) predict() {
 	r := p.refit
 	s := r.state
@@ -372,16 +378,20 @@ func (p *pairs) predict() {
 	})
 }
 
+func (p *pairs) workers() int {
+	if p.refit.workers > 0 {
+		return p.refit.workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // featureBlock is how many features a goroutine takes at a time where features are passed one by one.
 const featureBlock = 32
 
 // each runs f over [0, n) in blocks of size on the workers and waits; start makes the f of one worker.
 func (p *pairs) each(n, size int, start func() func(lo, hi int)) {
 	count := (n + size - 1) / size
-	workers := p.refit.workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	workers := min(p.workers(), count)
 	var next atomic.Int64
 	run := func() {
 		f := start()
@@ -389,7 +399,7 @@ func (p *pairs) each(n, size int, start func() func(lo, hi int)) {
 			f(b*size, min(n, (b+1)*size))
 		}
 	}
-	if workers = min(workers, count); workers <= 1 {
+	if workers <= 1 {
 		run()
 		return
 	}

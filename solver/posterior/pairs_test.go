@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/refitd/refitd/solver"
 )
 
 // TestPairsAgainstGeneralPath sweeps twice from one state, with the fast path and without, and compares everything a sweep leaves behind.
@@ -51,5 +53,89 @@ func TestPairsAgainstGeneralPath(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPairsDoNotDependOnWorkers: chunks of features and tiles of partners change with the number of goroutines, the numbers do not.
+func TestPairsDoNotDependOnWorkers(t *testing.T) {
+	for _, l := range []Likelihood{Gaussian, Logistic} {
+		var want []float64
+		for _, workers := range []int{1, 2, 8} {
+			r := rand.New(rand.NewPCG(23, uint64(l)))
+			p := ratings(r, 20_000, 1500, 1300, 2, l == Logistic)
+			s := randomState(r, p, l, 8)
+			f, err := NewRefit(s, p, 10, workers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []float64
+			for range 2 {
+				e, err := f.Sweep(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, e)
+			}
+			got = slices.Concat(got, s.Mean, s.Covariance, s.Bias)
+			if want == nil {
+				want = got
+			} else if !slices.Equal(got, want) {
+				t.Errorf("%v: %d workers give other numbers than 1", l, workers)
+			}
+		}
+	}
+}
+
+// TestPairsWantPairs: what is not two one-hot features of two fields in one order goes the general way.
+func TestPairsWantPairs(t *testing.T) {
+	for name, change := range map[string]func(p *solver.Problem){
+		"a value of 2":          func(p *solver.Problem) { p.X.Value[7] = 2 },
+		"features of one field": func(p *solver.Problem) { p.Field = make([]int32, len(p.Field)) },
+		"fields in both orders": func(p *solver.Problem) { p.Field[p.X.Index[0]], p.Field[p.X.Index[1]] = 1, 0 },
+		"a third feature": func(p *solver.Problem) {
+			p.X.Append([]int32{0, 12, 13}, []float64{1, 1, 1})
+			p.Targets = append(p.Targets, 1)
+		},
+	} {
+		p := ratings(rand.New(rand.NewPCG(1, 1)), 100, 10, 10, 1, false)
+		change(p)
+		f, err := NewRefit(New(Gaussian, 1, 2, p.Field, p.NumFields, PriorFor(Gaussian, 1)), p, 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.pairs != nil {
+			t.Errorf("%s: takes the fast path", name)
+		}
+		if _, err := f.Sweep(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// BenchmarkSweep reports a sweep over 500,000 ratings; flops are those of the sums over partners, 2·stride per row and side, and for
+// Logistic of the dot product per row.
+func BenchmarkSweep(b *testing.B) {
+	for _, l := range []Likelihood{Gaussian, Logistic} {
+		b.Run(l.String(), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			p := ratings(r, 500_000, 6000, 3700, 2, l == Logistic)
+			s := Start(l, p, 16, PriorFor(l, 1), r)
+			f, err := NewRefit(s, p, 10, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			passes := 2.0
+			if l == Logistic {
+				passes = 3
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := f.Sweep(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			flops := passes * 2 * float64(f.pairs.stride) * 500_000
+			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
 	}
 }

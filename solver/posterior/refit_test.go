@@ -415,20 +415,3 @@ func TestRefitRefusesShapes(t *testing.T) {
 		t.Errorf("three outputs for a Gaussian posterior: error %v", err)
 	}
 }
-
-func BenchmarkSweep(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 1))
-	p := ratings(r, 50_000, 900, 1600, 2, true)
-	s := New(Logistic, p.Outputs, 0, p.Field, p.NumFields, PriorFor(Logistic, 1))
-	addRandomBasis(r, s, 8)
-	f, err := NewRefit(s, p, 10, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := f.Sweep(context.Background()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

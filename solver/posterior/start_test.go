@@ -1,0 +1,169 @@
+package posterior
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// threeFields draws rows of a user, an item and a number, with planted interactions of all three.
+func threeFields(r *rand.Rand, n, users, items int) *solver.Problem {
+	d := users + items + 1
+	h := make([]float64, d)
+	for j := range h {
+		h[j] = r.NormFloat64()
+	}
+	field := make([]int32, d)
+	for j := users; j < users+items; j++ {
+		field[j] = 1
+	}
+	field[d-1] = 2
+	p := &solver.Problem{X: solver.NewRows(d, n, 3*n), Outputs: 1, Loss: solver.Squared{}, Field: field, NumFields: 3}
+	for range n {
+		u, i, x := r.IntN(users), users+r.IntN(items), r.Float64()
+		p.X.Append([]int32{int32(u), int32(i), int32(d - 1)}, []float64{1, 1, x})
+		p.Targets = append(p.Targets, h[u]*h[i]+x*h[d-1]*(h[u]+h[i])+0.3*r.NormFloat64())
+	}
+	return p
+}
+
+// TestStartLeadsRandom: after the same number of sweeps the evidence from Start is above that from small random coordinates.
+func TestStartLeadsRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 8))
+	for name, p := range map[string]*solver.Problem{
+		"gaussian": ratings(r, 6000, 150, 120, 2, false),
+		"logistic": ratings(r, 6000, 150, 120, 2, true),
+		"fields":   threeFields(r, 4000, 100, 80),
+	} {
+		l := Gaussian
+		if p.Outputs > 1 {
+			l = Logistic
+		}
+		prior := PriorFor(l, 1)
+		evidence := func(s *State) float64 {
+			f, err := NewRefit(s, p, prior.Cap, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := 0.0
+			for range 3 {
+				if last, err = f.Sweep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return last
+		}
+		random := New(l, p.Outputs, 4, p.Field, p.NumFields, prior)
+		for j := range random.Field {
+			mean, _ := random.Row(j)
+			for a := range 4 {
+				mean[a+1] = 0.1 * r.NormFloat64()
+			}
+		}
+		a, b := evidence(Start(l, p, 4, prior, r)), evidence(random)
+		if a < b {
+			t.Errorf("%s: evidence %.1f after three sweeps from Start, %.1f from random coordinates", name, a, b)
+		}
+	}
+}
+
+// TestStartFindsThePlantedSubspace: without noise or linear terms the first coordinates of users span the planted ones.
+func TestStartFindsThePlantedSubspace(t *testing.T) {
+	const users, items, k = 40, 30, 2
+	r := rand.New(rand.NewPCG(6, 1))
+	h := make([]float64, (users+items)*k)
+	for i := range h {
+		h[i] = r.NormFloat64()
+	}
+	for f, size := range []int{users, items} { // centred, so that the linear weights take nothing
+		for c := range k {
+			mean := 0.0
+			for j := range size {
+				mean += h[(f*users+j)*k+c] / float64(size)
+			}
+			for j := range size {
+				h[(f*users+j)*k+c] -= mean
+			}
+		}
+	}
+	field := make([]int32, users+items)
+	p := &solver.Problem{X: solver.NewRows(users+items, users*items, 2*users*items), Outputs: 1, Loss: solver.Squared{}, Field: field, NumFields: 2}
+	for u := range users {
+		for i := users; i < users+items; i++ {
+			field[i] = 1
+			p.X.Append([]int32{int32(u), int32(i)}, []float64{1, 1})
+			p.Targets = append(p.Targets, h[u*k]*h[i*k]+h[u*k+1]*h[i*k+1])
+		}
+	}
+	s := Start(Gaussian, p, k, PriorFor(Gaussian, 1), r)
+	// Regress a planted coordinate on the two found: nothing is left.
+	for c := range k {
+		a, b, total := make([]float64, packedSize(k)), make([]float64, k), 0.0
+		for u := range users {
+			mean, _ := s.Row(u)
+			addOuter(a, 1, mean[1:])
+			for e := range k {
+				b[e] += mean[e+1] * h[u*k+c]
+			}
+			total += h[u*k+c] * h[u*k+c]
+		}
+		explained := append([]float64(nil), b...)
+		if !cholesky(a, k) {
+			t.Fatal("the coordinates are linearly dependent")
+		}
+		solveCholesky(a, k, explained)
+		left := total
+		for e := range k {
+			left -= b[e] * explained[e]
+		}
+		if left > 1e-3*total {
+			t.Errorf("coordinate %d: %.3g of %.3g is left", c, left, total)
+		}
+	}
+}
+
+// TestStartIsFinite starts on samples that have nothing to find, or not enough features for k orthonormal vectors.
+func TestStartIsFinite(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	small := ratings(r, 30, 3, 2, 1, false)
+	constant := ratings(r, 50, 10, 10, 1, false)
+	for i := range constant.Targets {
+		constant.Targets[i] = 2
+	}
+	weightless := ratings(r, 50, 10, 10, 1, true)
+	weightless.Weights = make([]float64, 50)
+	oneSided := ratings(r, 50, 10, 10, 1, true)
+	for i := range oneSided.Targets {
+		oneSided.Targets[i] = 1
+	}
+	words := ratings(r, 50, 10, 10, 1, false)
+	words.Field, words.NumFields = make([]int32, 20), 1
+	for name, p := range map[string]*solver.Problem{"few features": small, "constant": constant, "no weight": weightless, "one side": oneSided, "one field": words} {
+		l := Gaussian
+		if p.Outputs > 1 {
+			l = Logistic
+		}
+		s := Start(l, p, 6, PriorFor(l, 1), r)
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if slices.ContainsFunc(s.Covariance, math.IsNaN) {
+			t.Errorf("%s: a covariance is NaN", name)
+		}
+		f, err := NewRefit(s, p, 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "no weight" {
+			continue // the sample says nothing about the noise
+		}
+		for range 3 {
+			if _, err := f.Sweep(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
