@@ -47,7 +47,7 @@ func speedLetter(ctx context.Context, o *Options, t *Table) error {
 	}
 	p := split(len(set.class), 0)
 	settings := b.settings(solver.L1L2, lambda, solver.OutputLayer)
-	settings.Workers, settings.Rough = 1, true
+	settings.MaxSteps, settings.Workers, settings.Rough = b.basis, 1, true // as many steps as the reference
 	problem := set.problem(p.train)
 	reached := "-"
 	settings.OnStep = func(s solver.Step, _ *solver.Model) bool {
