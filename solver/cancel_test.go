@@ -171,11 +171,12 @@ func TestWorkersAndKinds(t *testing.T) {
 				s := base
 				s.Kernel, s.Penalty, s.Solver, s.FullIterations = kernel, pen, method, 5
 				if (i+j+l)%2 == 1 {
-					s.Lambda, s.Tau = 0, 30
+					s.Lambda, s.Tau, s.LinearRidge, s.BiasRidge = 0, 30, 0, 0
 				}
 				if (j+l)%2 == 1 {
 					s.Refit = Full
 				}
+				s.Rough = (i+j)%2 == 1
 				check(numeric, s)
 			}
 		}
