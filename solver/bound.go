@@ -125,23 +125,19 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 	top := make([]float64, d*m)
 	for c := range m {
 		operators[c] = g.dense(c)
-		var eig mat.EigenSym
-		if ctx.Err() != nil || !eig.Factorize(operators[c], true) {
+		e, ok := decompose(operators[c])
+		if ctx.Err() != nil || !ok {
 			return dualBound{}, false
 		}
-		values := eig.Values(nil)
-		eig.VectorsTo(&vectors)
+		e.eig.VectorsTo(&vectors)
 		best := 0
-		if -values[0] < values[d-1] {
-			best = d - 1
-		}
-		norms[c] = math.Abs(values[best])
+		norms[c], best = e.largest()
 		for j := range d {
 			top[j*m+c] = vectors.At(j, best)
 		}
 		product.Mul(operators[c], operators[c])
 		squares.Add(squares, &product)
-		for t, v := range values {
+		for t, v := range e.values {
 			moduli.SymRankOne(moduli, math.Abs(v), vectors.ColView(t))
 		}
 	}
@@ -157,15 +153,15 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 			squares.Set(l, j, squares.At(j, l))
 		}
 	}
-	square, ok := largestEigenvalue(mat.NewSymDense(d, squares.RawMatrix().Data))
+	e, ok := decompose(mat.NewSymDense(d, squares.RawMatrix().Data))
 	if !ok {
 		return dualBound{}, false
 	}
-	root := math.Sqrt(max(0, square))
+	root := math.Sqrt(max(0, e.values[d-1]))
 	if penalty == L1Linf {
 		root *= math.Sqrt(float64(m))
-		if value, ok := largestEigenvalue(moduli); ok && value < bound.value {
-			bound.value, bound.kind = value, SumOfModuli
+		if e, ok := decompose(moduli); ok && e.values[d-1] < bound.value {
+			bound.value, bound.kind = e.values[d-1], SumOfModuli
 		}
 	}
 	if root < bound.value {
@@ -187,29 +183,17 @@ func (g *gamma) boundSigns(ctx context.Context, operators []*mat.SymDense) (dual
 			part.ScaleSym(patterns[c*s+t], operator)
 			sum.AddSym(sum, part)
 		}
-		var eig mat.EigenSym
-		if ctx.Err() != nil || !eig.Factorize(sum, true) {
+		e, ok := decompose(sum)
+		if ctx.Err() != nil || !ok {
 			return bound, false
 		}
-		values := eig.Values(nil)
-		for _, end := range []int{0, d - 1} {
-			if math.Abs(values[end]) > bound.value {
-				bound.value = math.Abs(values[end])
-				eig.VectorsTo(&vectors)
-				mat.Col(bound.vectors, end, &vectors)
-			}
+		if value, at := e.largest(); value > bound.value {
+			bound.value = value
+			e.eig.VectorsTo(&vectors)
+			mat.Col(bound.vectors, at, &vectors)
 		}
 	}
 	return bound, true
-}
-
-func largestEigenvalue(a mat.Symmetric) (float64, bool) {
-	var eig mat.EigenSym
-	if !eig.Factorize(a, false) {
-		return 0, false
-	}
-	values := eig.Values(nil)
-	return values[len(values)-1], true
 }
 
 // denseWork returns the multiplications that form all Γ_c.
@@ -259,11 +243,11 @@ func (k *krylov) bound(ctx context.Context, rng *rand.Rand, failure float64, non
 
 // boundColumn returns the upper bound of the largest |eigenvalue| (or eigenvalue) of one column and its Ritz value.
 func (k *krylov) boundColumn(c, used int, reach float64, nonnegative bool) (upper, ritz float64) {
-	eig, size, ok := k.tridiagonal(c, used, false)
+	e, size, ok := k.tridiagonal(c, used)
 	if !ok {
 		return math.Inf(1), 0
 	}
-	values := eig.Values(nil)
+	values := e.values
 	last := k.beta[size-1][c]
 	ritz = max(values[size-1], -values[0])
 	if nonnegative {

@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // For few columns and many rows it is cheaper to form the Γ_c once per basis selection than to pass over the rows for each product with
@@ -82,16 +84,16 @@ func (g *gamma) addTile(sum, work []float64, lo, hi int) {
 			work[(2*d+c)*explicitTile+i-lo] = w
 		}
 	}
+	products := make([][]float64, d)
+	for l := range d {
+		products[l] = column(d + l)
+	}
 	for j := range d {
 		for l := j; l < d; l++ {
-			floats.MulTo(column(d+l), column(j), column(l))
+			floats.MulTo(products[l], column(j), column(l))
 		}
-		for l := j; l < d; l++ {
-			to := g.pair(j, l) * m
-			for c := range m {
-				sum[to+c] += floats.Dot(column(d+l), column(2*d+c))
-			}
-		}
+		// The pairs of one j are next to each other.
+		dense.DotAdd(sum[g.pair(j, j)*m:], products[j:], 0, size, work[2*d*explicitTile:], explicitTile, m)
 	}
 }
 
@@ -137,7 +139,7 @@ func (g *gamma) quadraticExplicit(q, h []float64, s int) {
 				twice = 1
 			}
 			for t := range s {
-				floats.AddScaled(q[t*m:t*m+m], twice*h[j*s+t]*h[l*s+t], entries)
+				dense.AddScaled(q[t*m:t*m+m], twice*h[j*s+t]*h[l*s+t], entries)
 			}
 		}
 	}

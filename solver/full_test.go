@@ -263,3 +263,64 @@ func (c cancelAfter) Eval(grad, pred, target []float64) float64 {
 	}
 	return c.Loss.Eval(grad, pred, target)
 }
+
+// TestFullMonotone checks that no iteration raises the objective of the point handed back, whenever the refit ends.
+func TestFullMonotone(t *testing.T) {
+	for _, penalty := range []Penalty{L1, L1Linf} {
+		last := math.Inf(1)
+		for iterations := 60; iterations < 160; iterations += 4 {
+			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, form{penalty: penalty, tau: 1.5}, 4, 1)
+			v, _ := f.split(u)
+			f.form.step(v, f.k, 3, 1)
+			f.minimize(t.Context(), u, fitLimits{1e-16, 20, iterations})
+			objective := f.pass(u, nil) + f.term(u)
+			if objective > last {
+				t.Fatalf("%v: objective %v after %d iterations, %v before", penalty, objective, iterations, last)
+			}
+			last = objective
+		}
+	}
+}
+
+// TestNormalize checks that unit lengths leave the loss as it is, lower the penalty of short basis vectors, and clear weights of a vector of 0.
+func TestNormalize(t *testing.T) {
+	f, u := fullCase(200, 5, 3, 3, 0.7, ANOVA, Squared{}, form{penalty: L1, lambda: 1}, 0, 1)
+	v, h := f.split(u)
+	f.normalize(u)
+	floats.Scale(0.7, h)
+	for i := 0; i < len(h); i += f.k {
+		h[i] = 0
+	}
+	loss, term := f.pass(u, nil), f.term(u)
+	f.normalize(u)
+	if got := f.pass(u, nil); !near(got, loss, 1e-12, 0) || !(f.term(u) < term) || normInf(v[:3]) != 0 {
+		t.Errorf("loss %v, was %v; penalty %v, was %v; weights of an empty vector %v", got, loss, f.term(u), term, v[:3])
+	}
+	for r, square := range f.lengths(h) {
+		if r > 0 && !near(square, 1, 1e-14, 0) {
+			t.Errorf("‖h_%d‖² = %v", r, square)
+		}
+	}
+}
+
+// TestFullOverflow checks that refits of rows whose products overflow end, and leave the point no worse and finite.
+func TestFullOverflow(t *testing.T) {
+	for _, size := range []float64{1e60, 1e120} {
+		for _, loss := range allLosses {
+			f, u := fullCase(60, 5, 3, 3, 0.9, Homogeneous, loss, form{penalty: L1L2, lambda: 1}, 0, 1)
+			floats.Scale(size, f.p.X.Value)
+			for _, column := range f.columns {
+				floats.Scale(size, column)
+			}
+			f.normalize(u)
+			start := f.pass(u, nil) + f.term(u)
+			f.minimize(t.Context(), u, fitLimits{1e-9, 10, 50})
+			if norm := norm2(u); math.IsNaN(norm) || math.IsInf(norm, 0) {
+				t.Errorf("%s at %g: the point has norm %v", loss.Name(), size, norm)
+			}
+			if got := f.pass(u, nil) + f.term(u); got > start {
+				t.Errorf("%s at %g: objective %v, was %v", loss.Name(), size, got, start)
+			}
+		}
+	}
+}

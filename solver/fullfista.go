@@ -24,7 +24,7 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 	f.metric(scale, u)
 	value := f.pass(y, gradient)
 	last := value + f.term(x) // objective at x
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || !(last < math.Inf(1)) { // numbers too large to step from
 		return 0
 	}
 	trace := []float64{last}
@@ -54,7 +54,10 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 				objective = trial + f.term(z)
 				break
 			}
-			f.smooth *= 2
+			if f.smooth *= 2; f.smooth > maxSmooth {
+				f.smooth = 0
+				return iteration
+			}
 		}
 		if objective > last {
 			if theta == 1 {

@@ -112,8 +112,12 @@ func FuzzSolve(f *testing.F) {
 		s := DefaultSettings()
 		s.Kernel = []Kernel{ANOVA, Homogeneous}[rng.IntN(2)]
 		s.Penalty = allPenalties[rng.IntN(3)]
-		s.Solver = []Method{Hybrid, FISTA, Stochastic, SVRG}[rng.IntN(4)]
+		s.Solver = []Method{Hybrid, FISTA, Stochastic, SVRG, Newton}[rng.IntN(5)]
 		s.Selection = Selection(rng.IntN(int(BestData) + 1))
+		s.Refit, s.FullEvery, s.FullIterations = Depth(1+rng.IntN(2)), 1+rng.IntN(2), 5
+		if s.Refit == Full && rng.IntN(2) == 0 {
+			s.BasisRidge = 1
+		}
 		s.MaxBasis, s.MaxIterations, s.Workers, s.Rough = rng.IntN(5), 30, 1, rng.IntN(4) == 0
 		s.LinearRidge, s.BiasRidge = math.Abs(ridge), []float64{0, 1e-6, 1}[rng.IntN(3)]
 		if s.Lambda, s.Tau = math.Abs(strength), 0; rng.IntN(2) == 0 {

@@ -72,17 +72,13 @@ func (g *gamma) eigenpairs() (ritz, bool) {
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
 	var vectors mat.Dense
 	for c := range m {
-		var eig mat.EigenSym
-		if !eig.Factorize(g.dense(c), true) {
+		e, ok := decompose(g.dense(c))
+		if !ok {
 			return found, false
 		}
-		values := eig.Values(nil)
-		best := 0
-		if math.Abs(values[d-1]) > math.Abs(values[0]) {
-			best = d - 1
-		}
-		found.values[c] = values[best]
-		eig.VectorsTo(&vectors)
+		_, best := e.largest()
+		found.values[c] = e.values[best]
+		e.eig.VectorsTo(&vectors)
 		for j := range d {
 			found.vectors[j*m+c] = vectors.At(j, best)
 		}
@@ -174,7 +170,7 @@ func (k *krylov) iterate(ctx context.Context, start []float64, enough func(used 
 const breakdown = 1e-13
 
 // tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before breakdown.
-func (k *krylov) tridiagonal(c, used int, vectors bool) (eig mat.EigenSym, size int, ok bool) {
+func (k *krylov) tridiagonal(c, used int) (e eigenSym, size int, ok bool) {
 	size = min(used, k.steps[c])
 	tri := mat.NewSymDense(size, nil)
 	for t := range size {
@@ -183,8 +179,8 @@ func (k *krylov) tridiagonal(c, used int, vectors bool) (eig mat.EigenSym, size 
 			tri.SetSym(t, t+1, k.beta[t][c])
 		}
 	}
-	ok = eig.Factorize(tri, vectors)
-	return eig, size, ok
+	e, ok = decompose(tri)
+	return e, size, ok
 }
 
 // extract solves the tridiagonal eigenproblems of the first used steps and returns the largest relative residual. It stores values and
@@ -194,25 +190,21 @@ func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
 	worst := 0.0
 	weights := make([]float64, len(k.vectors)*m)
 	for c := range m {
-		eig, size, ok := k.tridiagonal(c, used, true)
+		e, size, ok := k.tridiagonal(c, used)
 		if !ok {
 			worst = math.Inf(1)
 			continue
 		}
-		values := eig.Values(nil)
-		best := 0
-		if math.Abs(values[size-1]) > math.Abs(values[0]) {
-			best = size - 1
-		}
+		_, best := e.largest()
 		var z mat.Dense
-		eig.VectorsTo(&z)
-		found.values[c] = values[best]
+		e.eig.VectorsTo(&z)
+		found.values[c] = e.values[best]
 		found.residual[c] = 0
 		if size < k.steps[c] || k.steps[c] == len(k.vectors) {
 			found.residual[c] = k.beta[size-1][c] * math.Abs(z.At(size-1, best))
 		}
 		if found.residual[c] > 0 {
-			worst = max(worst, found.residual[c]/math.Abs(values[best]))
+			worst = max(worst, found.residual[c]/math.Abs(e.values[best]))
 		}
 		for t := range size {
 			weights[t*m+c] = z.At(t, best)

@@ -316,3 +316,28 @@ func BenchmarkGammaMulTo(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkPrepare forms the operators of letter's shape and selects with them.
+func BenchmarkPrepare(b *testing.B) {
+	g := randomGamma(rand.New(rand.NewPCG(1, 1)), Homogeneous, 7500, 17, 26, 1)
+	g.crew.size = 1
+	b.Run("prepare", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.prepare(b.Context())
+		}
+	})
+	b.Run("select", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.selectBasis(b.Context(), L1L2, nil, quickOracle, 1)
+		}
+	})
+	g.explicit = false
+	b.Run("select by passes", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			g.selectBasis(b.Context(), L1L2, nil, quickOracle, 1)
+		}
+	})
+}

@@ -75,6 +75,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o := paper.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now,
 		Log: slog.New(slog.NewTextHandler(stderr, nil))}
 	if err := flags.experiment(ctx, parsed.Command(), o, stdout); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("paper: interrupted, nothing was written")
+		}
 		fmt.Fprintln(stderr, err)
 		if errors.Is(err, paper.ErrNoData) || errors.Is(err, paper.ErrOptions) {
 			return report.ExitUsage

@@ -41,8 +41,11 @@ type Prior struct {
 // of which two are multiplied, with its root. Logistic outputs have a scale of their own and ignore it. The figures come from ratings
 // of 1 to 5 (scale about 1) and hold for both orders of the stream tried, by time and shuffled; a cap of half or twice as much loses.
 func PriorFor(l Likelihood, scale float64) Prior {
-	if l == Logistic {
+	switch l {
+	case Logistic:
 		return Prior{Linear: 1.5, Basis: 8, Cap: 10, Noise: 1}
+	case Multinomial:
+		return Prior{Linear: 1.5, Basis: 3, Cap: 3, Noise: 1}
 	}
 	scale = max(scale, 1e-9)
 	return Prior{Linear: 5 / (scale * scale), Basis: 8 / scale, Cap: 10 / scale, Noise: 1.1 / (scale * scale)}
@@ -61,7 +64,7 @@ func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *S
 	for r := range s.Sign {
 		s.Sign[r] = 1
 	}
-	s.setPrior(p)
+	s.SetPrior(p)
 	for j := range field {
 		s.Reset(j)
 	}
@@ -79,14 +82,15 @@ func NewSeparate(l Likelihood, outputs int, field []int32, numFields int, p Prio
 	if l == Gaussian {
 		s.Noises = make([]float64, outputs)
 	}
-	s.setPrior(p)
+	s.SetPrior(p)
 	for j := range field {
 		s.Reset(j)
 	}
 	return s
 }
 
-func (s *State) setPrior(p Prior) {
+// SetPrior sets the precisions of every field and basis vector, and the noise, back to those of a prior.
+func (s *State) SetPrior(p Prior) {
 	s.Noise = p.Noise
 	for c := range s.Noises {
 		s.Noises[c] = p.Noise
