@@ -125,7 +125,7 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 	top := make([]float64, d*m)
 	for c := range m {
 		operators[c] = g.dense(c)
-		e, ok := decompose(g.dense(c), true)
+		e, ok := decompose(operators[c])
 		if ctx.Err() != nil || !ok {
 			return dualBound{}, false
 		}
@@ -153,14 +153,14 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 			squares.Set(l, j, squares.At(j, l))
 		}
 	}
-	e, ok := decompose(mat.NewSymDense(d, squares.RawMatrix().Data), false)
+	e, ok := decompose(mat.NewSymDense(d, squares.RawMatrix().Data))
 	if !ok {
 		return dualBound{}, false
 	}
 	root := math.Sqrt(max(0, e.values[d-1]))
 	if penalty == L1Linf {
 		root *= math.Sqrt(float64(m))
-		if e, ok := decompose(moduli, false); ok && e.values[d-1] < bound.value {
+		if e, ok := decompose(moduli); ok && e.values[d-1] < bound.value {
 			bound.value, bound.kind = e.values[d-1], SumOfModuli
 		}
 	}
@@ -183,7 +183,7 @@ func (g *gamma) boundSigns(ctx context.Context, operators []*mat.SymDense) (dual
 			part.ScaleSym(patterns[c*s+t], operator)
 			sum.AddSym(sum, part)
 		}
-		e, ok := decompose(sum, true)
+		e, ok := decompose(sum)
 		if ctx.Err() != nil || !ok {
 			return bound, false
 		}
@@ -243,7 +243,7 @@ func (k *krylov) bound(ctx context.Context, rng *rand.Rand, failure float64, non
 
 // boundColumn returns the upper bound of the largest |eigenvalue| (or eigenvalue) of one column and its Ritz value.
 func (k *krylov) boundColumn(c, used int, reach float64, nonnegative bool) (upper, ritz float64) {
-	e, size, ok := k.tridiagonal(c, used, false)
+	e, size, ok := k.tridiagonal(c, used)
 	if !ok {
 		return math.Inf(1), 0
 	}

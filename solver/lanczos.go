@@ -72,7 +72,7 @@ func (g *gamma) eigenpairs() (ritz, bool) {
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
 	var vectors mat.Dense
 	for c := range m {
-		e, ok := decompose(g.dense(c), true)
+		e, ok := decompose(g.dense(c))
 		if !ok {
 			return found, false
 		}
@@ -170,7 +170,7 @@ func (k *krylov) iterate(ctx context.Context, start []float64, enough func(used 
 const breakdown = 1e-13
 
 // tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before breakdown.
-func (k *krylov) tridiagonal(c, used int, vectors bool) (e eigenSym, size int, ok bool) {
+func (k *krylov) tridiagonal(c, used int) (e eigenSym, size int, ok bool) {
 	size = min(used, k.steps[c])
 	tri := mat.NewSymDense(size, nil)
 	for t := range size {
@@ -179,7 +179,7 @@ func (k *krylov) tridiagonal(c, used int, vectors bool) (e eigenSym, size int, o
 			tri.SetSym(t, t+1, k.beta[t][c])
 		}
 	}
-	e, ok = decompose(tri, vectors)
+	e, ok = decompose(tri)
 	return e, size, ok
 }
 
@@ -190,7 +190,7 @@ func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
 	worst := 0.0
 	weights := make([]float64, len(k.vectors)*m)
 	for c := range m {
-		e, size, ok := k.tridiagonal(c, used, true)
+		e, size, ok := k.tridiagonal(c, used)
 		if !ok {
 			worst = math.Inf(1)
 			continue

@@ -2,12 +2,9 @@ package solver
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // Solve runs Algorithm 1 of Blondel et al. 2017, in penalised form with Lambda or in constrained form with Tau: fit the linear term, select
@@ -121,64 +118,6 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	r.pred = make([]float64, p.X.NumRows()*p.Outputs)
 	r.shuffle = rand.New(rand.NewPCG(s.Seed, 0x65706f636873)) // "epochs": apart from other uses of the seed
 	return r, nil
-}
-
-// checkModel returns an error that wraps ErrSettings if a model does not fit the problem.
-func (r *solve) checkModel(model *Model) error {
-	d, k := r.p.X.NumColumns, model.NumBasis
-	switch {
-	case model.Kernel != r.s.Kernel:
-		return fmt.Errorf("%w: model has kernel %v, not %v", ErrSettings, model.Kernel, r.s.Kernel)
-	case model.NumFeatures != d || model.NumOutputs != r.m:
-		return fmt.Errorf("%w: model of %d features and %d outputs for a problem of %d and %d",
-			ErrSettings, model.NumFeatures, model.NumOutputs, d, r.m)
-	case len(model.Basis) != d*k || len(model.Weights) != k*r.m || len(model.Bias) != r.m || model.Linear != nil && len(model.Linear) != d*r.m:
-		return fmt.Errorf("%w: model of %d basis vectors has parts of other lengths", ErrSettings, k)
-	}
-	for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
-		for _, v := range part {
-			if !(math.Abs(v) <= maxParameter) {
-				return fmt.Errorf("%w: model has a parameter %g, beyond ±%g", ErrSettings, v, maxParameter)
-			}
-		}
-	}
-	return nil
-}
-
-// maxParameter bounds the parameters of a warm model, so that no square of a prediction overflows.
-const maxParameter = 1e12
-
-// load takes over a warm model, with basis vectors scaled to unit norm and the square of the norm moved into the weights.
-func (r *solve) load(warm *Model) error {
-	d := r.p.X.NumColumns
-	if err := r.checkModel(warm); err != nil {
-		return fmt.Errorf("warm start: %w", err)
-	}
-	if r.s.BiasRidge > 0 {
-		copy(r.linear.theta[d*r.m:], warm.Bias)
-	}
-	if r.s.LinearRidge > 0 {
-		copy(r.linear.theta[:d*r.m], warm.Linear)
-	}
-	for b := range warm.NumBasis {
-		h := make([]float64, d)
-		for j := range d {
-			h[j] = warm.Basis[j*warm.NumBasis+b]
-		}
-		norm := norm2(h)
-		if norm*norm == 0 { // or too short for its square to count
-			continue
-		}
-		floats.Scale(1/norm, h)
-		r.append(h)
-		for c, w := range warm.Weights[b*r.m : b*r.m+r.m] {
-			r.v[(r.k-1)*r.m+c] = w * norm * norm
-		}
-	}
-	if r.s.Tau > 0 {
-		r.s.Penalty.Project(r.v, r.k, r.m, r.s.Tau)
-	}
-	return nil
 }
 
 // begin evaluates the starting point: the first that a cut-short solve can return.
@@ -337,27 +276,11 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 	}
 }
 
-// makeRoom saves the current point and drops a fifth of the basis vectors, at least one: those of least ‖v_r‖ · ‖φ_r‖.
-func (r *solve) makeRoom() {
-	r.saved = r.complete
-	gain := make([]float64, r.k)
-	order := make([]int, r.k)
-	for row := range r.k {
-		gain[row] = norm2(r.v[row*r.m:row*r.m+r.m]) * floats.Norm(r.output.phi[row], 2)
-	}
-	floats.ArgsortStable(append([]float64(nil), gain...), order)
-	dropped := make([]bool, r.k)
-	for _, row := range order[:(r.k+4)/5] {
-		dropped[row] = true
-	}
-	r.keep(func(row int) bool { return !dropped[row] })
-}
-
-// finish polishes the model, returns to the saved point if that was better, certifies it and describes the result.
+// finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
 	res := &r.result
 	if !r.s.Rough {
-		if ctx.Err() == nil {
+		if n := len(res.Steps); ctx.Err() == nil && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish(ctx)
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
