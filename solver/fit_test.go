@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -104,6 +105,55 @@ func TestStochastic(t *testing.T) {
 	}
 }
 
+// TestFISTARestarts bounds the iterations on columns that are nearly dependent: 600 reach 1e-9, without restarts 4000 do not.
+func TestFISTARestarts(t *testing.T) {
+	const k, m = 6, 2
+	f := dependentFit(Squared{}, L1, 2000, k, m)
+	best, v := make([]float64, k*m), make([]float64, k*m)
+	f.newton(t.Context(), best, accurate)
+	low := slowObjective(f, best)
+	f.minimize(t.Context(), v, fitLimits{tolerance: 1e-15, span: 1000, iterations: 1000})
+	if got := slowObjective(f, v); got > low*(1+1e-9) {
+		t.Errorf("objective %v after 1000 iterations, minimum %v", got, low)
+	}
+}
+
+// TestSVRG checks that epochs come near the minimum, that the same seed gives the same weights, and that epochs that raise the objective
+// are dropped.
+func TestSVRG(t *testing.T) {
+	f := weightedFit(3000, 5)
+	m := f.p.Outputs
+	start, best, v := make([]float64, 5*m), make([]float64, 5*m), make([]float64, 5*m)
+	f.minimize(t.Context(), best, fitLimits{1e-12, 10, 2000})
+	low, high := f.objective(best), f.objective(start)
+	used, fell := f.svrg(t.Context(), v, 30, rand.New(rand.NewPCG(3, 3)))
+	if got := f.objective(v); used != 30 || !fell || got > low+0.01*(high-low) {
+		t.Errorf("%d epochs (%v) from %v to %v, minimum %v", used, fell, high, got, low)
+	}
+	same := make([]float64, 5*m)
+	f.svrg(t.Context(), same, 30, rand.New(rand.NewPCG(3, 3)))
+	if !sameBits(v, same) {
+		t.Error("the same seed gives other weights")
+	}
+	for range 5 { // at the minimum, and from there
+		before := f.objective(best)
+		kept := append([]float64(nil), best...)
+		_, fell := f.svrg(t.Context(), best, 1, rand.New(rand.NewPCG(4, 4)))
+		if after := f.objective(best); after > before || fell != (after < before) || !fell && !sameBits(kept, best) {
+			t.Errorf("objective %v (%v), was %v", after, fell, before)
+		}
+	}
+	// In constrained form the weights stay in the ball.
+	f.form = form{penalty: L1L2, tau: 0.2}
+	clear(v)
+	f.svrg(t.Context(), v, 10, rand.New(rand.NewPCG(5, 5)))
+	clear(same)
+	f.minimize(t.Context(), same, fitLimits{1e-12, 10, 2000})
+	if norm, got, want := L1L2.Norm(v, 5, m), f.objective(v), f.objective(same); norm > 0.2*(1+1e-9) || got > want+0.05*(high-want) {
+		t.Errorf("norm %v, objective %v, minimum %v", norm, got, want)
+	}
+}
+
 // TestMinibatchGradient checks that batches of all rows, in any order, add up to the full gradient.
 func TestMinibatchGradient(t *testing.T) {
 	const n, k = 700, 3
@@ -143,6 +193,47 @@ func TestStochasticSolver(t *testing.T) {
 	if rough.FISTAIterations != 0 || rough.StochasticEpochs == 0 || rough.Objective > 1.05*fista.Objective {
 		t.Errorf("stochastic: objective %v after %d epochs and %d iterations, FISTA %v",
 			rough.Objective, rough.StochasticEpochs, rough.FISTAIterations, fista.Objective)
+	}
+}
+
+// TestLinearPass compares a pass with sums row by row.
+func TestLinearPass(t *testing.T) {
+	for _, ridge := range []float64{0, 0.5} {
+		p := plantedRatings(11, 2300, 25, 30)
+		n, m := p.X.NumRows(), p.Outputs
+		p.Weights = make([]float64, n)
+		rng := rand.New(rand.NewPCG(6, 5))
+		for i := range p.Weights {
+			p.Weights[i] = rng.Float64()
+		}
+		f := newLinearFit(p, ridge, 1e-6, testCrew(2))
+		f.minimize(t.Context(), 1, 1)
+		direction, base := make([]float64, len(f.theta)), make([]float64, n*m)
+		for i := range direction {
+			direction[i] = rng.NormFloat64()
+		}
+		for i := range base {
+			base[i] = rng.NormFloat64()
+		}
+		toTiles(f.pred, base, m, 0, n)
+		move, grad := make([]float64, n*m), make([]float64, n*m)
+		f.predictTo(move, direction)
+		for i := range move {
+			move[i] = base[i] + 0.3*move[i]
+		}
+		want, wantGradient := rowLosses(f.crew, p, move, grad), make([]float64, len(f.theta))
+		clear(f.theta) // no ridge term
+		f.gradientTo(wantGradient, grad)
+		got := make([]float64, len(f.theta))
+		for _, gathered := range [][]float64{direction, nil} {
+			if value := f.pass(got, gathered, 0.3); !near(value, want, 1e-12, 0) {
+				t.Errorf("ridge %v: loss %v, want %v", ridge, value, want)
+			}
+			f.addRidge(got)
+			if !floats.EqualApprox(got, wantGradient, 1e-9) {
+				t.Errorf("ridge %v: gradient %v, want %v", ridge, got[:8], wantGradient[:8])
+			}
+		}
 	}
 }
 
@@ -200,16 +291,35 @@ func TestLinearFit(t *testing.T) {
 }
 
 func BenchmarkFISTAIteration(b *testing.B) {
-	const n, k = 50_000, 20
-	f := weightedFit(n, k)
-	f.p.Weights, f.crew.size = nil, 1
-	v := make([]float64, k*f.p.Outputs)
-	for i := range v {
-		v[i] = 0.01 * math.Sin(float64(i))
+	for _, c := range []struct {
+		loss    Loss
+		n, k, m int
+	}{{BinaryLogistic{}, 50_000, 20, 4}, {MultinomialLogistic{}, 7500, 150, 26}} {
+		b.Run(fmt.Sprintf("%s/%dx%dx%d", c.loss.Name(), c.n, c.k, c.m), func(b *testing.B) {
+			f := dependentFit(c.loss, L1L2, c.n, c.k, c.m)
+			f.p.Weights, f.crew.size = nil, 1
+			v := make([]float64, c.k*c.m)
+			for i := range v {
+				v[i] = 0.01 * math.Sin(float64(i))
+			}
+			f.takeOffset()
+			f.pass(v, 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.pass(v, 0.5)
+			}
+		})
 	}
-	f.pass(v, 0)
+}
+
+// BenchmarkLinearPass is one step of the linear term on ratings.
+func BenchmarkLinearPass(b *testing.B) {
+	const n = 50_000
+	f := newLinearFit(plantedRatings(3, n, 6000, 3900), 0.5, 1e-6, testCrew(1))
+	f.minimize(b.Context(), 1e-3, 1)
+	gradient := make([]float64, len(f.theta))
 	b.ReportAllocs()
 	for b.Loop() {
-		f.pass(v, 0.5)
+		f.pass(gradient, f.theta, 1)
 	}
 }

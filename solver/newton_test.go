@@ -1,0 +1,401 @@
+package solver
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"pgregory.net/rapid"
+)
+
+// dependentFit returns a refit whose columns are nearly the same, as those of basis vectors found one after the other are.
+func dependentFit(loss Loss, penalty Penalty, n, k, m int) *outputFit {
+	rng := rand.New(rand.NewPCG(31, 32))
+	x := NewRows(1, n, 0)
+	for range n {
+		x.Append(nil, nil)
+	}
+	p := &Problem{X: x, Targets: validTargets(loss, n, m, rng), Outputs: m, Loss: loss, Weights: make([]float64, n)}
+	f := newOutputFit(p, form{penalty: penalty, lambda: 1.5}, testCrew(2))
+	common := make([]float64, n)
+	for i := range common {
+		common[i] = 1 + rng.NormFloat64()
+		p.Weights[i] = 2 * rng.Float64()
+	}
+	for r := range k {
+		phi := make([]float64, n)
+		for i := range phi {
+			phi[i] = common[i] + 0.05*rng.NormFloat64()
+			if p.Targets[i*m+r%m] > 0 {
+				phi[i] += 0.1
+			}
+		}
+		f.phi = append(f.phi, phi)
+	}
+	for i := range f.offset {
+		f.offset[i] = 0.3 * rng.NormFloat64()
+	}
+	return f
+}
+
+// accurate asks for all that a refit can give.
+var accurate = fitLimits{tolerance: 1e-15, span: 10, iterations: 5000}
+
+// TestNewtonGolden brings the reference refits to their optimum.
+func TestNewtonGolden(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			goldenCase
+			Objective float64
+		}
+	}
+	golden(t, "output_refit.json", &file)
+	for n, c := range file.Cases {
+		t.Run(fmt.Sprintf("%d/%s/%s/%s", n, c.Kind, c.Loss, c.Penalty), func(t *testing.T) {
+			p := c.problem(t, len(c.V[0]))
+			pen, err := ParsePenalty(c.Penalty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
+			used := run.output.newton(t.Context(), run.v, accurate)
+			if got := run.output.objective(run.v); !near(got, c.Objective, 1e-9, 1e-9) {
+				t.Errorf("objective %v after %d iterations, want %v", got, used, c.Objective)
+			}
+			epochs := make([]float64, len(run.v))
+			start := run.output.objective(epochs)
+			run.output.svrg(t.Context(), epochs, 300, rand.New(rand.NewPCG(1, 1)))
+			if got := run.output.objective(epochs); got > c.Objective+0.1*(start-c.Objective) {
+				t.Errorf("SVRG goes from %v to %v, optimum %v", start, got, c.Objective)
+			}
+		})
+	}
+}
+
+// TestNewtonBeatsFISTA checks on nearly dependent columns that the optimum is that of FISTA, reached in far fewer passes, and that no
+// iteration raises the objective.
+func TestNewtonBeatsFISTA(t *testing.T) {
+	for _, loss := range allLosses {
+		for _, pen := range allPenalties {
+			t.Run(fmt.Sprintf("%s/%v", loss.Name(), pen), func(t *testing.T) {
+				const n, k, m = 900, 8, 4
+				f := dependentFit(loss, pen, n, k, m)
+				slow := make([]float64, k*m)
+				fista := f.minimize(t.Context(), slow, accurate)
+				best := slowObjective(f, slow)
+				v := make([]float64, k*m)
+				last, iterations := slowObjective(f, v), 0
+				for ; iterations < 200 && last > best*(1+1e-6); iterations++ {
+					f.newton(t.Context(), v, fitLimits{1e-15, 10, 1})
+					now := slowObjective(f, v)
+					if !(now <= last*(1+1e-12)) {
+						t.Fatalf("objective rose from %v to %v", last, now)
+					}
+					last = now
+				}
+				if iterations > 60 || iterations > fista/2 {
+					t.Errorf("%d iterations to %v, FISTA's optimum is %v after %d", iterations, last, best, fista)
+				}
+				f.newton(t.Context(), v, accurate)
+				if now := slowObjective(f, v); !near(now, best, 1e-8, 0) {
+					t.Errorf("objective %v, FISTA reaches %v", now, best)
+				}
+			})
+		}
+	}
+}
+
+// TestNewtonWorkers checks that the weights are the same bits for any number of workers, on a sample of several blocks.
+func TestNewtonWorkers(t *testing.T) {
+	var first []float64
+	for _, workers := range []int{1, 2, 8} {
+		f := dependentFit(MultinomialLogistic{}, L1L2, 3*fitBlock+77, 5, 3)
+		f.crew = testCrew(workers)
+		f.scratch = newFitScratch(f.p, workers)
+		v := make([]float64, 15)
+		f.newton(t.Context(), v, fitLimits{1e-4, 10, 30})
+		if first == nil {
+			first = v
+		} else if !sameBits(first, v) {
+			t.Errorf("%d workers give %v, one gives %v", workers, v, first)
+		}
+	}
+}
+
+// TestNewtonUnsound checks that a refit leaves the weights as they are, or better, when numbers overflow.
+func TestNewtonUnsound(t *testing.T) {
+	for _, size := range []float64{1e-200, 1e100, 1e200, 1e300} {
+		for _, loss := range allLosses {
+			f := dependentFit(loss, L1L2, 300, 3, 2)
+			for i := range f.phi[1] {
+				f.phi[1][i] *= size
+			}
+			v := make([]float64, 6)
+			before := f.objective(v)
+			f.newton(t.Context(), v, fitLimits{1e-6, 10, 50})
+			if after := f.objective(v); !(after <= before) {
+				t.Errorf("%s, columns of %g: objective %v, was %v", loss.Name(), size, after, before)
+			}
+			for _, x := range v {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Errorf("%s, columns of %g: weights %v", loss.Name(), size, v)
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestRefitsCalledOff stops every method at every point: weights are those of a complete point, no worse than at the start.
+func TestRefitsCalledOff(t *testing.T) {
+	for name, refit := range map[string]func(ctx context.Context, f *outputFit, v []float64){
+		"fista":  func(ctx context.Context, f *outputFit, v []float64) { f.minimize(ctx, v, fitLimits{1e-6, 10, 20}) },
+		"newton": func(ctx context.Context, f *outputFit, v []float64) { f.newton(ctx, v, fitLimits{1e-6, 10, 20}) },
+		"svrg": func(ctx context.Context, f *outputFit, v []float64) {
+			f.svrg(ctx, v, 3, rand.New(rand.NewPCG(1, 1)))
+		},
+		"stochastic": func(ctx context.Context, f *outputFit, v []float64) {
+			f.stochastic(ctx, v, 8, rand.New(rand.NewPCG(1, 1)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 2*fitBlock + 10
+			fell := 0
+			for left := int64(0); left < 800; left += 1 + left/6 {
+				f := weightedFit(n, 2)
+				v := make([]float64, 8)
+				before := f.objective(v)
+				ctx := &countdown{Context: t.Context(), done: context.Canceled}
+				ctx.left.Store(left)
+				f.crew.ctx = ctx
+				refit(ctx, f, v)
+				f.crew.ctx = t.Context()
+				after := f.objective(v)
+				if !(after <= before) {
+					t.Errorf("called off after %d questions: objective %v, was %v", left, after, before)
+				}
+				if after < before {
+					fell++
+				}
+			}
+			if fell == 0 {
+				t.Error("no refit got anywhere")
+			}
+		})
+	}
+}
+
+// TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go.
+func TestGramMatrices(t *testing.T) {
+	const n, m = fitBlock + 300, 3
+	f := dependentFit(MultinomialLogistic{}, L1L2, n, 21, m)
+	all := f.phi
+	f.phi = all[:3]
+	f.takeOffset()
+	f.pass(make([]float64, 3*m), 0)
+	f.current, f.next = f.next, f.current
+	g := &gramMatrices{f: f}
+	g.refresh()
+	check := func(what string) {
+		t.Helper()
+		for r, a := range f.phi {
+			for s, b := range f.phi {
+				for c := range m {
+					want := 0.0
+					for lo := 0; lo < n; lo += fitTile {
+						size := min(fitTile, n-lo)
+						for i := range size {
+							want += g.curve[lo*m+c*size+i] * a[lo+i] * b[lo+i]
+						}
+					}
+					if got := g.rows[r][c*g.room+s]; !near(got, want, 1e-10, 1e-10) {
+						t.Fatalf("%s: entry %d,%d of matrix %d is %v, want %v", what, r, s, c, got, want)
+					}
+				}
+			}
+		}
+	}
+	check("three")
+	f.phi = append([][]float64{}, all...)
+	g.update()
+	check("eighteen more")
+	f.phi = append(append([][]float64{}, all[1:4]...), all[9:20]...)
+	g.update()
+	check("some dropped")
+	f.phi = append(append(append([][]float64{}, f.phi[:2]...), f.phi[5:]...), all[0], all[20])
+	g.update()
+	check("some dropped, some added")
+	f.phi = [][]float64{all[20], all[3]}
+	g.update()
+	check("another order")
+}
+
+// TestRowDescent compares the model's minimum with that of plain sweeps, and what it returns with the model.
+func TestRowDescent(t *testing.T) {
+	const k, m, scale = 8, 4, 1.3
+	for _, pen := range allPenalties {
+		f := dependentFit(BinaryLogistic{}, pen, 900, k, m)
+		f.takeOffset()
+		v := make([]float64, k*m)
+		for i := range v {
+			v[i] = 0.1 * math.Sin(float64(i))
+		}
+		_, _, gradient := f.pass(v, 0)
+		f.current, f.next = f.next, f.current
+		g := &gramMatrices{f: f}
+		g.refresh()
+		model := func(z []float64) (sum float64) {
+			for c := range m {
+				for r := range k {
+					step := z[r*m+c] - v[r*m+c]
+					sum += gradient[r*m+c] * step
+					for s := range k {
+						sum += 0.5 * scale * step * g.rows[r][c*g.room+s] * (z[s*m+c] - v[s*m+c])
+					}
+				}
+			}
+			return sum + f.form.term(z, k, m) - f.form.term(v, k, m)
+		}
+		d := newRowDescent(g, f.form, k, m, false)
+		z := make([]float64, k*m)
+		fall, linear, square := d.minimize(t.Context(), z, v, gradient, scale)
+		if !near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
+			t.Errorf("%v: decrease %v, the model has %v", pen, fall, model(z))
+		}
+		if got := linear + 0.5*scale*square + f.form.term(z, k, m) - f.form.term(v, k, m); !near(got, fall, 1e-9, 1e-9) {
+			t.Errorf("%v: linear and quadratic terms give %v, want %v", pen, got, fall)
+		}
+		// Where the accelerated sweeps end, plain ones need thousands.
+		sweeps := func(count int) float64 {
+			plain := append([]float64(nil), v...)
+			copy(d.slope, d.start)
+			for range count {
+				d.sweep(plain, scale)
+			}
+			return model(plain)
+		}
+		best, crawl := sweeps(20000), sweeps(descentSweeps)
+		if fall > best+0.01*math.Abs(best) || fall-best > 0.2*(crawl-best) {
+			t.Errorf("%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v", pen, descentSweeps, fall, crawl, best)
+		}
+	}
+}
+
+// TestRowDescentShift checks that the shift of a row is free: a loss that does not see it is fitted as well from shifted weights.
+func TestRowDescentShift(t *testing.T) {
+	const k, m = 4, 5
+	for _, pen := range allPenalties {
+		f := dependentFit(MultinomialLogistic{}, pen, 700, k, m)
+		best, shifted := make([]float64, k*m), make([]float64, k*m)
+		f.newton(t.Context(), best, accurate)
+		for i, x := range best {
+			shifted[i] = x + 3*math.Sin(float64(i/m))
+		}
+		used := f.newton(t.Context(), shifted, accurate)
+		if got, want := f.objective(shifted), f.objective(best); !near(got, want, 1e-9, 0) || used > 40 {
+			t.Errorf("%v: objective %v after %d iterations, want %v", pen, got, used, want)
+		}
+	}
+}
+
+// TestProxCurved checks that no point nearby, and none on the way to 0, has a lower value, and that one curvature for all outputs gives
+// the plain operator.
+func TestProxCurved(t *testing.T) {
+	for _, pen := range allPenalties {
+		rapid.Check(t, func(t *rapid.T) {
+			m := rapid.IntRange(1, 6).Draw(t, "m")
+			rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+			spread := rapid.SampledFrom([]float64{0, 1, 5}).Draw(t, "spread")
+			u, a := make([]float64, m), make([]float64, m)
+			for c := range u {
+				u[c], a[c] = 3*rng.NormFloat64(), 2*math.Exp(spread*rng.NormFloat64())
+			}
+			step := 4 * rng.Float64()
+			value := func(z []float64) float64 {
+				sum := step * pen.rowNorm(z)
+				for c, x := range z {
+					sum += 0.5 * a[c] * (x - u[c]) * (x - u[c])
+				}
+				return sum
+			}
+			z := append([]float64(nil), u...)
+			pen.proxCurved(z, a, step)
+			best := value(z)
+			for trial := range 60 {
+				other := append([]float64(nil), z...)
+				size := math.Pow(10, -float64(trial%6))
+				for c := range other {
+					if trial%2 == 0 {
+						other[c] += size * rng.NormFloat64()
+					} else {
+						other[c] *= 1 - size*rng.Float64()
+					}
+				}
+				if got := value(other); got < best-1e-9*(1+best) {
+					t.Fatalf("%v: value %v at %v, %v at %v", pen, best, z, got, other)
+				}
+			}
+			if spread == 0 {
+				want := append([]float64(nil), u...)
+				pen.proxRow(want, step/2)
+				if !floats.EqualApprox(z, want, 1e-9) {
+					t.Fatalf("%v: %v, want %v", pen, z, want)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkNewton refits from 0 on nearly dependent columns.
+func BenchmarkNewton(b *testing.B) {
+	for _, c := range []struct {
+		loss    Loss
+		n, k, m int
+	}{{BinaryLogistic{}, 50_000, 20, 4}, {MultinomialLogistic{}, 7500, 60, 26}} {
+		b.Run(fmt.Sprintf("%s/%dx%dx%d", c.loss.Name(), c.n, c.k, c.m), func(b *testing.B) {
+			f := dependentFit(c.loss, L1L2, c.n, c.k, c.m)
+			f.crew.size = 1
+			iterations := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				f.gram = nil
+				iterations += f.newton(b.Context(), make([]float64, c.k*c.m), fitLimits{1e-4, 10, 500})
+			}
+			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
+		})
+	}
+}
+
+// BenchmarkRowDescent minimises one model of the size of letter's.
+func BenchmarkRowDescent(b *testing.B) {
+	const n, k, m = 7500, 150, 26
+	f := dependentFit(MultinomialLogistic{}, L1L2, n, k, m)
+	f.takeOffset()
+	v, z := make([]float64, k*m), make([]float64, k*m)
+	_, _, gradient := f.pass(v, 0)
+	f.current, f.next = f.next, f.current
+	g := &gramMatrices{f: f}
+	g.refresh()
+	d := newRowDescent(g, f.form, k, m, true)
+	b.ReportAllocs()
+	for b.Loop() {
+		d.minimize(b.Context(), z, v, gradient, 1)
+	}
+}
+
+// BenchmarkGramMatrices computes matrices of the size of letter's.
+func BenchmarkGramMatrices(b *testing.B) {
+	const n, k, m = 7500, 150, 26
+	f := dependentFit(MultinomialLogistic{}, L1L2, n, k, m)
+	f.crew.size = 1
+	f.scratch = newFitScratch(f.p, 1)
+	g := &gramMatrices{f: f}
+	b.ReportAllocs()
+	for b.Loop() {
+		g.refresh()
+	}
+	b.ReportMetric(float64(b.N)*n*k*(k+1)*m/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
