@@ -117,12 +117,12 @@ func TestWorkersAndKinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("solves some dozens of problems three times")
 	}
-	ratings := plantedRatings(42, 17_000, 30, 40)
+	ratings := plantedRatings(42, stochasticRows, 30, 40)
 	rng := rand.New(rand.NewPCG(43, 44))
-	const n, d, m = 4500, 6, 3
+	const n, d, m = 4200, 5, 3
 	numeric := &Problem{X: NewRows(d, n, n*d), Outputs: m, Loss: MultinomialLogistic{}}
 	classes := make([]int, n)
-	index := []int32{0, 1, 2, 3, 4, 5}
+	index := []int32{0, 1, 2, 3, 4}
 	for i := range classes {
 		row := make([]float64, d)
 		for j := range row {
@@ -136,42 +136,48 @@ func TestWorkersAndKinds(t *testing.T) {
 		}
 	}
 	numeric.Targets = oneHot(classes, m)
-	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
-		for _, pen := range allPenalties {
-			for _, method := range []Method{Hybrid, FISTA, Stochastic} {
-				for _, tau := range []float64{0, 30} {
-					for name, p := range map[string]*Problem{"ratings": ratings, "numeric": numeric} {
-						if name == "ratings" && (kernel != ANOVA || method != Hybrid) {
-							continue // stochastic epochs and sorted pairs; the rest does not depend on the kind of rows
-						}
-						t.Run(fmt.Sprintf("%s/%v/%v/%v/%g", name, kernel, pen, method, tau), func(t *testing.T) {
-							t.Parallel()
-							s := DefaultSettings()
-							s.Kernel, s.Penalty, s.Solver, s.Lambda, s.MaxBasis, s.MaxIterations = kernel, pen, method, 5, 2, 10
-							s.Tolerance = 1e-2
-							if tau > 0 {
-								s.Lambda, s.Tau = 0, tau
-							}
-							clock := time.Unix(0, 0)
-							s.Now = func() time.Time { return clock }
-							var first *Result
-							for _, workers := range []int{1, 2, 8} {
-								s.Workers = workers
-								res, err := Solve(t.Context(), p, nil, s)
-								if err != nil {
-									t.Fatal(err)
-								}
-								if first == nil {
-									if first = res; res.Model.NumBasis == 0 {
-										t.Fatal("no basis vectors")
-									}
-								} else if !reflect.DeepEqual(first, res) {
-									t.Errorf("%d workers: objective %v, gap %v; one worker %v and %v", workers, res.Objective, res.Gap, first.Objective, first.Gap)
-								}
-							}
-						})
-					}
+	base := DefaultSettings()
+	base.Lambda, base.MaxBasis, base.MaxIterations, base.Tolerance = 5, 1, 5, 1e-2
+	clock := time.Unix(0, 0)
+	base.Now = func() time.Time { return clock }
+	check := func(p *Problem, s Settings) {
+		t.Run(fmt.Sprintf("%d rows/%v/%v/%v/%v/%g", p.X.NumRows(), s.Kernel, s.Penalty, s.Solver, s.Refit, s.Tau), func(t *testing.T) {
+			t.Parallel()
+			var first *Result
+			for _, workers := range []int{1, 2, 8} {
+				s.Workers = workers
+				res, err := Solve(t.Context(), p, nil, s)
+				if err != nil {
+					t.Fatal(err)
 				}
+				if first == nil {
+					if first = res; res.Model.NumBasis == 0 {
+						t.Fatal("no basis vectors")
+					}
+				} else if !reflect.DeepEqual(first, res) {
+					t.Errorf("%d workers: objective %v, gap %v; one worker %v and %v", workers, res.Objective, res.Gap, first.Objective, first.Gap)
+				}
+			}
+		})
+	}
+	for i, pen := range allPenalties {
+		s := base
+		s.Penalty = pen // sorted pairs, and the epochs of the hybrid method
+		check(ratings, s)
+		s.LinearRidge, s.Lambda, s.Tau = 0, 0, 30
+		check(ratings, s)
+		for j, method := range []Method{FISTA, Stochastic, SVRG, Newton} {
+			for l, kernel := range []Kernel{ANOVA, Homogeneous} {
+				s := base
+				s.Kernel, s.Penalty, s.Solver, s.FullIterations = kernel, pen, method, 5
+				if (i+j+l)%2 == 1 {
+					s.Lambda, s.Tau, s.LinearRidge, s.BiasRidge = 0, 30, 0, 0
+				}
+				if (j+l)%2 == 1 {
+					s.Refit = Full
+				}
+				s.Rough = (i+j)%2 == 1
+				check(numeric, s)
 			}
 		}
 	}

@@ -21,8 +21,8 @@ type linearFit struct {
 	biasRidge float64 // 0: no bias
 	crew      crew
 
-	theta  []float64 // d×m feature-major linear weights, then m biases
-	scale  []float64 // sqrt of the diagonal, same length
+	theta []float64 // d×m feature-major linear weights, then m biases
+	scale []float64 // sqrt of the diagonal, same length
 	// In tiles, see toTiles; minimize takes the predictions of the basis in pred and leaves those of the whole model there.
 	pred   []float64 // n×m
 	trial  []float64 // n×m predictions at the trial point

@@ -276,11 +276,11 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 	}
 }
 
-// finish polishes the model, returns to the saved point if that was better, certifies it and describes the result.
+// finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
 	res := &r.result
 	if !r.s.Rough {
-		if ctx.Err() == nil {
+		if n := len(res.Steps); ctx.Err() == nil && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish(ctx)
 		}
 		if r.saved != nil && r.saved.objective < r.objective {

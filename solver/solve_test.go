@@ -220,7 +220,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 func TestWarmStartFromTheAnswerStops(t *testing.T) {
 	p := plantedRatings(3, 600, 6, 7)
 	s := smallSettings()
-	s.Penalty, s.Tolerance = L1, 5e-3
+	s.Penalty, s.Tolerance = L1, 1e-4
 	top, err := LambdaMax(t.Context(), p, s)
 	if err != nil {
 		t.Fatal(err)
