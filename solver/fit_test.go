@@ -104,7 +104,7 @@ func TestStochastic(t *testing.T) {
 	}
 }
 
-// TestMinibatchGradient checks that the batch of all rows gives the full gradient.
+// TestMinibatchGradient checks that batches of all rows, in any order, add up to the full gradient.
 func TestMinibatchGradient(t *testing.T) {
 	const n, k = 700, 3
 	f := weightedFit(n, k)
@@ -114,7 +114,14 @@ func TestMinibatchGradient(t *testing.T) {
 		v[i] = math.Sin(float64(i))
 	}
 	f.takeOffset()
-	newMinibatch(f, n).gradient(got, v, rand.New(rand.NewPCG(1, 2)).Perm(n))
+	batch, order := newMinibatch(f), rand.New(rand.NewPCG(1, 2)).Perm(n)
+	for lo := 0; lo < n; lo += stochasticBatch {
+		batch.gather(order[lo:min(n, lo+stochasticBatch)])
+		batch.addGradient(got, v, 1)
+	}
+	if factor := batch.factor() * float64(n%stochasticBatch); factor != n {
+		t.Errorf("a batch of %d rows stands for %v, want %d", n%stochasticBatch, factor, n)
+	}
 	_, _, want := f.pass(v, 0)
 	if !floats.EqualApprox(got, want, 1e-9) {
 		t.Errorf("gradient %v, want %v", got, want)

@@ -283,11 +283,15 @@ func (f *linearFit) toScaled(gradient []float64) {
 	floats.Div(gradient, f.scale)
 }
 
-// settlePasses bounds settleBias, which takes two or three.
-const settlePasses = 25
+const (
+	// settlePasses bounds settleBias, which takes two or three.
+	settlePasses = 25
+	// settleShare leaves the rest of the tolerance to the other parts of the gap.
+	settleShare = 0.1
+)
 
 // settleBias evaluates the loss at pred (n×m, the predictions of the whole model), stores the weighted gradients in grad and moves the
-// bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below tolerance of the loss: with the small ridge α of the bias, a
+// bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below settleShare of tolerance·loss: with the small ridge α of the bias, a
 // gradient that no fit of the rest would notice makes the gap useless. Steps are gradients over secants of earlier steps, or over a bound
 // of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
 func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolerance float64) float64 {
@@ -312,7 +316,7 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 			}
 		}
 		norm := norm2(gradient)
-		if norm*norm <= 2*f.biasRidge*tolerance*loss || ctx.Err() != nil {
+		if norm*norm <= 2*f.biasRidge*settleShare*tolerance*loss || ctx.Err() != nil {
 			break
 		}
 		for c := range step {

@@ -66,32 +66,35 @@ func (r *solve) prune() {
 	r.keep(func(row int) bool { return normInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
 }
 
-// refitOutput refits the output weights by the method of the settings. A hybrid refit gives up stochastic epochs for the rest of the
-// solve once they fail to lower the objective: the weights are then closer to the optimum than their noise.
+// refitOutput refits the output weights by the method of the settings.
 func (r *solve) refitOutput(ctx context.Context, span int) {
 	if r.k == 0 || ctx.Err() != nil {
 		return
 	}
 	r.linear.predictTo(r.output.offset, r.linear.theta)
-	epochs := 0
-	switch {
-	case r.s.Solver == Stochastic:
-		epochs = stochasticEpochs
-	case r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= stochasticRows:
-		epochs = hybridEpochs
-	}
-	if epochs > 0 {
-		used, fell := r.output.stochastic(ctx, r.v, epochs, r.shuffle)
-		r.result.StochasticEpochs += used
-		r.settled = !fell
-	}
 	limits := fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
+	constrained := r.s.Tau > 0
 	switch {
 	case r.s.Solver == Stochastic:
-	case r.s.Solver == FISTA, r.s.Tau > 0:
+		r.stochasticEpochs(ctx, stochasticEpochs)
+	case r.s.Solver == SVRG:
+		used, _ := r.output.svrg(ctx, r.v, stochasticEpochs, r.shuffle)
+		r.result.StochasticEpochs += used
+	case r.s.Solver == FISTA || constrained:
+		if r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= stochasticRows {
+			r.settled = !r.stochasticEpochs(ctx, hybridEpochs)
+		}
 		r.result.FISTAIterations += r.output.minimize(ctx, r.v, limits)
 	default:
 		r.result.NewtonIterations += r.output.newton(ctx, r.v, limits)
 	}
 	r.balance()
+}
+
+// stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve once they fail
+// to: the weights are then closer to the optimum than their noise.
+func (r *solve) stochasticEpochs(ctx context.Context, epochs int) (fell bool) {
+	used, fell := r.output.stochastic(ctx, r.v, epochs, r.shuffle)
+	r.result.StochasticEpochs += used
+	return fell
 }

@@ -16,7 +16,9 @@ var ErrSettings = errors.New("solver: invalid settings")
 type Method uint8
 
 const (
-	// Hybrid runs a few stochastic epochs when the sample is large and the weights are far off, then FISTA.
+	// Hybrid takes what is fastest: in penalised form the proximal Newton method, which reaches the objective of two stochastic epochs in
+	// less time than they take (ML-1M; a multi-class sample of 20,000 rows: the same time); in constrained form FISTA, after a few stochastic
+	// epochs when the sample is large and the weights are far off.
 	Hybrid Method = iota + 1
 	// FISTA uses full gradients only.
 	FISTA

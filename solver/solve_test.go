@@ -192,28 +192,34 @@ func TestSolveLosses(t *testing.T) {
 	}
 }
 
-// TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines.
+// TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines, on a sample of several blocks.
 func TestWorkersDoNotMatter(t *testing.T) {
 	p := plantedRatings(2, 17_000, 40, 50)
 	s := DefaultSettings()
 	s.MaxSteps, s.Tolerance = 1, 1e-3
 	s.Now = func() time.Time { return time.Time{} }
-	var first *Result
-	for _, workers := range []int{1, 3} {
-		s.Workers = workers
-		res, err := Solve(t.Context(), p, nil, s)
-		if err != nil {
-			t.Fatal(err)
+	for _, tau := range []float64{0, 100} {
+		if s.Tau = tau; tau > 0 {
+			s.Lambda = 0
 		}
-		if first == nil {
-			first = res
-		} else if !reflect.DeepEqual(first, res) {
-			t.Errorf("%d workers give objective %v and %d iterations, one gives %v and %d",
-				workers, res.Objective, res.FISTAIterations, first.Objective, first.FISTAIterations)
+		var first *Result
+		for _, workers := range []int{1, 2, 8} {
+			s.Workers = workers
+			res, err := Solve(t.Context(), p, nil, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = res
+			} else if !reflect.DeepEqual(first, res) {
+				t.Errorf("%d workers give objective %v, one gives %v", workers, res.Objective, first.Objective)
+			}
 		}
-	}
-	if first.StochasticEpochs == 0 || first.Model.NumBasis == 0 {
-		t.Errorf("the solve did not use %d epochs and %d basis vectors", first.StochasticEpochs, first.Model.NumBasis)
+		if (first.StochasticEpochs > 0) != (tau > 0) || (first.FISTAIterations > 0) != (tau > 0) || (first.NewtonIterations > 0) != (tau == 0) ||
+			first.Model.NumBasis == 0 {
+			t.Errorf("τ %v: %d epochs, %d iterations of FISTA and %d of Newton, %d basis vectors",
+				tau, first.StochasticEpochs, first.FISTAIterations, first.NewtonIterations, first.Model.NumBasis)
+		}
 	}
 }
 

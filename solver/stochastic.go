@@ -5,14 +5,14 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/floats"
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 const (
 	// stochasticRows is the sample size from which hybrid refits try stochastic epochs first; on fewer rows FISTA reaches 1e-5 before any
 	// stochastic method reaches 1e-2.
 	stochasticRows = 16384
-	// hybridEpochs are tried before FISTA, stochasticEpochs make up a refit of the stochastic method.
+	// hybridEpochs are tried before FISTA, stochasticEpochs make up a refit of a stochastic method.
 	hybridEpochs     = 2
 	stochasticEpochs = 10
 	// stochasticBatch and stochasticStep (times 1/rms(Φ)) did best over one to four seconds on letter.
@@ -31,7 +31,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 	}
 	square := 0.0
 	for _, phi := range f.phi {
-		square += floats.Dot(phi, phi)
+		square += dense.Dot(phi, phi)
 	}
 	if square == 0 {
 		return 0, true
@@ -40,21 +40,28 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 	before := f.objective(v)
 	z := append([]float64(nil), v...)
 	accumulated := make([]float64, k)
-	batch := newMinibatch(f, min(stochasticBatch, n))
+	batch := newMinibatch(f)
 	gradient := make([]float64, k*m)
 	for used < epochs && ctx.Err() == nil {
 		order := rng.Perm(n)
 		for lo := 0; lo < n && ctx.Err() == nil; lo += stochasticBatch {
-			batch.gradient(gradient, z, order[lo:min(n, lo+stochasticBatch)])
+			batch.gather(order[lo:min(n, lo+stochasticBatch)])
+			clear(gradient)
+			batch.addGradient(gradient, z, batch.factor())
 			for r := range k {
 				g, row := gradient[r*m:r*m+m], z[r*m:r*m+m]
-				accumulated[r] += floats.Dot(g, g)
+				accumulated[r] += dense.Dot(g, g)
 				if accumulated[r] == 0 {
 					continue
 				}
 				eta := step / math.Sqrt(accumulated[r])
-				floats.AddScaled(row, -eta, g)
-				f.form.penalty.proxRow(row, eta*f.form.lambda)
+				dense.AddScaled(row, -eta, g)
+				if f.form.tau == 0 {
+					f.form.penalty.proxRow(row, eta*f.form.lambda)
+				}
+			}
+			if f.form.tau > 0 {
+				f.form.step(z, k, m, 0)
 			}
 		}
 		used++
@@ -73,68 +80,66 @@ func (f *outputFit) objective(v []float64) float64 {
 	return value + f.form.term(v, len(f.phi), f.p.Outputs)
 }
 
-// minibatch gathers rows of a sample so that products run over contiguous memory.
+// minibatch gathers at most stochasticBatch rows of a sample into one tile, so that products run over contiguous memory.
 type minibatch struct {
-	f       *outputFit
-	phi     [][]float64 // k columns of the batch
-	columns []float64   // m×size
-	rows    []float64   // size×m
-	targets []float64   // size×m
-	weights []float64   // size, nil for weights of 1
+	f      *outputFit
+	size   int
+	phi    [][]float64 // k columns of the batch
+	base   []float64   // m×size: offsets
+	target []float64   // m×size
+	weight []float64   // size, nil for weights of 1
+	tile   []float64   // m×size
+	loss   *lossTile
 }
 
-func newMinibatch(f *outputFit, size int) *minibatch {
+func newMinibatch(f *outputFit) *minibatch {
 	m := f.p.Outputs
-	b := &minibatch{f: f, columns: make([]float64, m*size), rows: make([]float64, size*m), targets: make([]float64, size*m)}
+	b := &minibatch{f: f, loss: newLossTile(f.p.Loss, m)}
+	b.base, b.target, b.tile = make([]float64, m*stochasticBatch), make([]float64, m*stochasticBatch), make([]float64, m*stochasticBatch)
 	for range f.phi {
-		b.phi = append(b.phi, make([]float64, size))
+		b.phi = append(b.phi, make([]float64, stochasticBatch))
 	}
 	if f.p.Weights != nil {
-		b.weights = make([]float64, size)
+		b.weight = make([]float64, stochasticBatch)
 	}
 	return b
 }
 
-// gradient stores an unbiased estimate of the gradient of the loss at v in dst (k×m): that of the chosen rows, times n over their number.
-func (b *minibatch) gradient(dst, v []float64, chosen []int) {
-	p, m, size := b.f.p, b.f.p.Outputs, len(chosen)
+// gather takes the chosen rows.
+func (b *minibatch) gather(chosen []int) {
+	p, m := b.f.p, b.f.p.Outputs
+	b.size = len(chosen)
 	for r, phi := range b.f.phi {
-		column := b.phi[r][:size]
+		column := b.phi[r][:b.size]
 		for t, i := range chosen {
 			column[t] = phi[i]
 		}
 	}
 	for t, i := range chosen {
-		copy(b.targets[t*m:t*m+m], p.Targets[i*m:i*m+m])
-		copy(b.rows[t*m:t*m+m], b.f.offset[i*m:i*m+m])
+		for c := range m {
+			b.target[c*b.size+t], b.base[c*b.size+t] = p.Targets[i*m+c], b.f.offset[i*m+c]
+		}
 		if p.Weights != nil {
-			b.weights[t] = p.Weights[i]
+			b.weight[t] = p.Weights[i]
 		}
 	}
-	for c := range m {
-		column := b.columns[c*size : c*size+size]
-		clear(column)
-		for r := range b.phi {
-			floats.AddScaled(column, v[r*m+c], b.phi[r][:size])
-		}
-		for t, o := range column {
-			b.rows[t*m+c] += o
-		}
-	}
-	weight := b.weights
+}
+
+// factor makes sums over the batch unbiased estimates of sums over the sample.
+func (b *minibatch) factor() float64 { return float64(b.f.p.X.NumRows()) / float64(b.size) }
+
+// addGradient adds factor times the gradient of the loss of the batch at v to dst (k×m).
+func (b *minibatch) addGradient(dst, v []float64, factor float64) {
+	m, tile := b.f.p.Outputs, b.tile[:b.f.p.Outputs*b.size]
+	copy(tile, b.base)
+	dense.MulAdd(tile, b.size, b.phi, 0, b.size, v, m)
+	weight := b.weight
 	if weight != nil {
-		weight = weight[:size]
+		weight = weight[:b.size]
 	}
-	rows := b.rows[:size*m]
-	evalRows(p.Loss, rows, rows, b.targets[:size*m], weight, m)
-	scale := float64(p.X.NumRows()) / float64(size)
-	for c := range m {
-		column := b.columns[c*size : c*size+size]
-		for t := range column {
-			column[t] = scale * rows[t*m+c]
-		}
-		for r := range b.phi {
-			dst[r*m+c] = floats.Dot(b.phi[r][:size], column)
-		}
+	b.loss.eval(tile, tile, b.target[:len(tile)], weight, b.size)
+	for i := range tile {
+		tile[i] *= factor
 	}
+	dense.DotAdd(dst, b.phi, 0, b.size, tile, b.size, m)
 }
