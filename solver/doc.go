@@ -31,7 +31,7 @@
 //
 // Dominant eigenvectors come from Lanczos iterations, not the power method, which need not converge on one-hot rows. The group penalties
 // refine all m per-output eigenvectors and climb |·| rather than a Huber function. FISTA lets its step grow. The linear term is a block
-// of its own instead of a constant feature.
+// of its own instead of a constant feature. Full refits take steps in the metric of the diagonals of two Gauss–Newton blocks.
 //
 // # Results and concurrency
 //

@@ -32,8 +32,18 @@ type outputFit struct {
 
 // fitScratch belongs to one worker.
 type fitScratch struct {
-	tile []float64 // m×fitTile: extrapolated predictions, then gradients
-	loss *lossTile
+	tile   []float64 // m×fitTile: extrapolated predictions, then gradients
+	target []float64 // m×fitTile where targets are not kept in tiles, else nil
+	row    []float64 // m
+	loss   *lossTile
+}
+
+func newFitScratch(p *Problem, workers int) []fitScratch {
+	scratch := make([]fitScratch, workers)
+	for w := range scratch {
+		scratch[w] = fitScratch{tile: make([]float64, p.Outputs*fitTile), row: make([]float64, p.Outputs), loss: newLossTile(p.Loss, p.Outputs)}
+	}
+	return scratch
 }
 
 // fitBlock is the number of rows per partial result, a multiple of fitTile.
@@ -49,10 +59,7 @@ func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	f.next = make([]float64, n*m)
 	toTiles(f.target, p.Targets, m, 0, n)
 	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
-	f.scratch = make([]fitScratch, crew.size)
-	for w := range f.scratch {
-		f.scratch[w] = fitScratch{tile: make([]float64, m*fitTile), loss: newLossTile(p.Loss, m)}
-	}
+	f.scratch = newFitScratch(p, crew.size)
 	return f
 }
 
@@ -229,6 +236,15 @@ func (f *outputFit) predict(dst, v []float64, lo, hi int) {
 func (f *outputFit) takeOffset() {
 	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
 		toTiles(f.base, f.offset, f.p.Outputs, lo, hi)
+	})
+}
+
+// activate stores ΦV in dst (n×m, in tiles).
+func (f *outputFit) activate(dst, v []float64) {
+	m := f.p.Outputs
+	f.crew.blocks(f.p.X.NumRows(), fitTile, func(_, _, lo, hi int) {
+		clear(dst[lo*m : hi*m])
+		dense.MulAdd(dst[lo*m:hi*m], hi-lo, f.phi, lo, hi-lo, v, m)
 	})
 }
 

@@ -113,6 +113,7 @@ func TestMinibatchGradient(t *testing.T) {
 	for i := range v {
 		v[i] = math.Sin(float64(i))
 	}
+	f.takeOffset()
 	newMinibatch(f, n).gradient(got, v, rand.New(rand.NewPCG(1, 2)).Perm(n))
 	_, _, want := f.pass(v, 0)
 	if !floats.EqualApprox(got, want, 1e-9) {
@@ -146,12 +147,19 @@ func TestLinearFit(t *testing.T) {
 	}
 	f := newLinearFit(p, 0.5, 1e-6, testCrew(2))
 	rng := rand.New(rand.NewPCG(5, 5))
-	for i := range f.offset {
-		f.offset[i] = rng.NormFloat64()
+	offset, pred := make([]float64, len(f.pred)), make([]float64, len(f.pred))
+	for i := range offset {
+		offset[i] = rng.NormFloat64()
 	}
+	toTiles(f.pred, offset, p.Outputs, 0, p.X.NumRows())
 	f.minimize(t.Context(), 1e-14, 500)
-	gradient := make([]float64, len(f.theta))
-	f.gradientTo(gradient, f.grad)
+	for lo := 0; lo < p.X.NumRows(); lo += fitTile {
+		hi := min(lo+fitTile, p.X.NumRows())
+		fromTile(pred[lo*p.Outputs:hi*p.Outputs], f.pred[lo*p.Outputs:hi*p.Outputs], p.Outputs, hi-lo)
+	}
+	gradient, grad := make([]float64, len(f.theta)), make([]float64, len(f.pred))
+	rowLosses(f.crew, p, pred, grad)
+	f.gradientTo(gradient, grad)
 	if norm := norm2(gradient); norm > 1e-3 {
 		t.Errorf("gradient of norm %g at the minimum", norm)
 	}
@@ -163,11 +171,12 @@ func TestLinearFit(t *testing.T) {
 		index, value := p.X.Row(i)
 		model.Predict(out, nil, index, value)
 		for c, o := range out {
-			if got, want := f.pred[i*m+c], o+f.offset[i*m+c]; !near(got, want, 1e-9, 1e-9) {
+			if got, want := pred[i*m+c], o+offset[i*m+c]; !near(got, want, 1e-9, 1e-9) {
 				t.Fatalf("prediction %d,%d is %v, want %v", i, c, got, want)
 			}
 		}
 	}
+	toTiles(f.pred, offset, m, 0, p.X.NumRows())
 	if used := f.minimize(t.Context(), 1e-6, 100); used > 1 {
 		t.Errorf("%d iterations from the minimum", used)
 	}
@@ -175,10 +184,10 @@ func TestLinearFit(t *testing.T) {
 	for c := range m {
 		f.theta[d*m+c] += 1
 	}
-	f.predictTo(f.pred, f.theta)
-	floats.Add(f.pred, f.offset)
-	f.settleBias(t.Context(), f.pred, f.grad, 1e-4)
-	if gap := f.ridgeTerms(f.grad).at(1); gap > 1 {
+	f.predictTo(pred, f.theta)
+	floats.Add(pred, offset)
+	f.settleBias(t.Context(), pred, grad, 1e-4)
+	if gap := f.ridgeTerms(grad).at(1); gap > 1 {
 		t.Errorf("gap %g after settling the bias", gap)
 	}
 }

@@ -302,3 +302,25 @@ func TestNormalize(t *testing.T) {
 		}
 	}
 }
+
+// TestFullOverflow checks that refits of rows whose products overflow end, and leave the point no worse and finite.
+func TestFullOverflow(t *testing.T) {
+	for _, size := range []float64{1e60, 1e120} {
+		for _, loss := range allLosses {
+			f, u := fullCase(60, 5, 3, 3, 0.9, Homogeneous, loss, form{penalty: L1L2, lambda: 1}, 0, 1)
+			floats.Scale(size, f.p.X.Value)
+			for _, column := range f.columns {
+				floats.Scale(size, column)
+			}
+			f.normalize(u)
+			start := f.pass(u, nil) + f.term(u)
+			f.minimize(t.Context(), u, fitLimits{1e-9, 10, 50})
+			if norm := norm2(u); math.IsNaN(norm) || math.IsInf(norm, 0) {
+				t.Errorf("%s at %g: the point has norm %v", loss.Name(), size, norm)
+			}
+			if got := f.pass(u, nil) + f.term(u); got > start {
+				t.Errorf("%s at %g: objective %v, was %v", loss.Name(), size, got, start)
+			}
+		}
+	}
+}

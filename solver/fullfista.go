@@ -23,8 +23,8 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 	gradient, scale := make([]float64, len(u)), make([]float64, len(u))
 	f.metric(scale, u)
 	value := f.pass(y, gradient)
-	last := value + f.term(x) // objective at x
-	if ctx.Err() != nil {
+	last := value + f.term(x)                      // objective at x
+	if ctx.Err() != nil || !(last < math.Inf(1)) { // numbers too large to step from
 		return 0
 	}
 	trace := []float64{last}

@@ -118,7 +118,7 @@ func TestGapWithRidge(t *testing.T) {
 							run.linear.theta[i] *= shrink
 						}
 						run.evaluate()
-						run.loss = rowLosses(run.output.crew, p, run.pred, nil, 0, run.gamma.grad)
+						run.loss = rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
 						run.gamma.prepare(t.Context())
 						run.total()
 						terms, bound := run.gapTerms(), run.gamma.boundDual(t.Context(), pen, s.Tolerance, 1)
@@ -166,7 +166,7 @@ func TestGapOfScaledBasis(t *testing.T) {
 			}
 		}
 		run.evaluate()
-		run.loss = rowLosses(run.output.crew, p, run.pred, nil, 0, run.gamma.grad)
+		run.loss = rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
 		if got := run.gapTerms(); !near(got.objective, want.objective, 1e-9, 0) || !near(got.norm, want.norm, 1e-9, 0) ||
 			!near(got.inner, want.inner, 1e-9, 0) || !near(got.own, want.own, 1e-9, 0) {
 			t.Errorf("%v: %+v, want %+v", pen, got, want)

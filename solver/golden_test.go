@@ -279,7 +279,7 @@ func TestGoldenSelection(t *testing.T) {
 			m := len(c.O[0])
 			p := c.problem(t, m)
 			g := newGamma(p.X, kernelOf(t, c.Kind), m, testCrew(1))
-			rowLosses(testCrew(1), p, flatten(c.O), nil, 0, g.grad)
+			rowLosses(testCrew(1), p, flatten(c.O), g.grad)
 			eigen := g.dominant(t.Context(), nil, fineSearch, 1)
 			for a, want := range c.PerClass {
 				if !near(eigen.values[a], want.Eigenvalue, 1e-10, 0) {

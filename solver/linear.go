@@ -13,24 +13,28 @@ import (
 //
 // A separate, lightly ridge-penalised linear term beats folding it into the interactions by a constant feature, where the penalty of the
 // basis shrinks it too (ML-100k: RMSE 0.930 against 0.950). It runs L-BFGS (Liu and Nocedal 1989) in coordinates scaled by the diagonal of
-// a bound of the Hessian. A step takes two passes over the rows; a line search takes none, since predictions are linear.
+// a bound of the Hessian. A step takes one pass over the rows, which gathers the predictions of the direction, evaluates the loss and
+// scatters the gradients while a tile of them is in the caches.
 type linearFit struct {
 	p         *Problem
 	ridge     float64 // 0: no linear term
 	biasRidge float64 // 0: no bias
 	crew      crew
 
-	theta  []float64 // d×m feature-major linear weights, then m biases
-	scale  []float64 // sqrt of the diagonal, same length
-	offset []float64 // n×m predictions of the basis
-	pred   []float64 // n×m predictions in all
+	theta []float64 // d×m feature-major linear weights, then m biases
+	scale []float64 // sqrt of the diagonal, same length
+	// In tiles, see toTiles; minimize takes the predictions of the basis in pred and leaves those of the whole model there.
+	pred   []float64 // n×m
+	trial  []float64 // n×m predictions at the trial point
+	move   []float64 // n×m predictions of the direction
+	target []float64 // n×m
 
 	steps, turns [][]float64 // L-BFGS pairs s and y in scaled coordinates, oldest first
 	biasCurve    []float64   // second derivative in each bias, as settleBias last found it
 
-	size     int // rows per block
+	size     int // rows per block, a multiple of fitTile
 	partials [][]float64
-	grad     []float64 // n×m
+	scratch  []fitScratch
 }
 
 // linearMemory is the number of L-BFGS pairs.
@@ -41,10 +45,10 @@ func newLinearFit(p *Problem, ridge, biasRidge float64, crew crew) *linearFit {
 	f := &linearFit{p: p, ridge: ridge, biasRidge: biasRidge, crew: crew}
 	f.theta = make([]float64, d*m+m)
 	f.scale = make([]float64, d*m+m)
-	f.offset = make([]float64, n*m)
 	f.pred = make([]float64, n*m)
-	f.grad = make([]float64, n*m)
 	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
+	f.size = (f.size + fitTile - 1) / fitTile * fitTile
+	f.scratch = newFitScratch(p, crew.size)
 	f.partials = make([][]float64, (n+f.size-1)/f.size)
 	// Half the curvature bound is closer to the Hessian than the bound; L-BFGS corrects the rest.
 	curvature := 0.5 * p.Loss.Curvature(m)
@@ -93,26 +97,51 @@ func (f *linearFit) ridgeOf(a, b []float64) float64 {
 // predictTo stores the predictions of theta (linear term and bias alone) in dst (n×m).
 func (f *linearFit) predictTo(dst, theta []float64) {
 	m := f.p.Outputs
-	bias := theta[len(theta)-m:]
 	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			out := dst[i*m : i*m+m]
-			copy(out, bias)
-			if f.ridge == 0 {
-				continue
-			}
-			index, value := f.p.X.Row(i)
-			value = value[:len(index)]
-			for e, j := range index {
-				x := value[e]
-				row := theta[int(j)*m : int(j)*m+m]
-				row = row[:len(out)]
-				for c := range out {
-					out[c] += x * row[c]
-				}
-			}
+			f.predictRow(dst[i*m:i*m+m], theta, i)
 		}
 	})
+}
+
+// predictRow stores the predictions of theta for row i in dst (m).
+func (f *linearFit) predictRow(dst, theta []float64, i int) {
+	m := len(dst)
+	copy(dst, theta[len(theta)-m:])
+	if f.ridge == 0 {
+		return
+	}
+	index, value := f.p.X.Row(i)
+	value = value[:len(index)]
+	for e, j := range index {
+		x, row := value[e], theta[int(j)*m:int(j)*m+m]
+		row = row[:len(dst)]
+		for c, w := range row {
+			dst[c] += x * w
+		}
+	}
+}
+
+// addRow adds to sum, laid out like theta, the part of row i in the gradient, given the loss gradients g of the row (m).
+func (f *linearFit) addRow(sum, g []float64, i int) {
+	m := len(g)
+	bias := sum[len(sum)-m:]
+	bias = bias[:len(g)]
+	for c, x := range g {
+		bias[c] += x
+	}
+	if f.ridge == 0 {
+		return
+	}
+	index, value := f.p.X.Row(i)
+	value = value[:len(index)]
+	for e, j := range index {
+		x, row := value[e], sum[int(j)*m:int(j)*m+m]
+		row = row[:len(g)]
+		for c, y := range g {
+			row[c] += x * y
+		}
+	}
 }
 
 // gradientTo stores in dst the gradient of the objective in theta, given the weighted loss gradients of the rows (n×m).
@@ -120,30 +149,59 @@ func (f *linearFit) gradientTo(dst, rows []float64) {
 	m := f.p.Outputs
 	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], len(dst))
-		sum := f.partials[b]
-		bias := sum[len(sum)-m:]
 		for i := lo; i < hi; i++ {
-			g := rows[i*m : i*m+m]
-			for c, x := range g {
-				bias[c] += x
-			}
-			if f.ridge == 0 {
-				continue
-			}
-			index, value := f.p.X.Row(i)
-			value = value[:len(index)]
-			for e, j := range index {
-				x := value[e]
-				row := sum[int(j)*m : int(j)*m+m]
-				row = row[:len(g)]
-				for c := range g {
-					row[c] += x * g[c]
-				}
-			}
+			f.addRow(f.partials[b], rows[i*m:i*m+m], i)
 		}
 	})
 	clear(dst)
 	sumInto(dst, f.partials)
+	f.addRidge(dst)
+}
+
+// pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the gradient of the
+// loss in theta. The predictions move are first gathered from direction unless it is nil.
+func (f *linearFit) pass(dst, direction []float64, step float64) float64 {
+	m, size := f.p.Outputs, len(f.theta)
+	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+		f.partials[b] = room(f.partials[b], size+1)
+		sum, work := f.partials[b][:size], &f.scratch[worker]
+		for ; lo < hi; lo += fitTile {
+			n := min(hi-lo, fitTile)
+			move, trial := f.move[lo*m:(lo+n)*m], f.trial[lo*m:(lo+n)*m]
+			row, grad := work.row, work.tile[:n*m]
+			if direction != nil {
+				for i := range n {
+					f.predictRow(row, direction, lo+i)
+					for c, x := range row {
+						move[c*n+i] = x
+					}
+				}
+			}
+			for i, x := range f.pred[lo*m : (lo+n)*m] {
+				trial[i] = x + step*move[i]
+			}
+			var weight []float64
+			if f.p.Weights != nil {
+				weight = f.p.Weights[lo : lo+n]
+			}
+			f.partials[b][size] += work.loss.eval(grad, trial, f.target[lo*m:(lo+n)*m], weight, n)
+			for i := range n {
+				for c := range row {
+					row[c] = grad[c*n+i]
+				}
+				f.addRow(sum, row, lo+i)
+			}
+		}
+	})
+	total := make([]float64, size+1)
+	sumInto(total, f.partials)
+	copy(dst, total)
+	return total[size]
+}
+
+// addRidge completes a gradient of the loss to one of the objective.
+func (f *linearFit) addRidge(dst []float64) {
+	m := f.p.Outputs
 	split := len(dst) - m
 	if f.ridge == 0 {
 		clear(dst[:split])
@@ -156,20 +214,28 @@ func (f *linearFit) gradientTo(dst, rows []float64) {
 }
 
 // minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the iterations
-// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum.
+// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum. When ctx is done, theta stays at the last
+// point that was evaluated whole.
 func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations int) int {
 	if f.idle() || ctx.Err() != nil {
 		return 0
 	}
-	size := len(f.theta)
-	move := make([]float64, len(f.pred)) // predictions of the direction
-	f.predictTo(f.pred, f.theta)
-	floats.Add(f.pred, f.offset)
-	value := rowLosses(f.crew, f.p, f.pred, nil, 0, f.grad) + f.penalty()
-	gradient, last := make([]float64, size), make([]float64, size)
-	f.scaledGradient(gradient)
+	size, n, m := len(f.theta), f.p.X.NumRows(), f.p.Outputs
+	if f.trial == nil {
+		f.trial, f.move = make([]float64, n*m), make([]float64, n*m)
+	}
+	if f.target == nil {
+		f.target = make([]float64, n*m)
+		toTiles(f.target, f.p.Targets, m, 0, n)
+	}
+	gradient, trialGradient := make([]float64, size), make([]float64, size)
 	direction := make([]float64, size)
-	trialGrad := make([]float64, len(f.grad))
+	value := f.pass(gradient, f.theta, 1) + f.penalty()
+	if ctx.Err() != nil {
+		return 0
+	}
+	f.pred, f.trial = f.trial, f.pred
+	f.toScaled(gradient)
 	for iteration := range iterations {
 		f.direction(direction, gradient)
 		slope := floats.Dot(direction, gradient)
@@ -178,16 +244,20 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 			f.direction(direction, gradient)
 			slope = floats.Dot(direction, gradient)
 		}
-		if -slope <= tolerance*math.Abs(value) || ctx.Err() != nil {
+		if !(-slope > tolerance*math.Abs(value)) {
 			return iteration
 		}
 		floats.Div(direction, f.scale) // now in the original coordinates
-		f.predictTo(move, direction)
 		cross, square := 2*f.ridgeOf(f.theta, direction), f.ridgeOf(direction, direction)
 		ridge := f.penalty()
+		gather := direction
 		step := 1.0
 		for ; ; step /= 2 {
-			trial := rowLosses(f.crew, f.p, f.pred, move, step, trialGrad) + ridge + step*cross + step*step*square
+			trial := f.pass(trialGradient, gather, step) + ridge + step*cross + step*step*square
+			if ctx.Err() != nil {
+				return iteration
+			}
+			gather = nil
 			if trial <= value+1e-4*step*slope {
 				value = trial
 				break
@@ -197,15 +267,20 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 			}
 		}
 		floats.AddScaled(f.theta, step, direction)
-		floats.AddScaled(f.pred, step, move)
-		f.grad, trialGrad = trialGrad, f.grad
-		gradient, last = last, gradient
-		f.scaledGradient(gradient)
+		f.pred, f.trial = f.trial, f.pred
+		f.toScaled(trialGradient)
 		floats.Mul(direction, f.scale)
 		floats.Scale(step, direction)
-		f.remember(direction, gradient, last)
+		f.remember(direction, trialGradient, gradient)
+		gradient, trialGradient = trialGradient, gradient
 	}
 	return iterations
+}
+
+// toScaled turns a gradient of the loss into one of the objective in scaled coordinates.
+func (f *linearFit) toScaled(gradient []float64) {
+	f.addRidge(gradient)
+	floats.Div(gradient, f.scale)
 }
 
 // settlePasses bounds settleBias, which takes two or three.
@@ -217,7 +292,7 @@ const settlePasses = 25
 // of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
 func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
-	loss := rowLosses(f.crew, f.p, pred, nil, 0, grad)
+	loss := rowLosses(f.crew, f.p, pred, grad)
 	if f.biasRidge == 0 {
 		return loss
 	}
@@ -257,14 +332,9 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 				pred[i+c] += s
 			}
 		}
-		loss = rowLosses(f.crew, f.p, pred, nil, 0, grad)
+		loss = rowLosses(f.crew, f.p, pred, grad)
 	}
 	return loss
-}
-
-func (f *linearFit) scaledGradient(dst []float64) {
-	f.gradientTo(dst, f.grad)
-	floats.Div(dst, f.scale)
 }
 
 // remember adds the pair (step, gradient − last) unless it has no curvature, reusing the memory of the oldest.
@@ -302,23 +372,28 @@ func (f *linearFit) direction(dst, gradient []float64) {
 	}
 }
 
-// rowLosses returns Σ_i w_i ℓ(t_i, pred_i + step·move_i) and stores the weighted gradients in grad (n×m). Move may be nil.
-func rowLosses(crew crew, p *Problem, pred, move []float64, step float64, grad []float64) float64 {
+// rowLosses returns Σ_i w_i ℓ(t_i, pred_i) and stores the weighted gradients in grad (n×m).
+func rowLosses(crew crew, p *Problem, pred, grad []float64) float64 {
 	n, m := p.X.NumRows(), p.Outputs
 	sums := make([]float64, (n+fitBlock-1)/fitBlock)
-	crew.blocks(n, fitBlock, func(_, b, lo, hi int) {
-		at, g := pred[lo*m:hi*m], grad[lo*m:hi*m]
-		if move != nil {
-			for c, d := range move[lo*m : hi*m] {
-				g[c] = at[c] + step*d
+	scratch := newFitScratch(p, crew.size)
+	crew.blocks(n, fitBlock, func(worker, b, lo, hi int) {
+		work := &scratch[worker]
+		if work.target == nil {
+			work.target = make([]float64, fitTile*m)
+		}
+		for ; lo < hi; lo += fitTile {
+			size := min(hi-lo, fitTile)
+			tile, target := work.tile[:size*m], work.target[:size*m]
+			toTiles(tile, pred[lo*m:(lo+size)*m], m, 0, size)
+			toTiles(target, p.Targets[lo*m:(lo+size)*m], m, 0, size)
+			var weight []float64
+			if p.Weights != nil {
+				weight = p.Weights[lo : lo+size]
 			}
-			at = g
+			sums[b] += work.loss.eval(tile, tile, target, weight, size)
+			fromTile(grad[lo*m:(lo+size)*m], tile, m, size)
 		}
-		weight := p.Weights
-		if weight != nil {
-			weight = weight[lo:hi]
-		}
-		sums[b] = evalRows(p.Loss, g, at, p.Targets[lo*m:hi*m], weight, m)
 	})
 	return floats.Sum(sums)
 }

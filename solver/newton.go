@@ -10,9 +10,12 @@ import (
 const (
 	// A step that gets sufficientFall of what the model promised is taken.
 	sufficientFall = 0.1
-	// The model's curvature is scaled by what the last step met, by at most a factor of 2 down to newtonFloor, and up to a factor of 4
-	// at a time when a step fails.
-	newtonFloor = 0.5
+	// The curvature of the model is scaled by that which the last step met (Barzilai and Borwein 1988: the blocks left out of the multinomial
+	// Hessian give the scaled problem eigenvalues between 0 and 2, which one scale cannot serve), but not below newtonFloor, where steps
+	// fail more often than they gain.
+	newtonFloor = 0.3
+	// A scale above newtonCeil is rounding or a loss that is not finite.
+	newtonCeil = 1e6
 )
 
 // newton improves v (k×m) by a proximal Newton method (Lee, Sun and Saunders 2014) in penalised form and returns the iterations used. The model of the
@@ -50,7 +53,7 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 		}
 		for {
 			fall, linear, square := descent.minimize(ctx, z, v, gradient, scale)
-			if ctx.Err() != nil || !(-fall > 0.1*enough*objective) {
+			if ctx.Err() != nil || !(fall < 0) {
 				return iteration
 			}
 			if shift {
@@ -61,11 +64,14 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 			if ctx.Err() != nil {
 				return iteration
 			}
-			met := 2 * (trial - value - linear) / square
+			met := scale // of a step along which the model is flat
+			if square > 0 {
+				met = 2 * (trial - value - linear) / square
+			}
 			if reached := trial + f.form.term(z, k, m); reached <= objective+sufficientFall*fall {
 				fall = reached - objective
 				value, gradient, objective = trial, trialGradient, reached
-				scale = max(newtonFloor, min(scale, max(0.5*scale, met)))
+				scale = max(newtonFloor, 0.5*scale, met)
 				copy(v, z)
 				f.current, f.next = f.next, f.current
 				if !(-fall > enough*objective) {
@@ -73,7 +79,7 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 				}
 				break
 			}
-			if scale > 1e6 {
+			if !(scale < newtonCeil) {
 				return iteration
 			}
 			scale = min(4*scale, max(2*scale, 1.2*met))

@@ -57,7 +57,7 @@ func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h [
 			model.Predict(run.pred[i*run.m:], work, index, value)
 		}
 	})
-	rowLosses(run.output.crew, p, run.pred, nil, 0, run.gamma.grad)
+	rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
 	run.gamma.prepare(ctx)
 	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
 	return found.basis, found.criterion, ctx.Err()

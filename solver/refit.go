@@ -32,8 +32,11 @@ func (r *solve) refitLinear(ctx context.Context, tolerance float64, iterations i
 	if r.linear.idle() || ctx.Err() != nil {
 		return
 	}
-	clear(r.output.offset)
-	r.output.predictions(r.linear.offset, r.v)
+	r.output.activate(r.linear.pred, r.v)
+	if ctx.Err() != nil {
+		return
+	}
+	r.linear.target = r.output.target
 	r.linear.minimize(ctx, tolerance, iterations)
 }
 

@@ -33,7 +33,7 @@ const (
 	// descentDepth iterates are combined, as Bertrand and Massias recommend.
 	descentDepth = 5
 	// A descent ends after descentSweeps, or when a sweep lowers the model by less than descentAccuracy of all before it.
-	descentSweeps   = 35
+	descentSweeps   = 50
 	descentAccuracy = 1e-3
 )
 

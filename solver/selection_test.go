@@ -110,7 +110,7 @@ func TestSelections(t *testing.T) {
 				index, value := p.X.Row(i)
 				model.Predict(out[i*m:i*m+m], work, index, value)
 			}
-			rowLosses(testCrew(1), p, out, nil, 0, g.grad)
+			rowLosses(testCrew(1), p, out, g.grad)
 			best := 0.0 // of all unit vectors; not known for ℓ1/ℓ2
 			switch pen {
 			case L1:

@@ -123,7 +123,7 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 // begin evaluates the starting point: the first that a cut-short solve can return.
 func (r *solve) begin() {
 	r.evaluate()
-	r.loss = rowLosses(r.output.crew, r.p, r.pred, nil, 0, r.gamma.grad)
+	r.loss = rowLosses(r.output.crew, r.p, r.pred, r.gamma.grad)
 	if r.total(); r.output.crew.ctx.Err() == nil {
 		r.complete = r.here()
 	}

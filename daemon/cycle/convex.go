@@ -39,6 +39,13 @@ func (c *candidate) better(than *candidate) bool {
 	return than == nil || math.IsNaN(c.loss) && math.IsNaN(than.loss) || c.loss < than.loss || math.IsNaN(than.loss)
 }
 
+// Full refits after every basis vector pay on small sets of dense numbers. Over names, or with more vectors than manyBasis, those after
+// every sparseFull vectors reach the same quality in a fraction of the time (measured on ML-100k and letter).
+const (
+	manyBasis  = 50
+	sparseFull = 5
+)
+
 // settingsOf returns the solver settings of a model.
 func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 	s := solver.DefaultSettings()
@@ -49,12 +56,16 @@ func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 	if s.Solver, err = solver.ParseMethod(m.Train.Solver); err != nil {
 		return s, err
 	}
+	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
 	s.Kernel = solver.ANOVA
 	if m.Train.Kernel == solver.Homogeneous.String() {
 		s.Kernel = solver.Homogeneous
 	}
 	if m.Train.Refit == solver.Full.String() {
 		s.Refit = solver.Full
+		if names || m.Train.MaxBasis > manyBasis {
+			s.FullEvery = sparseFull
+		}
 	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, workers
 	return s, nil

@@ -307,9 +307,16 @@ func TestRefitWithoutRows(t *testing.T) {
 }
 
 func TestReviveGoesOn(t *testing.T) {
-	m := ratingsModel(nil)
+	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
+	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
+	t.Run("multiclass", func(t *testing.T) {
+		reviveGoesOn(t, classesModel(consumer.Multiclass, nil), classesModel(consumer.Multiclass, smaller), classStream(consumer.Multiclass, 2000))
+	})
+}
+
+// reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another configuration.
+func reviveGoesOn(t *testing.T, m, other *config.Model, events []consumer.Event) {
 	c := newCycle(t, m)
-	events := stream(8, 3000)
 	observeAll(c, events)
 	ch := refit(t, c, sampleOf(events))
 	store := snapshot.NewStore(t.TempDir())
@@ -343,7 +350,6 @@ func TestReviveGoesOn(t *testing.T) {
 	if _, err := Revive(m, opened, keep[:len(keep)/2]); err == nil {
 		t.Error("half a posterior is accepted")
 	}
-	other := ratingsModel(func(m *config.Model) { m.Train.MaxBasis = 3 })
 	if _, err := Revive(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
 	}

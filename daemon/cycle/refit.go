@@ -201,6 +201,11 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 	state := newPosterior(j.model, j.problem, vectors, prior)
 	if warm != nil && warm.posterior != nil {
 		state = warm.posterior
+		// What the last refit learned about the precisions has adapted to the rows it saw: carried on from refit to refit they fall, and the
+		// model overfits a little more each time. Every refit starts them at the cap, as a young basis needs them.
+		renewed := prior
+		renewed.Basis = prior.Cap
+		state.SetPrior(renewed)
 	}
 	addVectors(state, vectors, prior, k)
 	return sweep(ctx, state, j.problem, prior, sweeps, j.workers, judge)

@@ -16,14 +16,13 @@ type bestBenchmark struct {
 	ratings     *ratingBenchmark
 	splits      int
 	sizes       []int // k of the variational refits
-	ridge       float64
 	rmse, ndcg1 float64
 	peers       string
 }
 
 var bestBenchmarks = []bestBenchmark{
-	{&ratingBenchmarks[0], 3, []int{8, 16}, 9, 0.922, 0.74, "libFM MCMC .915 / .752, myFM Gibbs .915 / .748, fastFM ALS .925 / .742"},
-	{&ratingBenchmarks[1], 1, []int{16, 32}, 20, 0.866, 0.790, "myFM Gibbs .856 / .796, myFM ordinal .858 / .803, myFM variational .861 / .789, libMF .868 / .790"},
+	{&ratingBenchmarks[0], 3, []int{8, 16}, 0.922, 0.74, "libFM MCMC .915 / .752, myFM Gibbs .915 / .748, fastFM ALS .925 / .742"},
+	{&ratingBenchmarks[1], 1, []int{16, 32}, 0.866, 0.790, "myFM Gibbs .856 / .796, myFM ordinal .858 / .803, myFM variational .861 / .789, libMF .868 / .790"},
 }
 
 // Limits of a variational refit: sweeps at most, and how many without a gain on the validation rows end it.
@@ -36,8 +35,8 @@ const (
 	averaged = 8
 )
 
-// Best looks for the best single model of ratings: variational refits with one output and with McRank, and a full refit with a ridge on
-// the basis, all with k of at most 32 chosen on the validation rows; and the mean of several refits, which is a model as well.
+// Best looks for the best single model of ratings: variational refits with one output and with McRank, and full refits of McRank
+// along Algorithm 1, all with k of at most 32 chosen on the validation rows; and the mean of several refits, which is a model as well.
 func Best(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Name: "best"}
 	main := Table{Title: "Best models of ratings, λ, k and sweeps chosen on the validation rows; mean ± standard deviation over splits",
@@ -122,10 +121,10 @@ func (b *bestBenchmark) candidates(quick bool) []candidate {
 	if quick {
 		return list
 	}
-	k := sizes[len(sizes)-1]
+	k, curve := sizes[len(sizes)-1], &b.ratings.curves[len(b.ratings.curves)-1]
 	return append(list,
-		candidate{fmt.Sprintf("full refits of McRank, ridge %g on the basis", b.ridge), true, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
-			return o.ridged(ctx, set, p, b.ridge)
+		candidate{fmt.Sprintf("full refits, %s, λ = %g", curve.name, curve.lambda), true, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
+			return o.full(ctx, set, p, curve)
 		}},
 		candidate{fmt.Sprintf("mean of %d variational refits, McRank, k = %d", averaged, k), false, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
 			return o.average(ctx, set, p, variationalStart{ordinal: true, basis: k})
@@ -185,12 +184,10 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 	return best, nil
 }
 
-// ridged runs Algorithm 1 with full refits whose basis vectors are free in length under a ridge, and keeps the step that is best on the
-// validation rows.
-func (o *Options) ridged(ctx context.Context, set *ratingSet, p parts, ridge float64) (*fitted, error) {
-	curve := ratingCurve{ordinal: true, penalty: solver.L1L2, lambda: 1}
+// full runs Algorithm 1 with full refits and keeps the step that is best on the validation rows.
+func (o *Options) full(ctx context.Context, set *ratingSet, p parts, curve *ratingCurve) (*fitted, error) {
 	s := curve.settings()
-	s.Refit, s.FullEvery, s.BasisRidge, s.Workers, s.Rough, s.Now = solver.Full, ratingBasis/4, ridge, o.threads(), true, o.Now
+	s.Refit, s.FullEvery, s.Workers, s.Rough, s.Now = solver.Full, ratingBasis/4, o.threads(), true, o.Now
 	best, lowest, scoring := &fitted{}, math.Inf(1), 0.0
 	s.OnStep = func(step solver.Step, m *solver.Model) bool {
 		began := o.Now()
@@ -200,7 +197,7 @@ func (o *Options) ridged(ctx context.Context, set *ratingSet, p parts, ridge flo
 		scoring += o.Now().Sub(began).Seconds()
 		return false
 	}
-	if _, err := solver.Solve(ctx, set.problem(p.train, true), nil, s); err != nil {
+	if _, err := solver.Solve(ctx, set.problem(p.train, curve.ordinal), nil, s); err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
 	return best, ctx.Err()

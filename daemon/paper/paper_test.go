@@ -42,6 +42,9 @@ func TestNoData(t *testing.T) {
 
 // TestTable2OnVowel runs the short form: accuracies are far above the linear model's.
 func TestTable2OnVowel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six paths on vowel take seconds, and minutes under the race detector")
+	}
 	o := quick(shared(t, "data"))
 	r, err := Table2(t.Context(), o)
 	if err != nil {

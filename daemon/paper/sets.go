@@ -96,15 +96,13 @@ func setNames() []string {
 	return names
 }
 
-// settings are those of a polynomial network: the constant column takes the place of linear term and bias.
+// settings are those of a polynomial network: the constant column takes the place of linear term and bias. Refits drop
+// basis vectors, so the path has half as many steps again as the largest k: with three times as many, ℓ1/ℓ2 on letter gained 0.3 points over as many.
 func (b *classBenchmark) settings(p solver.Penalty, lambda float64, refit solver.Depth) solver.Settings {
 	s := solver.DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.Refit = solver.Homogeneous, p, lambda, refit
 	s.FullEvery, s.FullIterations, s.MaxBasis = b.fullEvery, b.fullIteration, b.basis
-	s.MaxSteps = stepsPerBasis * b.basis
+	s.MaxSteps = 3 * b.basis / 2
 	s.Solver, s.LinearRidge, s.BiasRidge = solver.Newton, 0, 0
 	return s
 }
-
-// stepsPerBasis bounds the basis vectors that a path tries by this times the largest k: refits drop some again.
-const stepsPerBasis = 3

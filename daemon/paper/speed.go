@@ -8,6 +8,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
+// letterObjective is what the reference in numpy ends its path on letter at, in 65.5 s with one thread.
+const letterObjective = 1467.27
+
 // fastError is the validation error on ML-1M that the last line of the speed table runs to.
 const fastError = 0.870
 
@@ -15,7 +18,7 @@ const fastError = 0.870
 // validation error of 0.870 with one. Beside them stand figures of others, measured in other runs on a machine of the same kind: a
 // guide, not a ratio.
 func Speed(ctx context.Context, o Options) (*Report, error) {
-	main := Table{Title: "Speed", Header: []string{"fit", "threads", "k", "seconds", "objective", "quality", "others, other runs"}}
+	main := Table{Title: "Speed", Header: []string{"fit", "threads", "k", "seconds", "of them to the reference's objective", "objective", "quality", "others, other runs"}}
 	for _, measure := range []func(context.Context, *Options, *Table) error{speedLetter, speedRatings} {
 		if err := measure(ctx, &o, &main); err != nil {
 			return nil, err
@@ -44,15 +47,22 @@ func speedLetter(ctx context.Context, o *Options, t *Table) error {
 	}
 	p := split(len(set.class), 0)
 	settings := b.settings(solver.L1L2, lambda, solver.OutputLayer)
-	settings.Workers, settings.Rough = 1, true
+	settings.MaxSteps, settings.Workers, settings.Rough = b.basis, 1, true // as many steps as the reference
 	problem := set.problem(p.train)
+	reached := "-"
+	settings.OnStep = func(s solver.Step, _ *solver.Model) bool {
+		if !o.Quick && reached == "-" && s.Objective <= letterObjective {
+			reached = fmt.Sprintf("%.2f", s.Seconds)
+		}
+		return false
+	}
 	began := o.Now()
 	res, err := solver.Solve(ctx, problem, nil, settings)
 	if err != nil {
 		return fmt.Errorf("paper: %w", err)
 	}
 	seconds := o.Now().Sub(began).Seconds()
-	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s ℓ1/ℓ2 λ %g, output refits", name, lambda), "1", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds),
+	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s ℓ1/ℓ2 λ %g, output refits", name, lambda), "1", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds), reached,
 		fmt.Sprintf("%.2f", res.Objective), fmt.Sprintf("%.2f %%", set.accuracy(res.Model, p.test)), others})
 	return ctx.Err()
 }
@@ -60,7 +70,7 @@ func speedLetter(ctx context.Context, o *Options, t *Table) error {
 // speedRatings measures both fits on ML-1M, or on ML-100k in the short form.
 func speedRatings(ctx context.Context, o *Options, t *Table) error {
 	b, basis, until := &ratingBenchmarks[1], ratingBasis, fastError
-	others := []string{"reference in numpy, one thread: 58.9 s, objective 670201.7, RMSE .8824",
+	others := []string{"reference in numpy, one thread: 58.9 s, RMSE .8824 (its objective leaves the ridge out)",
 		"test RMSE: libMF .874 in 0.33 s, fastFM ALS .876 in 0.98 s, variational myFM .866 in 2.2 s, .861 in 4.1 s, Gibbs myFM .856 in 34 s"}
 	if o.Quick {
 		b, basis, until, others = &ratingBenchmarks[0], 3, 0.95, []string{"-", "-"}
@@ -83,7 +93,7 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %s λ %g, output refits", b.name, curve.name, curve.lambda), "2", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds),
+	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %s λ %g, output refits", b.name, curve.name, curve.lambda), "2", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds), "-",
 		fmt.Sprintf("%.1f", res.Objective), fmt.Sprintf("RMSE %.4f", set.rmse(res.Model, p.test)), others[0]})
 	one := *o
 	one.Threads = 1
@@ -96,6 +106,6 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 		return errors.Join(fmt.Errorf("paper: %s: %d sweeps ended at a validation error of %.4f, not %.3f", b.name, fast.sweeps, valid, until), ctx.Err())
 	}
 	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s to validation RMSE %.3f, variational, %d sweeps", b.name, until, fast.sweeps), "1", fmt.Sprint(fast.model.NumBasis), fmt.Sprintf("%.2f", fast.seconds),
-		"-", fmt.Sprintf("validation RMSE %.4f, test RMSE %.4f", valid, set.rmse(fast.model, p.test)), others[1]})
+		"-", "-", fmt.Sprintf("validation RMSE %.4f, test RMSE %.4f", valid, set.rmse(fast.model, p.test)), others[1]})
 	return nil
 }

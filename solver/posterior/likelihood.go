@@ -26,11 +26,13 @@ func (l Likelihood) String() string {
 }
 
 // jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
-func jaakkola(xi float64) float64 {
+func jaakkola(xi float64) float64 { return jaakkolaExp(xi, math.Exp(-xi)) }
+
+// jaakkolaExp is jaakkola where e = exp(−ξ) is known.
+func jaakkolaExp(xi, e float64) float64 {
 	if xi < 1e-4 {
 		return 0.25 - xi*xi/48
 	}
-	e := math.Exp(-xi)
 	return (1 - e) / ((1 + e) * 2 * xi)
 }
 
@@ -47,21 +49,6 @@ func (s *State) pseudo(target []float64, mean, variance float64) (omega, right f
 		right += 0.5*t - w*s.Bias[c]
 	}
 	return omega, right
-}
-
-// logLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its own optimal ξ for Logistic.
-func (s *State) logLikelihood(target []float64, mean, variance float64) float64 {
-	if s.Likelihood == Gaussian {
-		e := target[0] - s.Bias[0] - mean
-		return 0.5*math.Log(s.Noise/(2*math.Pi)) - 0.5*s.Noise*(e*e+variance)
-	}
-	total := 0.0
-	for c, t := range target {
-		o := s.Bias[c] + mean
-		xi := math.Sqrt(o*o + variance)
-		total += 0.5*(t*o-xi) - math.Log1p(math.Exp(-xi))
-	}
-	return total
 }
 
 // mixLoss is the loss that decides between rates of forgetting, on the scale of −2 log-likelihood.

@@ -360,9 +360,10 @@ func TestOneOutputIsTheSharedForm(t *testing.T) {
 				}
 			}
 			o.predict()
-			o.updatePrecision()
 			o.updateBias()
 			o.updateNoises()
+			o.recenter(o.mean)
+			o.updatePrecision()
 			nearly(t, l.String()+" evidence", o.likelihood()-o.divergence(), want, 1e-10)
 			nearly(t, l.String()+" bias", separate.Bias[0], shared.Bias[0], 1e-10)
 			for i := range shared.Mean {
@@ -370,56 +371,6 @@ func TestOneOutputIsTheSharedForm(t *testing.T) {
 			}
 			for i := range shared.Precision {
 				nearly(t, l.String()+" precision", separate.Precision[i], shared.Precision[i], 1e-9)
-			}
-		}
-	}
-}
-
-func TestOutputEvidenceNeverFalls(t *testing.T) {
-	for _, l := range []Likelihood{Gaussian, Logistic, Multinomial} {
-		for seed := range uint64(4) {
-			r := rand.New(rand.NewPCG(seed, uint64(l)))
-			x, field := mixedRows(r, 300)
-			p := outputProblem(r, l, x, field, 4, 3)
-			if seed == 1 { // a class that hardly ever occurs, one that never does, and weights
-				p.Weights = make([]float64, 300)
-				for i := range p.Weights {
-					p.Weights[i] = 2 * r.Float64()
-					if l == Multinomial && p.Targets[3*i+2] == 1 {
-						p.Targets[3*i], p.Targets[3*i+2] = 1, 0
-					}
-				}
-			}
-			s := NewSeparate(l, 3, field, 4, PriorFor(l, 1))
-			addRandomVectors(r, s, 3)
-			f, err := NewRefit(s, p, 10, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			last, moved := math.Inf(-1), false
-			for sweep := range 15 {
-				before := slices.Clone(s.Weights)
-				e, err := f.Sweep(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if e < last-1e-9*math.Abs(last) {
-					t.Errorf("%v seed %d: evidence falls from %.9g to %.9g in sweep %d", l, seed, last, e, sweep)
-				}
-				last = e
-				moved = moved || !slices.Equal(before, s.Weights)
-			}
-			if !moved {
-				t.Errorf("%v seed %d: no sweep kept new output weights", l, seed)
-			}
-			mean, _ := s.Row(4)
-			for _, m := range mean {
-				if m != 0 {
-					t.Errorf("%v: a feature that does not occur has mean %g", l, m)
-				}
-			}
-			if err := s.Validate(); err != nil {
-				t.Error(err)
 			}
 		}
 	}
@@ -511,49 +462,5 @@ func TestRestoreInvertsFinish(t *testing.T) {
 	}
 	for i, want := range u.right {
 		nearly(t, "right side", right[i], want, 1e-9)
-	}
-}
-
-// TestOutputFoldInIsTheRefitOfARow: events learned one by one give the row that a refit solves for, where no bound depends on the order.
-func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
-	r := rand.New(rand.NewPCG(61, 62))
-	x, field := mixedRows(r, 60)
-	p := outputProblem(r, Gaussian, x, field, 4, 2)
-	s, _ := randomOutputs(r, p, Gaussian, 2)
-	for j := range s.Field { // all but feature 0 are known for certain, so that they do not move
-		_, cov := s.Row(j)
-		for i := range cov {
-			cov[i] *= 1e-12
-		}
-	}
-	s.Reset(0)
-	f := NewFoldIn(s.Clone(), make([]bool, 4), []float64{1})
-	for j := range s.Field {
-		f.Place(int32(j), Feature{Field: field[j], Row: -1, Base: int32(j)})
-	}
-	for i := range 60 {
-		index, value := x.Row(i)
-		if index[0] != 0 {
-			continue
-		}
-		var features []Feature
-		for _, j := range index {
-			features = append(features, Feature{Field: field[j], Row: j, Base: j})
-		}
-		f.Learn(features, value, p.Target(i), 1)
-	}
-	live := f.State([]Feature{{Field: 0, Row: 0, Base: 0}})
-	refit, err := NewRefit(s, p, 10, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refit.outputs.observe()
-	refit.outputs.updateFeature(0, newOutputUpdate(s))
-	mean, cov := s.Row(0)
-	for i, want := range mean {
-		nearly(t, "mean", live.Mean[i], want, 1e-5)
-	}
-	for i, want := range cov {
-		nearly(t, "covariance", live.Covariance[i], want, 1e-5)
 	}
 }

@@ -29,7 +29,7 @@ func newOutputSweep(r *Refit) *outputSweep {
 	return o
 }
 
-// sweep is Sweep for separate outputs: the rows field by field, the precisions, θ, the noise, and the output weights.
+// sweep is Sweep for separate outputs: the rows field by field, θ, the noise, the precisions, and the output weights.
 func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 	s := o.state
 	o.observe()
@@ -39,9 +39,10 @@ func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 		}
 	}
 	o.predict()
-	o.updatePrecision()
 	o.updateBias()
 	o.updateNoises()
+	o.recenter(o.mean)
+	o.updatePrecision()
 	if err := o.updateWeights(ctx); err != nil {
 		return 0, err
 	}

@@ -10,33 +10,32 @@ import (
 // weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they cost nothing beside the sums over rows.
 const weightPasses = 20
 
-// updateWeights refits the output weights V and undoes what does not raise the evidence bound.
-//
-// V[r,·] times a, h_r over √a and the precision of h_r times a are the same model and the same bound. So rows of V are kept at mean
-// square 1, which gives coordinates and their precisions the meaning that they have in the shared form, where V is ±1. A row may not
-// shrink so far that a precision would exceed its cap on the way back: young vectors are not pruned through V either.
+// updateWeights refits the output weights V.
 func (o *outputSweep) updateWeights(ctx context.Context) error {
 	if o.k == 0 {
 		return nil
 	}
-	s := o.state
-	before := o.likelihood() - o.divergence()
 	o.observe()
-	weights, mean, spread, precision := s.Weights, o.mean, o.spread, append([]float64(nil), s.Precision...)
-	s.Weights = o.solveWeights(o.leastScale())
+	weights := o.solveWeights(o.leastScale())
 	if err := ctx.Err(); err != nil {
-		s.Weights = weights
 		return err
 	}
+	o.tryWeights(weights)
+	return nil
+}
+
+// tryWeights makes the given weights the state's, scaled to rows of mean square 1, and undoes that and reports false if they do not raise
+// the evidence bound.
+//
+// V[r,·] times a, h_r over √a and the precision of h_r times a are the same model and the same bound. Rows of V are kept at mean square 1
+// because that gives coordinates and their precisions the meaning that they have in the shared form, where V is ±1. A row may not shrink
+// so far that a precision would exceed its cap on the way back: young vectors are not pruned through V either.
+func (o *outputSweep) tryWeights(weights []float64) bool {
+	s := o.state
+	before := o.likelihood() - o.divergence()
+	old, mean, spread, precision := s.Weights, o.mean, o.spread, append([]float64(nil), s.Precision...)
+	s.Weights = weights
 	scale := s.normaliseWeights()
-	undo := func() {
-		for r := range scale {
-			scale[r] = 1 / scale[r]
-		}
-		o.scaleBasis(scale)
-		s.Weights, o.mean, o.spread = weights, mean, spread
-		copy(s.Precision, precision)
-	}
 	o.scaleBasis(scale)
 	for f := range s.NumFields {
 		d := s.precision(f)[o.m:]
@@ -46,10 +45,16 @@ func (o *outputSweep) updateWeights(ctx context.Context) error {
 	}
 	o.mean, o.spread = make([]float64, len(mean)), make([]float64, len(spread))
 	o.predict()
-	if !(o.likelihood()-o.divergence() >= before) { // NaN counts as worse
-		undo()
+	if o.likelihood()-o.divergence() >= before {
+		return true
 	}
-	return nil
+	for r := range scale {
+		scale[r] = 1 / scale[r]
+	}
+	o.scaleBasis(scale)
+	s.Weights, o.mean, o.spread = old, mean, spread
+	copy(s.Precision, precision)
+	return false
 }
 
 // leastScale returns for every basis vector how small the mean square of its row of V may become: the largest share of the cap that a

@@ -89,7 +89,8 @@ func TestPairsDoNotDependOnWorkers(t *testing.T) {
 // TestPairsWantPairs: what is not two one-hot features of two fields in one order goes the general way.
 func TestPairsWantPairs(t *testing.T) {
 	for name, change := range map[string]func(p *solver.Problem){
-		"a value of 2":          func(p *solver.Problem) { p.X.Value[7] = 2 },
+		"a first value of 2":    func(p *solver.Problem) { p.X.Value[6] = 2 },
+		"a second value of 2":   func(p *solver.Problem) { p.X.Value[7] = 2 },
 		"features of one field": func(p *solver.Problem) { p.Field = make([]int32, len(p.Field)) },
 		"fields in both orders": func(p *solver.Problem) { p.Field[p.X.Index[0]], p.Field[p.X.Index[1]] = 1, 0 },
 		"a third feature": func(p *solver.Problem) {

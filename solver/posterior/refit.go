@@ -29,12 +29,15 @@ type Refit struct {
 	logDet  []float64 // d: log det of the covariance, from the last solve
 	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
 	epochs  int
-	outputs *outputSweep // nil for outputs that share z
+	// exclusive says for each field whether every row has exactly one of its features, of value 1.
+	exclusive []bool
+	outputs   *outputSweep // nil for outputs that share z
 }
 
 // NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
 // workers is the number of goroutines, 0 takes GOMAXPROCS; results do not depend on it.
-// The problem's loss must be Squared with one output or BinaryLogistic, as the state's likelihood says.
+// The problem's targets must be those of the state's likelihood: numbers, ±1, or one-hot. Outputs that share z are one number or any
+// number of binary labels.
 func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refit, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -59,6 +62,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 			r.counts[s.Field[j]]++
 		}
 	}
+	r.exclusive = r.exclusiveFields()
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil
@@ -71,7 +75,8 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 }
 
 // Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
-// (a lower bound on the log probability of the sample). O(nnz·k²). Features that do not occur in the sample return to their prior.
+// (a lower bound on the log probability of the sample; of second order for Multinomial outputs). O(nnz·k²), for separate outputs
+// O(Σ_i nnz_i²·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
 // Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a cancelled
 // context cuts short returns ctx's error and leaves a valid state between two blocks.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
@@ -85,8 +90,9 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 		}
 	}
 	r.predict()
-	r.updatePrecision()
 	r.updateOutputs()
+	r.recenter(r.mean)
+	r.updatePrecision()
 	r.epochs++
 	evidence := r.evidence()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
@@ -97,12 +103,24 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 
 // observe sets the pseudo-observations from the current moments of z.
 func (r *Refit) observe() {
+	s := r.state
 	r.parallel(len(r.omega), func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			w := r.problem.Weight(i)
-			o, t := r.state.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
-			r.omega[i], r.right[i] = w*o, w*t
+		if s.Likelihood == Gaussian {
+			for i := lo; i < hi; i++ {
+				w := r.problem.Weight(i)
+				o, t := s.pseudo(r.problem.Target(i), r.mean[i], r.spread[i])
+				r.omega[i], r.right[i] = w*o, w*t
+			}
+			return
 		}
+		clear(r.omega[lo:hi])
+		clear(r.right[lo:hi])
+		r.bounds(lo, hi, func(i, c int, _, xi, e float64) {
+			w := r.problem.Weight(i)
+			omega := jaakkolaExp(xi, e)
+			r.omega[i] += w * omega
+			r.right[i] += w * (0.5*r.problem.Targets[i*len(s.Bias)+c] - omega*s.Bias[c])
+		})
 	})
 }
 

@@ -125,6 +125,38 @@ func TestStartFindsThePlantedSubspace(t *testing.T) {
 	}
 }
 
+// TestStartFindsLinearWeights: where there is nothing else and every feature has many rows, shrinkage takes little away.
+func TestStartFindsLinearWeights(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	p := ratings(r, 20_000, 10, 8, 0, false)
+	want := make([]float64, 18)
+	for _, features := range [][2]int{{0, 10}, {10, 18}} {
+		mean := 0.0
+		for j := features[0]; j < features[1]; j++ {
+			want[j] = r.NormFloat64()
+			mean += want[j] / float64(features[1]-features[0])
+		}
+		for j := features[0]; j < features[1]; j++ {
+			want[j] -= mean
+		}
+	}
+	for i := range p.Targets {
+		index, _ := p.X.Row(i)
+		p.Targets[i] = want[index[0]] + want[index[1]]
+	}
+	s := Start(Gaussian, p, 1, PriorFor(Gaussian, 1), r)
+	level := s.Mean[0] - want[0] // features of a field may share a constant with the other field's
+	for j := range 18 {
+		shift := level
+		if j >= 10 {
+			shift = s.Mean[10*2] - want[10]
+		}
+		if got := s.Mean[j*2] - shift; math.Abs(got-want[j]) > 0.02 {
+			t.Errorf("linear weight %d is %.4f, planted %.4f", j, got, want[j])
+		}
+	}
+}
+
 // TestStartIsFinite starts on samples that have nothing to find, or not enough features for k orthonormal vectors.
 func TestStartIsFinite(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))

@@ -64,7 +64,7 @@ func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *S
 	for r := range s.Sign {
 		s.Sign[r] = 1
 	}
-	s.setPrior(p)
+	s.SetPrior(p)
 	for j := range field {
 		s.Reset(j)
 	}
@@ -82,14 +82,15 @@ func NewSeparate(l Likelihood, outputs int, field []int32, numFields int, p Prio
 	if l == Gaussian {
 		s.Noises = make([]float64, outputs)
 	}
-	s.setPrior(p)
+	s.SetPrior(p)
 	for j := range field {
 		s.Reset(j)
 	}
 	return s
 }
 
-func (s *State) setPrior(p Prior) {
+// SetPrior sets the precisions of every field and basis vector, and the noise, back to those of a prior.
+func (s *State) SetPrior(p Prior) {
 	s.Noise = p.Noise
 	for c := range s.Noises {
 		s.Noises[c] = p.Noise

@@ -46,6 +46,6 @@ func (y *youngBias) learn(target []float64) bool {
 		return false
 	}
 	y.known = true
-	s.setPrior(PriorFor(Gaussian, math.Sqrt(y.m2/y.n)))
+	s.SetPrior(PriorFor(Gaussian, math.Sqrt(y.m2/y.n)))
 	return true
 }
