@@ -30,7 +30,7 @@ func (l *lossTile) eval(grad, pred, target, weight []float64, n int) float64 {
 	switch l.loss.(type) {
 	case BinaryLogistic:
 		return l.binary(grad, pred, target, weight, n)
-	case MultinomialLogistic:
+	case MultinomialLogistic, SmoothedHinge:
 		if largest(pred) <= plainExp {
 			return l.multinomial(grad, pred, target, weight, n)
 		}
@@ -104,11 +104,13 @@ func (l *lossTile) squared(grad, pred, target, weight []float64, n int) float64 
 	return 0.5 * total
 }
 
-// multinomial takes the exponentials as they are, see plainExp.
+// multinomial takes the exponentials as they are, see plainExp. The smoothed hinge loss is that of outputs with 1 added to those of the wrong
+// classes.
 func (l *lossTile) multinomial(grad, pred, target, weight []float64, n int) float64 {
 	sums := l.sums[:n]
 	clear(sums)
 	total := 0.0
+	_, hinge := l.loss.(SmoothedHinge)
 	for c := range l.m {
 		p, t := pred[c*n:c*n+n], target[c*n:c*n+n]
 		if weight == nil {
@@ -121,6 +123,12 @@ func (l *lossTile) multinomial(grad, pred, target, weight []float64, n int) floa
 		e := l.exps[:n]
 		if grad != nil {
 			e = grad[c*n : c*n+n]
+		}
+		if hinge {
+			for i, o := range p {
+				e[i] = o + (1 - t[i])
+			}
+			p = e
 		}
 		dense.Exp(e, p)
 		dense.AddScaled(sums, 1, e)
@@ -242,16 +250,33 @@ func fromTile(dst, tile []float64, m, size int) {
 	}
 }
 
-// curvature stores in dst a stand-in for the second derivatives of the weighted losses in each output: the diagonal of the Hessian, at
-// least curveFloor, so that nothing is forever out of reach.
+// curvature stores in dst the second derivatives of the weighted losses in each output, at least curveFloor times the weight.
 func (l *lossTile) curvature(dst, pred, target, weight []float64, n int) {
 	switch l.loss.(type) {
-	case MultinomialLogistic, BinaryLogistic:
+	case MultinomialLogistic, SmoothedHinge, BinaryLogistic:
 		l.eval(dst, pred, target, nil, n)
 		for i, g := range dst {
 			// The gradient is p − target or, in a target of ±1, of size 1 − p: either p or 1 − p.
 			p := math.Abs(g)
 			dst[i] = max(p*(1-p), curveFloor)
+		}
+	case SquaredHinge:
+		l.eval(dst, pred, target, nil, n)
+		active := l.sums[:n] // twice the number of margins above 0: what the true class has
+		clear(active)
+		for c := range l.m {
+			for i, g := range dst[c*n : c*n+n] {
+				dst[c*n+i] = curveFloor
+				if g > 0 {
+					dst[c*n+i] = 2
+					active[i] += 2
+				}
+			}
+		}
+		for i, t := range target {
+			if t == 1 {
+				dst[i] = max(active[i%n], curveFloor)
+			}
 		}
 	default:
 		bound := l.loss.Curvature(l.m)

@@ -2,7 +2,6 @@ package solver
 
 import (
 	"context"
-	"slices"
 
 	"gonum.org/v1/gonum/floats"
 )
@@ -41,8 +40,7 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 	if !f.gram.stale() {
 		f.gram.update()
 	}
-	descent := newRowDescent(f.gram, f.form, k, m)
-	shift := shiftless(gradient, k, m)
+	descent := newRowDescent(f.gram, f.form, k, m, shiftless(gradient, k, m))
 	z := make([]float64, len(v))
 	scale := 1.0
 	enough := limits.tolerance / float64(limits.span)
@@ -55,9 +53,6 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 			fall, linear, square := descent.minimize(ctx, z, v, gradient, scale)
 			if ctx.Err() != nil || !(fall < 0) {
 				return iteration
-			}
-			if shift {
-				f.form.penalty.center(z, k, m)
 			}
 			trial, _, trialGradient := f.pass(z, 0)
 			f.gram.passes++
@@ -101,25 +96,4 @@ func shiftless(gradient []float64, k, m int) bool {
 		}
 	}
 	return true
-}
-
-// center moves every row of v (k×m) by the amount, the same for all outputs, that makes its norm smallest. A loss that does not see such
-// moves has no curvature along them, but the diagonal blocks of its Hessian have: without this they would hold the weights back.
-func (p Penalty) center(v []float64, k, m int) {
-	sorted := make([]float64, m)
-	for r := range k {
-		row := v[r*m : r*m+m]
-		var middle float64
-		switch p {
-		case L1:
-			copy(sorted, row)
-			slices.Sort(sorted)
-			middle = sorted[m/2]
-		case L1L2:
-			middle = floats.Sum(row) / float64(m)
-		case L1Linf:
-			middle = 0.5 * (floats.Min(row) + floats.Max(row))
-		}
-		floats.AddConst(-middle, row)
-	}
 }

@@ -15,19 +15,25 @@ import (
 // them the last iterates are extrapolated (Anderson acceleration, as Bertrand and Massias 2021 do for coordinate descent), which takes
 // a tenth of the sweeps. The gradient of the model is linear in z, so the extrapolated point is as cheap as a few sums, and it is taken only
 // if Q is lower there. A sweep costs 2·k²·m flops, and no pass over the examples.
+//
+// A loss that is the same for all outputs moved by one amount, as multi-class losses are, has no curvature along such moves, but the matrices
+// have: they would hold the weights back. The quadratic part is then taken at z less a shift of each row, free to be chosen, which is
+// part of the minimisation.
 type rowDescent struct {
 	gram *gramMatrices
 	form form
 	k, m int
+	free bool // shifts are not 0
 
-	slope        []float64 // m×k: the gradient of the quadratic part at z
+	shift        []float64 // k
+	slope        []float64 // m×k: the gradient of the quadratic part
 	start        []float64 // m×k: that at v
 	past         [descentDepth + 1]descentPoint
 	trial        descentPoint
 	curve, ideal []float64 // m
 }
 
-type descentPoint struct{ z, slope []float64 }
+type descentPoint struct{ z, slope, shift []float64 }
 
 const (
 	// descentDepth iterates are combined, as Bertrand and Massias recommend.
@@ -37,12 +43,15 @@ const (
 	descentAccuracy = 1e-3
 )
 
-func newRowDescent(gram *gramMatrices, form form, k, m int) *rowDescent {
-	d := &rowDescent{gram: gram, form: form, k: k, m: m}
-	d.slope, d.start = make([]float64, m*k), make([]float64, m*k)
-	d.trial = descentPoint{make([]float64, k*m), make([]float64, m*k)}
+func newRowDescent(gram *gramMatrices, form form, k, m int, free bool) *rowDescent {
+	d := &rowDescent{gram: gram, form: form, k: k, m: m, free: free}
+	d.shift, d.slope, d.start = make([]float64, k), make([]float64, m*k), make([]float64, m*k)
+	point := func() descentPoint {
+		return descentPoint{make([]float64, k*m), make([]float64, m*k), make([]float64, k)}
+	}
+	d.trial = point()
 	for i := range d.past {
-		d.past[i] = descentPoint{make([]float64, k*m), make([]float64, m*k)}
+		d.past[i] = point()
 	}
 	d.curve, d.ideal = make([]float64, m), make([]float64, m)
 	return d
@@ -58,12 +67,14 @@ func (d *rowDescent) minimize(ctx context.Context, z, v, gradient []float64, sca
 		}
 	}
 	copy(d.slope, d.start)
+	clear(d.shift)
 	copy(z, v)
 	before := d.form.term(v, k, m)
 	stored, first := 0, 0.0
 	store := func() {
 		copy(d.past[stored].z, z)
 		copy(d.past[stored].slope, d.slope)
+		copy(d.past[stored].shift, d.shift)
 		stored++
 	}
 	store()
@@ -80,7 +91,7 @@ func (d *rowDescent) minimize(ctx context.Context, z, v, gradient []float64, sca
 			store()
 		}
 	}
-	linear, square = d.terms(z, v, d.slope)
+	linear, square = d.terms(descentPoint{z, d.slope, d.shift}, v)
 	fall = linear + 0.5*square + d.form.term(z, k, m) - before
 	return fall, linear, square / scale
 }
@@ -97,10 +108,21 @@ func (d *rowDescent) sweep(z []float64, scale float64) float64 {
 			d.ideal[c] = zr[c] - d.slope[c*k+r]/d.curve[c]
 		}
 		d.form.penalty.proxCurved(d.ideal, d.curve, d.form.lambda)
+		shift := 0.0
+		if d.free { // the shift that leaves no slope along itself
+			sum, total := 0.0, 0.0
+			for c, x := range d.ideal {
+				sum += d.slope[c*k+r] + d.curve[c]*(x-zr[c])
+				total += d.curve[c]
+			}
+			shift = sum / total
+			d.shift[r] += shift
+		}
 		for c, x := range d.ideal {
-			if step := x - zr[c]; step != 0 {
-				fell += step * step * d.curve[c]
-				zr[c] = x
+			step := x - zr[c]
+			fell += step * step * d.curve[c]
+			zr[c] = x
+			if step -= shift; step != 0 {
 				dense.AddScaled(d.slope[c*k:c*k+k], scale*step, row[c*room:c*room+k])
 			}
 		}
@@ -109,22 +131,22 @@ func (d *rowDescent) sweep(z []float64, scale float64) float64 {
 }
 
 // terms returns ⟨∇, z−v⟩ and the quadratic term twice over.
-func (d *rowDescent) terms(z, v, slope []float64) (linear, square float64) {
+func (d *rowDescent) terms(at descentPoint, v []float64) (linear, square float64) {
 	k, m := d.k, d.m
 	for r := range k {
 		for c := range m {
-			step := z[r*m+c] - v[r*m+c]
+			step := at.z[r*m+c] - at.shift[r] - v[r*m+c]
 			linear += d.start[c*k+r] * step
-			square += (slope[c*k+r] - d.start[c*k+r]) * step
+			square += (at.slope[c*k+r] - d.start[c*k+r]) * step
 		}
 	}
 	return linear, square
 }
 
 // model returns Q(z) up to a constant.
-func (d *rowDescent) model(z, v, slope []float64) float64 {
-	linear, square := d.terms(z, v, slope)
-	return linear + 0.5*square + d.form.term(z, d.k, d.m)
+func (d *rowDescent) model(at descentPoint, v []float64) float64 {
+	linear, square := d.terms(at, v)
+	return linear + 0.5*square + d.form.term(at.z, d.k, d.m)
 }
 
 // extrapolate moves z and the slope to the combination of the past iterates whose last steps cancel best, if that lowers the model.
@@ -167,20 +189,22 @@ func (d *rowDescent) extrapolate(z, v []float64) {
 	}
 	// z is the last iterate: adding up the steps it took since iterate i+1, which the weights leave out, gives the combination.
 	copy(d.trial.z, z)
-	copy(d.trial.slope, d.slope)
 	left := 0.0
 	for i := 0; i < descentDepth-1; i++ {
 		left += weights[i] / sum
 		dense.AddScaled(d.trial.z, -left, d.past[i+1].z)
 	}
 	clear(d.trial.slope)
+	clear(d.trial.shift)
 	for i, w := range weights {
 		dense.AddScaled(d.trial.slope, w/sum, d.past[i+1].slope)
+		dense.AddScaled(d.trial.shift, w/sum, d.past[i+1].shift)
 	}
 	// A comparison with NaN is false.
-	if d.model(d.trial.z, v, d.trial.slope) < d.model(z, v, d.slope) {
+	if d.model(d.trial, v) < d.model(descentPoint{z, d.slope, d.shift}, v) {
 		copy(z, d.trial.z)
 		copy(d.slope, d.trial.slope)
+		copy(d.shift, d.trial.shift)
 	}
 }
 
