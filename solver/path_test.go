@@ -110,6 +110,30 @@ func TestPathPatience(t *testing.T) {
 	}
 }
 
+// TestPathPatienceWaits checks that a λ that ended early does not count before those ahead of it.
+func TestPathPatienceWaits(t *testing.T) {
+	points := make([]*PathPoint, 5)
+	called := 0
+	run := &pathRun{points: points, cut: 5, options: PathOptions{Patience: 1}}
+	for range points {
+		run.cancel = append(run.cancel, func() { called++ })
+	}
+	for _, ended := range []struct {
+		i     int
+		score float64
+		cut   int
+	}{{1, 3, 5}, {2, 4, 5}, {3, 9, 5}, {0, 5, 3}} {
+		points[ended.i] = &PathPoint{Score: ended.score}
+		run.judgeOrder()
+		if run.cut != ended.cut {
+			t.Errorf("after number %d: the path ends at %d, want %d", ended.i, run.cut, ended.cut)
+		}
+	}
+	if called != 2 {
+		t.Errorf("%d solves were called off", called)
+	}
+}
+
 func TestPathStops(t *testing.T) {
 	p := plantedRatings(53, 1500, 9, 10)
 	s := smallSettings()

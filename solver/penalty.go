@@ -142,8 +142,7 @@ func l1BallThreshold(v []float64, radius float64) float64 {
 		if count >= 0 && above >= count || above == 0 {
 			return theta
 		}
-		// The threshold never falls; rounding must not let it, or an entry could come and go for ever.
-		theta, count = max(theta, (sum-radius)/float64(above)), above
+		theta, count = max(0, (sum-radius)/float64(above)), above
 	}
 }
 

@@ -259,6 +259,27 @@ func TestWarmStartFromTheAnswerStops(t *testing.T) {
 	}
 }
 
+// TestWarmStartOfExtremes checks that basis vectors too short to square are dropped, and parameters too large to square refused.
+func TestWarmStartOfExtremes(t *testing.T) {
+	p := plantedRatings(8, 200, 5, 6)
+	s := smallSettings()
+	s.MaxSteps = 0
+	warm := NewModel(ANOVA, 11, 4, true)
+	warm.NumBasis, warm.Basis, warm.Weights = 1, make([]float64, 11), []float64{1, 1, 1, 1}
+	warm.Basis[0], warm.Basis[7] = 5e-324, 5e-324
+	run, err := newSolve(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.load(warm); err != nil || run.k != 0 {
+		t.Errorf("basis %v (%v)", run.basis, err)
+	}
+	warm.Basis[0] = 1e200
+	if _, err := Solve(t.Context(), p, warm, s); !errors.Is(err, ErrSettings) {
+		t.Errorf("error %v does not wrap ErrSettings", err)
+	}
+}
+
 // TestWarmStartMakesRoom checks that a full warm model can still improve and never gets worse.
 func TestWarmStartMakesRoom(t *testing.T) {
 	p := plantedRatings(4, 3000, 30, 40)
@@ -362,6 +383,11 @@ func TestSolveRefuses(t *testing.T) {
 	good := func() *Problem { return plantedRatings(7, 50, 5, 6) }
 	for name, spoil := range map[string]func(*Problem){
 		"value":   func(p *Problem) { p.X.Value[3] = math.NaN() },
+		"large":   func(p *Problem) { p.X.Value[3] = 1e7 },
+		"column":  func(p *Problem) { p.X.Index[3] = 11 },
+		"order":   func(p *Problem) { p.X.Index[0], p.X.Index[1] = p.X.Index[1], p.X.Index[0] },
+		"start":   func(p *Problem) { p.X.Start[2] = 7 },
+		"weights": func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = 1e10 },
 		"target":  func(p *Problem) { p.Targets[0] = math.Inf(1) },
 		"weight":  func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = math.NaN() },
 		"targets": func(p *Problem) { p.Targets = p.Targets[1:] },

@@ -71,25 +71,23 @@ func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 	return s, nil
 }
 
-// solvePath runs Algorithm 1 from nothing for one λ after the other, until patience of them in a row are no better, and returns the best model of all steps by
-// loss on the select rows. onStep, if not nil, sees every step.
+// solvePath runs Algorithm 1 from nothing for every λ, until patience of them in a row are no better, and returns the best model of all
+// steps by loss on the select rows. onStep, if not nil, sees every step; those of several λ interleave.
 func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings, judge func(*solver.Model) float64,
 	onStep func(*candidate)) (*candidate, error) {
-	var best *candidate
-	worse := 0
-	for _, lambda := range lambdas {
-		if best != nil && (ctx.Err() != nil || worse == patience) {
-			break
-		}
-		found, err := solveOne(ctx, p, nil, lambda, s, judge, onStep)
-		if err != nil {
-			return nil, err
-		}
-		if worse++; found.better(best) {
-			best, worse = found, 0
+	o := solver.PathOptions{Judge: judge, Patience: patience}
+	if onStep != nil {
+		o.OnStep = func(lambda float64, step solver.Step, model *solver.Model, score float64) {
+			onStep(&candidate{model: model, lambda: lambda, step: step, loss: score})
 		}
 	}
-	return best.polish(ctx, p, s, judge)
+	points, at, err := solver.Path(ctx, p, lambdas, s, o)
+	if err != nil {
+		return nil, err
+	}
+	best := points[at]
+	c := &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}
+	return c.polish(ctx, p, s, judge)
 }
 
 // pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
@@ -138,14 +136,11 @@ func thin(p *solver.Problem, n int) *solver.Problem {
 
 // solveOne runs Algorithm 1 for one λ and returns its best step.
 func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings,
-	judge func(*solver.Model) float64, onStep func(*candidate)) (*candidate, error) {
+	judge func(*solver.Model) float64) (*candidate, error) {
 	s.Lambda = lambda
 	var best *candidate
 	s.OnStep = func(step solver.Step, model *solver.Model) bool {
 		c := &candidate{model: model, lambda: lambda, step: step, loss: judge(model)}
-		if onStep != nil {
-			onStep(c)
-		}
 		if c.better(best) {
 			best = c
 		}
@@ -173,7 +168,7 @@ func (c *candidate) polish(ctx context.Context, p *solver.Problem, s solver.Sett
 		return c, nil
 	}
 	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.model.NumBasis)
-	polished, err := solveOne(ctx, p, c.model, c.lambda, s, judge, nil)
+	polished, err := solveOne(ctx, p, c.model, c.lambda, s, judge)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +221,7 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmS
 		rough := s
 		rough.MaxSteps, rough.MaxIterations, rough.Rough = 0, roughIterations, true
 		for _, l := range lambdas {
-			found, err := solveOne(ctx, p, warm.model, l, rough, judge, nil)
+			found, err := solveOne(ctx, p, warm.model, l, rough, judge)
 			if err != nil {
 				return nil, err
 			}
@@ -236,7 +231,7 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmS
 		}
 		lambda, start = best.lambda, best.model
 	}
-	found, err := solveOne(ctx, p, start, lambda, s, judge, nil)
+	found, err := solveOne(ctx, p, start, lambda, s, judge)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
 )
 
 // goldenEvents is how many events of a sample go into a version as golden pairs.
@@ -198,8 +199,10 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int,
 	judge func(*solver.Model) float64) (*variationalFit, error) {
 	prior := priorFor(likelihoodOf(j.model), j.problem)
-	state := newPosterior(j.model, j.problem, vectors, prior)
-	if warm != nil && warm.posterior != nil {
+	var state *posterior.State
+	if warm == nil || warm.posterior == nil {
+		state = newPosterior(j.model, j.problem, vectors, prior, k)
+	} else {
 		state = warm.posterior
 		// What the last refit learned about the precisions has adapted to the rows it saw: carried on from refit to refit they fall, and the
 		// model overfits a little more each time. Every refit starts them at the cap, as a young basis needs them.

@@ -218,35 +218,7 @@ func (o *Options) average(ctx context.Context, set *ratingSet, p parts, start va
 		all.seconds += one.seconds
 		all.sweeps += one.sweeps
 	}
-	all.model = meanModel(models)
-	return all, nil
-}
-
-// meanModel predicts the mean of the outputs of models of one kernel and shape, all with a linear term.
-func meanModel(models []*solver.Model) *solver.Model {
-	first := models[0]
-	d, m := first.NumFeatures, first.NumOutputs
-	mean := solver.NewModel(first.Kernel, d, m, true)
-	for _, one := range models {
-		mean.NumBasis += one.NumBasis
-	}
-	mean.Basis = make([]float64, d*mean.NumBasis)
-	share := 1 / float64(len(models))
-	from := 0
-	for _, one := range models {
-		for j := range d {
-			copy(mean.Basis[j*mean.NumBasis+from:], one.Basis[j*one.NumBasis:(j+1)*one.NumBasis])
-		}
-		from += one.NumBasis
-		for _, v := range one.Weights {
-			mean.Weights = append(mean.Weights, share*v)
-		}
-		for i, w := range one.Linear {
-			mean.Linear[i] += share * w
-		}
-		for c, b := range one.Bias {
-			mean.Bias[c] += share * b
-		}
-	}
-	return mean
+	var err error
+	all.model, err = solver.Average(models...)
+	return all, err
 }

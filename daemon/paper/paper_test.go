@@ -172,38 +172,3 @@ func TestRatings(t *testing.T) {
 		t.Errorf("quality %+v", got)
 	}
 }
-
-// TestMeanModel: the concatenated model predicts the mean of the outputs.
-func TestMeanModel(t *testing.T) {
-	s := toyRatings(t, []int{0, 0, 1, 1}, []float64{5, 3, 1, 4})
-	var models []*solver.Model
-	for seed := range 3 {
-		m := solver.NewModel(solver.ANOVA, 6, 2, true)
-		m.NumBasis = 1 + seed
-		for i := range 6 * m.NumBasis {
-			m.Basis = append(m.Basis, math.Sin(float64(i+seed)))
-		}
-		for i := range 2 * m.NumBasis {
-			m.Weights = append(m.Weights, math.Cos(float64(i*seed+1)))
-		}
-		for i := range m.Linear {
-			m.Linear[i] = float64(i * seed)
-		}
-		m.Bias[1] = float64(seed)
-		models = append(models, m)
-	}
-	mean := meanModel(models)
-	if mean.NumBasis != 6 {
-		t.Fatalf("%d basis vectors", mean.NumBasis)
-	}
-	index, value := s.x.Row(2)
-	want, got, work := make([]float64, 2), make([]float64, 2), make([]float64, 12)
-	for _, m := range models {
-		m.Predict(got, work, index, value)
-		want[0], want[1] = want[0]+got[0]/3, want[1]+got[1]/3
-	}
-	mean.Predict(got, work, index, value)
-	if math.Abs(got[0]-want[0]) > 1e-12 || math.Abs(got[1]-want[1]) > 1e-12 {
-		t.Errorf("outputs %v, mean of the models %v", got, want)
-	}
-}

@@ -162,6 +162,9 @@ func fitRatings(t *testing.T, events []rating, users, items int, seed uint64, k 
 
 // TestRatings100k: point estimates of other libraries reach 0.924 at best on these splits.
 func TestRatings100k(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits 50,000 ratings on three splits")
+	}
 	events, users, items := movieLens(t, "ml-100k", "u.data.gz")
 	rmse, ndcg1 := 0.0, 0.0
 	for seed := range uint64(3) {
