@@ -158,7 +158,8 @@ func TestSolveLosses(t *testing.T) {
 					targets[i*m+c] = math.Copysign(1, v)
 				}
 			}
-			if _, ok := loss.(MultinomialLogistic); ok {
+			switch loss.(type) {
+			case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 				clear(targets[i*m : i*m+m])
 				targets[i*m+top] = 1
 			}
