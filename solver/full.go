@@ -130,7 +130,7 @@ func (f *fullFit) pass(u, gradient []float64) float64 {
 	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], length)
 		part, work := f.parts[b], &f.scratch[worker]
-		for a := lo; a < hi; a += fullTile {
+		for a := lo; a < hi && f.crew.ctx.Err() == nil; a += fullTile {
 			end := min(hi, a+fullTile)
 			f.forward(work, v, h, a, end)
 			part[0] += f.loss(work, gradient != nil, a, end)

@@ -177,7 +177,7 @@ func (f *fullFit) metric(scale, u []float64) {
 	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], k+len(h))
 		part, work := f.parts[b], &f.scratch[worker]
-		for a := lo; a < hi; a += fullTile {
+		for a := lo; a < hi && f.crew.ctx.Err() == nil; a += fullTile {
 			end := min(hi, a+fullTile)
 			f.activate(work, h, a, end)
 			f.addSquares(part[:k], part[k:], work, h, a, end)

@@ -165,7 +165,7 @@ func (f *linearFit) pass(dst, direction []float64, step float64) float64 {
 	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], size+1)
 		sum, work := f.partials[b][:size], &f.scratch[worker]
-		for ; lo < hi; lo += fitTile {
+		for ; lo < hi && f.crew.ctx.Err() == nil; lo += fitTile { // blocks are large
 			n := min(hi-lo, fitTile)
 			move, trial := f.move[lo*m:(lo+n)*m], f.trial[lo*m:(lo+n)*m]
 			row, grad := work.row, work.tile[:n*m]
