@@ -231,10 +231,16 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	}
 }
 
-// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
+// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when ctx
+// is done.
 func (r *solve) score(ctx context.Context) {
-	r.evaluate()
+	if r.evaluate(); ctx.Err() != nil {
+		return
+	}
 	r.loss = r.linear.settleBias(ctx, r.pred, r.gamma.grad, r.s.Tolerance)
+	if ctx.Err() != nil {
+		return
+	}
 	r.gamma.prepare(ctx)
 	r.total()
 }
@@ -279,8 +285,8 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 // finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
 	res := &r.result
-	if !r.s.Rough {
-		if n := len(res.Steps); ctx.Err() == nil && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
+	if !r.s.Rough && ctx.Err() == nil {
+		if n := len(res.Steps); res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish(ctx)
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
@@ -312,6 +318,9 @@ func (r *solve) finish(ctx context.Context) *Result {
 
 // certify bounds Ω*(∇F) at the current point from above, and from below by the criterion of the last selection.
 func (r *solve) certify(ctx context.Context) (gapTerms, dualBound) {
+	if ctx.Err() != nil {
+		return gapTerms{}, dualBound{}
+	}
 	terms := r.gapTerms()
 	bound := r.gamma.boundDual(ctx, r.s.Penalty, r.s.Tolerance, r.s.Seed)
 	if ctx.Err() != nil {
