@@ -35,7 +35,7 @@ type fitCmd struct {
 	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight as in the configuration; auto (default) tries several below the one that lets nothing in."`
 	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
 	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"Refit: output, full or variational; by default variational where it applies."`
-	Solver   string         `enum:",hybrid,fista,stochastic,svrg" default:"" placeholder:"hybrid" help:"Solver of the refits: hybrid, fista, stochastic or svrg."`
+	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver of the refits: hybrid, fista, stochastic, svrg or newton."`
 	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
 
 	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file of their own take none."`

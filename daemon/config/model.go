@@ -88,7 +88,7 @@ type Train struct {
 	Lambda      Lambda   `json:"lambda"`       // auto, or the strength per 10,000 rows of weight
 	Linear      Linear   `json:"linear"`       // ridge:STRENGTH or none
 	Refit       string   `json:"refit"`        // auto, output, full, variational
-	Solver      string   `json:"solver"`       // hybrid, fista, stochastic, svrg
+	Solver      string   `json:"solver"`       // hybrid, fista, stochastic, svrg, newton
 	Sweeps      int      `json:"sweeps"`       // variational sweeps per refit
 	Seed        uint64   `json:"seed"`
 	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it

@@ -343,7 +343,7 @@ func (v *validator) train(m *Model, path string) {
 	v.whole(path+".threads", t.Threads, 0, 1024)
 	v.oneOf(path+".kernel", t.Kernel, "anova", "homogeneous")
 	v.oneOf(path+".penalty", t.Penalty, "l1", "l1l2", "l1linf")
-	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic", "svrg")
+	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic", "svrg", "newton")
 	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
