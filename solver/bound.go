@@ -45,7 +45,7 @@ const (
 	// maxSignColumns is the number of sign patterns, 2^(m−1), that Lanczos follows at once.
 	maxSignColumns = 16
 	// boundSteps limits the Krylov vectors of a bound: its passes over the rows, and its memory in d×columns.
-	boundSteps = 40
+	boundSteps = 30
 	// boundFailure is the probability that a bound by Lanczos is none.
 	boundFailure = 1e-3
 )
