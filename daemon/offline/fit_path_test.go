@@ -75,6 +75,7 @@ func TestPathSeries(t *testing.T) {
 // TestPathInterrupted stops a fit at its third step: what there is of the path is plotted.
 func TestPathInterrupted(t *testing.T) {
 	o := pathOptions(t, "path.svg")
+	o.Model.Train.Threads = 1 // one λ at a time
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := report.NewEmitter(&cancelAfter{cancel: cancel, lines: 3}, true)
