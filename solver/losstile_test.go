@@ -67,7 +67,7 @@ func TestLossTile(t *testing.T) {
 				}
 				l := newLossTile(loss, m)
 				// Sums over n·m outputs of size: the absolute errors add up.
-				atol := 1e-15 * size * float64(n*m)
+				atol := 1e-15 * (1 + size) * float64(n*m)
 				if got := l.eval(nil, tile, tileTarget, weight, n); !near(got, want, 1e-12, atol) {
 					t.Fatalf("value %v, want %v", got, want)
 				}
