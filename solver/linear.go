@@ -170,12 +170,7 @@ func (f *linearFit) pass(dst, direction []float64, step float64) float64 {
 			move, trial := f.move[lo*m:(lo+n)*m], f.trial[lo*m:(lo+n)*m]
 			row, grad := work.row, work.tile[:n*m]
 			if direction != nil {
-				for i := range n {
-					f.predictRow(row, direction, lo+i)
-					for c, x := range row {
-						move[c*n+i] = x
-					}
-				}
+				f.gather(move, direction, row, lo, n)
 			}
 			for i, x := range f.pred[lo*m : (lo+n)*m] {
 				trial[i] = x + step*move[i]
@@ -185,18 +180,41 @@ func (f *linearFit) pass(dst, direction []float64, step float64) float64 {
 				weight = f.p.Weights[lo : lo+n]
 			}
 			f.partials[b][size] += work.loss.eval(grad, trial, f.target[lo*m:(lo+n)*m], weight, n)
-			for i := range n {
-				for c := range row {
-					row[c] = grad[c*n+i]
-				}
-				f.addRow(sum, row, lo+i)
-			}
+			f.scatter(sum, grad, row, lo, n)
 		}
 	})
 	total := make([]float64, size+1)
 	sumInto(total, f.partials)
 	copy(dst, total)
 	return total[size]
+}
+
+// gather stores the predictions of theta for the tile of n rows that starts at lo in dst. Row is scratch memory (m).
+func (f *linearFit) gather(dst, theta, row []float64, lo, n int) {
+	if len(row) == 4 && f.ridge > 0 {
+		f.gather4(dst, theta, lo, n)
+		return
+	}
+	for i := range n {
+		f.predictRow(row, theta, lo+i)
+		for c, x := range row {
+			dst[c*n+i] = x
+		}
+	}
+}
+
+// scatter adds to sum, laid out like theta, the gradient of the tile of n rows that starts at lo, given the loss gradients of the tile.
+func (f *linearFit) scatter(sum, grad, row []float64, lo, n int) {
+	if len(row) == 4 && f.ridge > 0 {
+		f.scatter4(sum, grad, lo, n)
+		return
+	}
+	for i := range n {
+		for c := range row {
+			row[c] = grad[c*n+i]
+		}
+		f.addRow(sum, row, lo+i)
+	}
 }
 
 // addRidge completes a gradient of the loss to one of the objective.

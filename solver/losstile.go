@@ -165,30 +165,38 @@ func (l *lossTile) multinomial(grad, pred, target, weight []float64, n int) floa
 	return total
 }
 
-// binary takes the logarithm of the product of many factors 1 + e, each between 1 and 2. Branches on the sign of an output cannot be
-// predicted; there are none.
+// binary evaluates log(1 + exp(o)) − y·o with y = (1 + target)/2 ∈ {0, 1}, whose derivative is 1 − y − 1/(1 + exp(o)): no branch depends
+// on a sign that cannot be predicted. One logarithm is taken of a product of many 1 + exp(o), as many as cannot overflow.
 func (l *lossTile) binary(grad, pred, target, weight []float64, n int) float64 {
+	top := largest(pred)
+	if top > plainExp {
+		return l.general(grad, pred, target, weight, n)
+	}
+	factors := int(plainFactors / (top + 1))
+	products := l.sums[:n]
 	total := 0.0
-	e, factor := l.exps[:n], l.sums[:n]
 	for c := range l.m {
 		p, t := pred[c*n:c*n+n], target[c*n:c*n+n]
-		p, t = p[:len(e)], t[:len(e)]
-		value := 0.0
-		for i := range e {
-			z := t[i] * p[i]
-			size := math.Abs(z)
-			e[i] = -size
-			factor[i] = size - z
-		}
-		dense.Exp(e, e)
+		e, t := l.exps[:len(p)], t[:len(p)]
+		dense.Exp(e, p)
 		if weight == nil {
-			for _, x := range factor {
-				value += x
+			total -= 0.5 * (dense.Dot(p, t) + dense.Dot(p, ones[:n]))
+			for lo := 0; lo < n; lo += factors {
+				total += logOnePlus(e[lo:min(n, lo+factors)])
 			}
-			total += 0.5*value + logOnePlus(e)
 		} else {
+			// The factors of one row have one weight.
 			for i, w := range weight[:n] {
-				total += w * (0.5*factor[i] + math.Log(1+e[i]))
+				if c%factors == 0 {
+					products[i] = 1
+				}
+				products[i] *= 1 + e[i]
+				total -= 0.5 * w * (p[i] + t[i]*p[i])
+			}
+			if c%factors == factors-1 || c == l.m-1 {
+				for i, w := range weight[:n] {
+					total += w * math.Log(products[i])
+				}
 			}
 		}
 		if grad == nil {
@@ -197,13 +205,10 @@ func (l *lossTile) binary(grad, pred, target, weight []float64, n int) float64 {
 		g := grad[c*n : c*n+n]
 		g = g[:len(e)]
 		for i, x := range e {
-			// σ(−z) is 1/(1+e) for z < 0 and e/(1+e) otherwise; mask is all ones for z < 0.
-			mask := uint64(int64(math.Float64bits(t[i]*p[i])) >> 63)
-			top := math.Float64frombits(math.Float64bits(1)&mask | math.Float64bits(x)&^mask)
-			g[i] = -t[i] * top / (1 + x)
+			g[i] = (0.5 - 0.5*t[i]) - 1/(1+x)
 		}
 		if weight != nil {
-			for i, w := range weight[:len(g)] {
+			for i, w := range weight[:n] {
 				g[i] *= w
 			}
 		}
@@ -211,7 +216,18 @@ func (l *lossTile) binary(grad, pred, target, weight []float64, n int) float64 {
 	return total
 }
 
-// logOnePlus returns Σ log(1 + e) for at most fitTile numbers e in [0, 1], from four products of at most 2^64 each.
+// plainFactors bounds the logarithm of a product that does not overflow.
+const plainFactors = 700
+
+// ones makes a sum a dot product.
+var ones = func() (x [fitTile]float64) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()
+
+// logOnePlus returns Σ log(1 + e), e ≥ 0, for numbers whose product is finite.
 func logOnePlus(e []float64) float64 {
 	a, b, c, d := 1.0, 1.0, 1.0, 1.0
 	for ; len(e) >= 4; e = e[4:] {

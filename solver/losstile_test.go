@@ -66,7 +66,7 @@ func TestLossTile(t *testing.T) {
 					t.Fatal("a tile turned back is not what it was made from")
 				}
 				l := newLossTile(loss, m)
-				// Sums over n·m outputs of size: the absolute errors add up.
+				// Sums over n·m outputs: the roundings add up.
 				atol := 1e-15 * (1 + size) * float64(n*m)
 				if got := l.eval(nil, tile, tileTarget, weight, n); !near(got, want, 1e-12, atol) {
 					t.Fatalf("value %v, want %v", got, want)
