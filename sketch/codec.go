@@ -23,6 +23,7 @@ const (
 	prefixAux      = 'a'
 	prefixCounters = 'c'
 	prefixLedger   = 'l'
+	prefixLetter   = 'o'
 	prefixRow      = 'r'
 	prefixSettings = 's'
 )

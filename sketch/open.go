@@ -58,11 +58,16 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), func(*settings) (settings, error) {
+	s, err := load(context.Background(), newMemory(), func(*settings) (settings, error) {
 		want := o.settings()
 		want.draw(o.DrawSeed)
 		return want, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.outboxRows = o.OutboxRows
+	return s, nil
 }
 
 // draw fills what a new state needs and the options left open.
@@ -120,6 +125,7 @@ func openDir(ctx context.Context, o Options, choose func(stored *settings) (sett
 	if err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	s.outboxRows = o.OutboxRows
 	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.reservoirs[Train].heap),
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
@@ -191,6 +197,9 @@ func load(ctx context.Context, b backend, choose func(stored *settings) (setting
 			r.restore()
 		}
 		s.reasons = acc.reasons
+		if err := scanLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
+			return err
+		}
 		if aux, err = c.get([]byte{prefixAux}); err != nil || aux == nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type Options struct {
 	Seed     uint64 // of all priorities; equal seeds over equal logs give equal samples
 	DrawSeed bool   // ignore Seed: take that of the existing state, or draw one for a new state
 
+	OutboxRows    int          // letters kept at most; 0 keeps none of the rejected records
 	Lineage       string       // id of a new state; "" = drawn at random. An existing state keeps its own
 	ConfigHash    string       // kept for State, never compared
 	Logger        *slog.Logger // nil = silent
@@ -56,6 +57,9 @@ func (o *Options) Validate() error {
 	}
 	if h := o.HoldoutHalfLife; h < 0 || h > 0 && h < time.Millisecond || o.HalfLife > 0 && h > o.HalfLife {
 		bad("sample.holdout.half_life", h, "0 or between 1ms and sample.half_life")
+	}
+	if o.OutboxRows < 0 {
+		bad("input.dead_letter.max_rows", o.OutboxRows, "0 or more")
 	}
 	if o.MemTableBytes != 0 && o.MemTableBytes < 8<<20 {
 		bad("the memory table", o.MemTableBytes, "at least 8 MiB")

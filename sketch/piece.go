@@ -65,8 +65,13 @@ func (p *piece) dropRow(k rowKey) {
 			return
 		}
 	}
+	p.drop(k[:])
+}
+
+// drop deletes a key.
+func (p *piece) drop(key []byte) {
 	start := len(p.slab)
-	p.slab = append(p.slab, k[:]...)
+	p.slab = append(p.slab, key...)
 	p.add(start, len(p.slab), false)
 }
 
@@ -82,7 +87,7 @@ func (s *Store) touch(place int32) {
 // commit writes the pending piece and, unless it is nil, aux. Nothing pending is no transaction.
 func (s *Store) commit(aux []byte) error {
 	p := &s.pending
-	if len(p.changed) == 0 && aux == nil {
+	if len(p.changed) == 0 && len(p.ops) == 0 && aux == nil {
 		return nil
 	}
 	for place := range p.changed {

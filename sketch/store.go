@@ -10,8 +10,9 @@ import (
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at a time.
 type Store struct {
-	settings settings
-	backend  backend
+	settings   settings
+	backend    backend
+	outboxRows int // letters at most, 0 keeps none
 
 	mu         sync.Mutex // guards what follows
 	reservoirs [NumRoles]*reservoir
@@ -19,6 +20,7 @@ type Store struct {
 	places     map[partition]int32
 	reasons    map[string]int64
 	aux        []byte
+	outbox     []string // keys of the letters, oldest first
 	pending    piece
 	err        error // the first storage error (I9)
 
