@@ -79,17 +79,13 @@ func (s *Store) OutboxLen() int {
 // Letters returns copies of the oldest letters, at most limit.
 func (s *Store) Letters(limit int) ([]Letter, error) {
 	s.mu.Lock()
-	keys := slices.Clone(s.outbox[:min(limit, len(s.outbox))])
-	s.mu.Unlock()
-	letters := make([]Letter, 0, len(keys))
+	defer s.mu.Unlock()
+	letters := make([]Letter, 0, min(limit, len(s.outbox)))
 	err := s.backend.view(func(c cut) error {
-		for _, key := range keys {
+		for _, key := range s.outbox[:cap(letters)] {
 			value, err := c.get([]byte(key))
 			if err != nil {
 				return err
-			}
-			if value == nil {
-				continue // dropped meanwhile
 			}
 			letter, err := decodeLetter([]byte(key), slices.Clone(value))
 			if err != nil {
