@@ -42,6 +42,8 @@ type Options struct {
 type Sender struct {
 	Options
 	connect []kgo.Opt
+	timeout time.Duration // sendTimeout, but for tests
+	grace   time.Duration // lastTimeout, but for tests
 	wake    chan struct{}
 	trouble atomic.Pointer[string] // why the last attempt failed, nil if it did not
 }
@@ -54,8 +56,8 @@ func New(o Options) (*Sender, error) {
 	}
 	// Acknowledged by all in-sync replicas and idempotent, which are franz-go's defaults: a lost answer makes no copy.
 	connect = append(connect, kgo.DefaultProduceTopic(o.Topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordDeliveryTimeout(sendTimeout),
-		kgo.RecordRetries(attempts), kgo.UnknownTopicRetries(attempts), kgo.ProducerLinger(0))
-	s := &Sender{Options: o, connect: connect, wake: make(chan struct{}, 1)}
+		kgo.RecordRetries(attempts), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(time.Second), kgo.ProducerLinger(0))
+	s := &Sender{Options: o, connect: connect, timeout: sendTimeout, grace: lastTimeout, wake: make(chan struct{}, 1)}
 	o.Metrics.sent.WithLabelValues(o.Model)
 	o.Metrics.failures.WithLabelValues(o.Model)
 	s.Wake()
@@ -85,10 +87,10 @@ func (s *Sender) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // an attempt under way ends with an answer, if one comes soon
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
-		late := time.AfterFunc(lastTimeout, stop)
+		late := time.AfterFunc(s.grace, stop)
 		context.AfterFunc(working, func() { late.Stop() })
 	})()
-	p := producer{options: s.connect}
+	p := producer{options: s.connect, timeout: s.timeout}
 	defer p.close()
 	for tries := 0; ; {
 		err := s.empty(working, &p)
@@ -190,7 +192,7 @@ func explain(topic string, err error) string {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return fmt.Sprintf("topic %s takes only records smaller than 2 KiB: raise its max.message.bytes", topic)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
-		return fmt.Sprintf("topic %s did not acknowledge in %v: its leader, or a replica that is in sync, is down or cannot write", topic, sendTimeout)
+		return fmt.Sprintf("topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write", topic)
 	}
 	return err.Error()
 }

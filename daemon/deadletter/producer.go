@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -13,6 +14,7 @@ import (
 // end can neither go on nor give up.
 type producer struct {
 	options []kgo.Opt
+	timeout time.Duration // of one call of send
 	client  *kgo.Client
 }
 
@@ -23,7 +25,7 @@ func (p *producer) send(ctx context.Context, model string, letters []sketch.Lett
 			return nil, fmt.Errorf("deadletter: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { // ends a record whose answer never comes
