@@ -34,6 +34,7 @@ type Options struct {
 	ConfigHash    string       // kept for State, never compared
 	Logger        *slog.Logger // nil = silent
 	MemTableBytes int64        // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
+	MinFreeBytes  int64        // Open refuses a file system with less free space than this, or than two memory tables
 }
 
 // Validate returns every bad field with its value, or nil.
