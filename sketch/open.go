@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"time"
 )
 
-// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them. The error wraps ErrLocked, ErrCorrupt, ErrFormat
-// or ErrConfig where one of them is the cause. ctx can end the reading.
+// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A state behind its witness
+// is taken as it is: Rollbacks says what has to be read again. The error wraps ErrLocked, ErrCorrupt, ErrFormat, ErrConfig or ErrSpace where
+// one of them is the cause. ctx can end the reading.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -24,10 +26,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("sketch: storage.path is empty")
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sketch: %w", err)
-	}
-	return openDir(ctx, o, func(stored *settings) (settings, error) {
+	return openDir(ctx, o, true, func(stored *settings) (settings, error) {
 		want := o.settings()
 		if stored != nil {
 			return stored.succeed(want, o.DrawSeed)
@@ -37,12 +36,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	})
 }
 
-// OpenExisting opens a state under the settings it was made with, for inspection. The error wraps ErrNoState if there is none.
+// OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The error wraps ErrNoState if
+// there is none.
 func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
 	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
-	return openDir(ctx, Options{Dir: dir, Logger: log}, func(stored *settings) (settings, error) {
+	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *settings) (settings, error) {
 		if stored == nil {
 			return settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 		}
@@ -74,34 +74,62 @@ func (s *settings) draw(seed bool) {
 	}
 }
 
-// openDir opens Badger below o.Dir between checks that it has not lost what the witness remembers: an emptied database opens without a word.
-func openDir(ctx context.Context, o Options, choose func(stored *settings) (settings, error)) (*Store, error) {
+// rowsName is the directory of the database in a state directory.
+const rowsName = "rows"
+
+// A home is the directory of a store: locked, and watched over by a witness.
+type home struct {
+	dir       string
+	lock      *Lock
+	witnesses bool       // whether the store keeps the witness
+	mu        sync.Mutex // one writer of the witness
+	rollbacks []Rollback
+}
+
+// openDir opens Badger below o.Dir after everything that can be checked without it: a full disk ends the process once its files are mapped,
+// damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log opens without a word.
+func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored *settings) (settings, error)) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	w, err := readWitness(o.Dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = DefaultMemTableBytes
+	}
+	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
 		return nil, err
 	}
-	if w != nil && w.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: %s has format %d, this build reads up to %d: %w", o.Dir, w.Format, formatVersion, ErrFormat)
+	if err := preflight(o.Dir, o.MinFreeBytes, o.MemTableBytes); err != nil {
+		return nil, err
 	}
-	dir := filepath.Join(o.Dir, "rows")
-	if err := checkManifest(dir, w != nil); err != nil {
+	dir := filepath.Join(o.Dir, rowsName)
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, denied(err)
+	}
+	h := &home{dir: o.Dir, witnesses: witnesses}
+	if h.lock, err = LockDir(o.Dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.lock.Close())
+		}
+	}()
+	w, err := o.readWitness()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := checkFiles(ctx, dir, w != nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sketch: %w", err)
-	}
-	if o.MemTableBytes == 0 {
-		o.MemTableBytes = DefaultMemTableBytes
+		return nil, denied(err)
 	}
 	d, err := openDisk(dir, o.MemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
 	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
 		switch {
 		case w != nil && stored == nil:
@@ -111,33 +139,67 @@ func openDir(ctx context.Context, o Options, choose func(stored *settings) (sett
 		}
 		return choose(stored)
 	})
-	if err == nil && (w == nil || w.Format < formatVersion) {
-		err = writeWitness(o.Dir, witness{Format: formatVersion, Lineage: s.settings.origin()})
+	if err == nil {
+		s.home = h
+		err = s.settle(w, log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.close())
+	}
+	if w == nil {
+		// The settings leave the log of the new database, so that damage to the log cannot take them away.
+		if err := d.close(); err != nil {
+			return nil, err
+		}
+		if d, err = openDisk(dir, o.MemTableBytes, log); err != nil {
+			return nil, err
+		}
+		s.backend = d
 	}
 	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.all[Train].heap),
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
 }
 
-// checkManifest refuses a Badger directory without its MANIFEST: Badger would open it empty and delete the tables.
-func checkManifest(dir string, expected bool) error {
-	if _, err := os.Stat(filepath.Join(dir, "MANIFEST")); err == nil {
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("sketch: %w", err)
+// readWitness returns nil if there is no witness.
+func (o *Options) readWitness() (*witness, error) {
+	w, err := readWitness(o.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case w.Format > formatVersion:
+		return nil, fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", o.Dir, w.Format, formatVersion, ErrFormat)
 	}
-	for _, pattern := range []string{"*.sst", "*.mem"} {
-		if names, _ := filepath.Glob(filepath.Join(dir, pattern)); len(names) > 0 {
-			expected = true
+	return w, nil
+}
+
+// settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
+func (s *Store) settle(w *witness, log *slog.Logger) error {
+	if w != nil {
+		behind, err := s.compare(w, s.home.dir)
+		if err != nil {
+			return err
+		}
+		s.home.rollbacks = behind
+		for _, r := range behind {
+			log.Warn("state is behind its witness: offsets are read again", "topic", r.Topic, "partition", r.Partition, "next", r.Next,
+				"witnessed", r.Witnessed, "offsets", r.Offsets())
+		}
+		for _, t := range w.Partitions {
+			if !s.home.witnesses {
+				break
+			}
+			if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+				continue
+			}
+			if err := s.Begin(t.Topic, t.Partition, t.Start); err != nil {
+				return err
+			}
 		}
 	}
-	if expected {
-		return corrupt("%s has lost its MANIFEST: restore a backup, or remove the state directory and read the log again", dir)
-	}
-	return nil
+	return s.Witness()
 }
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil if there are none, and returns those to use.
@@ -156,7 +218,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		return nil, err
 	}
 	if stored != nil && stored.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: state has format %d, this build reads up to %d: %w", stored.Format, formatVersion, ErrFormat)
+		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", stored.Format, formatVersion, ErrFormat)
 	}
 	chosen, err := choose(stored)
 	if err != nil {

@@ -49,6 +49,7 @@ type Options struct {
 	// CheckpointEvery is the number of applied and rejected records of a partition between two of its checkpoints; 0 = DefaultCheckpointEvery.
 	CheckpointEvery int64
 	MemTableBytes   int64 // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
+	MinFreeBytes    int64 // Open refuses a file system with less free space than this, or than two memory tables
 }
 
 // A Quota is the share of the training sample, in (0, 1], that one class has.

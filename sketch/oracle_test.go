@@ -17,6 +17,14 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		applyForever(dir)
 	}
+	if dir := os.Getenv(probeDir); dir != "" {
+		probe(dir)
+		os.Exit(0)
+	}
+	if verb := os.Getenv(helperVerb); verb != "" {
+		help(verb, os.Getenv("SKETCH_HELPER_DIR"))
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 

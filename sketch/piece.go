@@ -120,7 +120,7 @@ func (s *Store) commit(aux []byte) error {
 
 // stop makes err the answer to every later write.
 func (s *Store) stop(err error) error {
-	s.err = fmt.Errorf("sketch: storage failed, open the state again: %w", err)
+	s.err = fmt.Errorf("sketch: %w, open the state again: %w", ErrStorage, err)
 	return s.err
 }
 

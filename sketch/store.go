@@ -3,6 +3,7 @@ package sketch
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 type Store struct {
 	settings settings
 	backend  backend
+	home     *home // nil in memory
 
 	mu          sync.Mutex              // guards what follows
 	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
@@ -190,5 +192,14 @@ func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) err
 	return s.commit(nil)
 }
 
-// Close releases the state directory. No other method may be running or follow.
-func (s *Store) Close() error { return s.backend.close() }
+// Close writes the witness and releases the state directory. No other method may be running or follow. A store whose storage failed, or
+// whose disk is full (the error wraps ErrSpace), is left as a kill would leave it, which loses nothing.
+func (s *Store) Close() error {
+	if s.home == nil {
+		return s.backend.close()
+	}
+	if s.err != nil {
+		return s.home.lock.Close()
+	}
+	return errors.Join(s.Witness(), s.backend.close(), s.home.lock.Close())
+}
