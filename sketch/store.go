@@ -40,9 +40,9 @@ type faults struct {
 
 // Position is how far a partition has been applied.
 type Position struct {
-	Topic     string
-	Partition int32
-	Next      int64
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"`
 }
 
 // Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start must be a number, not
