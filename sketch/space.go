@@ -49,7 +49,7 @@ func preflight(dir string, least, memTableBytes int64) error {
 		return fmt.Errorf("sketch: %s is on a read-only file system: mount it for writing, or set storage.path: %w", dir, syscall.EROFS)
 	}
 	if free := int64(s.Bavail) * int64(s.Bsize); free < max(least, openingBytes(memTableBytes)) {
-		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed (storage.min_free_bytes): free some, or lower the key: %w",
+		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed (storage.min_free_bytes): make free space, or lower the key: %w",
 			free, dir, max(least, openingBytes(memTableBytes)), ErrSpace)
 	}
 	var limit syscall.Rlimit
