@@ -164,7 +164,10 @@ func (s *Store) dropLetters(choose func(key string) (bool, error)) (dropped int,
 func scanLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 	rows := make(map[partition]*LedgerRow, len(ledger))
 	for i := range ledger {
-		rows[partition{ledger[i].Topic, ledger[i].Partition}] = &ledger[i]
+		at := partition{ledger[i].Topic, ledger[i].Partition}
+		if newer := rows[at]; newer == nil || newer.Incarnation < ledger[i].Incarnation {
+			rows[at] = &ledger[i]
+		}
 	}
 	return c.each([]byte{prefixLetter}, func(key, value []byte) error {
 		letter, err := decodeLetter(key, value)

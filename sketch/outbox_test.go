@@ -97,9 +97,8 @@ func TestOutboxCrash(t *testing.T) {
 		j := &journal{backend: newMemory(), until: 1 << 30}
 		open := func() *Store {
 			o := Options{Size: 5, Seed: 1, OutboxRows: 1000}
-			s, err := load(t.Context(), j, func(*settings) (settings, error) { return o.settings(), nil })
+			s, err := load(t.Context(), j, &o, func(*settings) (settings, error) { return o.settings(), nil })
 			must(t, err)
-			s.outboxRows = o.OutboxRows
 			return s
 		}
 		s := open()
