@@ -96,15 +96,9 @@ func brokerError(ctx context.Context, err error) error {
 	return &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("verify: broker unreachable, or it refused us: %w", err), Key: "kafka.bootstrap_servers"}
 }
 
-// read gives sink every offset in [from, to), in the order of the log. An *unreadableError means that the log no longer holds them.
-func (r *reader) read(ctx context.Context, topic string, number int32, from, to int64, sink consumer.Sink) error {
-	if from == to {
-		return nil
-	}
-	logStart, err := r.extent(ctx, topic, number, from, to)
-	if err != nil {
-		return err
-	}
+// read gives sink every offset in [from, to), in the order of the log, which starts at logStart. An *unreadableError means that the log no
+// longer holds them.
+func (r *reader) read(ctx context.Context, topic string, number int32, from, to, logStart int64, sink consumer.Sink) error {
 	for empty := 0; from < to; {
 		answer, err := r.fetch(ctx, topic, number, from)
 		if err != nil {
@@ -135,8 +129,8 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to 
 	return nil
 }
 
-// extent returns the first offset of the log, or an *unreadableError if the log does not hold [from, to).
-func (r *reader) extent(ctx context.Context, topic string, number int32, from, to int64) (logStart int64, err error) {
+// extent returns the first offset of the log, or an *unreadableError if the log does not reach up to the offset to, or does not exist.
+func (r *reader) extent(ctx context.Context, topic string, number int32, to int64) (logStart int64, err error) {
 	start, known := r.start.Lookup(topic, number)
 	end, ended := r.end.Lookup(topic, number)
 	switch err := errors.Join(r.meta[topic].Err, start.Err, end.Err); {
@@ -144,10 +138,8 @@ func (r *reader) extent(ctx context.Context, topic string, number int32, from, t
 		return 0, &unreadableError{-1, "the cluster has no such partition"}
 	case err != nil:
 		return 0, brokerError(ctx, fmt.Errorf("offsets of %s/%d: %w", topic, number, err))
-	case start.Offset > from:
-		return 0, &unreadableError{start.Offset, fmt.Sprintf("the log starts at offset %d, the ledger at %d", start.Offset, from)}
 	case end.Offset < to:
-		return 0, &unreadableError{start.Offset, fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to)}
+		return start.Offset, &unreadableError{start.Offset, fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to)}
 	}
 	return start.Offset, nil
 }
