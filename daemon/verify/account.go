@@ -54,18 +54,19 @@ func (t *tally) add(p *sketch.Part) {
 }
 
 // judge compares a stretch that was counted from its beginning to its end with the account that the state has of its end. lost and double are
-// the events that the log gives and the state does not count, and the other way round.
-func (t *tally) judge(have *sketch.LedgerRow) (f finding, lost, double int64) {
+// the events that the log gives and the state does not count, and the other way round. compacts says that the broker may compact the topic.
+func (t *tally) judge(have *sketch.LedgerRow, compacts bool) (f finding, lost, double int64) {
 	want := &t.row
 	events := have.Applied - want.Applied
 	vanished := want.Holes - have.Holes - (have.Gap - want.Gap)
 	same := have.Digest == want.Digest && events == 0 && have.Rejected == want.Rejected && have.Eligible == want.Eligible &&
 		have.LastOffset == want.LastOffset && have.LastCRC == want.LastCRC && have.Watermark == want.Watermark
-	// Compaction takes records and markers out and never adds one. Markers and aborted records, which no digest binds, it takes even out of
-	// topics whose other records all stay.
+	// Compaction takes records and markers out and never adds one. Markers and aborted records, which no digest binds, it takes where all other
+	// records stay, too.
 	removed := have.Applied >= want.Applied && have.Rejected >= want.Rejected && have.Control >= want.Control && have.Aborted >= want.Aborted
+	exact := have.Control == want.Control && have.Aborted == want.Aborted && vanished == 0
 	switch {
-	case same && removed:
+	case same && (exact || compacts && removed && have.Holes >= 0):
 		return proved, 0, 0
 	case have.Gap > want.Gap: // declared lost, and the log has some of it again
 		return gone, 0, 0

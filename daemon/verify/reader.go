@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -46,6 +47,7 @@ type reader struct {
 
 	meta       kadm.TopicDetails
 	start, end kadm.ListedOffsets // end: of what read_committed may see
+	plain      map[string]bool    // topics of which the broker says that it does not compact them
 }
 
 // newReader connects and lists the extents of the topics. The caller closes the reader.
@@ -73,10 +75,25 @@ func newReader(ctx context.Context, k *config.Kafka, topics []string) (_ *reader
 	if r.end, err = r.admin.ListCommittedOffsets(ctx, topics...); err != nil {
 		return nil, brokerError(ctx, err)
 	}
+	r.plain = make(map[string]bool)
+	configs, err := r.admin.DescribeTopicConfigs(ctx, topics...)
+	if err != nil && ctx.Err() != nil {
+		return nil, brokerError(ctx, err)
+	}
+	for _, c := range configs { // whoever may not see them takes every topic for one that is compacted
+		for _, entry := range c.Configs {
+			if entry.Key == "cleanup.policy" && entry.Value != nil && !strings.Contains(*entry.Value, "compact") {
+				r.plain[c.Name] = true
+			}
+		}
+	}
 	return r, nil
 }
 
 func (r *reader) close() { r.client.Close() }
+
+// compacts reports whether the broker may have taken single records out of a topic.
+func (r *reader) compacts(topic string) bool { return !r.plain[topic] }
 
 // locate learns leaders and topic ids.
 func (r *reader) locate(ctx context.Context) error {
@@ -152,7 +169,13 @@ func (r *reader) fetch(ctx context.Context, topic string, number int32, from int
 		case err == nil:
 			return answer, nil
 		case answer != nil && errors.Is(err, kerr.OffsetOutOfRange):
-			return nil, &unreadableError{answer.LogStartOffset, fmt.Sprintf("offset %d is gone", from)}
+			logStart := from + 1 // a broker does not say in this answer where its log starts
+			if start, err := r.admin.ListStartOffsets(ctx, topic); err == nil {
+				if o, ok := start.Lookup(topic, number); ok && o.Err == nil {
+					logStart = max(logStart, o.Offset)
+				}
+			}
+			return nil, &unreadableError{logStart, fmt.Sprintf("offset %d is gone", from)}
 		case ctx.Err() != nil || attempt == fetchAttempts || !kerr.IsRetriable(err):
 			return nil, brokerError(ctx, fmt.Errorf("fetch of %s/%d from offset %d: %w", topic, number, from, err))
 		}

@@ -231,7 +231,7 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 			case err != nil:
 				return false, err
 			case low == begin.Next:
-				f, lost, double = count.judge(end)
+				f, lost, double = count.judge(end, r.compacts(l.Topic))
 			}
 		}
 		switch f {
