@@ -243,5 +243,8 @@ func (c *Consumer) commitOnce(ctx context.Context, moved map[TopicPartition]int6
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
 		defer cancel()
 	}
+	if err := failpoint("consumer.offsets"); err != nil {
+		return err
+	}
 	return c.source.commit(ctx, moved)
 }
