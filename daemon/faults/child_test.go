@@ -217,6 +217,14 @@ func (c *child) caughtUp(limit time.Duration, topic string, ends map[int32]int64
 	})
 }
 
+// oneHalted wants one partition to wait for an operator by the metrics: the alert is about them, not about readiness.
+func (c *child) oneHalted() {
+	c.t.Helper()
+	if n, err := c.metric("refitd_consumer_halted_partitions"); err != nil || n != 1 {
+		c.t.Errorf("refitd_consumer_halted_partitions is %g, %v", n, err)
+	}
+}
+
 // halted waits for a halt line and returns it.
 func (c *child) halted(limit time.Duration) (h report.Halt) {
 	c.t.Helper()

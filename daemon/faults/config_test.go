@@ -8,13 +8,16 @@ import (
 	"testing"
 )
 
+// quickTraining makes a refit a matter of milliseconds: it is not what is tested.
+const quickTraining = "max_basis: 2, lambda: 3"
+
 // settings of a child; the zero value of all but brokers and topics is a quick model that publishes nothing by the clock.
 type settings struct {
 	brokers []string
 	topics  []string
 	group   string // refitd if empty
 	size    int    // rows of the sample; 5,000 if 0
-	train   string // further keys of train
+	train   string // the keys of train
 	publish string // further keys of publish
 	input   string // further keys of input
 	sample  string // further keys of sample
@@ -50,11 +53,11 @@ models:
     input: {topics: [%s], start: earliest%s}
     schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}
     sample: {size: %d, seed: 42, holdout: {fraction: 0.1}%s}
-    train: {max_basis: 2, lambda: 3%s}
+    train: {%s}
     evaluate: {window: 1000}
     publish: {store: store-%s, gate: {min_rows: 20}%s}
 `, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, strings.Join(s.topics, ", "), keys(s.input), s.size, keys(s.sample),
-		keys(defaulted(s.train, "every: 0s")), name, keys(defaulted(s.publish, "update_every: 0s")))
+		defaulted(s.train, "every: 0s, "+quickTraining), name, keys(defaulted(s.publish, "update_every: 0s")))
 	path := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

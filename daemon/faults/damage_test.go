@@ -90,7 +90,7 @@ func TestLogTruncated(t *testing.T) {
 				d = run(t, refitd, config, nil)
 			}
 			haltedWith(t, d, 20*time.Second, topic, 200, text)
-			d.unready(5*time.Second, "halted")
+			d.oneHalted()
 			if code, _ := d.stop(); code != report.ExitHalted {
 				t.Errorf("exit code %d", code)
 			}

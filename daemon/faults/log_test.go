@@ -119,12 +119,15 @@ func TestRetentionOvertakes(t *testing.T) {
 				})
 			})
 			if policy == "halt" {
-				haltedWith(t, d, 20*time.Second, topic, 100, "gap of")
-				d.unready(5*time.Second, "gap of")
+				h := d.halted(20 * time.Second) // an answer that was on its way may still have been applied
+				if h.Topic != topic || h.Offset < 100 || h.Offset > 1000 || !strings.Contains(h.Reason, "gap of") {
+					t.Fatalf("halt %+v", h)
+				}
+				d.oneHalted()
 				if code, _ := d.stop(); code != report.ExitHalted {
 					t.Errorf("exit code %d", code)
 				}
-				if l := one(t, inspect(t, config), topic); l.Next != 100 || l.Applied != 100 {
+				if l := one(t, inspect(t, config), topic); l.Next != h.Offset || l.Applied != h.Offset || l.Gap != 0 {
 					t.Errorf("halted at %+v", l)
 				}
 				return

@@ -61,6 +61,9 @@ func until(limit time.Duration, f func() error) error {
 		if err == nil {
 			return nil
 		}
+		if errors.Is(err, errEnded) {
+			return err
+		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w: not within %v: %w", errLate, limit, err)
 		}
