@@ -139,6 +139,9 @@ func (c *Consumer) deliver(ctx context.Context, d delivery) error {
 		if err := c.deliverPortion(ctx, &d.parts[i]); err != nil {
 			return err
 		}
+		if err := failpoint("consumer.between"); err != nil {
+			return err
+		}
 	}
 	if d.response != nil {
 		d.response.release()

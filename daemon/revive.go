@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -25,6 +26,7 @@ const keptFile = "posterior"
 // keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
 func (u *unit) keep(ch *cycle.Champion) error {
 	b, err := ch.Keep()
+	err = errors.Join(err, failpoint.At(failpoint.DaemonKeep))
 	if err != nil {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}

@@ -173,5 +173,5 @@ func writeAlias(root *os.Root, alias string, p pointer) error {
 	if err := dir.Rename(".new", alias); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return errors.Join(syncDir(dir), failpoint("snapshot.alias"))
 }

@@ -113,14 +113,14 @@ func writeVersion(ctx context.Context, root *os.Root, version int64, files []sta
 	}
 	defer dir.Close()
 	for _, f := range files {
-		if err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content)); err != nil {
+		if err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), failpoint("snapshot.write")); err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := errors.Join(syncDir(dir), failpoint("snapshot.synced")); err != nil {
 		return err
 	}
-	if err := root.Rename(staging+name, name); err != nil {
+	if err := errors.Join(root.Rename(staging+name, name), failpoint("snapshot.renamed")); err != nil {
 		return err
 	}
 	return syncDir(root)
