@@ -34,8 +34,8 @@ const (
 )
 
 // TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
-// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k·m) for n names, of which names of one output need O(n·k).
-// Values are those of Predict to the last bit. Nothing is allocated once s and dst have grown. It returns ErrInput.
+// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k) for n names where one output ranks them, else O(n·k·m).
+// Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown. It returns ErrInput.
 //
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
 // other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines.
@@ -122,37 +122,53 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 	if by != byOutput {
 		from, to = 0, c.NumOutputs
 	}
-	groups := (to - from + lanes - 1) / lanes
-	m.matrix(from, to, groups, s)
+	width := lanes
+	if to-from == 1 {
+		width = 1
+	}
+	m.matrix(from, to, width, s)
 	s.heap = s.heap[:0]
-	s.out = slices.Grow(s.out[:0], groups*lanes)[:groups*lanes]
-	first := int(m.first[field])
+	first, limit := int(m.first[field]), math.Inf(1)
 	for i := range c.Vocabulary[field] {
 		if s.excluded[i/64]&(1<<(i%64)) != 0 {
 			continue
 		}
 		j := first + i
-		m.candidate(j, from, to, groups, s)
-		worst := math.Inf(-1)
-		if len(s.heap) == k {
-			worst = s.heap[0].key
+		m.candidate(j, width, s)
+		out := s.out[:to-from]
+		for o := range out {
+			out[o] += s.base[from+o]
 		}
-		if key := m.key(by, output, s.out, worst); key > worst || len(s.heap) < k {
-			s.push(scored{key, int32(j)}, k)
-		} else if math.IsNaN(key) {
+		if c.Linear != nil {
+			for o, w := range c.Linear[j*c.NumOutputs+from : j*c.NumOutputs+to] {
+				out[o] += w
+			}
+		}
+		if by != byOutput && largestOf(out) > limit {
+			continue
+		}
+		key := m.key(by, output, out)
+		if math.IsNaN(key) {
 			return errTooFar
+		}
+		if x := (scored{key, int32(j)}); len(s.heap) < k || s.heap[0].worse(x) {
+			s.push(x, k)
+			if len(s.heap) == k {
+				limit = m.limit(by, s.heap[0].key)
+			}
 		}
 	}
 	return nil
 }
 
-// matrix stores, for the outputs from ≤ c < to in groups of lanes, what a candidate's row of the basis is multiplied with: V[r,c] S_r
+// matrix stores, for the outputs from ≤ c < to in groups of width, what a candidate's row of the basis is multiplied with: V[r,c] S_r
 // or 2 V[r,c] S_r, and V[r,c] itself for the squares of the homogeneous kernel.
-func (m *Model) matrix(from, to, groups int, s *Scratch) {
+func (m *Model) matrix(from, to, width int, s *Scratch) {
 	c := &m.contents
 	k := c.NumBasis
-	n := groups * k * lanes
-	s.cross, s.square = slices.Grow(s.cross[:0], n)[:n], slices.Grow(s.square[:0], n)[:n]
+	outputs := (to - from + width - 1) / width * width
+	s.out = slices.Grow(s.out[:0], outputs)[:outputs]
+	s.cross, s.square = slices.Grow(s.cross[:0], outputs*k)[:outputs*k], slices.Grow(s.square[:0], outputs*k)[:outputs*k]
 	clear(s.cross)
 	clear(s.square)
 	for r := range k {
@@ -160,9 +176,9 @@ func (m *Model) matrix(from, to, groups int, s *Scratch) {
 		if c.Kernel == Homogeneous {
 			factor *= 2
 		}
-		for o := from; o < to; o++ {
-			at := ((o-from)/lanes*k+r)*lanes + (o-from)%lanes
-			w := c.Weights[r*c.NumOutputs+o]
+		for o := range to - from {
+			at := (o/width*k+r)*width + o%width
+			w := c.Weights[r*c.NumOutputs+from+o]
 			s.cross[at] = w * factor
 			if c.Kernel == Homogeneous {
 				s.square[at] = w
@@ -171,70 +187,124 @@ func (m *Model) matrix(from, to, groups int, s *Scratch) {
 	}
 }
 
-// candidate stores the outputs from ≤ c < to of the event with the name of column j in s.out.
-func (m *Model) candidate(j, from, to, groups int, s *Scratch) {
-	c := &m.contents
-	k := c.NumBasis
-	row := c.Basis[j*k : (j+1)*k]
-	for g := range groups {
-		cross := s.cross[g*k*lanes:][:k*lanes]
-		var a0, a1, a2, a3 float64
-		if c.Kernel == ANOVA {
-			for _, h := range row {
-				w := (*[lanes]float64)(cross)
-				a0 += h * w[0]
-				a1 += h * w[1]
-				a2 += h * w[2]
-				a3 += h * w[3]
-				cross = cross[lanes:]
-			}
-		} else {
-			square := s.square[g*k*lanes:][:k*lanes]
-			for _, h := range row {
-				w, v := (*[lanes]float64)(cross), (*[lanes]float64)(square)
-				a0 += h * (w[0] + h*v[0])
-				a1 += h * (w[1] + h*v[1])
-				a2 += h * (w[2] + h*v[2])
-				a3 += h * (w[3] + h*v[3])
-				cross, square = cross[lanes:], square[lanes:]
-			}
-		}
-		*(*[lanes]float64)(s.out[g*lanes:]) = [lanes]float64{a0, a1, a2, a3}
-	}
-	s.out = s.out[:to-from]
-	for o := range s.out {
-		s.out[o] += s.base[from+o]
-	}
-	if c.Linear != nil {
-		for o, w := range c.Linear[j*c.NumOutputs+from : j*c.NumOutputs+to] {
-			s.out[o] += w
+// candidate stores in s.out what the name of column j adds to the outputs of the event through the kernels.
+func (m *Model) candidate(j, width int, s *Scratch) {
+	k := m.contents.NumBasis
+	row := m.contents.Basis[j*k : (j+1)*k]
+	anova := m.contents.Kernel == ANOVA
+	for at := 0; at < len(s.out); at += width {
+		cross, square := s.cross[at*k:(at+width)*k], s.square[at*k:(at+width)*k]
+		out := s.out[at : at+width]
+		switch {
+		case width == 1 && anova:
+			out[0] = dot(row, cross)
+		case width == 1:
+			out[0] = dotSquares(row, cross, square)
+		case anova:
+			cross4(out, row, cross)
+		default:
+			squares4(out, row, cross, square)
 		}
 	}
-	s.out = s.out[:groups*lanes]
 }
 
-// key orders candidates. Levels and shares only fall while their sum grows, so one that is below worst already is left there.
-func (m *Model) key(by ranking, output int, out []float64, worst float64) float64 {
-	numOut := m.contents.NumOutputs
+// dot returns Σ h_r w_r.
+func dot(row, w []float64) float64 {
+	var a0, a1, a2, a3 float64
+	for len(row) >= 4 && len(w) >= 4 {
+		a0 += row[0] * w[0]
+		a1 += row[1] * w[1]
+		a2 += row[2] * w[2]
+		a3 += row[3] * w[3]
+		row, w = row[4:], w[4:]
+	}
+	for r, h := range row {
+		a0 += h * w[r]
+	}
+	return (a0 + a1) + (a2 + a3)
+}
+
+// dotSquares returns Σ h_r (w_r + h_r v_r).
+func dotSquares(row, w, v []float64) float64 {
+	var a0, a1 float64
+	for len(row) >= 2 && len(w) >= 2 && len(v) >= 2 {
+		a0 += row[0] * (w[0] + row[0]*v[0])
+		a1 += row[1] * (w[1] + row[1]*v[1])
+		row, w, v = row[2:], w[2:], v[2:]
+	}
+	for r, h := range row {
+		a0 += h * (w[r] + h*v[r])
+	}
+	return a0 + a1
+}
+
+// cross4 is dot for four outputs.
+func cross4(out, row, cross []float64) {
+	var a0, a1, a2, a3 float64
+	for _, h := range row {
+		w := (*[lanes]float64)(cross)
+		a0 += h * w[0]
+		a1 += h * w[1]
+		a2 += h * w[2]
+		a3 += h * w[3]
+		cross = cross[lanes:]
+	}
+	*(*[lanes]float64)(out) = [lanes]float64{a0, a1, a2, a3}
+}
+
+// squares4 is dotSquares for four outputs.
+func squares4(out, row, cross, square []float64) {
+	var a0, a1, a2, a3 float64
+	for _, h := range row {
+		w, v := (*[lanes]float64)(cross), (*[lanes]float64)(square)
+		a0 += h * (w[0] + h*v[0])
+		a1 += h * (w[1] + h*v[1])
+		a2 += h * (w[2] + h*v[2])
+		a3 += h * (w[3] + h*v[3])
+		cross, square = cross[lanes:], square[lanes:]
+	}
+	*(*[lanes]float64)(out) = [lanes]float64{a0, a1, a2, a3}
+}
+
+// key orders candidates; out are their outputs, or the only one that is looked at.
+func (m *Model) key(by ranking, output int, out []float64) float64 {
 	switch by {
 	case byLevel:
 		level := float64(m.contents.Schema.Levels)
-		for _, v := range out[:numOut] {
-			if level -= sigmoid(v); level < worst {
-				break
-			}
+		for _, v := range out {
+			level -= sigmoid(v)
 		}
 		return level
 	case byShare:
 		share := 0.0
-		for _, v := range out[:numOut] {
-			if share -= math.Exp(v - out[output]); share < worst {
-				break
-			}
+		for _, v := range out {
+			share -= math.Exp(v - out[output])
 		}
 		return share
 	}
 	return out[0]
+}
+
+// limit returns what the outputs of a candidate may not exceed if its key is to be at least worst: one term alone would then make the sum
+// too large. It saves nearly all exponentials of a level. Rounding is allowed for generously.
+func (m *Model) limit(by ranking, worst float64) float64 {
+	if by == byLevel {
+		if sum := float64(m.contents.Schema.Levels) - worst + 1e-9; sum < 1 {
+			return math.Log(sum / (1 - sum))
+		}
+	}
+	return math.Inf(1)
+}
+
+// largestOf returns the largest of some outputs.
+func largestOf(out []float64) float64 {
+	most := math.Inf(-1)
+	for _, v := range out {
+		if v > most {
+			most = v
+		}
+	}
+	return most
 }
 
 // scored is a candidate with its key. Of equal keys the earlier column is the better one.
@@ -288,7 +358,7 @@ func (m *Model) ranked(dst []Item, field, output int, by ranking, event *Input, 
 		}
 		x.key = s.base[output]
 		if by != byOutput {
-			x.key = m.key(by, output, s.base, math.Inf(-1))
+			x.key = m.key(by, output, s.base)
 		}
 	}
 	slices.SortFunc(s.heap, func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
