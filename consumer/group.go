@@ -73,7 +73,9 @@ func (g *group) show(ctx context.Context) {
 	}
 	if err == nil && len(moved) > 0 {
 		g.metrics.commits.Inc()
-		err = g.source.commit(ctx, moved)
+		if err = failpoint("consumer.offsets"); err == nil {
+			err = g.source.commit(ctx, moved)
+		}
 	}
 	if err == nil {
 		g.failing = false
