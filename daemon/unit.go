@@ -173,8 +173,11 @@ func (u *unit) onApplied(c ingest.Counts) {
 	if c.Watermark > 0 {
 		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
 	}
-	if u.letters != nil && len(c.Rejected) > 0 {
-		u.letters.Wake()
+	if len(c.Rejected) > 0 {
+		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		if u.letters != nil {
+			u.letters.Wake()
+		}
 	}
 	if c.Applied == 0 {
 		return

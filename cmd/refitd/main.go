@@ -13,9 +13,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -115,10 +117,11 @@ func fail(out *report.Emitter, stderr io.Writer, err error) int {
 
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
+	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		lines = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(logs.NewHandler(lines, time.Now))
 }
 
 // version returns the module version and revision that the Go command recorded in the binary.
