@@ -65,6 +65,7 @@ func (u *unit) revive() error {
 			number := out.Version.Version
 			u.champion = &number
 			u.cycle.PublishUpdate(out)
+			u.serving.Store(&dated{out.Version, champion.Manifest().Created})
 			u.metrics.live(name, out, float64(champion.Manifest().Created.UnixMilli())/1000)
 			u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
 		}
@@ -105,6 +106,15 @@ func replaceFile(path string, b []byte) error {
 // freeSpace returns an exit-5 error if the file system of dir, or of the directory it will be made in, has less than least bytes free:
 // the store maps its files into memory, and a full disk kills the process without a word.
 func freeSpace(dir string, least int64) error {
+	if free, ok := freeBytes(dir); ok && free < least {
+		return &report.ExitError{Code: report.ExitState, Key: "storage.min_free_bytes", Path: dir,
+			Err: fmt.Errorf("daemon: %d bytes are free for %s, storage.min_free_bytes asks for %d: free space, or lower the key", free, dir, least)}
+	}
+	return nil // a file system that does not tell cannot be guarded
+}
+
+// freeBytes returns the free space of the file system of dir, or of the directory it will be made in, and whether it tells.
+func freeBytes(dir string) (free int64, ok bool) {
 	path := dir
 	for {
 		_, err := os.Stat(path)
@@ -115,13 +125,9 @@ func freeSpace(dir string, least int64) error {
 	}
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
-		return nil // a file system that does not tell cannot be guarded
+		return 0, false
 	}
-	if free := int64(s.Bavail) * int64(s.Bsize); free < least {
-		return &report.ExitError{Code: report.ExitState, Key: "storage.min_free_bytes", Path: dir,
-			Err: fmt.Errorf("daemon: %d bytes are free for %s, storage.min_free_bytes asks for %d: free space, or lower the key", free, dir, least)}
-	}
-	return nil
+	return int64(s.Bavail) * int64(s.Bsize), true
 }
 
 // saslOf returns the credentials of the configuration in the consumer's terms.
