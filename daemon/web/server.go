@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
@@ -100,8 +101,31 @@ func New(o Options) *Server {
 // ServeHTTP answers one request, after everything but TLS and authentication.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Check returns an error unless file is a usable exporter-toolkit file; an empty name is one.
-func Check(file string) error { return toolkit.Validate(file) }
+// Check returns an error unless file is a usable exporter-toolkit file; an empty name is one. Asking for client certificates without saying
+// who signs them is refused: any authority that the system trusts would do.
+func Check(file string) error {
+	if err := toolkit.Validate(file); err != nil || file == "" {
+		return err
+	}
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var c struct {
+		TLS struct {
+			ClientAuth string `yaml:"client_auth_type"`
+			CAFile     string `yaml:"client_ca_file"`
+			CA         string `yaml:"client_ca"`
+		} `yaml:"tls_server_config"`
+	}
+	if err := yaml.Unmarshal(src, &c); err != nil {
+		return err
+	}
+	if c.TLS.ClientAuth == "RequireAndVerifyClientCert" && c.TLS.CAFile == "" && c.TLS.CA == "" {
+		return errors.New("tls_server_config: client_auth_type RequireAndVerifyClientCert needs client_ca_file")
+	}
+	return nil
+}
 
 // Serve serves the surface until ctx is done, keeps the champions of all models at hand, and returns nil once every request has ended.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
