@@ -32,8 +32,12 @@ type Options struct {
 	UntilEnd bool
 	// For ends the run after this long; 0 does not.
 	For time.Duration
-	Out *report.Emitter
-	Log *slog.Logger
+	// StartFresh makes an empty state although the consumer group has offsets.
+	StartFresh bool
+	// CheckState, if not nil, looks at a state directory before it is opened, in another process: damage may end the process that finds it.
+	CheckState func(ctx context.Context, dir string) error
+	Out        *report.Emitter
+	Log        *slog.Logger
 	// OnVersion, if not nil, is told of every version, from the goroutine of its model.
 	OnVersion func(report.Version)
 	// Load reads the configuration again for Reload, with everything that the command line adds; nil refuses to.
@@ -56,7 +60,6 @@ type Daemon struct {
 	surface  *web.Server
 	began    time.Time
 
-	minFree   atomic.Int64 // bytes
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
 	reloaded  atomic.Pointer[web.ReloadStatus]
@@ -79,7 +82,6 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := d.listen(); err != nil {
 		return nil, err
 	}
-	d.minFree.Store(int64(d.config.Storage.MinFreeBytes))
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
 	m := newMetrics(d.registry)

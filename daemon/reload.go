@@ -64,7 +64,6 @@ func (d *Daemon) reload() error {
 	if err := config.Reloadable(d.config, next); err != nil {
 		return fmt.Errorf("daemon: the old configuration stays: %w", err)
 	}
-	d.minFree.Store(int64(next.Storage.MinFreeBytes))
 	for i, u := range d.units {
 		u.tuned.Store(&next.Models[i])
 		u.nudge()

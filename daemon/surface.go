@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/sketch"
 )
 
 // listen opens the listeners of the surface.
@@ -73,6 +74,9 @@ func (d *Daemon) limits(model string) web.Limits {
 func (d *Daemon) NotReady() []string {
 	var reasons []string
 	for _, u := range d.units {
+		if reason := u.Reason(); reason != "" {
+			reasons = append(reasons, u.config.Name+": "+reason)
+		}
 		status := u.consumer.Status()
 		if status.Ready {
 			continue
@@ -97,8 +101,8 @@ func (d *Daemon) Status() web.Status {
 	}
 	seen := make(map[string]bool)
 	for _, path := range paths {
-		if free, ok := freeBytes(path); ok && !seen[path] {
-			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: d.minFree.Load()})
+		if free, err := sketch.FreeBytes(path); err == nil && !seen[path] { // a file system that does not tell is left out
+			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.config.Storage.MinFreeBytes)})
 		}
 		seen[path] = true
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at free space and at the progressive losses for metrics.
+// observeEvery is the time between two looks at the progressive losses for metrics, and between two words to the witness.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
@@ -67,15 +67,18 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at metrics and disk, starts a refit if one is due, and publishes an update if one is.
+// step looks at metrics and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
 	s.tune()
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.look()
-		if err := freeSpace(s.daemon.config.StatePath(s.config), s.daemon.minFree.Load()); err != nil {
+		if err := s.witness(); err != nil {
 			return err
 		}
+	}
+	if s.Reason() != "" {
+		return nil // the reserve of the disk is not for models
 	}
 	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
@@ -127,6 +130,8 @@ func (u *unit) look() {
 		u.metrics.sampleRows.WithLabelValues(name, roleName(role)).Set(float64(n))
 	}
 	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
+	u.Look()
+	u.metrics.freeBytes.WithLabelValues(name).Set(float64(u.FreeBytes()))
 }
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
@@ -162,6 +167,13 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	if t.err != nil || t.challenger == nil {
 		return t.err
 	}
+	if reason := s.behindPublished(); reason != "" {
+		s.log.Warn("publication waits", "reason", reason)
+		return nil
+	}
+	if err := s.witness(); err != nil {
+		return err
+	}
 	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
 	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
@@ -180,6 +192,10 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 func (u *unit) update(ctx context.Context) error {
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
+		return nil
+	}
+	if reason := u.behindPublished(); reason != "" {
+		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
 	live := u.cycle.Update()

@@ -44,7 +44,9 @@ func (c *checkConfigCmd) Run(a *app) error {
 }
 
 // loadConfig is config.Load with the exit code of a bad or missing file.
-func loadConfig(path string) (*config.Config, error) { return loadConfigWith(path, config.Exceptions{}) }
+func loadConfig(path string) (*config.Config, error) {
+	return loadConfigWith(path, config.Exceptions{})
+}
 
 // loadConfigWith is loadConfig with exceptions.
 func loadConfigWith(path string, allow config.Exceptions) (*config.Config, error) {

@@ -58,7 +58,7 @@ type SASL struct {
 // Storage is the state on this machine, one directory per model below Path.
 type Storage struct {
 	Path         string `json:"path"`
-	MinFreeBytes Size   `json:"min_free_bytes"` // the daemon stops before the file system has less free space than this
+	MinFreeBytes Size   `json:"min_free_bytes"` // reading pauses while the file system has less free space than this
 }
 
 // Default returns a configuration without models: every key at its default.
@@ -70,7 +70,7 @@ func Default() *Config {
 			FetchMaxWait:           Duration(defaultFetchMaxWait),
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
-		Storage: Storage{Path: "state", MinFreeBytes: 256 << 20},
+		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
 		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}},
 	}
 }

@@ -48,7 +48,7 @@ type HaltedPartition struct {
 type DiskStatus struct {
 	Path         string
 	FreeBytes    int64
-	MinFreeBytes int64 // the daemon stops below it
+	MinFreeBytes int64 // reading pauses below it
 }
 
 // ReloadStatus says how the last reload of the configuration ended.
