@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -73,37 +74,36 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 		p.version++
 		v.Version = p.version
 	} else {
-		manifest, err := p.store.Publish(ctx, p.model.Name, contents)
+		manifest, err := p.store.Publish(ctx, p.model.Name, contents, p.moves(v)...)
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 		v.Version = manifest.Version
 	}
-	if v.Decision != Promoted {
-		return p.prune(ctx)
-	}
-	promoted := v.Version
-	p.champion = &promoted
-	if p.store == nil {
-		return nil
-	}
-	aliases := []string{Champion}
-	if v.Kind == Refit {
-		aliases = append(aliases, Refit)
-	}
-	for _, alias := range aliases {
-		if err := p.store.SetAlias(ctx, p.model.Name, alias, v.Version); err != nil {
-			return fmt.Errorf("publish: %w", err)
-		}
+	if v.Decision == Promoted {
+		promoted := v.Version
+		p.champion = &promoted
 	}
 	return p.prune(ctx)
+}
+
+// moves are the aliases that a version moves: none unless it is promoted.
+func (p *Publisher) moves(v *report.Version) []snapshot.Move {
+	if v.Decision != Promoted {
+		return nil
+	}
+	moves := []snapshot.Move{{Alias: Champion}}
+	if v.Kind == Refit {
+		moves = append(moves, snapshot.Move{Alias: Refit})
+	}
+	return moves
 }
 
 func (p *Publisher) prune(ctx context.Context) error {
 	if p.store == nil || p.model.Publish.Keep == 0 {
 		return nil
 	}
-	if _, err := p.store.Prune(ctx, p.model.Name, p.model.Publish.Keep); err != nil {
+	if _, err := p.store.Prune(ctx, p.model.Name, snapshot.Retention{Keep: p.model.Publish.Keep}); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil
