@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -33,6 +34,7 @@ type unit struct {
 	consumer *consumer.Consumer
 	versions *publish.Publisher
 	*keeper
+	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
@@ -59,6 +61,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err := u.openState(ctx); err != nil {
 		return nil, err
 	}
+	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
@@ -84,6 +87,15 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
+	if letters.Topic != "" {
+		if u.letters, err = deadletter.New(deadletter.Options{Store: u.store, Model: m.Name, Topic: letters.Topic, Kafka: &d.config.Kafka,
+			Metrics: metrics.letters, Log: u.log}); err != nil {
+			return nil, err
+		}
+		sink.OutboxTrouble = u.letters.Trouble
+	} else if n := u.store.OutboxLen(); n > 0 {
+		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
+	}
 	metrics.add(m.Name)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
@@ -92,6 +104,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
+	read.OnPause, read.OnResume = u.onHalt, u.onResume
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
@@ -130,7 +143,20 @@ func (u *unit) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return u.train(groupCtx, readDone) })
+	letterCtx, stopLetters := context.WithCancel(groupCtx)
+	defer stopLetters()
+	group.Go(func() error {
+		defer stopLetters()
+		return u.train(groupCtx, readDone)
+	})
+	if u.letters != nil {
+		group.Go(func() error {
+			if err := u.letters.Run(letterCtx); err != nil {
+				return storeError(err, u.daemon.config.StatePath(u.config))
+			}
+			return nil
+		})
+	}
 	return group.Wait()
 }
 
@@ -139,6 +165,9 @@ func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
 	if c.Watermark > 0 {
 		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
+	}
+	if u.letters != nil && len(c.Rejected) > 0 {
+		u.letters.Wake()
 	}
 	if c.Applied == 0 {
 		return
@@ -161,6 +190,13 @@ func (u *unit) onHalt(topic string, partition int32, offset int64, reason string
 	}
 	if err := u.daemon.Out.Emit("halt", report.Halt{Model: u.config.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}); err != nil {
 		u.log.Error("halt not printed", "error", err)
+	}
+}
+
+// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+func (u *unit) onResume(topic string, partition int32) {
+	if err := u.store.Resume(topic, partition); err != nil {
+		u.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
 	}
 }
 
