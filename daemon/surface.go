@@ -35,7 +35,7 @@ func (d *Daemon) newSurface() *web.Server {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.config.Web.ConfigFile,
 		AllowedHosts: d.config.Web.AllowedHosts, Version: d.Version, Log: d.log}
 	for _, u := range d.units {
-		o.Models = append(o.Models, web.Model{Name: u.config.Name, Store: u.config.Publish.Store})
+		o.Models = append(o.Models, web.Model{Name: u.config.Name, Dir: u.config.Publish.Store, Store: u.versions.Store()})
 	}
 	if d.EnableLifecycle {
 		o.Lifecycle = d

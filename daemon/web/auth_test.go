@@ -61,6 +61,12 @@ var matrix = map[string]struct {
 	"POST /v1/models/{model}/score":                          {"/v1/models/ratings/score", `{"events":[]}`, 200, 200},
 	"POST /v1/models/{model}/aliases/{alias}/score":          {"/v1/models/ratings/aliases/latest/score", `{"events":[]}`, 200, 200},
 	"POST /v1/models/{model}/versions/{version}/score":       {"/v1/models/ratings/versions/1/score", `{"events":[]}`, 200, 200},
+	"POST /v1/models/{model}/topk":                           {"/v1/models/ratings/topk", topBody, 200, 200},
+	"POST /v1/models/{model}/aliases/{alias}/topk":           {"/v1/models/ratings/aliases/latest/topk", topBody, 200, 200},
+	"POST /v1/models/{model}/versions/{version}/topk":        {"/v1/models/ratings/versions/1/topk", topBody, 200, 200},
+	"POST /v1/models/{model}/explain":                        {"/v1/models/ratings/explain", explainBody, 200, 200},
+	"POST /v1/models/{model}/aliases/{alias}/explain":        {"/v1/models/ratings/aliases/latest/explain", explainBody, 200, 200},
+	"POST /v1/models/{model}/versions/{version}/explain":     {"/v1/models/ratings/versions/1/explain", explainBody, 200, 200},
 	"GET /v2":                                          {"/v2", "", 200, 200},
 	"GET /v2/health/live":                              {"/v2/health/live", "", 200, 200},
 	"GET /v2/health/ready":                             {"/v2/health/ready", "", 200, 200},
@@ -71,6 +77,8 @@ var matrix = map[string]struct {
 	"POST /v2/models/{model}/infer":                    {"/v2/models/ratings/infer", emptyInfer, 200, 200},
 	"POST /v2/models/{model}/versions/{version}/infer": {"/v2/models/ratings/versions/1/infer", emptyInfer, 200, 200},
 }
+
+const topBody, explainBody = `{"event":{"user":"u1","age":3,"tags":[]},"over":"item"}`, `{"event":{"user":"u1","item":"i1","age":3,"tags":[]}}`
 
 const emptyInfer = `{"inputs":[{"name":"user","shape":[0],"datatype":"BYTES","data":[]},{"name":"item","shape":[0],"datatype":"BYTES","data":[]},` +
 	`{"name":"age","shape":[0],"datatype":"FP64","data":[]},{"name":"tags","shape":[0,0],"datatype":"BYTES","data":[]}]}`
@@ -201,12 +209,11 @@ func TestClientCertificates(t *testing.T) {
 	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Strict-Transport-Security") == "" {
 		t.Fatalf("the right certificate: %v, %v", res, err)
 	}
-	if _, err := http.Get("http://" + addr + "/-/healthy"); err == nil {
-		if res, _ := http.Get("http://" + addr + "/-/healthy"); res.StatusCode != http.StatusBadRequest {
+	if plain, err := newClient(t).Get("http://" + addr + "/-/healthy"); err == nil {
+		if plain.Body.Close(); plain.StatusCode != http.StatusBadRequest {
 			t.Error("plain HTTP is served beside TLS")
 		}
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 // TestWebConfig: F4. A file that is wrong at the start is refused with its place; one that is broken later fails closed, and one that is

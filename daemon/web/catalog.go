@@ -59,7 +59,7 @@ type modelEntry struct {
 
 func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
 	e := modelEntry{Model: shelf.Name, Aliases: map[string]int64{}}
-	aliases, err := shelf.store.Aliases(shelf.Name)
+	aliases, err := shelf.Store.Aliases(shelf.Name)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return e, nil
 	}
@@ -67,7 +67,7 @@ func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
 		return e, err
 	}
 	e.Aliases = aliases
-	if champion := shelf.champion.Load(); champion != nil {
+	if champion := shelf.champion(); champion != nil {
 		e.Version, e.Digest = &champion.manifest.Version, &champion.manifest.PayloadDigest
 	}
 	return e, nil
@@ -116,17 +116,17 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
 		Model    string  `json:"model"`
 		Versions []entry `json:"versions"`
 	}{shelf.Name, []entry{}}
-	versions, err := shelf.store.Versions(shelf.Name)
+	versions, err := shelf.Store.Versions(shelf.Name)
 	var aliases map[string]int64
 	if err == nil {
-		aliases, err = shelf.store.Aliases(shelf.Name)
+		aliases, err = shelf.Store.Aliases(shelf.Name)
 	}
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		s.failWith(w, r, err)
 		return
 	}
 	for _, v := range versions {
-		m, err := shelf.store.Manifest(shelf.Name, v)
+		m, err := shelf.Store.Manifest(shelf.Name, v)
 		if err != nil {
 			if !errors.Is(err, snapshot.ErrNotFound) { // else it was pruned meanwhile
 				s.Log.Warn("version left out of the list", "model", shelf.Name, "version", v, "error", err)
@@ -162,33 +162,44 @@ func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		version, err = versionOf(r)
 	}
+	var m snapshot.Manifest
 	if err == nil {
-		err = s.showManifest(w, r, shelf, version)
+		m, err = shelf.Store.Manifest(shelf.Name, version)
 	}
 	if err != nil {
 		s.failWith(w, r, err)
+		return
 	}
-}
-
-func (s *Server) showManifest(w http.ResponseWriter, r *http.Request, shelf *shelf, version int64) error {
-	m, err := shelf.store.Manifest(shelf.Name, version)
-	if err != nil {
-		return err
-	}
-	w.Header().Set(versionHeader, strconv.FormatInt(m.Version, 10))
-	w.Header().Set("ETag", etagOf(m.Digest))
-	if matches(r, etagOf(m.Digest)) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	if known(w, r, m.Version, etagOf(m.Digest)) {
+		return
 	}
 	e := entryOf(&m, nil)
 	e.Manifest = &m
 	answer(w, http.StatusOK, e)
-	return nil
 }
 
-// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, for the
-// time of ?wait (30s by default, 60s at most), and answers 304 if it does not. An alias that moves back ends the wait, too.
+// known sets the headers of a version and answers 304 if the client has the entity already.
+func known(w http.ResponseWriter, r *http.Request, version int64, etag string) bool {
+	w.Header().Set(versionHeader, strconv.FormatInt(version, 10))
+	w.Header().Set("ETag", etag)
+	if matches(r, etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	return false
+}
+
+// aliasEntry is what an alias names, as snapshot.HTTPSource reads it.
+type aliasEntry struct {
+	Model  string `json:"model"`
+	Alias  string `json:"alias"`
+	Digest string `json:"digest"` // payload digest of the version
+	snapshot.Pointer
+}
+
+// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, or has been
+// moved since the answer that If-None-Match names, for the time of ?wait (30s by default, 60s at most), and answers 304 if that does
+// not happen. An alias that moves back ends the wait, too.
 func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) {
 	shelf, err := s.shelf(r)
 	if err != nil {
@@ -200,30 +211,51 @@ func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	version, err := shelf.store.Alias(shelf.Name, r.PathValue("alias"))
-	if wait > 0 && (err == nil && version == after || errors.Is(err, snapshot.ErrNotFound) && after == 0) {
-		version, err = s.await(w, r, shelf, after, wait)
-	}
-	if err == nil && version == after {
-		w.Header().Set(versionHeader, strconv.FormatInt(version, 10))
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if err == nil {
-		err = s.showManifest(w, r, shelf, version)
+	p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+	if wait > 0 && isOld(r, p, err, after) {
+		p, err = s.await(w, r, shelf, after, wait)
 	}
 	if err != nil {
 		s.failWith(w, r, err)
+		return
 	}
+	if isOld(r, p, nil, after) {
+		w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
+		w.Header().Set("ETag", p.ETag())
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	s.answerAlias(w, r, shelf, p)
 }
 
-// await looks at an alias until it names another version than after, the time is up, or the client or the daemon goes away.
-func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, after int64, wait time.Duration) (int64, error) {
+func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, shelf *shelf, p snapshot.Pointer) {
+	m, err := shelf.Store.Manifest(shelf.Name, p.Version)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if r.Method != http.MethodPut && known(w, r, p.Version, p.ETag()) {
+		return
+	}
+	answer(w, http.StatusOK, aliasEntry{shelf.Name, r.PathValue("alias"), m.PayloadDigest, p})
+}
+
+// isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the client says which
+// one it knows. The version 0 is that of an alias that does not exist.
+func isOld(r *http.Request, p snapshot.Pointer, err error, after int64) bool {
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return after == 0
+	}
+	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag()))
+}
+
+// await looks at an alias until it is news, the time is up, or the client or the daemon goes away.
+func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, after int64, wait time.Duration) (snapshot.Pointer, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
-		return 0, s.busy(w, "too many clients wait for an alias")
+		return snapshot.Pointer{}, s.busy(w, "too many clients wait for an alias")
 	}
 	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to move on.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
@@ -232,14 +264,13 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, aft
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		version, err := shelf.store.Alias(shelf.Name, r.PathValue("alias"))
-		waiting := err == nil && version == after || errors.Is(err, snapshot.ErrNotFound) && after == 0
-		if !waiting {
-			return version, err
+		p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+		if !isOld(r, p, err, after) {
+			return p, err
 		}
 		select {
 		case <-ctx.Done():
-			return version, err
+			return p, err
 		case <-tick.C:
 		}
 	}
@@ -251,7 +282,7 @@ func (s *Server) busy(w http.ResponseWriter, text string) error {
 	return &requestError{http.StatusServiceUnavailable, text + ": try again later"}
 }
 
-// moveAlias lets an alias name a version, if that version can be loaded and scores its golden events.
+// moveAlias lets an alias name a version, if that version can be loaded and scores its golden events; the store sees to that.
 func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) {
 	if !s.lifecycle(w) {
 		return
@@ -275,28 +306,38 @@ func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) {
 	case strings.TrimSpace(move.Why) == "" || len(move.Why) > maxWhyBytes:
 		err = badRequest(`"why" says why, in 1 to %d bytes: it is kept in the publish log`, maxWhyBytes)
 	default:
-		if _, err = shelf.version(move.Version); err == nil {
-			err = s.move(r, shelf, move.Version, move.Why)
-		}
+		err = s.move(r, shelf, move.Version, move.Why)
 	}
+	var p snapshot.Pointer
 	if err == nil {
-		err = s.showManifest(w, r, shelf, move.Version)
+		p, err = shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
 	}
 	if err != nil {
 		s.failWith(w, r, err)
+		return
 	}
+	w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
+	s.answerAlias(w, r, shelf, p)
 }
 
 // maxWhyBytes bounds the reason of a change in the publish log.
 const maxWhyBytes = 1024
 
-// move moves the alias of the path and records who did it: the user that signed in, or the address.
+// move moves the alias of the path. The publish log keeps who did it: the user that signed in, or the address.
 func (s *Server) move(r *http.Request, shelf *shelf, version int64, why string) error {
-	alias := r.PathValue("alias")
-	if err := shelf.store.SetAlias(r.Context(), shelf.Name, alias, version); err != nil {
+	store := *shelf.Store
+	store.By = whoOf(r)
+	move := snapshot.Move{Alias: r.PathValue("alias"), To: version, Event: snapshot.EventAlias, Why: why}
+	if move.Alias == snapshot.Champion {
+		move.Event = snapshot.EventPromote
+		if now, err := store.Alias(shelf.Name, move.Alias); err == nil && now.Version > version {
+			move.Event = snapshot.EventRollback
+		}
+	}
+	if _, err := store.MoveAlias(r.Context(), shelf.Name, move); err != nil {
 		return err
 	}
-	s.Log.Info("alias moved", "model", shelf.Name, "alias", alias, "version", version, "who", whoOf(r), "why", why)
+	s.Log.Info("alias moved", "model", shelf.Name, "alias", move.Alias, "version", version, "who", store.By, "why", why)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -39,23 +40,31 @@ func TestCatalog(t *testing.T) {
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || !reflect.DeepEqual(versions.Versions[1].Aliases, []string{"champion", "latest"}) {
 		t.Errorf("versions %+v", versions)
 	}
-	for _, path := range []string{"/v1/models/ratings/versions/2", "/v1/models/ratings/aliases/champion"} {
-		var got entry
-		w := b.want(http.StatusOK, &got, "GET", path, nil)
-		m := open(t, b.dir, "ratings", 2)
-		checkIdentity(t, w.Header(), got.identity, m)
-		if got.ManifestDigest != m.Manifest().Digest || got.Manifest.Model != "ratings" || len(got.Manifest.Files) != 3 {
-			t.Errorf("%s: %+v", path, got)
-		}
-		b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", `"x", `+w.Header().Get("ETag"))
+	m := open(t, b.dir, "ratings", 2)
+	path := "/v1/models/ratings/versions/2"
+	var got entry
+	w := b.want(http.StatusOK, &got, "GET", path, nil)
+	checkIdentity(t, w.Header(), got.identity, m)
+	if got.ManifestDigest != m.Manifest().Digest || got.Manifest.Model != "ratings" || len(got.Manifest.Files) != 3 {
+		t.Errorf("%s: %+v", path, got)
 	}
+	b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", `"x", `+w.Header().Get("ETag"))
+	path = "/v1/models/ratings/aliases/champion"
+	var alias aliasEntry
+	w = b.want(http.StatusOK, &alias, "GET", path, nil)
+	checkIdentity(t, w.Header(), identity{alias.Model, alias.Version, alias.Digest}, m)
+	if err := alias.Verify("ratings", "champion", nil); err != nil || alias.ManifestDigest != m.Manifest().Digest || alias.Alias != "champion" {
+		t.Errorf("%s: %+v, %v", path, alias, err)
+	}
+	b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", w.Header().Get("ETag"))
 	b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/aliases/none", nil)
 	b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/3", nil)
 }
 
 // TestBeforeTheFirstVersion: a model without versions is listed, and asked for one answers 404.
 func TestBeforeTheFirstVersion(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Models = append(o.Models, Model{"new", t.TempDir() + "/absent"}) })
+	dir := filepath.Join(t.TempDir(), "absent")
+	b := newBench(t, func(o *Options) { o.Models = append(o.Models, Model{"new", dir, snapshot.NewStore(dir)}) })
 	var one modelEntry
 	if b.want(http.StatusOK, &one, "GET", "/v1/models/new", nil); one.Version != nil || len(one.Aliases) != 0 {
 		t.Errorf("%+v", one)
@@ -93,8 +102,8 @@ func TestLongPoll(t *testing.T) {
 		moved := time.Now()
 		if move.to == 2 {
 			b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
-		} else if err := b.store.SetAlias(t.Context(), "ratings", snapshot.Champion, move.to); err != nil {
-			t.Fatal(err)
+		} else {
+			b.promote(t, "ratings", move.to)
 		}
 		if e := <-answers; e.Version != move.to || time.Since(moved) > 2*time.Second {
 			t.Errorf("version %d %v after the move to %d", e.Version, time.Since(moved), move.to)
@@ -138,8 +147,8 @@ func TestMoveAlias(t *testing.T) {
 		`{"version":"1","why":"x"}`:                http.StatusBadRequest,
 	} {
 		b.want(status, nil, "PUT", path, body)
-		if v, err := b.store.Alias("ratings", "champion"); v != 3 || err != nil {
-			t.Errorf("%s moved the alias to %d, error %v", body, v, err)
+		if v, err := b.store.Alias("ratings", "champion"); v.Version != 3 || err != nil {
+			t.Errorf("%s moved the alias to %d, error %v", body, v.Version, err)
 		}
 	}
 	var got entry

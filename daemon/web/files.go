@@ -20,8 +20,11 @@ const (
 	chunkTimeout = 30 * time.Second // for the client to take a chunk: 1 KiB/s is the slowest that gets through
 )
 
-// manifestName is the file that vouches for the others, and so has a digest of its own only.
-const manifestName = "manifest.json"
+// The files that the manifest does not list: itself, with its own digest in its last line, and its signature, where there is one.
+const (
+	manifestName  = "manifest.json"
+	signatureName = "manifest.sig"
+)
 
 // file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
 // download that was cut and gone on with is checked as one.
@@ -45,19 +48,21 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	version := int64(0)
 	if alias := r.PathValue("alias"); alias != "" {
-		version, err = shelf.store.Alias(shelf.Name, alias)
+		var p snapshot.Pointer
+		p, err = shelf.Store.Alias(shelf.Name, alias)
+		version = p.Version
 	} else {
 		version, err = versionOf(r)
 	}
 	if err != nil {
 		return err
 	}
-	manifest, err := shelf.store.Manifest(shelf.Name, version)
+	manifest, err := shelf.Store.Manifest(shelf.Name, version)
 	if err != nil {
 		return err
 	}
 	name := r.PathValue("file")
-	sum, listed := "", name == manifestName
+	sum, listed := "", name == manifestName || name == signatureName
 	for _, f := range manifest.Files {
 		if f.Name == name {
 			sum, listed = f.SHA256, true
@@ -66,7 +71,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if !listed {
 		return &requestError{http.StatusNotFound, "the version has no such file"}
 	}
-	f, err := openIn(shelf.Store, path.Join(shelf.Name, strconv.FormatInt(version, 10), name))
+	f, err := openIn(shelf.Dir, path.Join(shelf.Name, strconv.FormatInt(version, 10), name))
 	if err != nil {
 		return err
 	}
@@ -76,9 +81,11 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Payload-Digest", manifest.PayloadDigest)
 	h.Set("Cache-Control", "private, no-cache") // a cache may keep it, and has to ask with the ETag
 	h.Set("Content-Type", "application/octet-stream")
-	if name == manifestName {
+	switch name {
+	case manifestName:
 		h.Set("ETag", etagOf(manifest.Digest))
-	} else {
+	case signatureName: // of a few bytes, without a digest
+	default:
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))
 	}

@@ -195,6 +195,7 @@ func TestParallelDownloads(t *testing.T) {
 					t.Errorf("status %d", code)
 					return
 				}
+				<-time.After(50 * time.Millisecond) // as Retry-After says, but sooner
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b.store = snapshot.NewStore(b.dir)
 	o := Options{Daemon: b.fake, Registry: prometheus.NewRegistry(), Version: "test", Log: quiet()}
 	for name, task := range tasks {
-		o.Models = append(o.Models, Model{name, b.dir})
+		o.Models = append(o.Models, Model{name, b.dir, b.store})
 		b.publish(t, name, contents(task, 1))
 	}
 	for _, f := range change {
@@ -90,14 +90,19 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 // publish makes contents the next version of a model and its champion.
 func (b *bench) publish(t testing.TB, model string, c *snapshot.Contents) int64 {
 	t.Helper()
-	m, err := b.store.Publish(t.Context(), model, c)
+	m, err := b.store.Publish(t.Context(), model, c, snapshot.Move{Alias: snapshot.Champion})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.store.SetAlias(t.Context(), model, snapshot.Champion, m.Version); err != nil {
+	return m.Version
+}
+
+// promote lets the champion alias name a version that has been published.
+func (b *bench) promote(t testing.TB, model string, version int64) {
+	t.Helper()
+	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: version}); err != nil {
 		t.Fatal(err)
 	}
-	return m.Version
 }
 
 // ask sends a request through everything but the network. A body that is not a string is sent as JSON.

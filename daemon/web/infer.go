@@ -108,7 +108,7 @@ func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) {
 // allServed reports whether every model has a champion to infer with.
 func (s *Server) allServed() bool {
 	for _, shelf := range s.shelves {
-		if shelf.champion.Load() == nil {
+		if shelf.champion() == nil {
 			return false
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	versions, err := shelf.store.Versions(shelf.Name)
+	versions, err := shelf.Store.Versions(shelf.Name)
 	if err != nil {
 		s.failWith(w, r, err)
 		return

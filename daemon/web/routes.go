@@ -48,6 +48,8 @@ func (s *Server) routes() []route {
 	v1, v2 := "/v1/models/{model}", "/v2/models/{model}"
 	add("GET", v1, []string{"/aliases/{alias}", "/versions/{version}"}, "/files/{file}", s.file)
 	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/score", s.score)
+	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/topk", s.topk)
+	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/explain", s.explain)
 	add("GET", v2, []string{"", "/versions/{version}"}, "", s.modelMetadata)
 	add("GET", v2, []string{"", "/versions/{version}"}, "/ready", s.modelReady)
 	add("POST", v2, []string{"", "/versions/{version}"}, "/infer", s.infer)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -139,21 +141,127 @@ func TestChampionIsSwapped(t *testing.T) {
 	}
 	third := b.publish(t, "prices", contents(snapshot.Regression, 3))
 	within(t, patience, "the third champion", func() bool { v, _ := version(); return v == third })
-	if err := b.store.SetAlias(t.Context(), "prices", snapshot.Champion, first); err != nil {
-		t.Fatal(err)
-	}
+	b.promote(t, "prices", first)
 	within(t, patience, "the rollback", func() bool { v, now := version(); return v == first && now == value })
-	damage(t, b.dir, "prices", third)
-	if err := b.store.SetAlias(t.Context(), "prices", snapshot.Champion, third); err != nil {
+	// A store does not promote a version that is damaged, but a copy of one may hold such an alias.
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(b.dir)); err != nil {
 		t.Fatal(err)
 	}
-	if w := b.ask("POST", fmt.Sprintf("/v1/models/prices/versions/%d/score", third), body); w.Code != http.StatusOK {
-		// The third version may still be at hand from when it was whole; if not, it is refused.
-		if w.Code != http.StatusBadGateway {
-			t.Errorf("a damaged version: %d %s", w.Code, w.Body)
-		}
+	damage(t, b.dir, "prices", third)
+	if _, err := snapshot.NewStore(copied).MoveAlias(t.Context(), "prices", snapshot.Move{Alias: snapshot.Champion, To: third}); err != nil {
+		t.Fatal(err)
 	}
+	if err := os.Rename(filepath.Join(copied, "prices", "aliases", "champion"), filepath.Join(b.dir, "prices", "aliases", "champion")); err != nil {
+		t.Fatal(err)
+	}
+	watcher := b.shelves["prices"].watcher.Load()
+	within(t, patience, "the refusal", func() bool { return watcher.Status().Refused > 0 })
 	if v, now := version(); v != first || now != value {
 		t.Errorf("version %d answers after a damaged one became champion", v)
 	}
+	b.want(http.StatusBadGateway, nil, "POST", fmt.Sprintf("/v1/models/prices/versions/%d/score", third), body)
+}
+
+// TestTopKIsTheLibrary: the ranking of a field, without what is excluded, and by the class that was asked for.
+func TestTopKIsTheLibrary(t *testing.T) {
+	b := newBench(t)
+	for name := range tasks {
+		m := open(t, b.dir, name, 1)
+		class := ""
+		if classes := m.Schema().Classes; len(classes) > 0 {
+			class = classes[1]
+		}
+		var scratch snapshot.Scratch
+		want, err := m.TopK(nil, &snapshot.Query{Input: *input("u2", "", 55, "b"), Over: "item", K: 3, Exclude: []string{"i2", "none"}, Class: class}, &scratch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range []any{nil, "i1", 7} { // what the event has there does not matter
+			ask := map[string]any{"user": "u2", "age": 55, "tags": []string{"b"}}
+			if item != nil {
+				ask["item"] = item
+			}
+			var got struct {
+				identity
+				Items []struct {
+					Name       string
+					Prediction float64
+				}
+			}
+			body := map[string]any{"event": ask, "over": "item", "k": 3, "exclude": []string{"i2", "none"}}
+			if class != "" {
+				body["class"] = class
+			}
+			w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/topk", body)
+			checkIdentity(t, w.Header(), got.identity, m)
+			if len(got.Items) != len(want) || len(want) != 3 {
+				t.Fatalf("%s: %+v, want %+v", name, got.Items, want)
+			}
+			for i, g := range got.Items {
+				if g.Name != want[i].Name || g.Prediction != want[i].Value {
+					t.Errorf("%s: item %d is %+v, want %+v", name, i, g, want[i])
+				}
+			}
+		}
+	}
+	for body, text := range map[string]string{
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"none"}`:             `"over" is`,
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"age"}`:              `"over" is`,
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","k":0}`:       `"k" is 0`,
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","k":1001}`:    `serve.max_items`,
+		`{"event":{"age":1,"tags":[]},"over":"item"}`:                         `missing_field`,
+		`{"event":7,"over":"item"}`:                                           `not an object`,
+		`{"over":"item"}`:                                                     `not an object`,
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","class":"x"}`: `"class" is "x"`,
+	} {
+		var got failure
+		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(got.Error, text) {
+			t.Errorf("%s: %q, want %q", body, got.Error, text)
+		}
+	}
+	b.want(http.StatusBadRequest, nil, "POST", "/v1/models/colours/topk", `{"event":{"user":"u1","age":1,"tags":[]},"over":"item"}`)
+}
+
+// TestExplanationsAddUp: the contributions of the terms are the outputs.
+func TestExplanationsAddUp(t *testing.T) {
+	b := newBench(t)
+	for name := range tasks {
+		m := open(t, b.dir, name, 1)
+		var got struct {
+			identity
+			Prediction any
+			Outputs    []float64
+			Terms      []struct {
+				Features     []string
+				Contribution []float64
+			}
+		}
+		w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/explain", map[string]any{"event": event("u1", "i3", 52, "a")})
+		checkIdentity(t, w.Header(), got.identity, m)
+		p, err := m.Predict(input("u1", "i3", 52, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := make([]float64, m.NumOutputs())
+		pairs := 0
+		for _, term := range got.Terms {
+			for o, v := range term.Contribution {
+				sums[o] += v
+			}
+			if len(term.Features) == 2 {
+				pairs++
+			}
+		}
+		for o, sum := range sums {
+			if math.Abs(sum-p.Outputs[o]) > 1e-12 || got.Outputs[o] != p.Outputs[o] {
+				t.Errorf("%s: terms of output %d add up to %v, the output is %v, the library's %v", name, o, sum, got.Outputs[o], p.Outputs[o])
+			}
+		}
+		if pairs != 6 { // of user, item, age and tag
+			t.Errorf("%s: %d pairs in %+v", name, pairs, got.Terms)
+		}
+	}
+	b.want(http.StatusBadRequest, nil, "POST", "/v1/models/ratings/explain", `{}`)
+	b.want(http.StatusBadRequest, nil, "POST", "/v1/models/ratings/explain", `{"event":{"user":"u1"}}`)
 }

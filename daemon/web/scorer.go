@@ -1,7 +1,6 @@
 package web
 
 import (
-	"math"
 	"strconv"
 	"sync"
 
@@ -21,6 +20,8 @@ type scorer struct {
 type decoding struct {
 	decoder *consumer.Decoder
 	event   consumer.Event
+	scratch snapshot.Scratch
+	items   []snapshot.Item
 }
 
 func newScorer(m *snapshot.Model) *scorer {
@@ -48,14 +49,4 @@ func (d *decoding) decode(value []byte) (snapshot.Input, consumer.Reason) {
 		return snapshot.Input{}, reason
 	}
 	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, ""
-}
-
-// finite reports whether every number is; an event far outside of the training range can make an output overflow.
-func finite(values []float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
+
+	"github.com/refitd/refitd/snapshot"
 )
 
 // Limits of the listeners. A client that is slower or wants more is cut off or refused.
@@ -52,7 +54,8 @@ type Lifecycle interface {
 // Model is one model of the surface.
 type Model struct {
 	Name  string
-	Store string // directory of the snapshot store
+	Dir   string          // of the snapshot store
+	Store *snapshot.Store // of that directory, with what it signs with
 }
 
 // Options of a Server. Everything but Lifecycle, Limits and AllowedHosts is required.
@@ -73,7 +76,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Server serves the surface. Make it with New; Serve may be called for several listeners.
+// Server serves the surface. Make it with New, call Serve once.
 type Server struct {
 	Options
 	handler   http.Handler
@@ -129,12 +132,14 @@ func Check(file string) error {
 
 // Serve serves the surface until ctx is done, keeps the champions of all models at hand, and returns nil once every request has ended.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, shelf := range s.shelves {
-		wg.Go(func() { shelf.follow(ctx) })
+		unfollow, err := shelf.follow()
+		if err != nil {
+			return fmt.Errorf("web: %w", err)
+		}
+		defer unfollow()
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}

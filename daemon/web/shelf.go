@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// followEvery is the time between two looks at the champion alias: a promotion is served within it and the time of loading.
+// followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of loading.
 const followEvery = 200 * time.Millisecond
 
 // maxVersions is how many versions of a model, beside the champion, stay loaded.
@@ -20,54 +19,49 @@ const maxVersions = 4
 // request waits for a promotion and the one before serves on if the store cannot be read. Other versions are loaded on demand.
 type shelf struct {
 	Model
-	store    *snapshot.Store
-	log      *slog.Logger
-	champion atomic.Pointer[scorer] // nil before the first one
+	log     *slog.Logger
+	watcher atomic.Pointer[snapshot.Watcher] // nil unless it is followed
+	last    atomic.Pointer[scorer]           // of the watcher's model
 
 	mu       sync.Mutex // guards versions; held while one is loaded, so that it is loaded once
 	versions []*scorer  // least recently used first
 }
 
 func newShelf(m Model, log *slog.Logger) *shelf {
-	return &shelf{Model: m, store: snapshot.NewStore(m.Store), log: log.With("model", m.Name)}
+	return &shelf{Model: m, log: log.With("model", m.Name)}
 }
 
-// follow keeps the champion loaded until ctx is done.
-func (s *shelf) follow(ctx context.Context) {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	failed := int64(0) // version that could not be loaded: told once
-	for {
-		version, err := s.store.Alias(s.Name, snapshot.Champion)
-		if now := s.champion.Load(); err == nil && (now == nil || now.manifest.Version != version) {
-			var next *scorer
-			if next, err = s.load(snapshot.Selector{Alias: snapshot.Champion}); err == nil {
-				s.champion.Store(next)
-				failed = 0
-			} else if failed != version {
-				s.log.Error("champion not served", "version", version, "error", err)
-				failed = version
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (s *shelf) load(sel snapshot.Selector) (*scorer, error) {
-	m, err := snapshot.Open(s.Store, s.Name, sel)
+// follow keeps the champion loaded until stop is called.
+func (s *shelf) follow() (stop func(), err error) {
+	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log})
 	if err != nil {
 		return nil, err
 	}
-	return newScorer(m), nil
+	s.watcher.Store(w)
+	return w.Close, nil
+}
+
+// champion returns the followed champion, nil before the first one.
+func (s *shelf) champion() *scorer {
+	w := s.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	m := w.Model()
+	if m == nil {
+		return nil
+	}
+	c := s.last.Load()
+	if c == nil || c.model != m {
+		c = newScorer(m)
+		s.last.Store(c)
+	}
+	return c
 }
 
 // version returns a version, loaded now if it is not at hand.
 func (s *shelf) version(version int64) (*scorer, error) {
-	if c := s.champion.Load(); c != nil && c.manifest.Version == version {
+	if c := s.champion(); c != nil && c.manifest.Version == version {
 		return c, nil
 	}
 	s.mu.Lock()
@@ -78,10 +72,11 @@ func (s *shelf) version(version int64) (*scorer, error) {
 			return v, nil
 		}
 	}
-	v, err := s.load(snapshot.Selector{Version: version})
+	m, err := snapshot.Open(s.Dir, s.Name, snapshot.Selector{Version: version})
 	if err != nil {
 		return nil, err
 	}
+	v := newScorer(m)
 	if s.versions = append(s.versions, v); len(s.versions) > maxVersions {
 		s.versions = s.versions[1:]
 	}
@@ -90,12 +85,14 @@ func (s *shelf) version(version int64) (*scorer, error) {
 
 // alias returns the version that an alias names.
 func (s *shelf) alias(alias string) (*scorer, error) {
-	if c := s.champion.Load(); c != nil && alias == snapshot.Champion {
-		return c, nil
+	if alias == snapshot.Champion {
+		if c := s.champion(); c != nil {
+			return c, nil
+		}
 	}
-	version, err := s.store.Alias(s.Name, alias)
+	p, err := s.Store.Alias(s.Name, alias)
 	if err != nil {
 		return nil, err
 	}
-	return s.version(version)
+	return s.version(p.Version)
 }
