@@ -101,7 +101,7 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 		if move.To == 0 {
 			err = removeAlias(root, move.Alias)
 		} else {
-			p := Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time}
+			p := Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time, Event: record.Event}
 			p.seal(model, move.Alias, s.Signer)
 			err = s.writeAlias(root, move.Alias, &p)
 		}
@@ -211,7 +211,7 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 		return err
 	}
 	s.step("alias " + alias + " renamed")
-	return syncDir(dir)
+	return errors.Join(syncDir(dir), failpoint("snapshot.alias"))
 }
 
 // removeAlias removes an alias, durably.

@@ -13,6 +13,7 @@ type Pointer struct {
 	ManifestDigest string    `json:"manifest_digest"`
 	Sequence       int64     `json:"sequence,omitempty"`       // of the publish log, growing with every move; 0 in the first format
 	Moved          time.Time `json:"moved,omitzero"`           // UTC, milliseconds
+	Event          Event     `json:"event,omitempty"`          // of the move
 	KeyID          string    `json:"key_id,omitempty"`         // of the key that signed it
 	Signature      []byte    `json:"signature,omitempty"`      // Ed25519 over the text below
 	Digest         string    `json:"pointer_digest,omitempty"` // SHA-256 of the text below
@@ -20,8 +21,8 @@ type Pointer struct {
 
 // text is what is digested and signed: the fields with model and alias, each on a line of its own.
 func (p *Pointer) text(model, alias string) []byte {
-	return fmt.Appendf(nil, "refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
-		p.Moved.UTC().Format(time.RFC3339Nano), p.KeyID)
+	return fmt.Appendf(nil, "refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
+		p.Moved.UTC().Format(time.RFC3339Nano), p.Event, p.KeyID)
 }
 
 // seal sets digest and signature.
@@ -42,7 +43,7 @@ func (p *Pointer) Verify(model, alias string, keys Keys) error {
 	if p.Version < 1 || p.Version > maxVersion || p.Sequence < 0 || p.ManifestDigest == "" {
 		return fmt.Errorf("alias %s: %w: version %d, sequence %d: set it again", alias, ErrFormat, p.Version, p.Sequence)
 	}
-	first := p.Sequence == 0 && p.Moved.IsZero() && p.KeyID == "" && p.Signature == nil && p.Digest == ""
+	first := p.Sequence == 0 && p.Moved.IsZero() && p.Event == "" && p.KeyID == "" && p.Signature == nil && p.Digest == ""
 	if text := p.text(model, alias); !first {
 		if p.Digest != "sha256:"+hexSum(text) {
 			return fmt.Errorf("alias %s: %w: it is not the one that was written for model %s: set it again", alias, ErrDigest, model)

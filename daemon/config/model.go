@@ -122,9 +122,13 @@ type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
 	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
-	Gate        Gate     `json:"gate"`
-	Topic       string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
-	InlineMax   Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
+	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
+
+	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
+	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
+	Gate           Gate     `json:"gate"`
+	Topic          string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
+	InlineMax      Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
 }
 
 // Gate decides whether a new version replaces the champion.
@@ -231,7 +235,7 @@ func (s *Schema) Consumer() consumer.Schema {
 // limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Publish.Store, c.Train.Threads = "", 0
+	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	return hashOf(c)
 }
