@@ -121,7 +121,7 @@ type Evaluate struct {
 type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
-	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
+	Keep        int      `json:"keep"`         // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
 
 	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
