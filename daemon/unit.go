@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // unit is one model of the daemon: its own consumer, store, cycle and publisher. Its ingest runs on the consumer's goroutine, its trainer
@@ -73,6 +74,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
+		if errors.Is(err, snapshot.ErrKey) {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: m.Publish.SigningKeyFile}
+		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
 	u.compare()
