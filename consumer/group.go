@@ -8,15 +8,16 @@ import (
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
 const lastCommitTimeout = 2 * time.Second
 
-// commit shows applied offsets to lag tools every CommitEvery and when ctx is done.
-func (c *Consumer) commit(ctx context.Context) {
+// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any more: rest is
+// closed then.
+func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 	if c.opts.GroupID == "" {
 		return
 	}
 	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
 	for alive := true; alive; {
 		if alive = sleep(ctx, c.opts.CommitEvery); !alive {
-			c.wg.Wait() // nothing moves any more
+			<-rest
 		}
 		g.show(ctx)
 	}
