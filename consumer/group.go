@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -50,7 +51,7 @@ func (g *group) show(ctx context.Context) {
 		return
 	}
 	var committed map[TopicPartition]int64
-	var err error
+	var err error // a group that cannot be looked at may still be committed to
 	if ctx.Err() == nil {
 		committed, err = g.source.committed(ctx, applied)
 	} else {
@@ -69,18 +70,22 @@ func (g *group) show(ctx context.Context) {
 			}
 		case at < applied[tp]:
 			moved[tp] = applied[tp]
+			fallthrough
+		default:
+			delete(g.foreign, tp)
 		}
 	}
-	if err == nil && len(moved) > 0 {
+	if len(moved) > 0 {
 		g.metrics.commits.Inc()
-		err = g.source.commit(ctx, moved)
+		if commitErr := g.source.commit(ctx, moved); commitErr != nil {
+			err = commitErr
+		} else {
+			maps.Copy(g.shown, moved)
+		}
 	}
 	if err == nil {
 		g.failing = false
 		g.report("group", "")
-		for tp, offset := range moved {
-			g.shown[tp] = offset
-		}
 		return
 	}
 	g.metrics.commitErrors.Inc()

@@ -262,8 +262,7 @@ func start(t *testing.T, m *memory, addrs []string, topics []string, change func
 		}
 		m.check(t)
 		if t.Failed() {
-			t.Log(r.log.String())
-			t.Logf("%+v", r.Status())
+			t.Logf("log:\n%.4000s\nreasons:\n%.1000s", r.log, r.reasons())
 		}
 	})
 	return r
