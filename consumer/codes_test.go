@@ -62,53 +62,61 @@ func TestEveryRetriableCode(t *testing.T) {
 	}
 }
 
-// TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all.
+// TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all. The cases share the seconds in
+// which requests are counted.
 func TestCodesThatStay(t *testing.T) {
 	const topic, partitions = "t", 20
-	for _, c := range []struct {
+	cases := []struct {
 		key  kmsg.Key
 		err  *kerr.Error
-		text string
+		text string // none: still ready
+
+		rig      *rig
+		requests atomic.Int32
+		before   int32
 	}{
-		{kmsg.Fetch, kerr.NotLeaderForPartition, "Not Leader For Partition"},
-		{kmsg.Fetch, kerr.KafkaStorageError, "Kafka Storage Error"},
-		{kmsg.Fetch, kerr.UnknownServerError, "Unknown"},
-		{kmsg.Metadata, kerr.LeaderNotAvailable, "Leader Not Available"},
-		{kmsg.ListOffsets, kerr.NotLeaderForPartition, "Not Leader For Partition"},
-		{kmsg.OffsetCommit, kerr.CoordinatorLoadInProgress, ""},
-		{kmsg.Fetch, kerr.TopicAuthorizationFailed, "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
-		{kmsg.Fetch, kerr.UnsupportedVersion, "the broker does not speak the requests of this build"},
-		{kmsg.Metadata, kerr.TopicAuthorizationFailed, "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
-		{kmsg.Metadata, kerr.UnsupportedVersion, "the broker does not speak the requests of this build"},
-		{kmsg.OffsetCommit, kerr.GroupAuthorizationFailed, `not allowed to commit: user needs the ACL operation Read on the group "g"`},
-		{kmsg.OffsetFetch, kerr.GroupAuthorizationFailed, `not allowed to commit: user needs the ACL operation Read on the group "g"`},
-		{kmsg.OffsetCommit, kerr.InvalidGroupID, `the broker does not take "g" as a group id`},
-	} {
-		t.Run(c.key.Name()+"/"+c.err.Message, func(t *testing.T) {
-			t.Parallel()
-			cluster := newCluster(t, kfake.SeedTopics(partitions, topic))
-			fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{c.key}, Err: c.err, Count: -1})
-			var requests atomic.Int32
-			cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
-				cluster.KeepControl()
-				requests.Add(1)
-				return nil, nil, false
-			})
-			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-				o.GroupID = "g"
-				o.RefreshEvery, o.CommitEvery, o.MaxWait = time.Second, time.Second, 500*time.Millisecond
-			})
-			await(t, "the reason", func() bool { return fault.Hits() > 0 && strings.Contains(r.reasons(), c.text) })
-			if c.text != "" && r.Status().Ready {
-				t.Error("ready")
-			}
-			const seconds = 3
-			before, enough := requests.Load(), time.After(seconds*time.Second)
-			<-enough
-			if n := requests.Load() - before; n > 10*seconds {
-				t.Errorf("%d requests in %d s", n, seconds)
-			}
+		{key: kmsg.Fetch, err: kerr.NotLeaderForPartition, text: "Not Leader For Partition"},
+		{key: kmsg.Fetch, err: kerr.KafkaStorageError, text: "Kafka Storage Error"},
+		{key: kmsg.Fetch, err: kerr.UnknownServerError, text: "Unknown"},
+		{key: kmsg.Metadata, err: kerr.LeaderNotAvailable, text: "Leader Not Available"},
+		{key: kmsg.ListOffsets, err: kerr.NotLeaderForPartition, text: "Not Leader For Partition"},
+		{key: kmsg.OffsetCommit, err: kerr.CoordinatorLoadInProgress},
+		{key: kmsg.Fetch, err: kerr.TopicAuthorizationFailed, text: "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
+		{key: kmsg.Fetch, err: kerr.UnsupportedVersion, text: "the broker does not speak the requests of this build"},
+		{key: kmsg.Metadata, err: kerr.TopicAuthorizationFailed, text: "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
+		{key: kmsg.Metadata, err: kerr.UnsupportedVersion, text: "the broker does not speak the requests of this build"},
+		{key: kmsg.OffsetCommit, err: kerr.GroupAuthorizationFailed, text: `not allowed to commit: user needs the ACL operation Read on the group "g"`},
+		{key: kmsg.OffsetFetch, err: kerr.GroupAuthorizationFailed, text: `not allowed to commit: user needs the ACL operation Read on the group "g"`},
+		{key: kmsg.OffsetCommit, err: kerr.InvalidGroupID, text: `the broker does not take "g" as a group id`},
+	}
+	for i := range cases {
+		c := &cases[i]
+		cluster := newCluster(t, kfake.SeedTopics(partitions, topic))
+		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{c.key}, Err: c.err, Count: -1})
+		cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			c.requests.Add(1)
+			return nil, nil, false
 		})
+		c.rig = start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
+			o.GroupID = "g"
+			o.RefreshEvery, o.CommitEvery, o.MaxWait = time.Second, time.Second, 500*time.Millisecond
+		})
+		await(t, "the reason "+c.text, func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) })
+		if c.text != "" && c.rig.Status().Ready {
+			t.Errorf("%s %s: ready", c.key.Name(), c.err.Message)
+		}
+	}
+	const seconds = 3
+	for i := range cases {
+		cases[i].before = cases[i].requests.Load()
+	}
+	<-time.After(seconds * time.Second)
+	for i := range cases {
+		c := &cases[i]
+		if n := c.requests.Load() - c.before; n > 10*seconds {
+			t.Errorf("%s %s: %d requests in %d s", c.key.Name(), c.err.Message, n, seconds)
+		}
 	}
 }
 

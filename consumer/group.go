@@ -15,11 +15,18 @@ func (c *Consumer) commit(ctx context.Context) {
 		return
 	}
 	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
+	pause, tries := c.opts.CommitEvery, 0
 	for alive := true; alive; {
-		if alive = sleep(ctx, c.opts.CommitEvery); !alive {
+		if alive = sleep(ctx, pause); !alive {
 			c.wg.Wait() // nothing moves any more
 		}
-		g.show(ctx)
+		err := g.show(ctx)
+		g.judge(err)
+		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
+			tries = 0
+		} else {
+			pause = max(pause, c.source.pause(err, tries))
+		}
 	}
 }
 
@@ -32,7 +39,7 @@ type group struct {
 }
 
 // show commits what moved, and what the group has forgotten or shows below our place.
-func (g *group) show(ctx context.Context) {
+func (g *group) show(ctx context.Context) error {
 	applied := make(map[TopicPartition]int64)
 	g.mu.Lock()
 	for tp, p := range g.parts {
@@ -48,7 +55,7 @@ func (g *group) show(ctx context.Context) {
 		}
 	}
 	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
-		return
+		return nil
 	}
 	var committed map[TopicPartition]int64
 	var err error // a group that cannot be looked at may still be committed to
@@ -83,6 +90,11 @@ func (g *group) show(ctx context.Context) {
 			maps.Copy(g.shown, moved)
 		}
 	}
+	return err
+}
+
+// judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.
+func (g *group) judge(err error) {
 	if err == nil {
 		g.failing = false
 		g.report("group", "")
