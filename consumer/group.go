@@ -84,7 +84,11 @@ func (g *group) show(ctx context.Context) error {
 	}
 	if len(moved) > 0 {
 		g.metrics.commits.Inc()
-		if commitErr := g.source.commit(ctx, moved); commitErr != nil {
+		commitErr := failpoint("consumer.offsets")
+		if commitErr == nil {
+			commitErr = g.source.commit(ctx, moved)
+		}
+		if commitErr != nil {
 			err = commitErr
 		} else {
 			maps.Copy(g.shown, moved)

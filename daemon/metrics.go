@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -20,6 +21,8 @@ type metrics struct {
 	watermark   *prometheus.GaugeVec
 	sampleRows  *prometheus.GaugeVec
 	sampleBytes *prometheus.GaugeVec
+	freeBytes   *prometheus.GaugeVec
+	rollbacks   *prometheus.CounterVec
 
 	progressive *prometheus.GaugeVec
 	resets      *prometheus.GaugeVec
@@ -34,6 +37,8 @@ type metrics struct {
 	snapshotInfo *prometheus.GaugeVec
 	snapshotTime *prometheus.GaugeVec
 	dataTime     *prometheus.GaugeVec
+
+	letters *deadletter.Metrics
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -51,6 +56,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		watermark:   gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
 		sampleRows:  gauge("sample_rows", "Rows of the sample, by role: train, select and gate.", "model", "role"),
 		sampleBytes: gauge("sample_bytes", "Bytes of the sample's rows.", "model"),
+		freeBytes:   gauge("storage_free_bytes", "Free space of the file system that holds the state.", "model"),
+		rollbacks:   counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
 		progressive: gauge("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.", "model", "role"),
 		resets:      gauge("fold_in_resets", "Times the fold-in started again because it had become worse than the champion alone, since the start.", "model"),
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
@@ -64,6 +71,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
 		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
+		letters:      deadletter.NewMetrics(r),
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle"
@@ -10,13 +11,14 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at free space and at the progressive losses for metrics.
+// observeEvery is the time between two looks at the progressive losses for metrics, and between two words to the witness.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
 type trained struct {
 	challenger *cycle.Champion
-	err        error // ends the daemon
+	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	err        error           // ends the daemon
 }
 
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
@@ -65,14 +67,18 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at metrics and disk, starts a refit if one is due, and publishes an update if one is.
+// step looks at metrics and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.look()
-		if err := freeSpace(s.daemon.config.StatePath(s.config), int64(s.daemon.config.Storage.MinFreeBytes)); err != nil {
+		s.follow()
+		if err := s.witness(); err != nil {
 			return err
 		}
+	}
+	if s.Reason() != "" {
+		return nil // the reserve of the disk is not for models
 	}
 	t, applied := &s.config.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
@@ -124,6 +130,8 @@ func (u *unit) look() {
 		u.metrics.sampleRows.WithLabelValues(name, roleName(role)).Set(float64(n))
 	}
 	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
+	u.Look()
+	u.metrics.freeBytes.WithLabelValues(name).Set(float64(u.FreeBytes()))
 }
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
@@ -134,6 +142,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	if err != nil {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
+	against := u.cycle.Champion()
 	challenger, err := u.cycle.Refit(ctx, sample)
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
@@ -148,7 +157,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	}
 	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
 	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
-	return trained{challenger: challenger}
+	return trained{challenger: challenger, against: against}
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -156,6 +165,18 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	s.running, s.refitAt = nil, time.Now()
 	if t.err != nil || t.challenger == nil {
 		return t.err
+	}
+	if reason := s.behindPublished(); reason != "" {
+		s.log.Warn("publication waits", "reason", reason)
+		return nil
+	}
+	if err := s.witness(); err != nil {
+		return err
+	}
+	s.follow()
+	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
+		v.Decision = publish.Kept
+		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
 	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
 	if err := s.publish(ctx, t.challenger); err != nil {
@@ -173,8 +194,17 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
 func (u *unit) update(ctx context.Context) error {
+	u.follow()
+	if u.versions.Chosen() {
+		u.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		return nil
+	}
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
+		return nil
+	}
+	if reason := u.behindPublished(); reason != "" {
+		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
 	live := u.cycle.Update()
@@ -195,6 +225,8 @@ func (u *unit) update(ctx context.Context) error {
 
 // publish writes a version; a store that cannot be written to is told and counted.
 func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
+	window := u.cycle.Progressive().Window
+	ch.Progressive = window.Published
 	if err := u.versions.Publish(ctx, ch); err != nil {
 		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
 		u.log.Error("publish failed", "error", err)

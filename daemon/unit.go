@@ -15,10 +15,12 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // unit is one model of the daemon: its own consumer, store, cycle and publisher. Its ingest runs on the consumer's goroutine, its trainer
@@ -32,6 +34,8 @@ type unit struct {
 	cycle    *cycle.Cycle
 	consumer *consumer.Consumer
 	versions *publish.Publisher
+	*keeper
+	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
@@ -48,18 +52,14 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 			err = errors.Join(err, u.close())
 		}
 	}()
-	if err := freeSpace(d.config.StatePath(m), int64(d.config.Storage.MinFreeBytes)); err != nil {
+	if err := u.openState(ctx); err != nil {
 		return nil, err
 	}
-	options := ingest.StoreOptions(m)
-	options.Dir, options.Logger = d.config.StatePath(m), u.log
-	if u.store, err = sketch.Open(ctx, options); err != nil {
-		return nil, storeError(err, options.Dir)
-	}
+	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
-				return nil, storeError(err, options.Dir)
+				return nil, storeError(err, u.dir)
 			}
 		}
 	}
@@ -71,27 +71,42 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		u.cycle.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
 	if err := u.cycle.Restore(u.store.Aux()); err != nil {
-		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), options.Dir)
+		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
+		if errors.Is(err, snapshot.ErrKey) {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: m.Publish.SigningKeyFile}
+		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
+	u.compare()
 	if err := u.revive(); err != nil {
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
+	if letters.Topic != "" {
+		if u.letters, err = deadletter.New(deadletter.Options{Store: u.store, Model: m.Name, Topic: letters.Topic, Kafka: &d.config.Kafka,
+			Metrics: metrics.letters, Log: u.log}); err != nil {
+			return nil, err
+		}
+		sink.OutboxTrouble = u.letters.Trouble
+	} else if n := u.store.OutboxLen(); n > 0 {
+		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
+	}
 	metrics.add(m.Name)
+	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
 	read, err := consumerOptions(d, m)
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.store.Begin, u.onHalt, u.log
+	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.begin, u.onHalt, u.log
+	read.OnPause, read.OnResume = u.onHalt, u.onResume
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
 	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
-	if u.consumer, err = consumer.New(read, sink); err != nil {
+	if u.consumer, err = consumer.New(read, u.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
 	}
 	return u, nil
@@ -121,11 +136,24 @@ func (u *unit) run(ctx context.Context) error {
 			err = u.consumer.Run(groupCtx)
 		}
 		if err != nil {
-			return storeError(err, u.daemon.config.StatePath(u.config))
+			return u.storageError(err)
 		}
 		return nil
 	})
-	group.Go(func() error { return u.train(groupCtx, readDone) })
+	letterCtx, stopLetters := context.WithCancel(groupCtx)
+	defer stopLetters()
+	group.Go(func() error {
+		defer stopLetters()
+		return u.train(groupCtx, readDone)
+	})
+	if u.letters != nil {
+		group.Go(func() error {
+			if err := u.letters.Run(letterCtx); err != nil {
+				return storeError(err, u.daemon.config.StatePath(u.config))
+			}
+			return nil
+		})
+	}
 	return group.Wait()
 }
 
@@ -144,6 +172,9 @@ func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
 	if c.Watermark > 0 {
 		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
+	}
+	if u.letters != nil && len(c.Rejected) > 0 {
+		u.letters.Wake()
 	}
 	if c.Applied == 0 {
 		return
@@ -169,6 +200,13 @@ func (u *unit) onHalt(topic string, partition int32, offset int64, reason string
 	}
 	if err := u.daemon.Out.Emit("halt", report.Halt{Model: u.config.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}); err != nil {
 		u.log.Error("halt not printed", "error", err)
+	}
+}
+
+// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+func (u *unit) onResume(topic string, partition int32) {
+	if err := u.store.Resume(topic, partition); err != nil {
+		u.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
 	}
 }
 
@@ -212,6 +250,9 @@ func consumerOptions(d *Daemon, m *config.Model) (consumer.Options, error) {
 func storeError(err error, path string) error {
 	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: e.Key, Path: path}
+	}
+	if errors.Is(err, sketch.ErrSpace) {
+		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.min_free_bytes", Path: path}
 	}
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err
