@@ -63,6 +63,7 @@ func (u *unit) revive() error {
 		number := out.Version.Version
 		u.champion = &number
 		u.cycle.PublishUpdate(out)
+		u.serving.Store(&dated{out.Version, champion.Manifest().Created})
 		u.metrics.live(name, out, float64(champion.Manifest().Created.UnixMilli())/1000)
 		u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
 	}
