@@ -34,6 +34,7 @@ type metrics struct {
 	decisions    *prometheus.CounterVec
 	published    *prometheus.CounterVec
 	features     *prometheus.GaugeVec
+	dropped      *prometheus.CounterVec
 	snapshotInfo *prometheus.GaugeVec
 	snapshotTime *prometheus.GaugeVec
 	dataTime     *prometheus.GaugeVec
@@ -68,6 +69,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		decisions:    counter("gate_decisions_total", "Refits by the gate's decision: promoted or kept.", "model", "decision"),
 		published:    counter("publish_total", "Versions written to the store, by result: success or failure.", "model", "result"),
 		features:     gauge("vocabulary_features", "Features of the champion.", "model"),
+		dropped:      counter("vocabulary_dropped_total", "Names of the sample that refits left out of the vocabulary because train.max_features are enough.", "model"),
 		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
 		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
@@ -91,6 +93,7 @@ func (m *metrics) add(model string) {
 		m.published.WithLabelValues(model, r)
 	}
 	m.trainFailed.WithLabelValues(model)
+	m.dropped.WithLabelValues(model)
 }
 
 // applied counts a stored batch.

@@ -160,6 +160,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	}
 	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
 	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
+	u.metrics.dropped.WithLabelValues(u.config.Name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	u.refitted.Store(&now)
 	return trained{challenger: challenger, against: against}

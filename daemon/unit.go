@@ -39,6 +39,7 @@ type unit struct {
 
 	applied  atomic.Int64  // events since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
+	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
 	wake     chan struct{} // there is something new to train on
 	promoted int
 	keptBack int
@@ -177,8 +178,9 @@ func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
-	if c.Watermark > 0 {
-		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
+	if c.Watermark > u.newest {
+		u.newest = c.Watermark
+		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(u.newest) / 1000)
 	}
 	if len(c.Rejected) > 0 {
 		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
