@@ -38,6 +38,7 @@ type unit struct {
 	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
+	rejected atomic.Int64  // records that are no events, since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
 	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
 	wake     chan struct{} // there is something new to train on
@@ -183,6 +184,9 @@ func (u *unit) onApplied(c ingest.Counts) {
 		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(u.newest) / 1000)
 	}
 	if len(c.Rejected) > 0 {
+		for _, n := range c.Rejected {
+			u.rejected.Add(n)
+		}
 		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
 		if u.letters != nil {
 			u.letters.Wake()
