@@ -244,7 +244,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if !reflect.DeepEqual(*stored, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*stored, chosen) {
 		err = s.resize(chosen)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ func (s *Store) resize(chosen settings) error {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true
+	s.sealAll()
 	s.settings = chosen
 	s.pending.putSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
