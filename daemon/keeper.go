@@ -77,7 +77,8 @@ func (u *unit) compare() {
 	if store == nil {
 		return
 	}
-	version, err := store.Alias(u.config.Name, snapshot.Latest)
+	latest, err := store.Alias(u.config.Name, snapshot.Latest)
+	version := latest.Version
 	if err != nil {
 		return // nothing was published, or what there is cannot be read, which the first publication says
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle"
@@ -16,7 +17,8 @@ const observeEvery = 5 * time.Second
 // trained is what a refit came to.
 type trained struct {
 	challenger *cycle.Champion
-	err        error // ends the daemon
+	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	err        error           // ends the daemon
 }
 
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
@@ -70,6 +72,7 @@ func (s *schedule) step(ctx context.Context) error {
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.look()
+		s.follow()
 		if err := s.witness(); err != nil {
 			return err
 		}
@@ -139,6 +142,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	if err != nil {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
+	against := u.cycle.Champion()
 	challenger, err := u.cycle.Refit(ctx, sample)
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
@@ -153,7 +157,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	}
 	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
 	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
-	return trained{challenger: challenger}
+	return trained{challenger: challenger, against: against}
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -168,6 +172,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	}
 	if err := s.witness(); err != nil {
 		return err
+	}
+	s.follow()
+	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
+		v.Decision = publish.Kept
+		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
 	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
 	if err := s.publish(ctx, t.challenger); err != nil {
@@ -185,6 +194,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
 func (u *unit) update(ctx context.Context) error {
+	u.follow()
+	if u.versions.Chosen() {
+		u.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		return nil
+	}
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
@@ -211,6 +225,8 @@ func (u *unit) update(ctx context.Context) error {
 
 // publish writes a version; a store that cannot be written to is told and counted.
 func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
+	window := u.cycle.Progressive().Window
+	ch.Progressive = window.Published
 	if err := u.versions.Publish(ctx, ch); err != nil {
 		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
 		u.log.Error("publish failed", "error", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // unit is one model of the daemon: its own consumer, store, cycle and publisher. Its ingest runs on the consumer's goroutine, its trainer
@@ -73,6 +74,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
+		if errors.Is(err, snapshot.ErrKey) {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: m.Publish.SigningKeyFile}
+		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
 	u.compare()
@@ -96,7 +100,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
+	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.begin, u.onHalt, u.log
 	read.OnPause, read.OnResume = u.onHalt, u.onResume
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
@@ -151,6 +155,16 @@ func (u *unit) run(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
+}
+
+// lastRecord returns what the ledger knows of the last record applied of a partition.
+func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
+	for _, l := range u.store.Ledger() {
+		if l.Topic == topic && l.Partition == partition {
+			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
+		}
+	}
+	return 0, 0, false
 }
 
 // onApplied counts a stored batch and wakes the trainer.

@@ -121,7 +121,11 @@ type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
 	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
-	Gate        Gate     `json:"gate"`
+	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
+
+	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
+	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
+	Gate           Gate     `json:"gate"`
 }
 
 // Gate decides whether a new version replaces the champion.
@@ -227,7 +231,7 @@ func (s *Schema) Consumer() consumer.Schema {
 // a setting, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Publish.Store, c.Train.Threads = "", 0
+	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
 	return hashOf(c)
 }
 

@@ -227,6 +227,13 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
+	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
+	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
+	if path := m.Publish.SigningKeyFile; path != "" {
+		if err := checkPrivate(path); err != nil {
+			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
+		}
+	}
 	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
 	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
 }

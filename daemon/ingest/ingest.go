@@ -225,7 +225,12 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 		return nil, err
 	}
 	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
-		Digest: s.Digest.String(), Watermark: s.Watermark}
+		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
+	for i := range s.Ledger {
+		l, n := &s.Ledger[i], &out.Events
+		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
+		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
+	}
 	for _, c := range s.Cut {
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}
