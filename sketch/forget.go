@@ -239,8 +239,7 @@ func drawLineage() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Purge rewrites the storage so that what was deleted leaves the files too, as far as they have been written: after Erase, close the
-// state and open it again first.
+// Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store meanwhile.
 func (s *Store) Purge() error {
 	p, ok := s.backend.(interface{ purge() error })
 	if !ok {
@@ -252,5 +251,15 @@ func (s *Store) Purge() error {
 	return nil
 }
 
-// purge merges all tables into one level: versions that a deletion or a newer one hides are left out of the result.
-func (d *disk) purge() error { return d.db.Flatten(1) }
+// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of the result. Dropping a
+// prefix is Badger's only way to merge the tables of the top level whatever their number, and needs a key to drop.
+func (d *disk) purge() error {
+	key := []byte{prefixPurge}
+	if err := d.commit([]op{{key: key, value: seal(key, nil, 0)}}); err != nil {
+		return err
+	}
+	if err := d.db.DropPrefix(key); err != nil {
+		return err
+	}
+	return d.db.Flatten(1)
+}

@@ -66,7 +66,10 @@ func (s *Store) Align(o *Store) error {
 				out = append(out, e)
 			}
 		}
-		s.settings.Partial = s.settings.Partial || len(out) > 0
+		if len(out) > 0 && !s.settings.Partial {
+			s.settings.Partial = true
+			s.pending.putSettings(&s.settings)
+		}
 		if err := s.expel(r, out, 0, func(int) {}); err != nil {
 			return err
 		}
