@@ -84,7 +84,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
+	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.begin, u.onHalt, u.log
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
@@ -125,6 +125,16 @@ func (u *unit) run(ctx context.Context) error {
 	})
 	group.Go(func() error { return u.train(groupCtx, readDone) })
 	return group.Wait()
+}
+
+// lastRecord returns what the ledger knows of the last record applied of a partition.
+func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
+	for _, l := range u.store.Ledger() {
+		if l.Topic == topic && l.Partition == partition {
+			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
+		}
+	}
+	return 0, 0, false
 }
 
 // onApplied counts a stored batch and wakes the trainer.

@@ -64,9 +64,9 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		if err != nil {
 			return err
 		}
-		for i := range acc.ledger {
+		for i := range acc.ledger[:acc.current] {
 			l := &acc.ledger[i]
-			header.Positions = append(header.Positions, Position{l.Topic, l.Partition, l.Next})
+			header.Positions = append(header.Positions, Position{l.Topic, l.Partition, l.Incarnation, l.Next})
 		}
 		text, err := json.Marshal(header)
 		if err != nil {
@@ -132,7 +132,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	err = in.read(ctx, d)
 	var s *Store
 	if err == nil {
-		s, err = load(ctx, d, func(stored *settings) (settings, error) {
+		s, err = load(ctx, d, &Options{}, func(stored *settings) (settings, error) {
 			if stored == nil {
 				return settings{}, corrupt("the backup has no settings")
 			}

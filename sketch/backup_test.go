@@ -19,7 +19,7 @@ func TestBackup(t *testing.T) {
 	var backup bytes.Buffer
 	header, err := s.Backup(&backup, "beside", "absent")
 	must(t, err)
-	if want := []Position{{"a", 0, 4000}}; !reflect.DeepEqual(header.Positions, want) || header.Lineage != s.Lineage() {
+	if want := []Position{{Topic: "a", Next: 4000}}; !reflect.DeepEqual(header.Positions, want) || header.Lineage != s.Lineage() {
 		t.Errorf("header %+v", header)
 	}
 	want := stateOf(t, s)

@@ -360,7 +360,7 @@ func TestNewerFormat(t *testing.T) {
 
 // TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its tables.
 func TestNoValueLog(t *testing.T) {
-	if largest := max(storedRowBytes(strings.Repeat("t", 249), make([]byte, MaxPayloadBytes)), MaxAuxBytes+crcBytes); largest >= valueThreshold {
+	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+crcBytes); largest >= valueThreshold {
 		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, valueThreshold)
 	}
 	s := mustOpen(t, damageOptions(t.TempDir()))

@@ -2,15 +2,16 @@ package sketch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 )
@@ -28,11 +29,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return openDir(ctx, o, true, func(stored *settings) (settings, error) {
 		want := o.settings()
 		if stored != nil {
-			want.Lineage = stored.Lineage
-			if o.DrawSeed {
-				want.Seed = stored.Seed
-			}
-			return want, stored.differs(want)
+			return stored.succeed(want, o.DrawSeed)
 		}
 		want.draw(o.DrawSeed)
 		return want, nil
@@ -58,7 +55,7 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), func(*settings) (settings, error) {
+	return load(context.Background(), newMemory(), &o, func(*settings) (settings, error) {
 		want := o.settings()
 		want.draw(o.DrawSeed)
 		return want, nil
@@ -67,13 +64,13 @@ func NewMemory(o Options) (*Store, error) {
 
 // draw fills what a new state needs and the options left open.
 func (s *settings) draw(seed bool) {
-	var b [24]byte
+	var b [8]byte
 	rand.Read(b[:]) // never fails
 	if s.Lineage == "" {
-		s.Lineage = hex.EncodeToString(b[:16])
+		s.Lineage = drawLineage()
 	}
 	if seed {
-		s.Seed = binary.NativeEndian.Uint64(b[16:])
+		s.Seed = binary.NativeEndian.Uint64(b[:])
 	}
 }
 
@@ -133,12 +130,12 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 	if err != nil {
 		return nil, err
 	}
-	s, err := load(ctx, d, func(stored *settings) (settings, error) {
+	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
 		switch {
 		case w != nil && stored == nil:
 			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
-		case w != nil && stored.Lineage != w.Lineage:
-			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.Lineage, witnessName, w.Lineage)
+		case w != nil && stored.origin() != w.Lineage:
+			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName, w.Lineage)
 		}
 		return choose(stored)
 	})
@@ -159,7 +156,7 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 		}
 		s.backend = d
 	}
-	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.reservoirs[Train].heap),
+	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.all[Train].heap),
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
 }
@@ -194,6 +191,9 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 			if !s.home.witnesses {
 				break
 			}
+			if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+				continue
+			}
 			if err := s.Begin(t.Topic, t.Partition, t.Start); err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 }
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil if there are none, and returns those to use.
-func load(ctx context.Context, b backend, choose func(stored *settings) (settings, error)) (*Store, error) {
+func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
 	var stored *settings
 	err := b.view(func(c cut) error {
 		value, err := c.get([]byte{prefixSettings})
@@ -224,64 +224,66 @@ func load(ctx context.Context, b backend, choose func(stored *settings) (setting
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{settings: chosen, backend: b, places: map[partition]int32{}}
-	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
-	for role := range s.reservoirs {
-		s.reservoirs[role] = newReservoir(&chosen, Role(role))
+	current := chosen
+	if stored != nil {
+		current = *stored
 	}
-	var aux []byte
-	err = b.view(func(c cut) error {
-		acc, err := s.scan(ctx, c, func(row *scanned) error {
-			r := s.reservoirs[row.role]
-			r.heap = append(r.heap, entry{
-				rank: r.rank(row.id.h(), row.weight, row.time), id: row.id,
-				ledger: int32(row.place), size: uint32(len(row.key) + len(row.value)),
-			})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, l := range acc.ledger {
-			s.adopt(l)
-		}
-		for role, r := range s.reservoirs {
-			r.evicted, r.threshold = acc.evicted[role], acc.threshold[role]
-			r.restore()
-		}
-		s.reasons = acc.reasons
-		if aux, err = c.get([]byte{prefixAux}); err != nil || aux == nil {
-			return err
-		}
-		aux, err = unseal([]byte{prefixAux}, aux)
-		s.aux = bytes.Clone(aux)
-		return err
-	})
-	if err != nil {
+	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
+		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
+	s.makeReservoirs()
+	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
-	if stored == nil || *stored != chosen {
-		key := []byte{prefixSettings}
-		if err := b.commit([]op{{key: key, value: appendSettings(nil, key, &chosen)}}); err != nil {
-			return nil, fmt.Errorf("sketch: write settings: %w", err)
+	chosen.Format = formatVersion
+	if stored == nil {
+		for _, m := range o.Forgotten {
+			s.putMarker(&m)
+			chosen.Partial = true
 		}
+		s.settings = chosen
+		s.pending.putSettings(&chosen)
+		err = s.commit(nil)
+	} else if !reflect.DeepEqual(*stored, chosen) {
+		err = s.resize(chosen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sketch: write settings: %w", err)
 	}
 	return s, nil
 }
 
-// newReservoir returns the empty sample of a role. Select has one row more than Gate where HoldoutSize is odd.
-func newReservoir(s *settings, role Role) *reservoir {
-	r := &reservoir{}
-	switch role {
-	case Train:
-		r.capacity, r.rule = s.Size, newRule(s, s.HalfLife)
-	case Select:
-		r.capacity, r.rule = s.HoldoutSize-s.HoldoutSize/2, newRule(s, s.HoldoutHalfLife)
-	case Gate:
-		r.capacity, r.rule = s.HoldoutSize/2, newRule(s, s.HoldoutHalfLife)
+// fill takes what a cut has into memory.
+func (s *Store) fill(ctx context.Context, c cut) error {
+	acc, err := s.scan(ctx, c, func(row *scanned) error {
+		s.all[row.sample].load(entry{ranked{row.rank, row.id}, int32(row.place), row.size()}, row.group)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if s.Identity != "" {
-		r.positions = map[identity]int32{}
+	for _, l := range acc.ledger {
+		s.adopt(l)
 	}
-	return r
+	for i, r := range s.all {
+		r.evicted, r.threshold = acc.of(i)
+		if i >= int(NumRoles) {
+			r.eligible = acc.classes[i-int(NumRoles)].eligible
+		}
+		r.restore()
+	}
+	for _, m := range acc.markers {
+		s.markers[m.Hash] = m
+	}
+	s.reasons = acc.reasons
+	if err := s.loadCheckpoints(c); err != nil {
+		return err
+	}
+	aux, err := c.get([]byte{prefixAux})
+	if err != nil || aux == nil {
+		return err
+	}
+	aux, err = unseal([]byte{prefixAux}, aux)
+	s.aux = bytes.Clone(aux)
+	return err
 }

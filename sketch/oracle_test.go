@@ -258,7 +258,7 @@ func (w *oracle) check(s *Store) error {
 				return fmt.Errorf("%s row %d is %+v, want %+v", Role(role), i, got, want)
 			}
 		}
-		if err := checkThreshold(s.reservoirs[role], threshold[role]); err != nil {
+		if err := checkThreshold(s.all[role], threshold[role]); err != nil {
 			return fmt.Errorf("%s: %w", Role(role), err)
 		}
 	}

@@ -16,7 +16,7 @@ const witnessName = "WITNESS"
 // it, without an error. What it says is durable, so that a state behind it has lost something.
 type Witness struct {
 	Format     int         `json:"format"`
-	Lineage    string      `json:"lineage"`
+	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
 	Seed       uint64      `json:"seed"`
 	Partitions []Testimony `json:"partitions"` // by topic and partition
 }
@@ -113,7 +113,7 @@ func (s *Store) witnessOf() (*Witness, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	w := &Witness{Format: formatVersion, Lineage: s.settings.Lineage, Seed: s.settings.Seed}
+	w := &Witness{Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
 	for i := range rows {
 		l := &rows[i]
 		w.Partitions = append(w.Partitions, Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
@@ -150,14 +150,15 @@ func (s *Store) Rollbacks() []Rollback {
 func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 	var behind []Rollback
 	for _, t := range w.Partitions {
+		if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+			continue // the topic was made again, which was accepted after the witness wrote
+		}
 		next := t.Start
 		if i, ok := s.places[partition{t.Topic, t.Partition}]; ok {
 			l := &s.ledger[i]
 			switch {
 			case l.Incarnation < t.Incarnation:
 				return nil, corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic, t.Partition, witnessName, t.Incarnation)
-			case l.Incarnation > t.Incarnation:
-				continue
 			case l.Next == t.Next && hex.EncodeToString(l.Digest[:]) != t.Digest:
 				return nil, corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition, t.Next, witnessName)
 			}
