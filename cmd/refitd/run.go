@@ -15,6 +15,7 @@ type runCmd struct {
 	WebListenAddress string        `name:"web.listen-address" placeholder:"HOST:PORT" help:"Address of health and metrics, in place of web.listen_address."`
 	Until            string        `enum:",end" default:"" help:"end: read up to the log ends as they are now, refit once more and exit."`
 	For              time.Duration `help:"End after this long."`
+	StartFresh       bool          `help:"Begin an empty state although the consumer group has offsets: what was read before is not in it."`
 }
 
 // Run runs the daemon until a signal, the time or the log ends.
@@ -34,7 +35,7 @@ func (c *runCmd) Run(a *app) error {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--web.listen-address"}
 		}
 	}
-	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, Out: a.out, Log: a.log})
+	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh, CheckState: checkState, Out: a.out, Log: a.log})
 	if err != nil {
 		return err
 	}
