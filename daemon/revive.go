@@ -17,7 +17,6 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -102,9 +101,18 @@ func replaceFile(path string, b []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// freeSpace returns an exit-5 error if the file system of dir, or of the directory it will be made in, has less than least bytes free:
-// the store maps its files into memory, and a full disk kills the process without a word.
+// freeSpace returns an exit-5 error if the file system of dir has less than least bytes free: the store maps its files into memory, and a
+// full disk kills the process without a word.
 func freeSpace(dir string, least int64) error {
+	if free, ok := freeBytes(dir); ok && free < least { // a file system that does not tell cannot be guarded
+		return &report.ExitError{Code: report.ExitState, Key: "storage.min_free_bytes", Path: dir,
+			Err: fmt.Errorf("daemon: %d bytes are free for %s, storage.min_free_bytes asks for %d: free space, or lower the key", free, dir, least)}
+	}
+	return nil
+}
+
+// freeBytes returns what the file system of dir, or of the directory it will be made in, has free, and false if it does not tell.
+func freeBytes(dir string) (int64, bool) {
 	path := dir
 	for {
 		_, err := os.Stat(path)
@@ -115,13 +123,9 @@ func freeSpace(dir string, least int64) error {
 	}
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
-		return nil // a file system that does not tell cannot be guarded
+		return 0, false
 	}
-	if free := int64(s.Bavail) * int64(s.Bsize); free < least {
-		return &report.ExitError{Code: report.ExitState, Key: "storage.min_free_bytes", Path: dir,
-			Err: fmt.Errorf("daemon: %d bytes are free for %s, storage.min_free_bytes asks for %d: free space, or lower the key", free, dir, least)}
-	}
-	return nil
+	return int64(s.Bavail) * int64(s.Bsize), true
 }
 
 // saslOf returns the credentials of the configuration in the consumer's terms.
@@ -139,5 +143,3 @@ func modelRegisterer(r prometheus.Registerer, model string, models int) promethe
 	}
 	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, r)
 }
-
-func roleName(role int) string { return sketch.Role(role).String() }

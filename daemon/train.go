@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at free space and at the progressive losses for metrics.
+// observeEvery is the time between two looks at free space.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
@@ -65,11 +65,10 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at metrics and disk, starts a refit if one is due, and publishes an update if one is.
+// step looks at the disk, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
-		s.look()
 		if err := freeSpace(s.daemon.config.StatePath(s.config), int64(s.daemon.config.Storage.MinFreeBytes)); err != nil {
 			return err
 		}
@@ -99,9 +98,7 @@ func (s *schedule) finish(ctx context.Context) error {
 	if !s.daemon.UntilEnd || ctx.Err() != nil {
 		return nil
 	}
-	err := s.install(ctx, s.refit(ctx))
-	s.look()
-	return err
+	return s.install(ctx, s.refit(ctx))
 }
 
 // shortest returns the shorter of two positive durations, or observeEvery if neither is.
@@ -113,17 +110,6 @@ func shortest(a, b time.Duration) time.Duration {
 		}
 	}
 	return max(out, time.Millisecond)
-}
-
-// look refreshes the metrics that are read off the cycle and the store.
-func (u *unit) look() {
-	name := u.config.Name
-	u.metrics.observe(name, u.cycle)
-	rows, bytes := u.store.Size()
-	for role, n := range rows {
-		u.metrics.sampleRows.WithLabelValues(name, roleName(role)).Set(float64(n))
-	}
-	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
 }
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
@@ -146,8 +132,7 @@ func (u *unit) refit(ctx context.Context) trained {
 		u.log.Error("refit failed", "error", err)
 		return trained{}
 	}
-	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
-	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
+	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
 	return trained{challenger: challenger}
 }
 
@@ -157,7 +142,7 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	if t.err != nil || t.challenger == nil {
 		return t.err
 	}
-	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
+	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
 	}

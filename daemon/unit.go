@@ -80,7 +80,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
-	metrics.add(m.Name)
+	metrics.add(m)
 	sink.OnApplied = u.onApplied
 	read, err := consumerOptions(d, m)
 	if err != nil {
@@ -132,9 +132,6 @@ func (u *unit) run(ctx context.Context) error {
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
-	if c.Watermark > 0 {
-		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
-	}
 	if c.Applied == 0 {
 		return
 	}

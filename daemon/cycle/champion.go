@@ -18,10 +18,18 @@ type Champion struct {
 	Watermark  int64          // newest event time of the sample, milliseconds since 1970
 	Sample     string         // digest of the sample
 	Golden     []consumer.Event
+	Cause      Cause // of the gate's decision
 
 	posterior *posterior.State // of the variational stage; nil without one
 	means     *means
 }
+
+// Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
+type Cause string
+
+// Causes are all there are, with the decision that each leads to.
+var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "too_few_rows": "promoted",
+	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {
