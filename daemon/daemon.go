@@ -31,8 +31,12 @@ type Options struct {
 	UntilEnd bool
 	// For ends the run after this long; 0 does not.
 	For time.Duration
-	Out *report.Emitter
-	Log *slog.Logger
+	// StartFresh makes an empty state although the consumer group has offsets.
+	StartFresh bool
+	// CheckState, if not nil, looks at a state directory before it is opened, in another process: damage may end the process that finds it.
+	CheckState func(ctx context.Context, dir string) error
+	Out        *report.Emitter
+	Log        *slog.Logger
 	// OnVersion, if not nil, is told of every version, from the goroutine of its model.
 	OnVersion func(report.Version)
 }
@@ -154,6 +158,9 @@ func (d *Daemon) summarise() error {
 func (d *Daemon) notReady() []string {
 	var reasons []string
 	for _, u := range d.units {
+		if reason := u.Reason(); reason != "" {
+			reasons = append(reasons, u.config.Name+": "+reason)
+		}
 		status := u.consumer.Status()
 		if status.Ready {
 			continue

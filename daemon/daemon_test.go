@@ -158,7 +158,7 @@ func TestStateGuards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if locked := b.run(path); report.CodeOf(locked.err) != report.ExitState || !strings.Contains(locked.err.Error(), "another process") {
+	if locked := b.run(path); report.CodeOf(locked.err) != report.ExitState || !strings.Contains(locked.err.Error(), "in use by pid") {
 		t.Errorf("locked state: %v", locked.err)
 	}
 	if err := d.Run(t.Context()); err != nil {

@@ -24,8 +24,11 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// childConfig names the configuration that a child process of the kill test runs to the log ends.
-const childConfig = "REFITD_TEST_CONFIG"
+// childConfig names the configuration that a child process runs to the log ends or, with childEndless, until it is killed.
+const (
+	childConfig  = "REFITD_TEST_CONFIG"
+	childEndless = "REFITD_TEST_ENDLESS"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childConfig); path != "" {
@@ -34,14 +37,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child is `refitd run --until end --json`.
+// child is `refitd run [--until end] --json`.
 func child(path string) int {
 	conf, err := config.Load(path)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return report.ExitUsage
 	}
-	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(os.Stdout, true), Log: quiet()})
+	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(childEndless) == "", Out: report.NewEmitter(os.Stdout, true), Log: quiet()})
 	if err == nil {
 		err = d.Run(context.Background())
 	}

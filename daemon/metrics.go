@@ -20,6 +20,7 @@ type metrics struct {
 	rejected  *prometheus.CounterVec
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
+	rollbacks *prometheus.CounterVec
 
 	trainSeconds    *prometheus.HistogramVec
 	trainIterations *prometheus.GaugeVec
@@ -55,6 +56,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rejected:  counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
 		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "model", "fate"),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
+		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
 		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "model", "stage"),

@@ -3,11 +3,9 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -99,33 +97,6 @@ func replaceFile(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// freeSpace returns an exit-5 error if the file system of dir has less than least bytes free: the store maps its files into memory, and a
-// full disk kills the process without a word.
-func freeSpace(dir string, least int64) error {
-	if free, ok := freeBytes(dir); ok && free < least { // a file system that does not tell cannot be guarded
-		return &report.ExitError{Code: report.ExitState, Key: "storage.min_free_bytes", Path: dir,
-			Err: fmt.Errorf("daemon: %d bytes are free for %s, storage.min_free_bytes asks for %d: free space, or lower the key", free, dir, least)}
-	}
-	return nil
-}
-
-// freeBytes returns what the file system of dir, or of the directory it will be made in, has free, and false if it does not tell.
-func freeBytes(dir string) (int64, bool) {
-	path := dir
-	for {
-		_, err := os.Stat(path)
-		if err == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(path) == path {
-			break
-		}
-		path = filepath.Dir(path)
-	}
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(path, &s); err != nil {
-		return 0, false
-	}
-	return int64(s.Bavail) * int64(s.Bsize), true
 }
 
 // saslOf returns the credentials of the configuration in the consumer's terms.

@@ -24,7 +24,7 @@ var (
 	reservoirBytes   = describe("reservoir_bytes", "Bytes of the sample's rows.", "model")
 	ledgerOffsets    = describe("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.", "model", "topic", "account")
 	storageFree      = describe("storage_free_bytes", "Free space for the state of a model.", "model")
-	storageLeast     = describe("storage_min_free_bytes", "Free space below which the daemon stops (storage.min_free_bytes).")
+	storageLeast     = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
 	memoryBudget     = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
 	memoryComputed   = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
 	progressiveLoss  = describe("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.", "model", "role")
@@ -57,9 +57,7 @@ func (s *states) Collect(out chan<- prometheus.Metric) {
 		if i == 0 {
 			gauge(storageLeast, float64(u.daemon.config.Storage.MinFreeBytes))
 		}
-		if free, ok := freeBytes(u.daemon.config.StatePath(u.config)); ok {
-			gauge(storageFree, float64(free), name)
-		}
+		gauge(storageFree, float64(u.FreeBytes()), name)
 		rows, bytes := u.store.Size()
 		for role, n := range rows {
 			gauge(reservoirItems, float64(n), name, sketch.Role(role).String())

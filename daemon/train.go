@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at free space.
+// observeEvery is the time between two looks at the disk, and between two words to the witness.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
@@ -65,13 +65,17 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at the disk, starts a refit if one is due, and publishes an update if one is.
+// step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
-		if err := freeSpace(s.daemon.config.StatePath(s.config), int64(s.daemon.config.Storage.MinFreeBytes)); err != nil {
+		s.Look()
+		if err := s.witness(); err != nil {
 			return err
 		}
+	}
+	if s.Reason() != "" {
+		return nil // the reserve of the disk is not for models
 	}
 	t, applied := &s.config.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
@@ -142,6 +146,13 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	if t.err != nil || t.challenger == nil {
 		return t.err
 	}
+	if reason := s.behindPublished(); reason != "" {
+		s.log.Warn("publication waits", "reason", reason)
+		return nil
+	}
+	if err := s.witness(); err != nil {
+		return err
+	}
 	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
@@ -160,6 +171,10 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 func (u *unit) update(ctx context.Context) error {
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
+		return nil
+	}
+	if reason := u.behindPublished(); reason != "" {
+		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
 	live := u.cycle.Update()

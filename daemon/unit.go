@@ -32,6 +32,7 @@ type unit struct {
 	cycle    *cycle.Cycle
 	consumer *consumer.Consumer
 	versions *publish.Publisher
+	*keeper
 
 	applied  atomic.Int64  // events since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
@@ -48,18 +49,13 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 			err = errors.Join(err, u.close())
 		}
 	}()
-	if err := freeSpace(d.config.StatePath(m), int64(d.config.Storage.MinFreeBytes)); err != nil {
+	if err := u.openState(ctx); err != nil {
 		return nil, err
-	}
-	options := ingest.StoreOptions(m)
-	options.Dir, options.Logger = d.config.StatePath(m), u.log
-	if u.store, err = sketch.Open(ctx, options); err != nil {
-		return nil, storeError(err, options.Dir)
 	}
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
-				return nil, storeError(err, options.Dir)
+				return nil, storeError(err, u.dir)
 			}
 		}
 	}
@@ -71,27 +67,29 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		u.cycle.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
 	if err := u.cycle.Restore(u.store.Aux()); err != nil {
-		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), options.Dir)
+		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
+	u.compare()
 	if err := u.revive(); err != nil {
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
 	metrics.add(m)
+	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
 	read, err := consumerOptions(d, m)
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.store.Begin, u.onHalt, u.log
+	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
 	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
-	if u.consumer, err = consumer.New(read, sink); err != nil {
+	if u.consumer, err = consumer.New(read, u.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
 	}
 	return u, nil
@@ -121,7 +119,7 @@ func (u *unit) run(ctx context.Context) error {
 			err = u.consumer.Run(groupCtx)
 		}
 		if err != nil {
-			return storeError(err, u.daemon.config.StatePath(u.config))
+			return u.storageError(err)
 		}
 		return nil
 	})
@@ -199,6 +197,9 @@ func consumerOptions(d *Daemon, m *config.Model) (consumer.Options, error) {
 func storeError(err error, path string) error {
 	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: e.Key, Path: path}
+	}
+	if errors.Is(err, sketch.ErrSpace) {
+		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.min_free_bytes", Path: path}
 	}
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err

@@ -1,13 +1,13 @@
 package sketch
 
-import (
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
-// spareBytes is room in a piece for three ledger rows, the counters and the fixed parts of a row.
-const spareBytes = 16 << 10
+// Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
+// doubling of their age), the counters, aux and a marker.
+const (
+	spareOps   = 2 + 3 + 1 + 7 + 3
+	spareBytes = 24 << 10
+)
 
 // Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score and learn from
 // a part before it is applied. The records must not be changed between Classify and Apply.
@@ -25,20 +25,16 @@ func (s *Store) Classify(p *Part) {
 
 func (s *Store) classify(p *Part, next int64, incarnation uint32) {
 	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
+	var sum [32]byte
 	for i := range p.Records {
 		r := &p.Records[i]
 		r.Replayed = r.Offset < next
 		if r.Fate != Applied {
 			continue
 		}
-		var sum [32]byte
-		switch {
-		case s.broken.noise != nil:
-			binary.NativeEndian.PutUint64(sum[:], s.broken.noise())
-			sum = sha256.Sum256(sum[:])
-		case s.settings.Identity != "":
+		if s.settings.Identity != "" {
 			sum = draw.byBytes(domainIdentity, r.Identity)
-		default:
+		} else {
 			sum = draw.byOffset(p.Topic, incarnation, p.Partition, r.Offset)
 		}
 		r.id = identity(sum[:16])
@@ -46,6 +42,10 @@ func (s *Store) classify(p *Part, next int64, incarnation uint32) {
 			sum = draw.byBytes(domainEntity, r.HoldoutKey)
 		}
 		r.Role = draw.role(&sum)
+		if s.settings.grouped() {
+			sum = draw.byBytes(domainGroup, r.Group)
+			r.group = identity(sum[:16])
+		}
 	}
 	p.classified = s
 }
@@ -73,10 +73,10 @@ func (s *Store) Apply(p *Part, aux []byte) error {
 	if len(aux) > MaxAuxBytes {
 		return fmt.Errorf("sketch: aux has %d bytes, at most %d: %w", len(aux), MaxAuxBytes, ErrPart)
 	}
-	if p.LogStart > l.Next && !s.broken.noGapCheck {
+	if p.LogStart > l.Next {
 		return &GapError{Topic: p.Topic, Partition: p.Partition, Next: l.Next, LogStart: p.LogStart}
 	}
-	if p.Base > l.Next && !s.broken.noGapCheck {
+	if p.Base > l.Next {
 		return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, l.Next, ErrPart)
 	}
 	if p.classified != s {
@@ -86,11 +86,10 @@ func (s *Store) Apply(p *Part, aux []byte) error {
 	maxOps, maxBytes := s.backend.limits()
 	for i := range p.Records {
 		r := &p.Records[i]
-		if r.Offset < l.Next && !s.broken.noOffsetGuard {
+		if r.Offset < l.Next {
 			continue
 		}
-		// The record may add two ops and touch three ledger rows; counters and aux come last.
-		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+8) > maxOps ||
+		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+spareOps) > maxOps ||
 			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
@@ -134,19 +133,24 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 			return err
 		}
 	}
-	if s.broken.digestWithoutOffset {
-		l.chain(&Record{CRC: r.CRC, Fate: r.Fate})
-		l.LastOffset = r.Offset
-		return nil
-	}
 	l.chain(r)
+	if l.Records()%s.checkpointEvery == 0 {
+		s.checkpoint(place)
+	}
 	return nil
 }
 
 // keep offers an applied record to the reservoir of its role.
 func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
-	res, key := s.reservoirs[r.Role], makeRowKey(r.Role, r.id)
-	e := entry{rank: res.rank(r.id.h(), r.Weight, r.Time), id: r.id, ledger: place, size: uint32(storedRowBytes(l.Topic, r.Payload))}
+	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
+	if res != s.all[r.Role] {
+		res.eligible++
+		s.pending.counted = true
+	}
+	if r.Forgotten {
+		return nil
+	}
+	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload))}
 	if old := res.find(r.id); old != nil {
 		newer, err := s.replaces(key, l, r)
 		if err != nil || !newer {
@@ -161,7 +165,7 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 		return nil
 	}
 	threshold, evicted := res.threshold, res.evicted
-	kept, out, full := res.offer(e)
+	kept, out, full := res.offer(e, r.group)
 	s.pending.counted = s.pending.counted || threshold != res.threshold || evicted != res.evicted
 	if kept {
 		l.Rows[r.Role]++

@@ -4,14 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 )
 
+// valueThreshold is the size from which on Badger would put a value into its value log; every value here is smaller.
+const valueThreshold = 1 << 20
+
+// valueLogBytes bounds a file of the value log, which stays empty. Badger makes it twice as large.
+const valueLogBytes = 16 << 20
+
 // disk is the backend of Open.
-type disk struct{ db *badger.DB }
+type disk struct {
+	db            *badger.DB
+	dir           string
+	memTableBytes int64
+}
 
 // openDisk opens Badger for one writer of small values. Commits are synced: without that a power cut loses acknowledged records.
 func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) {
@@ -25,22 +37,45 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		WithNumCompactors(2).
 		WithBlockCacheSize(0). // blocks are not compressed: the mapped files are the cache
 		WithIndexCacheSize(8 << 20).
-		WithValueThreshold(1 << 20). // every value is smaller: the value log stays empty
-		WithValueLogFileSize(16 << 20).
+		WithValueThreshold(valueThreshold).
+		WithValueLogFileSize(valueLogBytes).
 		WithCompression(options.None).
 		WithMetricsEnabled(false).
 		WithLogger(badgerLog{log})
+	if err := dropEmptyLogs(dir); err != nil {
+		return nil, err
+	}
 	db, err := badger.Open(o)
 	switch {
 	case err == nil:
-		return &disk{db}, nil
+		return &disk{db, dir, memTableBytes}, nil
 	case strings.Contains(err.Error(), "Cannot acquire directory lock"): // the error has no type
-		return nil, fmt.Errorf("sketch: open %s: %w: stop it, or give this one another storage.path", dir, ErrLocked)
-	case strings.Contains(err.Error(), "manifest has"), strings.Contains(err.Error(), "file does not exist for table"):
-		return nil, corrupt("open %s: %v", dir, err)
+		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
+	case strings.Contains(err.Error(), "Encryption key"), strings.Contains(err.Error(), "key registry"), strings.Contains(err.Error(), "sanity text"):
+		// This state is not encrypted: the file holds no key, only a check of itself.
+		return nil, corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName), err)
 	default:
-		return nil, fmt.Errorf("sketch: open %s: %w", dir, err)
+		return nil, denied(fmt.Errorf("open %s: %w", dir, err))
 	}
+}
+
+// dropEmptyLogs removes logs of memory tables that were made and not given a size: Badger refuses them. A log that was emptied by something
+// else is the witness's to notice.
+func dropEmptyLogs(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil {
+		return fmt.Errorf("sketch: %w", err)
+	}
+	for _, name := range names {
+		if st, err := os.Stat(name); err != nil {
+			return denied(err)
+		} else if st.Size() == 0 {
+			if err := os.Remove(name); err != nil {
+				return denied(err)
+			}
+		}
+	}
+	return nil
 }
 
 func (d *disk) commit(ops []op) error {
@@ -53,6 +88,8 @@ func (d *disk) commit(ops []op) error {
 		case o.skip:
 		case o.value == nil:
 			err = txn.Delete(o.key)
+		case len(o.value) >= valueThreshold:
+			err = fmt.Errorf("value of %d bytes at key %q, less than %d are kept", len(o.value), o.key, valueThreshold)
 		default:
 			err = txn.Set(o.key, o.value)
 		}
@@ -72,7 +109,15 @@ func (d *disk) limits() (entries, bytes int64) {
 	return d.db.MaxBatchCount() * 3 / 4, d.db.MaxBatchSize() * 3 / 4
 }
 
-func (d *disk) close() error { return d.db.Close() }
+// close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger would map a file
+// that does not fit, and the process would end at the first byte too many.
+func (d *disk) close() error {
+	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
+		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
+			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)
+	}
+	return d.db.Close()
+}
 
 type diskCut struct{ txn *badger.Txn }
 

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// formatVersion is that of everything in this file. Readers refuse later ones.
-const formatVersion = 1
+// formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what 1 has
+// is the same in 2, so that a state of 1 is read as it is and becomes one of 2 with the settings, the first value written.
+const formatVersion = 2
 
 // maxWeight keeps ln w + t/τ finite.
 const maxWeight = math.MaxFloat64
@@ -20,11 +21,14 @@ const maxHaltBytes = 1024
 
 // Key prefixes; see the package comment.
 const (
-	prefixAux      = 'a'
-	prefixCounters = 'c'
-	prefixLedger   = 'l'
-	prefixRow      = 'r'
-	prefixSettings = 's'
+	prefixAux        = 'a'
+	prefixCounters   = 'c'
+	prefixMarker     = 'f' // since 2
+	prefixArchive    = 'h' // since 2
+	prefixCheckpoint = 'k' // since 2
+	prefixLedger     = 'l'
+	prefixRow        = 'r'
+	prefixSettings   = 's'
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -66,22 +70,32 @@ func parseRowKey(key []byte) (role Role, id identity, ok bool) {
 
 // A storedRow is the value of a sample row. topic and payload alias the encoded bytes.
 //
-//	incarnation u32 | partition u32 | offset u64 | time u64 | weight f64 | topic length u16 | topic | payload | CRC u32     big-endian
+//	incarnation u32 | partition u32 | offset u64 | time u64 | weight f64 | topic length u16 | group? | topic | payload | CRC u32     big-endian
+//
+// The 16 bytes of group are there if the topic length has groupFlag (since 2): samples with quotas or a cap.
 type storedRow struct {
 	incarnation uint32
 	partition   int32
 	offset      int64
 	time        int64
 	weight      float64
+	group       identity // hash of the class or entity; zero if rows have none
 	topic       []byte
 	payload     []byte
 }
 
-const rowHeaderBytes = 4 + 4 + 8 + 8 + 8 + 2
+const (
+	rowHeaderBytes = 4 + 4 + 8 + 8 + 8 + 2
+	groupFlag      = 1 << 15 // topic names have at most 249 bytes
+)
 
 // storedRowBytes is the size of a row's key and value.
-func storedRowBytes(topic string, payload []byte) int {
-	return len(rowKey{}) + rowHeaderBytes + len(topic) + len(payload) + crcBytes
+func storedRowBytes(topic string, group identity, payload []byte) int {
+	n := len(rowKey{}) + rowHeaderBytes + len(topic) + len(payload) + crcBytes
+	if group != (identity{}) {
+		n += len(group)
+	}
+	return n
 }
 
 func appendRow(b, key []byte, l *LedgerRow, r *Record) []byte {
@@ -91,7 +105,12 @@ func appendRow(b, key []byte, l *LedgerRow, r *Record) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Offset))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(r.Weight))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic)))
+	if r.group == (identity{}) {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic)))
+	} else {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(l.Topic))|groupFlag)
+		b = append(b, r.group[:]...)
+	}
 	b = append(b, l.Topic...)
 	b = append(b, r.Payload...)
 	return seal(key, b, from)
@@ -112,7 +131,15 @@ func decodeRow(key, value []byte) (storedRow, error) {
 	r.time = int64(binary.BigEndian.Uint64(b[16:]))
 	r.weight = math.Float64frombits(binary.BigEndian.Uint64(b[24:]))
 	n := int(binary.BigEndian.Uint16(b[32:]))
-	if b = b[rowHeaderBytes:]; n > len(b) || !(r.weight > 0 && r.weight <= maxWeight) {
+	b = b[rowHeaderBytes:]
+	if n&groupFlag != 0 {
+		n &^= groupFlag
+		if copy(r.group[:], b) < len(r.group) || r.group == (identity{}) {
+			return r, corrupt("row at key %x has no group", key)
+		}
+		b = b[len(r.group):]
+	}
+	if n > len(b) || !(r.weight > 0 && r.weight <= maxWeight) {
 		return r, corrupt("row at key %x: topic of %d bytes, weight %g", key, n, r.weight)
 	}
 	r.topic, r.payload = b[:n], b[n:]
@@ -123,6 +150,30 @@ func ledgerKey(topic string, partition int32) []byte {
 	b := append([]byte{prefixLedger}, topic...)
 	return binary.BigEndian.AppendUint32(append(b, 0), uint32(partition))
 }
+
+// key is where the row is stored: the current one of a partition, or that of an incarnation that is over.
+func (l *LedgerRow) key() []byte {
+	b := ledgerKey(l.Topic, l.Partition)
+	if l.archived {
+		b[0] = prefixArchive
+		b = binary.BigEndian.AppendUint32(b, l.Incarnation)
+	}
+	return b
+}
+
+// checkpointPrefix is of the checkpoints of the row's incarnation; checkpointKey of the one at its next.
+func (l *LedgerRow) checkpointPrefix() []byte {
+	b := ledgerKey(l.Topic, l.Partition)
+	b[0] = prefixCheckpoint
+	return binary.BigEndian.AppendUint32(b, l.Incarnation)
+}
+
+func (l *LedgerRow) checkpointKey(next int64) []byte {
+	return binary.BigEndian.AppendUint64(l.checkpointPrefix(), uint64(next))
+}
+
+// keyTail is what follows the topic and its zero byte in the keys of ledger rows.
+var keyTail = map[byte]int{prefixLedger: 4, prefixArchive: 8, prefixCheckpoint: 16}
 
 // A ledger row has ledgerInts 64-bit integers and, but for the halt text and the CRC, ledgerFixedBytes.
 const (
@@ -156,11 +207,12 @@ func decodeLedger(key, value []byte) (LedgerRow, error) {
 	if err != nil {
 		return l, err
 	}
-	if len(key) < 6 || key[0] != prefixLedger || len(b) < ledgerFixedBytes {
+	if len(key) == 0 || keyTail[key[0]] == 0 || len(key) < 3+keyTail[key[0]] || len(b) < ledgerFixedBytes {
 		return l, corrupt("ledger row at key %q has %d bytes", key, len(b))
 	}
-	l.Topic = string(key[1 : len(key)-5])
-	l.Partition = int32(binary.BigEndian.Uint32(key[len(key)-4:]))
+	tail := len(key) - keyTail[key[0]]
+	l.Topic, l.archived = string(key[1:tail-1]), key[0] == prefixArchive
+	l.Partition = int32(binary.BigEndian.Uint32(key[tail:]))
 	l.Incarnation = binary.BigEndian.Uint32(b)
 	l.LastCRC = binary.BigEndian.Uint32(b[4:])
 	copy(l.Digest[:], b[8:])
@@ -176,17 +228,22 @@ type counters struct {
 	evicted   [NumRoles]bool
 	threshold [NumRoles]uint64
 	reasons   map[string]int64
+	classes   []classCount // of the quotas, in their order
 }
 
-// appendCounters appends, for each role, evicted u8 | threshold u64, then for each reason in order length u8 | reason | count u64, and the CRC.
+// A classCount is of the sample of a class with a quota.
+type classCount struct {
+	evicted   bool
+	threshold uint64
+	eligible  int64
+}
+
+// appendCounters appends, for each role, evicted u8 | threshold u64, then for each reason in order length u8 | reason | count u64, then,
+// if there are quotas (since 2), a zero byte and for each evicted u8 | threshold u64 | eligible u64, and the CRC.
 func appendCounters(b, key []byte, c *counters) []byte {
 	from := len(b)
 	for role := range NumRoles {
-		flag := byte(0)
-		if c.evicted[role] {
-			flag = 1
-		}
-		b = binary.BigEndian.AppendUint64(append(b, flag), c.threshold[role])
+		b = appendThreshold(b, c.evicted[role], c.threshold[role])
 	}
 	reasons := make([]string, 0, len(c.reasons))
 	for reason := range c.reasons {
@@ -197,7 +254,24 @@ func appendCounters(b, key []byte, c *counters) []byte {
 		b = append(append(b, byte(len(reason))), reason...)
 		b = binary.BigEndian.AppendUint64(b, uint64(c.reasons[reason]))
 	}
+	if len(c.classes) > 0 {
+		b = append(b, 0)
+	}
+	for _, class := range c.classes {
+		b = appendThreshold(b, class.evicted, class.threshold)
+		b = binary.BigEndian.AppendUint64(b, uint64(class.eligible))
+	}
 	return seal(key, b, from)
+}
+
+const thresholdBytes = 1 + 8
+
+func appendThreshold(b []byte, evicted bool, threshold uint64) []byte {
+	flag := byte(0)
+	if evicted {
+		flag = 1
+	}
+	return binary.BigEndian.AppendUint64(append(b, flag), threshold)
 }
 
 func decodeCounters(key, value []byte) (counters, error) {
@@ -206,20 +280,29 @@ func decodeCounters(key, value []byte) (counters, error) {
 	if err != nil {
 		return c, err
 	}
-	if len(b) < 9*int(NumRoles) {
+	if len(b) < thresholdBytes*int(NumRoles) {
 		return c, corrupt("counters have %d bytes", len(b))
 	}
 	for role := range NumRoles {
 		c.evicted[role], c.threshold[role] = b[0] != 0, binary.BigEndian.Uint64(b[1:])
-		b = b[9:]
+		b = b[thresholdBytes:]
 	}
-	for len(b) > 0 {
+	for len(b) > 0 && b[0] != 0 {
 		n := int(b[0])
 		if len(b) < 1+n+8 {
 			return c, corrupt("counters end inside a reason")
 		}
 		c.reasons[string(b[1:1+n])] = int64(binary.BigEndian.Uint64(b[1+n:]))
 		b = b[1+n+8:]
+	}
+	if len(b) == 0 {
+		return c, nil
+	}
+	for b = b[1:]; len(b) >= thresholdBytes+8; b = b[thresholdBytes+8:] {
+		c.classes = append(c.classes, classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))})
+	}
+	if len(b) > 0 || len(c.classes) == 0 {
+		return c, corrupt("counters end inside a class")
 	}
 	return c, nil
 }
@@ -243,4 +326,26 @@ func decodeSettings(key, value []byte) (settings, error) {
 		return s, corrupt("settings: %v", err)
 	}
 	return s, nil
+}
+
+func appendMarker(b, key []byte, m *Marker) []byte {
+	from := len(b)
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic("sketch: marker cannot be encoded: " + err.Error()) // only numbers and strings
+	}
+	return seal(key, append(b, text...), from)
+}
+
+func decodeMarker(key, value []byte) (Marker, error) {
+	var m Marker
+	b, err := unseal(key, value)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil || len(key) != 1+len(m.Hash) {
+		return m, corrupt("marker at key %x is not readable", key)
+	}
+	copy(m.Hash[:], key[1:])
+	return m, nil
 }

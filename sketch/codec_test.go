@@ -14,12 +14,13 @@ import (
 func TestCodecs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64()
-		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), rapid.Int32Min(0).Draw(t, "partition"), 0)
+		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), rapid.Int32Min(0).Draw(t, "partition"), rapid.Uint32().Draw(t, "incarnation"), 0)
 		for _, v := range l.ints() {
 			*v = number.Draw(t, "count")
 		}
-		l.Incarnation, l.LastCRC, l.Halted = rapid.Uint32().Draw(t, "incarnation"), rapid.Uint32().Draw(t, "crc"), rapid.String().Draw(t, "halted")
-		key := ledgerKey(l.Topic, l.Partition)
+		l.LastCRC, l.Halted = rapid.Uint32().Draw(t, "crc"), rapid.String().Draw(t, "halted")
+		l.archived = rapid.Bool().Draw(t, "archived")
+		key := l.key()
 		value := appendLedger(nil, key, &l)
 		if got, err := decodeLedger(key, value); err != nil || got != l {
 			t.Fatalf("ledger row %+v, %v, want %+v", got, err, l)
@@ -27,19 +28,25 @@ func TestCodecs(t *testing.T) {
 
 		r := Record{Offset: number.Draw(t, "offset"), Time: number.Draw(t, "time"), Weight: rapid.Float64Range(1e-300, maxWeight).Draw(t, "weight"),
 			Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload")}
+		if rapid.Bool().Draw(t, "grouped") {
+			r.group = identity{1, 2}
+		}
 		k := makeRowKey(Gate, identity(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")))
 		row := appendRow(nil, k[:], &l, &r)
 		got, err := decodeRow(k[:], row)
 		if err != nil || got.offset != r.Offset || got.time != r.Time || got.weight != r.Weight || string(got.topic) != l.Topic ||
-			got.partition != l.Partition || got.incarnation != l.Incarnation || !bytes.Equal(got.payload, r.Payload) {
+			got.partition != l.Partition || got.incarnation != l.Incarnation || got.group != r.group || !bytes.Equal(got.payload, r.Payload) {
 			t.Fatalf("row %+v, %v, want %+v", got, err, r)
 		}
-		if len(k)+len(row) != storedRowBytes(l.Topic, r.Payload) {
-			t.Fatalf("row of %d bytes, storedRowBytes is %d", len(k)+len(row), storedRowBytes(l.Topic, r.Payload))
+		if len(k)+len(row) != storedRowBytes(l.Topic, r.group, r.Payload) {
+			t.Fatalf("row of %d bytes, storedRowBytes is %d", len(k)+len(row), storedRowBytes(l.Topic, r.group, r.Payload))
 		}
 
 		c := counters{reasons: rapid.MapOf(rapid.StringMatching(`[a-z_]{1,64}`), number).Draw(t, "reasons")}
 		c.evicted[Train], c.threshold[Train] = true, rapid.Uint64().Draw(t, "threshold")
+		for range rapid.IntRange(0, 3).Draw(t, "classes") {
+			c.classes = append(c.classes, classCount{rapid.Bool().Draw(t, "evicted"), rapid.Uint64().Draw(t, "threshold"), number.Draw(t, "eligible")})
+		}
 		ck := []byte{prefixCounters}
 		cv := appendCounters(nil, ck, &c)
 		if got, err := decodeCounters(ck, cv); err != nil || !reflect.DeepEqual(got, c) {
@@ -62,7 +69,7 @@ func TestCodecs(t *testing.T) {
 
 // FuzzDecode: stored bytes, sealed or not, are refused without a panic; what is accepted encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
-	l := newLedgerRow("a", 1, 5)
+	l := newLedgerRow("a", 1, 0, 5)
 	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
 	k := makeRowKey(Train, identity{1})
 	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
@@ -75,7 +82,7 @@ func FuzzDecode(f *testing.F) {
 		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
 		if r, err := decodeRow(key, value); err == nil {
 			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
-			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload}); !bytes.Equal(got, value) {
+			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload, group: r.group}); !bytes.Equal(got, value) {
 				t.Errorf("row %x encodes to %x", value, got)
 			}
 		}

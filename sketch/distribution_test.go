@@ -99,7 +99,11 @@ func TestHorvitzThompson(t *testing.T) {
 			sample := fill(t, c.o, n, c.weight)
 			var estimate float64
 			for _, r := range sample.Train {
-				estimate += math.Exp(-sample.rule.lnInclusion(r.Weight, r.Time, unordered(sample.threshold)))
+				p, ok := sample.Inclusion(&r)
+				if !ok {
+					t.Fatalf("row %+v has no inclusion probability", r)
+				}
+				estimate += 1 / p
 			}
 			sum += estimate
 			squares += estimate * estimate

@@ -28,4 +28,13 @@
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
 //
 // Every value ends in a CRC-32C over its key and itself, so a value moved to another key is noticed too.
+//
+// # Files
+//
+//	LOCK       locked while a process has the state open, with its id
+//	WITNESS    how far the state had come: Badger loses the end of its log, or all of it, without an error
+//	rows/      the database
+//
+// Open looks at the files of the database before Badger does, because Badger answers a full disk and damaged files by ending the process, and
+// a missing MANIFEST by deleting its tables.
 package sketch

@@ -8,8 +8,8 @@ import (
 // What callers branch on. Each is wrapped with the values that explain it.
 var (
 	// ErrLocked: another process has the state directory open.
-	ErrLocked = errors.New("state directory is in use by another process")
-	// ErrCorrupt: the state is damaged or incomplete; restore a backup, or remove it and read the log again.
+	ErrLocked = errors.New("state directory is in use")
+	// ErrCorrupt: the state is damaged or incomplete; restore a backup, or rebuild it from the log.
 	ErrCorrupt = errors.New("state is damaged")
 	// ErrFormat: the state was written by a newer version of this program.
 	ErrFormat = errors.New("state format is not supported")
@@ -19,6 +19,10 @@ var (
 	ErrNoState = errors.New("no state in this directory")
 	// ErrPart: a part contradicts itself or the ledger. Nothing of it was applied.
 	ErrPart = errors.New("part does not fit the ledger")
+	// ErrSpace: the file system has too little free space to open or close the state. Nothing was changed.
+	ErrSpace = errors.New("not enough free space")
+	// ErrStorage: a write failed and may or may not be durable. The process has to open the state again.
+	ErrStorage = errors.New("storage error")
 )
 
 // A ConfigError names the setting in which configuration and stored state differ.

@@ -40,16 +40,29 @@ type LedgerRow struct {
 	Watermark  int64  // newest event time applied, milliseconds; NoTime if none
 	Digest     Digest // chained over the applied and rejected records
 	Halted     string // why reading stopped for an operator to decide; "" = it did not
+
+	archived bool // of an incarnation that is over
 }
 
-func newLedgerRow(topic string, partition int32, start int64) LedgerRow {
-	r := LedgerRow{Topic: topic, Partition: partition, Start: start, Next: start, LastOffset: -1, Watermark: NoTime}
+func newLedgerRow(topic string, partition int32, incarnation uint32, start int64) LedgerRow {
+	r := LedgerRow{Topic: topic, Partition: partition, Incarnation: incarnation, Start: start, Next: start, LastOffset: -1, Watermark: NoTime}
 	b := append([]byte("refitd ledger 1\x00"), topic...)
 	b = binary.BigEndian.AppendUint32(b, r.Incarnation)
 	b = binary.BigEndian.AppendUint32(b, uint32(partition))
 	r.Digest = sha256.Sum256(b)
 	return r
 }
+
+// AtStart returns the row as it was when its incarnation of the partition was begun.
+func (l *LedgerRow) AtStart() LedgerRow {
+	return newLedgerRow(l.Topic, l.Partition, l.Incarnation, l.Start)
+}
+
+// Records is the number of records that the digest is chained over.
+func (l *LedgerRow) Records() int64 { return l.Applied + l.Rejected }
+
+// Unaccounted returns the offsets between Start and Next that the accounts do not explain: 0, or the state is damaged (I3).
+func (l *LedgerRow) Unaccounted() int64 { return l.Next - l.Start - l.accounted() }
 
 // chain binds a record to the digest: d' = SHA-256(d ‖ offset ‖ CRC ‖ fate), one block. Only applied and rejected records are bound:
 // markers and aborted records vanish when the broker compacts, and independent clients do not show them.
@@ -70,8 +83,8 @@ func (l *LedgerRow) accounted() int64 {
 
 // audit returns an error unless the accounts add up (I3).
 func (l *LedgerRow) audit() error {
-	if n := l.accounted(); n != l.Next-l.Start {
-		return corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, n, l.Start, l.Next)
+	if l.Unaccounted() != 0 {
+		return corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, l.accounted(), l.Start, l.Next)
 	}
 	var eligible int64
 	for role := range NumRoles {

@@ -2,20 +2,23 @@ package sketch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"sync"
 	"time"
 )
 
-// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them. The error wraps ErrLocked, ErrCorrupt, ErrFormat
-// or ErrConfig where one of them is the cause. ctx can end the reading.
+// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A state behind its witness
+// is taken as it is: Rollbacks says what has to be read again. The error wraps ErrLocked, ErrCorrupt, ErrFormat, ErrConfig or ErrSpace where
+// one of them is the cause. ctx can end the reading.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -23,29 +26,23 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("sketch: storage.path is empty")
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sketch: %w", err)
-	}
-	return openDir(ctx, o, func(stored *settings) (settings, error) {
+	return openDir(ctx, o, true, func(stored *settings) (settings, error) {
 		want := o.settings()
 		if stored != nil {
-			want.Lineage = stored.Lineage
-			if o.DrawSeed {
-				want.Seed = stored.Seed
-			}
-			return want, stored.differs(want)
+			return stored.succeed(want, o.DrawSeed)
 		}
 		want.draw(o.DrawSeed)
 		return want, nil
 	})
 }
 
-// OpenExisting opens a state under the settings it was made with, for inspection. The error wraps ErrNoState if there is none.
+// OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The error wraps ErrNoState if
+// there is none.
 func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
 	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
-	return openDir(ctx, Options{Dir: dir, Logger: log}, func(stored *settings) (settings, error) {
+	return openDir(ctx, Options{Dir: dir, Logger: log}, false, func(stored *settings) (settings, error) {
 		if stored == nil {
 			return settings{}, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 		}
@@ -58,7 +55,7 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), func(*settings) (settings, error) {
+	return load(context.Background(), newMemory(), &o, func(*settings) (settings, error) {
 		want := o.settings()
 		want.draw(o.DrawSeed)
 		return want, nil
@@ -67,84 +64,146 @@ func NewMemory(o Options) (*Store, error) {
 
 // draw fills what a new state needs and the options left open.
 func (s *settings) draw(seed bool) {
-	var b [24]byte
+	var b [8]byte
 	rand.Read(b[:]) // never fails
 	if s.Lineage == "" {
-		s.Lineage = hex.EncodeToString(b[:16])
+		s.Lineage = drawLineage()
 	}
 	if seed {
-		s.Seed = binary.NativeEndian.Uint64(b[16:])
+		s.Seed = binary.NativeEndian.Uint64(b[:])
 	}
 }
 
-// openDir opens Badger below o.Dir between checks that it has not lost what the witness remembers: an emptied database opens without a word.
-func openDir(ctx context.Context, o Options, choose func(stored *settings) (settings, error)) (*Store, error) {
+// rowsName is the directory of the database in a state directory.
+const rowsName = "rows"
+
+// A home is the directory of a store: locked, and watched over by a witness.
+type home struct {
+	dir       string
+	lock      *Lock
+	witnesses bool       // whether the store keeps the witness
+	mu        sync.Mutex // one writer of the witness
+	rollbacks []Rollback
+}
+
+// openDir opens Badger below o.Dir after everything that can be checked without it: a full disk ends the process once its files are mapped,
+// damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log opens without a word.
+func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored *settings) (settings, error)) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	w, err := readWitness(o.Dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = DefaultMemTableBytes
+	}
+	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
 		return nil, err
 	}
-	if w != nil && w.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: %s has format %d, this build reads up to %d: %w", o.Dir, w.Format, formatVersion, ErrFormat)
+	if err := preflight(o.Dir, o.MinFreeBytes, o.MemTableBytes); err != nil {
+		return nil, err
 	}
-	dir := filepath.Join(o.Dir, "rows")
-	if err := checkManifest(dir, w != nil); err != nil {
+	dir := filepath.Join(o.Dir, rowsName)
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, denied(err)
+	}
+	h := &home{dir: o.Dir, witnesses: witnesses}
+	if h.lock, err = LockDir(o.Dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.lock.Close())
+		}
+	}()
+	w, err := o.readWitness()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := checkFiles(ctx, dir, w != nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sketch: %w", err)
-	}
-	if o.MemTableBytes == 0 {
-		o.MemTableBytes = DefaultMemTableBytes
+		return nil, denied(err)
 	}
 	d, err := openDisk(dir, o.MemTableBytes, log)
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
-	s, err := load(ctx, d, func(stored *settings) (settings, error) {
+	s, err := load(ctx, d, &o, func(stored *settings) (settings, error) {
 		switch {
 		case w != nil && stored == nil:
 			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
-		case w != nil && stored.Lineage != w.Lineage:
-			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.Lineage, witnessName, w.Lineage)
+		case w != nil && stored.origin() != w.Lineage:
+			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName, w.Lineage)
 		}
 		return choose(stored)
 	})
-	if err == nil && w == nil {
-		err = writeWitness(o.Dir, witness{Format: formatVersion, Lineage: s.settings.Lineage})
+	if err == nil {
+		s.home = h
+		err = s.settle(w, log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.reservoirs[Train].heap),
+	if w == nil {
+		// The settings leave the log of the new database, so that damage to the log cannot take them away.
+		if err := d.close(); err != nil {
+			return nil, err
+		}
+		if d, err = openDisk(dir, o.MemTableBytes, log); err != nil {
+			return nil, err
+		}
+		s.backend = d
+	}
+	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.all[Train].heap),
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
 }
 
-// checkManifest refuses a Badger directory without its MANIFEST: Badger would open it empty and delete the tables.
-func checkManifest(dir string, expected bool) error {
-	if _, err := os.Stat(filepath.Join(dir, "MANIFEST")); err == nil {
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("sketch: %w", err)
+// readWitness returns nil if there is no witness.
+func (o *Options) readWitness() (*witness, error) {
+	w, err := readWitness(o.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case w.Format > formatVersion:
+		return nil, fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", o.Dir, w.Format, formatVersion, ErrFormat)
 	}
-	for _, pattern := range []string{"*.sst", "*.mem"} {
-		if names, _ := filepath.Glob(filepath.Join(dir, pattern)); len(names) > 0 {
-			expected = true
+	return w, nil
+}
+
+// settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
+func (s *Store) settle(w *witness, log *slog.Logger) error {
+	if w != nil {
+		behind, err := s.compare(w, s.home.dir)
+		if err != nil {
+			return err
+		}
+		s.home.rollbacks = behind
+		for _, r := range behind {
+			log.Warn("state is behind its witness: offsets are read again", "topic", r.Topic, "partition", r.Partition, "next", r.Next,
+				"witnessed", r.Witnessed, "offsets", r.Offsets())
+		}
+		for _, t := range w.Partitions {
+			if !s.home.witnesses {
+				break
+			}
+			if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+				continue
+			}
+			if err := s.Begin(t.Topic, t.Partition, t.Start); err != nil {
+				return err
+			}
 		}
 	}
-	if expected {
-		return corrupt("%s has lost its MANIFEST: restore a backup, or remove the state directory and read the log again", dir)
-	}
-	return nil
+	return s.Witness()
 }
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil if there are none, and returns those to use.
-func load(ctx context.Context, b backend, choose func(stored *settings) (settings, error)) (*Store, error) {
+func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
 	var stored *settings
 	err := b.view(func(c cut) error {
 		value, err := c.get([]byte{prefixSettings})
@@ -159,70 +218,72 @@ func load(ctx context.Context, b backend, choose func(stored *settings) (setting
 		return nil, err
 	}
 	if stored != nil && stored.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: state has format %d, this build reads up to %d: %w", stored.Format, formatVersion, ErrFormat)
+		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", stored.Format, formatVersion, ErrFormat)
 	}
 	chosen, err := choose(stored)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{settings: chosen, backend: b, places: map[partition]int32{}}
-	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
-	for role := range s.reservoirs {
-		s.reservoirs[role] = newReservoir(&chosen, Role(role))
+	current := chosen
+	if stored != nil {
+		current = *stored
 	}
-	var aux []byte
-	err = b.view(func(c cut) error {
-		acc, err := s.scan(ctx, c, func(row *scanned) error {
-			r := s.reservoirs[row.role]
-			r.heap = append(r.heap, entry{
-				rank: r.rank(row.id.h(), row.weight, row.time), id: row.id,
-				ledger: int32(row.place), size: uint32(len(row.key) + len(row.value)),
-			})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, l := range acc.ledger {
-			s.adopt(l)
-		}
-		for role, r := range s.reservoirs {
-			r.evicted, r.threshold = acc.evicted[role], acc.threshold[role]
-			r.restore()
-		}
-		s.reasons = acc.reasons
-		if aux, err = c.get([]byte{prefixAux}); err != nil || aux == nil {
-			return err
-		}
-		aux, err = unseal([]byte{prefixAux}, aux)
-		s.aux = bytes.Clone(aux)
-		return err
-	})
-	if err != nil {
+	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
+		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
+	s.makeReservoirs()
+	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
-	if stored == nil || *stored != chosen {
-		key := []byte{prefixSettings}
-		if err := b.commit([]op{{key: key, value: appendSettings(nil, key, &chosen)}}); err != nil {
-			return nil, fmt.Errorf("sketch: write settings: %w", err)
+	chosen.Format = formatVersion
+	if stored == nil {
+		for _, m := range o.Forgotten {
+			s.putMarker(&m)
+			chosen.Partial = true
 		}
+		s.settings = chosen
+		s.pending.putSettings(&chosen)
+		err = s.commit(nil)
+	} else if !reflect.DeepEqual(*stored, chosen) {
+		err = s.resize(chosen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sketch: write settings: %w", err)
 	}
 	return s, nil
 }
 
-// newReservoir returns the empty sample of a role. Select has one row more than Gate where HoldoutSize is odd.
-func newReservoir(s *settings, role Role) *reservoir {
-	r := &reservoir{}
-	switch role {
-	case Train:
-		r.capacity, r.rule = s.Size, newRule(s, s.HalfLife)
-	case Select:
-		r.capacity, r.rule = s.HoldoutSize-s.HoldoutSize/2, newRule(s, s.HoldoutHalfLife)
-	case Gate:
-		r.capacity, r.rule = s.HoldoutSize/2, newRule(s, s.HoldoutHalfLife)
+// fill takes what a cut has into memory.
+func (s *Store) fill(ctx context.Context, c cut) error {
+	acc, err := s.scan(ctx, c, func(row *scanned) error {
+		s.all[row.sample].load(entry{ranked{row.rank, row.id}, int32(row.place), row.size()}, row.group)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if s.Identity != "" {
-		r.positions = map[identity]int32{}
+	for _, l := range acc.ledger {
+		s.adopt(l)
 	}
-	return r
+	for i, r := range s.all {
+		r.evicted, r.threshold = acc.of(i)
+		if i >= int(NumRoles) {
+			r.eligible = acc.classes[i-int(NumRoles)].eligible
+		}
+		r.restore()
+	}
+	for _, m := range acc.markers {
+		s.markers[m.Hash] = m
+	}
+	s.reasons = acc.reasons
+	if err := s.loadCheckpoints(c); err != nil {
+		return err
+	}
+	aux, err := c.get([]byte{prefixAux})
+	if err != nil || aux == nil {
+		return err
+	}
+	aux, err = unseal([]byte{prefixAux}, aux)
+	s.aux = bytes.Clone(aux)
+	return err
 }

@@ -1,9 +1,11 @@
 package sketch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"time"
 )
@@ -11,8 +13,8 @@ import (
 // DefaultMemTableBytes bounds one Badger transaction to about 2.4 MB and its memory tables to 48 MiB.
 const DefaultMemTableBytes = 16 << 20
 
-// Options say where the state is kept and what the sample is. The settings from Size to Weighted are bound to the state when it is
-// made: a sample kept under one rule cannot go on under another.
+// Options say where the state is kept and what the sample is. The settings from Size to CapShare are bound to the state when it is
+// made: a sample kept under one rule cannot go on under another. The sizes alone may change, which starts a new lineage.
 type Options struct {
 	Dir string // state directory, made if absent; ignored by NewMemory
 
@@ -26,15 +28,38 @@ type Options struct {
 	// chance to be kept is the same for each identity. An identity whose HoldoutBy entity changes can be kept on both sides.
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
 	Identity string
-	Weighted bool   // events carry weights: Record.Weight moves the priority
-	Seed     uint64 // of all priorities; equal seeds over equal logs give equal samples
-	DrawSeed bool   // ignore Seed: take that of the existing state, or draw one for a new state
+	Weighted bool // events carry weights: Record.Weight moves the priority
+	// Quotas divide the training sample by class, the value of Record.Group: each class named is a sample of its own, of ⌈share·Size⌉ rows,
+	// and the others share what is left of Size. A quota decides how many rows of a class there are, not what they count together
+	// (TrainWeights): a rare class is learned better, and stays rare. The whole may exceed Size by less than one row for each class.
+	Quotas []Quota
+	// CapBy is the name of the field whose value Record.Group carries: of one value at most ⌈CapShare·rows⌉ of the rows of each sample are
+	// kept, those of largest priority. "" = any number. Inclusion probabilities are not known under a cap.
+	CapBy    string
+	CapShare float64 // in (0, 1) if CapBy is set
+	Seed     uint64  // of all priorities; equal seeds over equal logs give equal samples
+	DrawSeed bool    // ignore Seed: take that of the existing state, or draw one for a new state
 
-	Lineage       string       // id of a new state; "" = drawn at random. An existing state keeps its own
-	ConfigHash    string       // kept for State, never compared
-	Logger        *slog.Logger // nil = silent
-	MemTableBytes int64        // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
+	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state has its own.
+	Forgotten []Marker
+
+	Lineage    string       // id of a new state; "" = drawn at random. An existing state keeps its own
+	ConfigHash string       // kept for State, never compared
+	Logger     *slog.Logger // nil = silent
+	// CheckpointEvery is the number of applied and rejected records of a partition between two of its checkpoints; 0 = DefaultCheckpointEvery.
+	CheckpointEvery int64
+	MemTableBytes   int64 // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
+	MinFreeBytes    int64 // Open refuses a file system with less free space than this, or than two memory tables
 }
+
+// A Quota is the share of the training sample, in (0, 1], that one class has.
+type Quota struct {
+	Class string  `json:"class"`
+	Share float64 `json:"share"`
+}
+
+// shareOf returns ⌈share·size⌉. The product is rounded once, so that it is the same on every machine.
+func shareOf(share float64, size int) int { return int(math.Ceil(float64(share * float64(size)))) }
 
 // Validate returns every bad field with its value, or nil.
 func (o *Options) Validate() error {
@@ -57,11 +82,49 @@ func (o *Options) Validate() error {
 	if h := o.HoldoutHalfLife; h < 0 || h > 0 && h < time.Millisecond || o.HalfLife > 0 && h > o.HalfLife {
 		bad("sample.holdout.half_life", h, "0 or between 1ms and sample.half_life")
 	}
+	errs = append(errs, o.validateGroups()...)
+	if o.CheckpointEvery < 0 {
+		bad("the distance of checkpoints", o.CheckpointEvery, "a positive number of records")
+	}
 	if o.MemTableBytes != 0 && o.MemTableBytes < 8<<20 {
 		bad("the memory table", o.MemTableBytes, "at least 8 MiB")
 	}
 	return errors.Join(errs...)
 }
+
+// validateGroups refuses what is no function of the set of events in bounded memory: under a quota or a cap an upsert could move a row
+// to another class or entity, whose rows and those of the old one would have to be judged anew, long after they were given up.
+func (o *Options) validateGroups() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("sketch: "+format, args...)) }
+	var sum float64
+	seen := map[string]bool{}
+	for _, q := range o.Quotas {
+		if q.Class == "" || seen[q.Class] || !(q.Share > 0 && q.Share <= 1) {
+			bad("sample.quotas has class %q with share %v, want each class once with a share in (0, 1]", q.Class, q.Share)
+		}
+		seen[q.Class] = true
+		sum += q.Share
+	}
+	if sum > 1+1e-9 { // thirds add up to rather more than 1
+		bad("sample.quotas have shares of %v together, want at most 1", sum)
+	}
+	if len(o.Quotas) > maxQuotas {
+		bad("sample.quotas names %d classes, want at most %d", len(o.Quotas), maxQuotas)
+	}
+	if (o.CapBy == "") != (o.CapShare == 0) || !(o.CapShare >= 0 && o.CapShare < 1) {
+		bad("sample.cap is by %q with share %v, want a field and a share in (0, 1)", o.CapBy, o.CapShare)
+	}
+	if o.CapBy != "" && len(o.Quotas) > 0 {
+		bad("sample.cap and sample.quotas are both set, want one of them")
+	}
+	if o.Identity != "" && (o.CapBy != "" || len(o.Quotas) > 0) {
+		bad("schema.identity is set together with sample.quotas or sample.cap: a newer event of an identity could move its row to another class or entity")
+	}
+	return errs
+}
+
+// maxQuotas bounds the counters, which are one value.
+const maxQuotas = 1000
 
 // settings are the part of Options that is bound to a state, as stored.
 type settings struct {
@@ -77,13 +140,28 @@ type settings struct {
 	Identity        string        `json:"identity"`
 	Weighted        bool          `json:"weighted"`
 	Seed            uint64        `json:"seed"`
+	Quotas          []Quota       `json:"quotas,omitempty"`
+	CapBy           string        `json:"cap_by,omitempty"`
+	CapShare        float64       `json:"cap_share,omitempty"`
+
+	Origin    string     `json:"origin,omitempty"`     // the first lineage, if it was another: what the witness remembers
+	Partial   bool       `json:"partial,omitempty"`    // an erasure or a larger size left the samples under-filled
+	Since     []Position `json:"since,omitempty"`      // when that was
+	Unsettled bool       `json:"unsettled,omitempty"`  // rows that a smaller size has no room for may still be there
+	NotOfLog  bool       `json:"not_of_log,omitempty"` // the samples cannot be had again by reading the log
 }
+
+// origin is the lineage that the state was made with.
+func (s *settings) origin() string { return cmp.Or(s.Origin, s.Lineage) }
+
+// grouped reports whether rows carry the hash of their class or entity.
+func (s *settings) grouped() bool { return len(s.Quotas) > 0 || s.CapBy != "" }
 
 func (o *Options) settings() settings {
 	s := settings{
 		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
-		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed,
+		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
 	}
 	if s.HoldoutHalfLife == 0 {
 		s.HoldoutHalfLife = s.HalfLife
@@ -91,23 +169,34 @@ func (o *Options) settings() settings {
 	return s
 }
 
-// differs returns a *ConfigError for the first setting in which the configured settings c differ from the stored s, or nil.
-func (s *settings) differs(c settings) error {
+// succeed returns the settings c, as configured, that go on from s, as stored. Sizes may change. A *ConfigError names the first setting
+// that may not: what was refused under it is not known any more, so that only reading the log again can tell what the sample would be.
+func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
+	if drawSeed {
+		c.Seed = s.Seed
+	}
 	type row struct{ key, stored, configured string }
-	for _, r := range []row{
+	rows := []row{
 		{"sample.seed", strconv.FormatUint(s.Seed, 10), strconv.FormatUint(c.Seed, 10)},
-		{"sample.size", strconv.Itoa(s.Size), strconv.Itoa(c.Size)},
 		{"sample.half_life", s.HalfLife.String(), c.HalfLife.String()},
-		{"sample.holdout.size", strconv.Itoa(s.HoldoutSize), strconv.Itoa(c.HoldoutSize)},
 		{"sample.holdout.fraction", fmt.Sprint(s.HoldoutFraction), fmt.Sprint(c.HoldoutFraction)},
 		{"sample.holdout.half_life", s.HoldoutHalfLife.String(), c.HoldoutHalfLife.String()},
 		{"sample.holdout.by", strconv.Quote(s.HoldoutBy), strconv.Quote(c.HoldoutBy)},
+		{"sample.quotas", fmt.Sprint(s.Quotas), fmt.Sprint(c.Quotas)},
+		{"sample.cap.by", strconv.Quote(s.CapBy), strconv.Quote(c.CapBy)},
+		{"sample.cap.share", fmt.Sprint(s.CapShare), fmt.Sprint(c.CapShare)},
 		{"schema.identity", strconv.Quote(s.Identity), strconv.Quote(c.Identity)},
 		{"schema.weight", fmt.Sprint(s.Weighted), fmt.Sprint(c.Weighted)},
-	} {
+	}
+	if s.CapBy != "" { // a wider cap would have room for rows that it put out, and does not know which
+		rows = append(rows, row{"sample.size", strconv.Itoa(s.Size), strconv.Itoa(max(s.Size, c.Size))},
+			row{"sample.holdout.size", strconv.Itoa(s.HoldoutSize), strconv.Itoa(max(s.HoldoutSize, c.HoldoutSize))})
+	}
+	for _, r := range rows {
 		if r.stored != r.configured {
-			return &ConfigError{Key: r.key, Stored: r.stored, Configured: r.configured}
+			return settings{}, &ConfigError{Key: r.key, Stored: r.stored, Configured: r.configured}
 		}
 	}
-	return nil
+	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since, s.Unsettled, s.NotOfLog
+	return c, nil
 }

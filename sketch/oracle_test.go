@@ -17,6 +17,14 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		applyForever(dir)
 	}
+	if dir := os.Getenv(probeDir); dir != "" {
+		probe(dir)
+		os.Exit(0)
+	}
+	if verb := os.Getenv(helperVerb); verb != "" {
+		help(verb, os.Getenv("SKETCH_HELPER_DIR"))
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -250,7 +258,7 @@ func (w *oracle) check(s *Store) error {
 				return fmt.Errorf("%s row %d is %+v, want %+v", Role(role), i, got, want)
 			}
 		}
-		if err := checkThreshold(s.reservoirs[role], threshold[role]); err != nil {
+		if err := checkThreshold(s.all[role], threshold[role]); err != nil {
 			return fmt.Errorf("%s: %w", Role(role), err)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	MaxAuxBytes     = 512 << 10
 )
 
-// A Record is one offset of a part. Identity, HoldoutKey and Payload may be reused by the caller once Apply has returned.
+// A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has returned.
 type Record struct {
 	Offset int64
 	Fate   Fate
@@ -45,13 +45,15 @@ type Record struct {
 	Weight     float64 // > 0 and finite; 1 where events have none
 	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
 	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
+	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
+	Forgotten  bool    // the event is counted, but kept out of the samples: what Forgets said of it
 	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes
 
 	// Filled by Classify.
 	Role     Role
 	Replayed bool // below the ledger's next: already in the state, and ignored by Apply
 
-	id identity
+	id, group identity
 }
 
 // A Part is a stretch of one partition: the offsets Base..Next-1. Those without a record are holes.
@@ -97,6 +99,8 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
 				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
+			case s.grouped() != (r.Group != nil):
+				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil, s.grouped())
 			}
 		default:
 			return bad(r.Offset, "unknown fate %d", r.Fate)

@@ -42,6 +42,17 @@ func (p *piece) put(key []byte, fresh bool, encode func(b, key []byte) []byte) {
 	p.add(start, mid, fresh)
 }
 
+// drop deletes a key.
+func (p *piece) drop(key []byte) {
+	start := len(p.slab)
+	p.slab = append(p.slab, key...)
+	p.add(start, len(p.slab), false)
+}
+
+func (p *piece) putSettings(settings *settings) {
+	p.put([]byte{prefixSettings}, false, func(b, key []byte) []byte { return appendSettings(b, key, settings) })
+}
+
 // putRow sets a sample row.
 func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
 	if i, ok := p.rows[k]; ok {
@@ -65,9 +76,7 @@ func (p *piece) dropRow(k rowKey) {
 			return
 		}
 	}
-	start := len(p.slab)
-	p.slab = append(p.slab, k[:]...)
-	p.add(start, len(p.slab), false)
+	p.drop(k[:])
 }
 
 // touch marks a ledger row to be written.
@@ -82,7 +91,7 @@ func (s *Store) touch(place int32) {
 // commit writes the pending piece and, unless it is nil, aux. Nothing pending is no transaction.
 func (s *Store) commit(aux []byte) error {
 	p := &s.pending
-	if len(p.changed) == 0 && aux == nil {
+	if len(p.ops) == 0 && len(p.changed) == 0 && aux == nil {
 		return nil
 	}
 	for place := range p.changed {
@@ -90,7 +99,7 @@ func (s *Store) commit(aux []byte) error {
 		if err := l.audit(); err != nil {
 			return s.stop(err)
 		}
-		p.put(ledgerKey(l.Topic, l.Partition), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
+		p.put(l.key(), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
 	}
 	if p.counted {
 		c := s.counters()
@@ -111,14 +120,26 @@ func (s *Store) commit(aux []byte) error {
 
 // stop makes err the answer to every later write.
 func (s *Store) stop(err error) error {
-	s.err = fmt.Errorf("sketch: storage failed, open the state again: %w", err)
+	s.err = fmt.Errorf("sketch: %w, open the state again: %w", ErrStorage, err)
 	return s.err
 }
 
 func (s *Store) counters() counters {
 	c := counters{reasons: s.reasons}
-	for role, r := range s.reservoirs {
+	for role, r := range s.all[:NumRoles] {
 		c.evicted[role], c.threshold[role] = r.evicted, r.threshold
 	}
+	for _, r := range s.all[NumRoles:] {
+		c.classes = append(c.classes, classCount{r.evicted, r.threshold, r.eligible})
+	}
 	return c
+}
+
+// of returns the threshold of a sample of Store.all.
+func (c *counters) of(sample int) (evicted bool, threshold uint64) {
+	if sample < int(NumRoles) {
+		return c.evicted[sample], c.threshold[sample]
+	}
+	class := &c.classes[sample-int(NumRoles)]
+	return class.evicted, class.threshold
 }

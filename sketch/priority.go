@@ -13,11 +13,12 @@ type identity [16]byte
 
 func (id identity) h() uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
-// Domains keep the three kinds of hashed bytes apart.
+// Domains keep the kinds of hashed bytes apart.
 const (
 	domainOffset = iota
 	domainIdentity
 	domainEntity
+	domainGroup
 )
 
 // A drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event needs: 128 of
@@ -148,9 +149,13 @@ func unordered(b uint64) float64 {
 	return math.Float64frombits(^b)
 }
 
-// lnInclusion is ln π with π = 1 - exp(-exp(ln w + t/τ - κ)), the probability that an event's key exceeds the threshold κ.
-func (r rule) lnInclusion(weight float64, time int64, kappa float64) float64 {
-	y := r.base(weight, time) - kappa
+// lnInclusion is ln π, with π the probability that the event's rank exceeds the threshold κ: of uniform samples the share of h below
+// that of κ, of exponential keys 1 - exp(-exp(ln w + t/τ - κ)).
+func (r rule) lnInclusion(weight float64, time int64, threshold uint64) float64 {
+	if !r.keyed {
+		return math.Log((float64(^threshold) + 0.5) * (1.0 / (1 << 64)))
+	}
+	y := r.base(weight, time) - unordered(threshold)
 	if y < -40 { // 1 - exp(-x) = x to the last bit
 		return y
 	}

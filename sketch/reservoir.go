@@ -3,56 +3,94 @@ package sketch
 import (
 	"bytes"
 	"cmp"
+	"fmt"
+	"slices"
+	"time"
 )
 
 // maxRows bounds a sample so that positions fit 32 bits.
 const maxRows = 1 << 30
 
-// An entry is what is kept in memory of a sample row: 32 bytes. Samples by identity add a map entry of about 40 bytes.
+// An entry is what is kept in memory of a sample row: 32 bytes. Samples by identity add a map entry of about 40 bytes, those with a cap
+// two of them and 24 bytes.
 type entry struct {
-	rank   uint64
-	id     identity
+	ranked
 	ledger int32  // index of the row's partition in Store.ledger
 	size   uint32 // bytes of the stored key and value
 }
 
-// compare orders entries by rank, then by identity.
-func (e *entry) compare(o *entry) int {
-	if c := cmp.Compare(e.rank, o.rank); c != 0 {
+// ranked is what orders entries: by rank, then by identity.
+type ranked struct {
+	rank uint64
+	id   identity
+}
+
+func (a *ranked) compare(b *ranked) int {
+	if c := cmp.Compare(a.rank, b.rank); c != 0 {
 		return c
 	}
-	return bytes.Compare(e.id[:], o.id[:])
+	return bytes.Compare(a.id[:], b.id[:])
 }
 
-// A reservoir holds the entries of largest rank among all that were offered: a binary heap with the smallest on top.
+func descending(a, b ranked) int { return -a.compare(&b) }
+
+// A reservoir holds the entries of largest rank among all that were offered: a binary heap with the smallest on top. With a cap it holds
+// the largest among the perGroup largest of each group. Either way it is a function of the set of offers: what left once had as many
+// better ones ahead of it as there is room for, and they only ever leave for still better ones.
 type reservoir struct {
 	rule
+	role      Role
+	index     int    // in Store.all
+	class     string // with a quota; "" elsewhere
 	capacity  int
+	perGroup  int // entries of one group at most; 0 = any number
 	heap      []entry
-	positions map[identity]int32 // of the entries in heap; nil unless events are known by identity
-	bytes     int64              // sum of the sizes
-	evicted   bool               // whether an entry was ever refused or put out
-	threshold uint64             // the largest rank among those, κ
+	positions map[identity]int32      // of the entries in heap; nil unless they are looked up
+	groups    map[identity]*groupRows // by group; nil without a cap
+	owners    map[identity]*groupRows // by entry; nil without a cap
+	bytes     int64                   // sum of the sizes
+	evicted   bool                    // whether an entry was ever refused or put out for want of room
+	threshold uint64                  // the largest rank among those, κ
+	eligible  int64                   // events of a class with a quota; unused elsewhere
 }
 
-// offer adds e unless a full sample holds better entries. It returns whether e was kept and, if that put another one out, which.
-// The threshold learns of the loser either way, so that it depends on the set of offers and not on their order.
-func (r *reservoir) offer(e entry) (kept bool, out entry, evicted bool) {
+// groupRows are the entries of one group, the smallest last.
+type groupRows struct {
+	group identity
+	rows  []ranked
+}
+
+// offer adds e unless better entries take all the room. It returns whether e was kept and, if that put another one out, which.
+// The threshold learns of the loser either way, so that it depends on the set of offers and not on their order; it learns nothing
+// of what a cap puts out. A sample that erasure or a larger capacity left with room takes what is above its threshold alone:
+// anything else would be kept with another chance than its equals, which were refused before.
+func (r *reservoir) offer(e entry, group identity) (kept bool, out entry, evicted bool) {
+	if g := r.groups[group]; g != nil && len(g.rows) >= r.perGroup {
+		least := g.rows[len(g.rows)-1]
+		if e.compare(&least) < 0 {
+			return false, entry{}, false
+		}
+		out = r.remove(int(r.positions[least.id]))
+		r.insert(e, group)
+		return true, out, true
+	}
 	if len(r.heap) < r.capacity {
-		r.heap = append(r.heap, e)
-		r.bytes += int64(e.size)
-		r.up(len(r.heap) - 1)
+		if r.evicted && e.rank <= r.threshold {
+			return false, entry{}, false
+		}
+		r.insert(e, group)
 		return true, entry{}, false
 	}
-	if r.capacity == 0 || e.compare(&r.heap[0]) < 0 {
+	if r.capacity == 0 || e.compare(&r.heap[0].ranked) < 0 {
 		r.lose(e.rank)
 		return false, entry{}, false
 	}
 	out = r.heap[0]
 	r.lose(out.rank)
-	delete(r.positions, out.id)
+	r.forgetEntry(&out)
 	r.bytes += int64(e.size) - int64(out.size)
 	r.heap[0] = e
+	r.join(&e, group)
 	r.down(0)
 	return true, out, true
 }
@@ -60,6 +98,58 @@ func (r *reservoir) offer(e entry) (kept bool, out entry, evicted bool) {
 func (r *reservoir) lose(rank uint64) {
 	r.evicted = true
 	r.threshold = max(r.threshold, rank)
+}
+
+func (r *reservoir) insert(e entry, group identity) {
+	r.heap = append(r.heap, e)
+	r.bytes += int64(e.size)
+	r.join(&e, group)
+	r.up(len(r.heap) - 1)
+}
+
+// remove takes out the entry at heap[i].
+func (r *reservoir) remove(i int) entry {
+	out, last := r.heap[i], len(r.heap)-1
+	r.forgetEntry(&out)
+	r.bytes -= int64(out.size)
+	r.heap[i] = r.heap[last]
+	r.heap = r.heap[:last]
+	if i < last {
+		r.down(i)
+		r.up(i)
+	}
+	return out
+}
+
+// join enters e into its group. It does nothing without a cap.
+func (r *reservoir) join(e *entry, group identity) {
+	if r.perGroup == 0 {
+		return
+	}
+	g := r.groups[group]
+	if g == nil {
+		g = &groupRows{group: group}
+		r.groups[group] = g
+	}
+	at, _ := slices.BinarySearchFunc(g.rows, e.ranked, descending)
+	g.rows = slices.Insert(g.rows, at, e.ranked)
+	r.owners[e.id] = g
+}
+
+// forgetEntry removes e from the maps.
+func (r *reservoir) forgetEntry(e *entry) {
+	delete(r.positions, e.id)
+	g := r.owners[e.id]
+	if g == nil {
+		return
+	}
+	delete(r.owners, e.id)
+	if at, ok := slices.BinarySearchFunc(g.rows, e.ranked, descending); ok {
+		g.rows = slices.Delete(g.rows, at, at+1)
+	}
+	if len(g.rows) == 0 {
+		delete(r.groups, g.group)
+	}
 }
 
 // find returns the entry of an identity, or nil. The entry may be changed, but for its rank and id.
@@ -70,8 +160,22 @@ func (r *reservoir) find(id identity) *entry {
 	return nil
 }
 
-// restore makes a heap of the loaded entries.
+// name is for messages.
+func (r *reservoir) name() string {
+	if r.class != "" {
+		return fmt.Sprintf("%s of class %q", r.role, r.class)
+	}
+	return r.role.String()
+}
+
+// load adds an entry of a stored row; restore makes a heap of all of them.
+func (r *reservoir) load(e entry, group identity) {
+	r.heap = append(r.heap, e)
+	r.join(&e, group)
+}
+
 func (r *reservoir) restore() {
+	r.bytes = 0
 	for i := range r.heap {
 		r.bytes += int64(r.heap[i].size)
 		r.place(i)
@@ -79,6 +183,44 @@ func (r *reservoir) restore() {
 	for i := len(r.heap)/2 - 1; i >= 0; i-- {
 		r.down(i)
 	}
+}
+
+// surplus returns the entries that a smaller capacity or cap has no room for, the smallest first, and how many of them, at the end,
+// are the losers of the whole sample, of which the threshold has to learn. They are still in the reservoir.
+func (r *reservoir) surplus() (out []entry, losers int) {
+	over := map[identity]bool{}
+	for _, g := range r.groups {
+		for _, row := range g.rows[min(len(g.rows), r.perGroup):] {
+			over[row.id] = true
+		}
+	}
+	var rest []entry
+	for _, e := range r.heap {
+		if over[e.id] {
+			out = append(out, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	smallest := func(a, b entry) int { return a.compare(&b.ranked) }
+	slices.SortFunc(out, smallest) // in one order, whatever the heap's is
+	if losers = len(rest) - r.capacity; losers <= 0 {
+		return out, 0
+	}
+	slices.SortFunc(rest, smallest)
+	return append(out, rest[:losers]...), losers
+}
+
+// discard removes entries, in O(n) at once.
+func (r *reservoir) discard(ids map[identity]bool) {
+	r.heap = slices.DeleteFunc(r.heap, func(e entry) bool {
+		if ids[e.id] {
+			r.forgetEntry(&e)
+			return true
+		}
+		return false
+	})
+	r.restore()
 }
 
 func (r *reservoir) place(i int) {
@@ -90,7 +232,7 @@ func (r *reservoir) place(i int) {
 func (r *reservoir) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if r.heap[parent].compare(&r.heap[i]) <= 0 {
+		if r.heap[parent].compare(&r.heap[i].ranked) <= 0 {
 			break
 		}
 		r.heap[parent], r.heap[i] = r.heap[i], r.heap[parent]
@@ -106,10 +248,10 @@ func (r *reservoir) down(i int) {
 		if least >= len(r.heap) {
 			break
 		}
-		if right := least + 1; right < len(r.heap) && r.heap[right].compare(&r.heap[least]) < 0 {
+		if right := least + 1; right < len(r.heap) && r.heap[right].compare(&r.heap[least].ranked) < 0 {
 			least = right
 		}
-		if r.heap[i].compare(&r.heap[least]) <= 0 {
+		if r.heap[i].compare(&r.heap[least].ranked) <= 0 {
 			break
 		}
 		r.heap[i], r.heap[least] = r.heap[least], r.heap[i]
@@ -118,5 +260,47 @@ func (r *reservoir) down(i int) {
 	}
 	if i < len(r.heap) {
 		r.place(i)
+	}
+}
+
+// makeReservoirs makes the empty samples: one for each role, one for each class with a quota.
+func (s *Store) makeReservoirs() {
+	add := func(role Role, halfLife time.Duration, class string) *reservoir {
+		r := &reservoir{rule: newRule(&s.settings, halfLife), role: role, index: len(s.all), class: class}
+		if s.settings.Identity != "" || s.settings.CapBy != "" {
+			r.positions = map[identity]int32{}
+		}
+		if s.settings.CapBy != "" {
+			r.groups, r.owners = map[identity]*groupRows{}, map[identity]*groupRows{}
+		}
+		s.all = append(s.all, r)
+		return r
+	}
+	add(Train, s.settings.HalfLife, "")
+	add(Select, s.settings.HoldoutHalfLife, "")
+	add(Gate, s.settings.HoldoutHalfLife, "")
+	draw := newDrawer(s.settings.Seed, 0)
+	for _, q := range s.settings.Quotas {
+		sum := draw.byBytes(domainGroup, []byte(q.Class))
+		if s.classes == nil {
+			s.classes = map[identity]*reservoir{}
+		}
+		s.classes[identity(sum[:16])] = add(Train, s.settings.HalfLife, q.Class)
+	}
+	s.settings.size(s.all)
+}
+
+// size sets the capacities and caps of samples. Select has one row more than Gate where HoldoutSize is odd.
+func (s *settings) size(all []*reservoir) {
+	all[Train].capacity, all[Select].capacity, all[Gate].capacity = s.Size, s.HoldoutSize-s.HoldoutSize/2, s.HoldoutSize/2
+	for i, q := range s.Quotas {
+		n := shareOf(q.Share, s.Size)
+		all[int(NumRoles)+i].capacity = n
+		all[Train].capacity = max(0, all[Train].capacity-n)
+	}
+	for _, r := range all {
+		if s.CapBy != "" {
+			r.perGroup = max(1, shareOf(s.CapShare, r.capacity))
+		}
 	}
 }

@@ -16,6 +16,8 @@ type Row struct {
 	Time      int64 // event time, milliseconds
 	Weight    float64
 	Payload   []byte // as it was applied
+
+	lnInclusion float64 // of the probability that the row's priority is above the threshold
 }
 
 // A Sample is a private copy of the state as of one commit. Rows are in the order of their identity hashes, which is random but reproducible.
@@ -26,25 +28,29 @@ type Sample struct {
 	Digest              Digest
 	Lineage             string
 
-	rule      rule // of the training rows
-	weighted  bool // whether training rows count differently
-	evicted   bool
-	threshold uint64
+	rule     rule // of the training rows
+	weighted bool // whether training rows count differently
+	unequal  bool // in inclusion too
+	capped   bool
 }
+
+// Inclusion returns the probability, in (0, 1], that the event of a row is in the sample of its role: 1 while none was put out. A sum over
+// the rows, each divided by it, estimates the sum over all events of the role without bias (Horvitz and Thompson 1952; with the threshold
+// taken for given, Duffield, Lund and Thorup 2007). ok is false under an entity cap, where it is not known.
+func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnInclusion), !s.capped }
 
 // Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply goes on meanwhile.
 func (s *Store) Sample() (*Sample, error) {
-	train := s.reservoirs[Train].rule // rules never change
-	out := &Sample{Watermark: NoTime, Lineage: s.settings.Lineage, rule: train, weighted: s.settings.Weighted || train.halfLife > 0}
-	s.mu.Lock()
-	out.Train = make([]Row, 0, len(s.reservoirs[Train].heap))
-	out.Select = make([]Row, 0, len(s.reservoirs[Select].heap))
-	out.Gate = make([]Row, 0, len(s.reservoirs[Gate].heap))
-	s.mu.Unlock()
+	train := s.all[Train].rule // rules never change
+	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",
+		weighted: train.halfLife > 0 || s.classes != nil || s.settings.Weighted, unequal: train.keyed || s.classes != nil}
+	rows, _ := s.Size()
+	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0, rows[Select]), make([]Row, 0, rows[Gate])
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
 		topics := map[string]string{}
 		var slab []byte
+		samples := [NumRoles][]int32{} // of the rows
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			digest.add(row)
 			topic, ok := topics[string(row.topic)]
@@ -60,6 +66,7 @@ func (s *Store) Sample() (*Sample, error) {
 			rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.role]
 			*rows = append(*rows, Row{Topic: topic, Partition: row.partition, Offset: row.offset, Time: row.time, Weight: row.weight,
 				Payload: slab[start:len(slab):len(slab)]})
+			samples[row.role] = append(samples[row.role], int32(row.sample))
 			return nil
 		})
 		if err != nil {
@@ -67,11 +74,17 @@ func (s *Store) Sample() (*Sample, error) {
 		}
 		for i := range acc.ledger {
 			l := &acc.ledger[i]
-			out.Cut = append(out.Cut, Position{Topic: l.Topic, Partition: l.Partition, Next: l.Next})
+			if i < acc.current {
+				out.Cut = append(out.Cut, Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
+			}
 			out.Watermark = max(out.Watermark, l.Watermark)
 		}
-		out.Digest = digest.sum()
-		out.evicted, out.threshold = acc.evicted[Train], acc.threshold[Train]
+		out.Digest, out.Lineage = digest.sum(), acc.settings.Lineage
+		for role, rows := range [NumRoles][]Row{out.Train, out.Select, out.Gate} {
+			for i := range rows {
+				rows[i].lnInclusion = s.lnInclusion(acc, int(samples[role][i]), &rows[i])
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -80,9 +93,19 @@ func (s *Store) Sample() (*Sample, error) {
 	return out, nil
 }
 
+// lnInclusion is that of a row of a sample; see Sample.Inclusion.
+func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
+	evicted, threshold := acc.of(sample)
+	if !evicted {
+		return 0
+	}
+	return s.all[sample].lnInclusion(row.Weight, row.Time, threshold)
+}
+
 // TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform sample, where each counts 1.
 // The probability π that a row was kept is 1 while none was put out; without it forgetting would do nothing before the sample is full,
-// and count twice after. Rows by identity were all kept with the same probability.
+// and count twice after. Rows by identity were all kept with the same probability. Under an entity cap π is that of passing the threshold:
+// an entity counts for no more than the rows that the cap leaves it.
 func (s *Sample) TrainWeights() []float64 {
 	if !s.weighted || len(s.Train) == 0 {
 		return nil
@@ -99,8 +122,8 @@ func (s *Sample) TrainWeights() []float64 {
 		if s.rule.halfLife > 0 {
 			w -= float64(newest-r.Time) * math.Ln2 / s.rule.halfLife
 		}
-		if s.rule.keyed && s.evicted {
-			w -= s.rule.lnInclusion(r.Weight, r.Time, unordered(s.threshold))
+		if s.unequal {
+			w -= r.lnInclusion
 		}
 		weights[i] = w
 		top = max(top, w)

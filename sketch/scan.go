@@ -2,9 +2,14 @@ package sketch
 
 import "context"
 
-// accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition.
+// accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current rows; those of
+// incarnations that are over follow.
 type accounts struct {
-	ledger []LedgerRow
+	ledger   []LedgerRow
+	current  int
+	markers  []Marker
+	settings *settings
+	found    []int64 // rows by sample, as in Store.all
 	counters
 }
 
@@ -15,22 +20,51 @@ type scanned struct {
 	id         identity
 	key, value []byte
 	place      int // index of the partition in accounts.ledger
+	sample     int // index in Store.all
+	rank       uint64
 }
+
+func (row *scanned) size() uint32 { return uint32(len(row.key) + len(row.value)) }
 
 // scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be checked along the way:
 // checksums, that the accounts add up, that each row belongs to a partition and was applied, and that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
 func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*accounts, error) {
 	acc := &accounts{counters: counters{reasons: map[string]int64{}}}
-	places := map[partition]int{}
-	err := c.each([]byte{prefixLedger}, func(key, value []byte) error {
+	type incarnation struct {
+		partition
+		number uint32
+	}
+	places := map[incarnation]int{}
+	addLedger := func(key, value []byte) error {
 		l, err := decodeLedger(key, value)
 		if err != nil {
 			return err
 		}
-		places[partition{l.Topic, l.Partition}] = len(acc.ledger)
+		places[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = len(acc.ledger)
 		acc.ledger = append(acc.ledger, l)
 		return l.audit()
+	}
+	if err := c.each([]byte{prefixLedger}, addLedger); err != nil {
+		return nil, err
+	}
+	acc.current = len(acc.ledger)
+	if err := c.each([]byte{prefixArchive}, addLedger); err != nil {
+		return nil, err
+	}
+	settings := s.settings // of a new state; else as of the cut
+	if value, err := c.get([]byte{prefixSettings}); err != nil {
+		return nil, err
+	} else if value != nil {
+		if settings, err = decodeSettings([]byte{prefixSettings}, value); err != nil {
+			return nil, err
+		}
+	}
+	acc.settings = &settings
+	err := c.each([]byte{prefixMarker}, func(key, value []byte) error {
+		m, err := decodeMarker(key, value)
+		acc.markers = append(acc.markers, m)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -43,7 +77,15 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 			return nil, err
 		}
 	}
+	if n := len(s.all) - int(NumRoles); n != len(acc.classes) {
+		if acc.classes != nil {
+			return nil, corrupt("counters are of %d classes, the quotas of %d", len(acc.classes), n)
+		}
+		acc.classes = make([]classCount, n) // nothing was counted yet
+	}
 
+	acc.found = make([]int64, len(s.all))
+	perGroup := map[identity]int{}
 	counts := make([][NumRoles]int64, len(acc.ledger))
 	var n int
 	var row scanned
@@ -59,19 +101,31 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 		if !ok {
 			return corrupt("row has the key %x", key)
 		}
-		place, ok := places[partition{string(stored.topic), stored.partition}]
+		place, ok := places[incarnation{partition{string(stored.topic), stored.partition}, stored.incarnation}]
 		if !ok {
-			return corrupt("row at key %x is of %s/%d, which is not in the ledger", key, stored.topic, stored.partition)
+			return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic, stored.partition, stored.incarnation)
+		}
+		if settings.grouped() != (stored.group != identity{}) {
+			return corrupt("row at key %x does not fit the quotas or the cap", key)
 		}
 		if l := &acc.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
 			return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start, l.Next-1)
 		}
-		r := s.reservoirs[role]
-		if acc.evicted[role] && r.rank(id.h(), stored.weight, stored.time) < acc.threshold[role] {
+		r := s.reservoir(role, stored.group)
+		row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
+			rank: r.rank(id.h(), stored.weight, stored.time)}
+		if evicted, threshold := acc.of(r.index); evicted && row.rank < threshold {
 			return corrupt("row at key %x has a priority below the threshold", key)
 		}
+		if r.perGroup > 0 {
+			of := stored.group
+			of[0] ^= byte(role) // the groups of another role are others
+			if perGroup[of]++; perGroup[of] > r.perGroup && !settings.Unsettled {
+				return corrupt("row at key %x is more than the cap allows", key)
+			}
+		}
 		counts[place][role]++
-		row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place}
+		acc.found[r.index]++
 		return visit(&row)
 	})
 	if err != nil {
@@ -80,24 +134,33 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 	return acc, s.count(acc, counts)
 }
 
-// count compares the rows found with the ledger and with what the samples must hold (I4).
+// count compares the rows found, by partition, with the ledger and with what the samples must hold (I4).
 func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
-	var rows, eligible [NumRoles]int64
+	eligible := make([]int64, len(s.all))
 	for i, l := range acc.ledger {
 		if counts[i] != l.Rows {
 			return corrupt("%s/%d has %d rows by role, the ledger says %d", l.Topic, l.Partition, counts[i], l.Rows)
 		}
 		for role := range NumRoles {
-			rows[role] += l.Rows[role]
 			eligible[role] += l.Eligible[role]
 		}
 	}
-	for role, r := range s.reservoirs {
+	for i, class := range acc.classes {
+		eligible[int(NumRoles)+i] = class.eligible
+		eligible[Train] -= class.eligible
+	}
+	for i, r := range s.all {
 		capacity := int64(r.capacity)
-		full := rows[role] == capacity
-		// Events of one identity share a row, so that only the bounds are known.
-		if s.settings.Identity == "" && rows[role] != min(capacity, eligible[role]) || rows[role] > capacity || acc.evicted[role] && !full {
-			return corrupt("sample %s has %d rows of %d events, capacity %d", Role(role), rows[role], eligible[role], capacity)
+		evicted, _ := acc.of(i)
+		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost rows to an erasure, or
+		// that was given more room, is not full: of those only the bounds are known.
+		exact := acc.settings.Identity == "" && r.perGroup == 0 && !acc.settings.Partial
+		if acc.settings.Unsettled { // more rows than that are on their way out
+			capacity, exact = acc.found[i], false
+		}
+		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
+			evicted && acc.found[i] < capacity && !acc.settings.Partial {
+			return corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i], capacity)
 		}
 	}
 	return nil

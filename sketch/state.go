@@ -3,6 +3,7 @@ package sketch
 import (
 	"bytes"
 	"context"
+	"slices"
 )
 
 // A State is what can be told of a store: what two copies that read the same log under the same settings agree on, but for Lineage and ConfigHash.
@@ -15,7 +16,16 @@ type State struct {
 	SampleDigest     Digest        // of the rows: training and held-out
 	RejectedByReason map[string]int64
 	Partitions       []LedgerRow // by topic and partition
-	Watermark        int64       // newest event time applied, milliseconds; NoTime if none
+	Archived         []LedgerRow // of earlier incarnations of recreated topics, whose rows may still be in the sample
+	Forgotten        []Marker    // by field and hash
+	// UnderFilled says that an erasure or a larger size left room in a sample, at the positions Since, that has not been filled up since: it holds
+	// the events above its threshold, which are fewer than its size.
+	UnderFilled bool
+	Since       []Position
+	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation of a topic, or an
+	// erasure met a cap.
+	OfLog     bool
+	Watermark int64 // newest event time applied, milliseconds; NoTime if none
 }
 
 // Holdout returns the number of held-out rows.
@@ -23,7 +33,7 @@ func (s *State) Holdout() int { return s.Rows[Select] + s.Rows[Gate] }
 
 // State reads a consistent cut, with every row for the digest: about 1 µs each.
 func (s *Store) State() (*State, error) {
-	out := &State{Lineage: s.settings.Lineage, ConfigHash: s.settings.ConfigHash, Format: formatVersion, Watermark: NoTime}
+	out := &State{Format: formatVersion, Watermark: NoTime}
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
@@ -34,7 +44,13 @@ func (s *Store) State() (*State, error) {
 			return err
 		}
 		out.Rows, out.SampleBytes, out.SampleDigest = digest.rows, digest.bytes, digest.sum()
-		out.RejectedByReason, out.Partitions = acc.reasons, acc.ledger
+		out.RejectedByReason, out.Partitions, out.Archived = acc.reasons, acc.ledger[:acc.current], acc.ledger[acc.current:]
+		out.Forgotten = acc.markers
+		settings := acc.settings
+		out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog
+		if settings.Partial && slices.ContainsFunc(s.all, func(r *reservoir) bool { return acc.found[r.index] < int64(r.capacity) }) {
+			out.UnderFilled, out.Since = true, settings.Since
+		}
 		for i := range acc.ledger {
 			out.Watermark = max(out.Watermark, acc.ledger[i].Watermark)
 		}

@@ -2,6 +2,8 @@ package sketch
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,17 +14,21 @@ import (
 type Store struct {
 	settings settings
 	backend  backend
+	home     *home // nil in memory
 
-	mu         sync.Mutex // guards what follows
-	reservoirs [NumRoles]*reservoir
-	ledger     []LedgerRow // in the order of Begin
-	places     map[partition]int32
-	reasons    map[string]int64
-	aux        []byte
-	pending    piece
-	err        error // the first storage error (I9)
+	mu          sync.Mutex              // guards what follows
+	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
+	classes     map[identity]*reservoir // of the classes with a quota
+	ledger      []LedgerRow             // in the order of Begin
+	places      map[partition]int32     // of the rows that are not archived
+	checkpoints map[int32][]mark        // of those, in the order of next
+	markers     map[Digest]Marker
+	reasons     map[string]int64
+	aux         []byte
+	pending     piece
+	err         error // the first storage error (I9)
 
-	broken faults
+	checkpointEvery int64
 }
 
 type partition struct {
@@ -30,17 +36,22 @@ type partition struct {
 	number int32
 }
 
-// faults break a store on purpose: the history test must notice each of them. All are off outside tests.
-type faults struct {
-	noOffsetGuard, noGapCheck, digestWithoutOffset bool
-	noise                                          func() uint64 // replaces the seeded hash
-}
-
 // Position is how far a partition has been applied.
 type Position struct {
-	Topic     string
-	Partition int32
-	Next      int64
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Incarnation uint32 `json:"incarnation,omitempty"`
+	Next        int64  `json:"next"`
+}
+
+// reservoir returns the sample that an event of a role and group is for.
+func (s *Store) reservoir(role Role, group identity) *reservoir {
+	if role == Train && s.classes != nil {
+		if r, ok := s.classes[group]; ok {
+			return r
+		}
+	}
+	return s.all[role]
 }
 
 // Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start must be a number, not
@@ -54,14 +65,27 @@ func (s *Store) Begin(topic string, number int32, start int64) error {
 	if topic == "" || len(topic) > 249 || strings.Contains(topic, "\x00") || number < 0 || start < 0 {
 		return fmt.Errorf("sketch: begin %q/%d at %d: %w", topic, number, start, ErrPart)
 	}
-	s.adopt(newLedgerRow(topic, number, start))
+	incarnation, _ := s.incarnation(topic)
+	s.adopt(newLedgerRow(topic, number, incarnation, start))
 	s.touch(int32(len(s.ledger) - 1))
 	return s.commit(nil)
 }
 
 func (s *Store) adopt(l LedgerRow) {
-	s.places[partition{l.Topic, l.Partition}] = int32(len(s.ledger))
+	if !l.archived {
+		s.places[partition{l.Topic, l.Partition}] = int32(len(s.ledger))
+	}
 	s.ledger = append(s.ledger, l)
+}
+
+// place returns where the ledger has an incarnation of a partition.
+func (s *Store) place(topic string, number int32, incarnation uint32) int32 {
+	if i, ok := s.places[partition{topic, number}]; ok && s.ledger[i].Incarnation == incarnation {
+		return i
+	}
+	return int32(slices.IndexFunc(s.ledger, func(l LedgerRow) bool {
+		return l.Topic == topic && l.Partition == number && l.Incarnation == incarnation
+	}))
 }
 
 // Position returns the next offset of a partition; ok is false before Begin.
@@ -78,22 +102,32 @@ func (s *Store) Position(topic string, number int32) (next int64, ok bool) {
 func (s *Store) Ledger() []LedgerRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := slices.Clone(s.ledger)
+	return s.sortedLedger()
+}
+
+func (s *Store) sortedLedger() []LedgerRow {
+	rows := slices.DeleteFunc(slices.Clone(s.ledger), func(l LedgerRow) bool { return l.archived })
 	slices.SortFunc(rows, func(a, b LedgerRow) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return int(a.Partition) - int(b.Partition)
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return rows
+}
+
+// positions returns how far all partitions have been applied, in the order of Ledger.
+func (s *Store) positions() []Position {
+	var out []Position
+	for _, l := range s.sortedLedger() {
+		out = append(out, Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
+	}
+	return out
 }
 
 // Size returns the rows by role and the bytes of their stored keys and values, from memory; State and Sample count them anew.
 func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for role, r := range s.reservoirs {
-		rows[role] = len(r.heap)
+	for _, r := range s.all {
+		rows[r.role] += len(r.heap)
 		bytes += r.bytes
 	}
 	return rows, bytes
@@ -102,8 +136,12 @@ func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 // Seed returns the seed of the priorities.
 func (s *Store) Seed() uint64 { return s.settings.Seed }
 
-// Lineage returns the id of the state.
-func (s *Store) Lineage() string { return s.settings.Lineage }
+// Lineage returns the id of the state. It changes where a sample stops being that of all events: after ForgetSubject, and with another size.
+func (s *Store) Lineage() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings.Lineage
+}
 
 // Aux returns a copy of the bytes last given to Apply; nil if none were.
 func (s *Store) Aux() []byte {
@@ -154,5 +192,14 @@ func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) err
 	return s.commit(nil)
 }
 
-// Close releases the state directory. No other method may be running or follow.
-func (s *Store) Close() error { return s.backend.close() }
+// Close writes the witness and releases the state directory. No other method may be running or follow. A store whose storage failed, or
+// whose disk is full (the error wraps ErrSpace), is left as a kill would leave it, which loses nothing.
+func (s *Store) Close() error {
+	if s.home == nil {
+		return s.backend.close()
+	}
+	if s.err != nil {
+		return s.home.lock.Close()
+	}
+	return errors.Join(s.Witness(), s.backend.close(), s.home.lock.Close())
+}

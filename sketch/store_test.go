@@ -159,7 +159,7 @@ func TestOpenRefuses(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"other size", func(t *testing.T, o *Options) { o.Size++ }, ErrConfig, "sample.size is 51, but the state was made with 50"},
+		{"other half-life", func(t *testing.T, o *Options) { o.HalfLife = time.Hour }, ErrConfig, "sample.half_life is 1h0m0s, but the state was made with 0s"},
 		{"other seed", func(t *testing.T, o *Options) { o.Seed++ }, ErrConfig, "sample.seed is 4"},
 		{"identity", func(t *testing.T, o *Options) { o.Identity = "id" }, ErrConfig, "schema.identity"},
 		{"bad fraction", func(t *testing.T, o *Options) { o.HoldoutFraction = 1 }, nil, "sample.holdout.fraction is 1"},
@@ -181,8 +181,8 @@ func TestOpenRefuses(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(o.Dir, witnessName), []byte("{"), 0o600))
 		}, ErrCorrupt, "WITNESS"},
 		{"newer format", func(t *testing.T, o *Options) {
-			must(t, writeWitness(o.Dir, witness{Format: formatVersion + 1, Lineage: "x"}))
-		}, ErrFormat, "format 2, this build reads up to 1"},
+			must(t, (&witness{Format: formatVersion + 1, Lineage: "x"}).write(o.Dir))
+		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)},
 		{"row flipped", func(t *testing.T, o *Options) {
 			s := mustOpen(t, *o)
 			key, value := firstRow(t, s)

@@ -1,53 +1,90 @@
 package sketch
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const witnessName = "WITNESS"
 
-// A witness is the small file beside the database that remembers that there was a state, and which.
+// A witness is the small file beside the database that remembers how far the state had come: Badger loses the end of its log, or all of
+// it, without an error. What it says is durable, so that a state behind it has lost something.
 type witness struct {
-	Format  int    `json:"format"`
-	Lineage string `json:"lineage"`
+	Format     int         `json:"format"`
+	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
+	Seed       uint64      `json:"seed"`
+	Partitions []testimony `json:"partitions"` // by topic and partition
 }
+
+// testimony is what a witness says of one partition.
+type testimony struct {
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Incarnation uint32 `json:"incarnation"`
+	Start       int64  `json:"start"`
+	Next        int64  `json:"next"`
+	Digest      string `json:"digest"`
+}
+
+// A Rollback is a partition of which the state was found behind its witness: offsets Next..Witnessed-1 had been applied and have to be read
+// again, which gives the same state.
+type Rollback struct {
+	Topic           string
+	Partition       int32
+	Next, Witnessed int64
+}
+
+// Offsets returns how many offsets were lost.
+func (r *Rollback) Offsets() int64 { return r.Witnessed - r.Next }
 
 // readWitness returns an error wrapping os.ErrNotExist if there is no witness.
 func readWitness(dir string) (*witness, error) {
 	name := filepath.Join(dir, witnessName)
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("sketch: %w", err)
+		return nil, denied(err)
 	}
 	var w witness
-	if err := json.Unmarshal(text, &w); err != nil || w.Format < 1 || w.Lineage == "" {
+	sealed, sum, ok := strings.Cut(string(text), "\n")
+	if ok && sum != "" && strings.TrimSuffix(sum, "\n") != checkLine(sealed) {
+		return nil, corrupt("checksum of %s does not match", name)
+	}
+	if err := json.Unmarshal([]byte(sealed), &w); err != nil || w.Format < 1 || w.Lineage == "" {
 		return nil, corrupt("%s is not readable", name)
 	}
 	return &w, nil
 }
 
-// writeWitness replaces the witness; it is durable when writeWitness returns.
-func writeWitness(dir string, w witness) error {
+// checkLine is the second line of a witness: the CRC-32C of the first.
+func checkLine(text string) string { return fmt.Sprintf("%08x", checksum(nil, []byte(text))) }
+
+// write replaces the witness; it is durable when write returns.
+func (w *witness) write(dir string) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("sketch: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".tmp-*")
 	if err != nil {
-		return fmt.Errorf("sketch: %w", err)
+		return denied(err)
 	}
 	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	_, err = f.Write(append(text, '\n'))
+	_, err = fmt.Fprintf(f, "%s\n%s\n", text, checkLine(string(text)))
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("sketch: %w", err)
 	}
 	if err := os.Rename(f.Name(), filepath.Join(dir, witnessName)); err != nil {
 		return fmt.Errorf("sketch: %w", err)
 	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sketch: %w", err)
@@ -56,4 +93,72 @@ func writeWitness(dir string, w witness) error {
 		return fmt.Errorf("sketch: %w", err)
 	}
 	return nil
+}
+
+// witnessOf returns what may be said of the store: as of a commit, because Apply holds the mutex from its first change to its last.
+func (s *Store) witnessOf() (*witness, error) {
+	rows := s.Ledger()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	w := &witness{Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
+	for i := range rows {
+		l := &rows[i]
+		w.Partitions = append(w.Partitions, testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
+			Start: l.Start, Next: l.Next, Digest: hex.EncodeToString(l.Digest[:])})
+	}
+	return w, nil
+}
+
+// Witness writes down how far the state has come, durably, so that the next Open notices if Badger has lost some of it. Close does it too.
+// It does nothing for a store in memory and for one of OpenExisting, and returns the storage error of a store that has one.
+func (s *Store) Witness() error {
+	if s.home == nil || !s.home.witnesses {
+		return nil
+	}
+	s.home.mu.Lock()
+	defer s.home.mu.Unlock()
+	w, err := s.witnessOf()
+	if err != nil {
+		return err
+	}
+	return w.write(s.home.dir)
+}
+
+// Rollbacks returns the partitions that Open found behind their witness, by topic and partition.
+func (s *Store) Rollbacks() []Rollback {
+	if s.home == nil {
+		return nil
+	}
+	return s.home.rollbacks
+}
+
+// compare returns where the ledger is behind the witness. A partition that the ledger has not got at all begins again where it once began:
+// the start policy of a new partition could be past it.
+func (s *Store) compare(w *witness, dir string) ([]Rollback, error) {
+	var behind []Rollback
+	for _, t := range w.Partitions {
+		if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {
+			continue // the topic was made again, which was accepted after the witness wrote
+		}
+		next := t.Start
+		if i, ok := s.places[partition{t.Topic, t.Partition}]; ok {
+			l := &s.ledger[i]
+			switch {
+			case l.Incarnation < t.Incarnation:
+				return nil, corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic, t.Partition, witnessName, t.Incarnation)
+			case l.Next == t.Next && hex.EncodeToString(l.Digest[:]) != t.Digest:
+				return nil, corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition, t.Next, witnessName)
+			}
+			next = l.Next
+		} else if t.Incarnation > 0 {
+			return nil, corrupt("%s has not got %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName, t.Incarnation)
+		}
+		if next < t.Next {
+			behind = append(behind, Rollback{t.Topic, t.Partition, next, t.Next})
+		}
+	}
+	return behind, nil
 }

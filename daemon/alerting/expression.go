@@ -12,6 +12,9 @@ import (
 // scrapeLabels are what Prometheus adds to every series. model is among them because consumer series have it with several models.
 var scrapeLabels = []string{labels.MetricName, "job", "instance", "model"}
 
+// sinceStart is the one counter that is set once, at the start: an increase of it is never seen.
+const sinceStart = "refitd_state_rollback_offsets_total"
+
 // foreign are the metrics that a scrape of refitd has beside its own, by prefix or name.
 var foreign = []string{"up", "scrape_", "process_", "go_", "promhttp_", "ALERTS"}
 
@@ -63,7 +66,7 @@ func (v *vocabulary) selector(n *parser.VectorSelector, path []parser.Node) []st
 			problems = append(problems, fmt.Sprintf("%s has no label %q: it has %s", name, m.Name, strings.Join(metric.Labels, ", ")))
 		}
 	}
-	if metric.Type == "counter" && !underRate(path) {
+	if metric.Type == "counter" && !underRate(path) && name != sinceStart {
 		problems = append(problems, fmt.Sprintf("%s is a counter, which starts again with the process: use rate or increase", name))
 	}
 	return problems

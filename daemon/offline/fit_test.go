@@ -107,8 +107,8 @@ func TestFitChoosesOnValidation(t *testing.T) {
 	if len(lambdas) != 2 || !lambdas[8] {
 		t.Errorf("tried lambdas %v, want 2 and 8", lambdas)
 	}
-	// The summary's model may have one refit more than the last step of its path.
-	if got := number(t, summary, "valid.rmse"); got > best+1e-9 || got == best && number(t, summary, "lambda") != lambda {
+	// The summary's model is the best step refitted to the optimum of its basis, which the validation rows need not like better.
+	if got := number(t, summary, "valid.rmse"); got > 1.005*best || number(t, summary, "lambda") != lambda {
 		t.Errorf("chose validation rmse %g with lambda %v, a step had %g with lambda %g", got, summary["lambda"], best, lambda)
 	}
 	if again := last(run(2)); get(again, "snapshot.payload_digest") != get(summary, "snapshot.payload_digest") {

@@ -1,0 +1,287 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// smallDisk mounts a file system of the given size, or skips the test.
+func smallDisk(t *testing.T, mib int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// occupy leaves free bytes of the file system of path.
+func occupy(t *testing.T, path string, free int64) {
+	t.Helper()
+	have, err := sketch.FreeBytes(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, have-free), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endless starts a child that runs until it is killed, and returns the address of its listener.
+func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
+	t.Helper()
+	cmd, stderr := childOf(t, path)
+	cmd.Env = append(cmd.Env, childEndless+"=1")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill() // it may have ended
+		cmd.Wait()
+	})
+	var ready struct{ Type, Web string }
+	lines := json.NewDecoder(stdout)
+	if err := lines.Decode(&ready); err != nil || ready.Type != "ready" {
+		t.Fatalf("first line of the child %+v, error %v\n%s", ready, err, stderr)
+	}
+	go io.Copy(io.Discard, stdout) // ends with the child
+	return cmd, "http://" + ready.Web
+}
+
+// TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
+func TestFullDiskPausesReading(t *testing.T) {
+	disk := smallDisk(t, 256)
+	b := newBench(t)
+	n := 6000
+	b.produceRatings(21, n)
+	path := b.configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
+	cmd, web := endless(t, path)
+	applied := func() float64 {
+		_, metrics := get(t, web+"/metrics")
+		return sum(t, metrics, "refitd_events_total")
+	}
+	within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
+	filler := filepath.Join(disk, "filler")
+	occupy(t, filler, 60<<20)
+	within(t, 10*time.Second, "not ready for want of disk", func() bool {
+		b.produceRatings(22, 50)
+		n += 50
+		status, text := get(t, web+"/-/ready")
+		return status == 503 && strings.Contains(text, "disk")
+	})
+	b.produceRatings(23, 20_000)
+	n += 20_000
+	before := applied()
+	if until := time.Now().Add(2 * time.Second); before >= float64(n) {
+		t.Error("reading went on")
+	} else {
+		within(t, 4*time.Second, "two seconds of silence", func() bool {
+			if now := applied(); now != before {
+				t.Fatalf("%g events were applied on a full disk", now-before)
+			}
+			return time.Now().After(until)
+		})
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
+	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
+	within(t, 5*time.Second, "ready", func() bool { status, _ := get(t, web+"/-/ready"); return status == 200 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // reports the kill
+	b.sameAsCalm(path)
+}
+
+// sameAsCalm runs a configuration to the log ends and compares its state with one that was never disturbed.
+func (b *bench) sameAsCalm(path string) {
+	b.t.Helper()
+	got, want := b.run(path), b.run(b.configure("calm", "lambda: auto", "lambda: 3"))
+	if got.err != nil || want.err != nil {
+		b.t.Fatal(got.err, want.err)
+	}
+	if a, b2 := got.state(b.t), want.state(b.t); !reflect.DeepEqual(a, b2) {
+		b.t.Errorf("state\n%+v, undisturbed\n%+v", a, b2)
+	}
+}
+
+// TestLostState: an empty state whose group has offsets is not begun unless that is asked for.
+func TestLostState(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(24, 1500)
+	path := b.configure("lost", "lambda: auto", "lambda: 3")
+	first := b.run(path)
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	if err := os.RemoveAll(filepath.Join(b.dir, "state-lost")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		lost := b.run(path)
+		e := report.ErrorOf(lost.err)
+		if report.CodeOf(lost.err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != topic {
+			t.Fatalf("lost state: %+v", e)
+		}
+	}
+	conf, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: quiet()})
+	if err == nil {
+		err = d.Run(t.Context())
+	}
+	again := parse(t, out.Bytes(), err)
+	if err != nil || !reflect.DeepEqual(again.state(t), first.state(t)) {
+		t.Errorf("error %v, state\n%+v, want\n%+v", err, again.state(t), first.state(t))
+	}
+}
+
+// TestOlderState: an older copy of the whole state is noticed by what was published since, read on exactly, and nothing is published until
+// it has caught up.
+func TestOlderState(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(25, 2000)
+	edit := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2", "every_events: 0", "every_events: 300",
+		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB"}
+	path := b.configure("older", edit...)
+	if o := b.run(path); o.err != nil {
+		t.Fatal(o.err)
+	}
+	state, old := filepath.Join(b.dir, "state-older"), filepath.Join(b.dir, "old")
+	if err := os.CopyFS(old, os.DirFS(state)); err != nil {
+		t.Fatal(err)
+	}
+	b.produceRatings(26, 3000)
+	second := b.run(path)
+	if second.err != nil {
+		t.Fatal(second.err)
+	}
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(old, state); err != nil {
+		t.Fatal(err)
+	}
+	d, stop := b.start(path)
+	within(t, 20*time.Second, "the end of the log", func() bool {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		if n := sum(t, metrics, "refitd_state_rollback_offsets_total"); n != 3000 {
+			t.Fatalf("rollback of %g offsets, want 3000", n)
+		}
+		return sum(t, metrics, "refitd_events_total") == 3000
+	})
+	stop()
+	if third := b.run(path); third.err != nil || !reflect.DeepEqual(third.state(t), second.state(t)) {
+		t.Errorf("error %v, state\n%+v, want\n%+v", third.err, third.state(t), second.state(t))
+	}
+	store := snapshot.NewStore(filepath.Join(b.dir, "store-older"))
+	versions, err := store.Versions("ratings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := map[int32]int64{}
+	for _, v := range versions {
+		m, err := store.Manifest("ratings", v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range m.Cut {
+			if c.Next < next[c.Partition] {
+				t.Errorf("version %d was cut at %d of partition %d, an earlier one at %d", v, c.Next, c.Partition, next[c.Partition])
+			}
+			next[c.Partition] = c.Next
+		}
+	}
+	t.Logf("%d versions", len(versions))
+}
+
+// TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
+// in ten minutes it stays down.
+func TestStorageErrors(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed: writes cannot be made to fail")
+	}
+	b := newBench(t)
+	b.produceRatings(27, 30_000)
+	path := b.configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")
+	if out, err := exec.Command(strace, "-f", "-e", "inject=msync:error=EIO:when=60000", os.Args[0], "-test.run=^$").CombinedOutput(); err != nil {
+		t.Skipf("strace cannot trace here: %v %.200s", err, out)
+	}
+	for i := range 3 {
+		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
+			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 12+9*i), os.Args[0])
+		cmd.Env = append(os.Environ(), childConfig+"="+path)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		err := cmd.Run()
+		if cmd.ProcessState.ExitCode() != report.ExitState || !strings.Contains(stderr.String(), "storage error") || !strings.Contains(stderr.String(), "input/output error") {
+			t.Fatalf("run %d: %v\n%.3000s", i, err, stderr.String())
+		}
+	}
+	down := b.run(path)
+	if report.CodeOf(down.err) != report.ExitState || !strings.Contains(down.err.Error(), "storage error 3 times in 10m0s") {
+		t.Fatalf("after three storage errors: %v", down.err)
+	}
+	if err := os.Remove(filepath.Join(b.dir, "state-eio", "ratings", "storage-errors")); err != nil {
+		t.Fatal(err)
+	}
+	b.sameAsCalm(path)
+}
+
+// TestCheckBeforeOpening: a state that the check in another process refuses is not opened.
+func TestCheckBeforeOpening(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	conf, err := config.Load(b.configure("checked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("000001.sst is damaged")}
+	var dir string
+	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet(),
+		CheckState: func(_ context.Context, d string) error { dir = d; return refused }})
+	if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "000001.sst") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(dir); dir == "" || !os.IsNotExist(err) {
+		t.Errorf("state %q was made: %v", dir, err)
+	}
+}

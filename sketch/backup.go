@@ -1,0 +1,273 @@
+package sketch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// backupMagic begins every backup. What follows:
+//
+//	header length u32 | header: JSON
+//	kind u8 | key length u32 | value length u32 | key | value        a key of the database, or a file beside it with its name as the key
+//	0 u8 | SHA-256 of everything before                              integers big-endian
+const backupMagic = "refitd backup 1\n"
+
+const (
+	backupEnd  = 0
+	backupPair = 1
+	backupFile = 2
+)
+
+// maxBackupEntry bounds a key or value of a backup before it is read: files are larger than values of the database.
+const maxBackupEntry = 1 << 30
+
+// A BackupHeader says what a backup holds.
+type BackupHeader struct {
+	Format     int        `json:"format"` // of the state
+	Lineage    string     `json:"lineage"`
+	ConfigHash string     `json:"config_hash"`
+	Positions  []Position `json:"positions"`
+}
+
+// Backup writes a consistent cut of everything in the store, and the files of the given names in the state directory, those that exist. It
+// checks the rows as it goes. Apply may go on meanwhile.
+func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
+	sum := sha256.New()
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	out := io.MultiWriter(buffered, sum)
+	header := &BackupHeader{Format: formatVersion, Lineage: s.settings.Lineage, ConfigHash: s.settings.ConfigHash, Positions: []Position{}}
+	entry := func(kind byte, key, value []byte) error {
+		b := append(make([]byte, 0, 9+len(key)), kind)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(value))), key...)
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+		_, err := out.Write(value)
+		return err
+	}
+	err := s.backend.view(func(c cut) error {
+		acc, err := s.scan(context.Background(), c, func(*scanned) error { return nil })
+		if err != nil {
+			return err
+		}
+		for i := range acc.ledger[:acc.current] {
+			l := &acc.ledger[i]
+			header.Positions = append(header.Positions, Position{l.Topic, l.Partition, l.Incarnation, l.Next})
+		}
+		text, err := json.Marshal(header)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%s%s%s", backupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text); err != nil {
+			return err
+		}
+		return c.each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
+	})
+	for _, name := range files {
+		if err != nil {
+			break
+		}
+		var content []byte
+		if content, err = os.ReadFile(filepath.Join(s.home.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		} else if err == nil {
+			err = entry(backupFile, []byte(name), content)
+		}
+	}
+	if err == nil {
+		_, err = out.Write([]byte{backupEnd})
+	}
+	if err == nil {
+		_, err = buffered.Write(sum.Sum(nil))
+	}
+	if err = errors.Join(err, buffered.Flush()); err != nil {
+		return nil, fmt.Errorf("sketch: backup: %w", err)
+	}
+	return header, nil
+}
+
+// Restore makes a state in dir, which must not exist, from what Backup wrote. files are the names of files beside the database that are
+// taken along. Nothing is left in dir if it fails: the error wraps ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
+func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, files ...string) (_ *BackupHeader, err error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if err := preflight(dir, 0, DefaultMemTableBytes); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, denied(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, denied(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	rows := filepath.Join(dir, rowsName)
+	if err := os.Mkdir(rows, 0o700); err != nil {
+		return nil, denied(err)
+	}
+	d, err := openDisk(rows, DefaultMemTableBytes, log)
+	if err != nil {
+		return nil, err
+	}
+	in := &backupReader{in: bufio.NewReaderSize(r, 1<<16), sum: sha256.New(), dir: dir, files: files}
+	err = in.read(ctx, d)
+	var s *Store
+	if err == nil {
+		s, err = load(ctx, d, &Options{}, func(stored *settings) (settings, error) {
+			if stored == nil {
+				return settings{}, corrupt("the backup has no settings")
+			}
+			return *stored, nil
+		})
+	}
+	if err == nil {
+		err = s.Check()
+	}
+	if err = errors.Join(err, d.close()); err != nil {
+		return nil, err
+	}
+	w, err := s.witnessOf()
+	if err == nil {
+		err = w.write(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &in.header, nil
+}
+
+// backupReader reads a backup into a new database.
+type backupReader struct {
+	in     *bufio.Reader
+	sum    hash.Hash
+	dir    string
+	files  []string
+	header BackupHeader
+}
+
+func (b *backupReader) bytes(n int) ([]byte, error) {
+	var out bytes.Buffer // grows with what is there, not with what a damaged length says
+	if _, err := io.CopyN(io.MultiWriter(&out, b.sum), b.in, int64(n)); err != nil {
+		return nil, corrupt("the backup ends early: %v", err)
+	}
+	return out.Bytes(), nil
+}
+
+func (b *backupReader) length() (int, error) {
+	text, err := b.bytes(4)
+	if err != nil {
+		return 0, err
+	}
+	n := binary.BigEndian.Uint32(text)
+	if n > maxBackupEntry {
+		return 0, corrupt("the backup has an entry of %d bytes", n)
+	}
+	return int(n), nil
+}
+
+// read copies the backup and compares its digest at the end.
+func (b *backupReader) read(ctx context.Context, d *disk) error {
+	if magic, err := b.bytes(len(backupMagic)); err != nil || string(magic) != backupMagic {
+		return corrupt("this is not a backup of refitd, or one of another version")
+	}
+	n, err := b.length()
+	if err != nil {
+		return err
+	}
+	text, err := b.bytes(n)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &b.header); err != nil {
+		return corrupt("header of the backup: %v", err)
+	}
+	if b.header.Format > formatVersion {
+		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w", b.header.Format, formatVersion, ErrFormat)
+	}
+	var ops []op
+	bytesInOps := int64(0)
+	maxOps, maxBytes := d.limits()
+	flush := func() error {
+		if err := d.commit(ops); err != nil {
+			return fmt.Errorf("sketch: restore: %w", err)
+		}
+		ops, bytesInOps = ops[:0], 0
+		return ctx.Err()
+	}
+	for {
+		kind, err := b.bytes(1)
+		if err != nil {
+			return err
+		}
+		if kind[0] == backupEnd {
+			break
+		}
+		keyLength, err := b.length()
+		if err != nil {
+			return err
+		}
+		valueLength, err := b.length()
+		if err != nil {
+			return err
+		}
+		key, err := b.bytes(keyLength)
+		if err != nil {
+			return err
+		}
+		value, err := b.bytes(valueLength)
+		if err != nil {
+			return err
+		}
+		switch kind[0] {
+		case backupPair:
+			size := int64(len(key) + len(value) + opOverhead)
+			if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
+				return corrupt("the backup has a value of %d bytes at a key of %d", len(value), len(key))
+			}
+			if int64(len(ops)+1) > maxOps || bytesInOps+size > maxBytes {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			ops = append(ops, op{key: key, value: value})
+			bytesInOps += size
+		case backupFile:
+			if !slices.Contains(b.files, string(key)) {
+				return corrupt("the backup has a file %.40q", key)
+			}
+			if err := os.WriteFile(filepath.Join(b.dir, string(key)), value, 0o600); err != nil {
+				return denied(err)
+			}
+		default:
+			return corrupt("the backup has an entry of kind %d", kind[0])
+		}
+	}
+	want := b.sum.Sum(nil)
+	digest, err := b.bytes(sha256.Size)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(digest, want) {
+		return corrupt("digest of the backup does not match")
+	}
+	return flush()
+}

@@ -1,0 +1,238 @@
+package sketch
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are not let in again,
+// also when the log is read from its beginning. Later ones are events like any other. The accounts go on counting all of them.
+type Marker struct {
+	Field string     `json:"field"`
+	Hash  Digest     `json:"-"` // of field and value, see SubjectHash; the value itself is not kept
+	Cut   []Position `json:"cut"`
+	Rows  int64      `json:"rows"` // taken out so far
+	Done  bool       `json:"done"` // all of them are
+	// Row is the identity hash of the rows to take out, where the field is Options.Identity, whose value rows do not carry.
+	Row []byte `json:"row,omitempty"`
+}
+
+// SubjectHash is the digest that stands for the value of a field.
+func SubjectHash(field string, value []byte) Digest {
+	b := append([]byte("refitd subject\x00"), field...)
+	return sha256.Sum256(append(append(b, 0), value...))
+}
+
+// holds reports whether the event at an offset is from before the cut.
+func (m *Marker) holds(topic string, number int32, incarnation uint32, offset int64) bool {
+	for i := range m.Cut {
+		if p := &m.Cut[i]; p.Topic == topic && p.Partition == number {
+			return incarnation < p.Incarnation || incarnation == p.Incarnation && offset < p.Next
+		}
+	}
+	return false
+}
+
+// ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new lineage. Erase then takes its rows
+// out. A subject forgotten again is forgotten up to now.
+func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return Marker{}, s.err
+	}
+	if field == "" || len(value) == 0 {
+		return Marker{}, fmt.Errorf("sketch: forget %q = %q: want a field and a value", field, value)
+	}
+	m := Marker{Field: field, Hash: SubjectHash(field, value), Cut: s.positions()}
+	if field == s.settings.Identity {
+		draw := newDrawer(s.settings.Seed, 0)
+		sum := draw.byBytes(domainIdentity, value)
+		m.Row = sum[:len(identity{})]
+	}
+	if old, ok := s.markers[m.Hash]; ok {
+		m.Rows = old.Rows
+	}
+	s.settings.renew(m.Cut)
+	if s.settings.CapBy != "" && s.settings.CapBy != field {
+		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
+	}
+	s.putMarker(&m)
+	s.pending.putSettings(&s.settings)
+	return m, s.commit(nil)
+}
+
+func (s *Store) putMarker(m *Marker) {
+	s.pending.put(append([]byte{prefixMarker}, m.Hash[:]...), false, func(b, key []byte) []byte { return appendMarker(b, key, m) })
+	s.markers[m.Hash] = *m
+}
+
+// Forgotten returns the markers, ordered by field and hash. A state that is made anew from the log gets them by Options.Forgotten.
+func (s *Store) Forgotten() []Marker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sortedMarkers()
+}
+
+func (s *Store) sortedMarkers() []Marker {
+	out := make([]Marker, 0, len(s.markers))
+	for _, m := range s.markers {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Marker) int {
+		if c := strings.Compare(a.Field, b.Field); c != 0 {
+			return c
+		}
+		return slices.Compare(a.Hash[:], b.Hash[:])
+	})
+	return out
+}
+
+// ForgottenFields returns the fields of the markers: those whose values Forgets has to be asked about.
+func (s *Store) ForgottenFields() []string {
+	var fields []string
+	for _, m := range s.Forgotten() {
+		if !slices.Contains(fields, m.Field) {
+			fields = append(fields, m.Field)
+		}
+	}
+	return fields
+}
+
+// Forgets reports whether an event that has the value in the field is to stay out of the samples: what Record.Forgotten is set to.
+func (s *Store) Forgets(topic string, number int32, offset int64, field string, value []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.markers[SubjectHash(field, value)]
+	if !ok {
+		return false
+	}
+	place, ok := s.places[partition{topic, number}]
+	return ok && m.holds(topic, number, s.ledger[place].Incarnation, offset)
+}
+
+// Erase takes out the rows of all subjects that ForgetSubject was told of and whose rows are not out yet; values returns the values that a payload
+// has in a field. Rows leave in pieces, with the accounts, and a crash in between is made good by calling Erase again, which whoever opens a
+// state with unfinished markers must do before anything is applied. It returns the number of rows taken out.
+func (s *Store) Erase(ctx context.Context, values func(field string, payload []byte) [][]byte) (rows int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	for _, m := range s.sortedMarkers() {
+		if m.Done {
+			continue
+		}
+		victims, err := s.rowsOf(ctx, &m, values)
+		if err != nil {
+			return rows, err
+		}
+		for r, entries := range victims {
+			if err := s.expel(s.all[r], entries, 0, func(n int) {
+				m.Rows += int64(n)
+				s.putMarker(&m)
+			}); err != nil {
+				return rows, err
+			}
+			rows += len(entries)
+		}
+		m.Done = true
+		s.putMarker(&m)
+		if err := s.commit(nil); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// rowsOf returns the entries of a marker's rows by reservoir, in the order of s.all.
+func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string, payload []byte) [][]byte) ([][]entry, error) {
+	out := make([][]entry, len(s.all))
+	err := s.backend.view(func(c cut) error {
+		_, err := s.scan(ctx, c, func(row *scanned) error {
+			if !m.holds(string(row.topic), row.partition, row.incarnation, row.offset) {
+				return nil
+			}
+			match := m.Row != nil && string(m.Row) == string(row.id[:])
+			for _, value := range values(m.Field, row.payload) {
+				match = match || SubjectHash(m.Field, value) == m.Hash
+			}
+			if match {
+				out[row.sample] = append(out[row.sample], entry{ranked{row.rank, row.id}, s.place(string(row.topic), row.partition, row.incarnation), row.size()})
+			}
+			return nil
+		})
+		return err
+	})
+	return out, err
+}
+
+// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those from losers on.
+// note is called with the number of rows of each piece before it is committed.
+func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	ids := make(map[identity]bool, len(entries))
+	maxOps, maxBytes := s.backend.limits()
+	n := 0
+	for i := range entries {
+		e := &entries[i]
+		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+spareOps) > maxOps || s.pending.bytes+spareBytes > maxBytes) {
+			note(n)
+			if err := s.commit(nil); err != nil {
+				return err
+			}
+			n = 0
+		}
+		if i >= losers {
+			r.lose(e.rank)
+			s.pending.counted = true
+		}
+		s.ledger[e.ledger].Rows[r.role]--
+		s.touch(e.ledger)
+		s.pending.dropRow(makeRowKey(r.role, e.id))
+		ids[e.id] = true
+		n++
+	}
+	note(n)
+	if err := s.commit(nil); err != nil {
+		return err
+	}
+	r.discard(ids)
+	return nil
+}
+
+// renew makes the settings those of a new lineage, under-filled since the positions.
+func (s *settings) renew(since []Position) {
+	s.Origin, s.Lineage = s.origin(), drawLineage()
+	s.Partial, s.Since = true, since
+}
+
+func drawLineage() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Purge rewrites the storage so that what was deleted leaves the files too, as far as they have been written: after Erase, close the
+// state and open it again first.
+func (s *Store) Purge() error {
+	p, ok := s.backend.(interface{ purge() error })
+	if !ok {
+		return nil
+	}
+	if err := p.purge(); err != nil {
+		return fmt.Errorf("sketch: purge: %w", err)
+	}
+	return nil
+}
+
+// purge merges all tables into one level: versions that a deletion or a newer one hides are left out of the result.
+func (d *disk) purge() error { return d.db.Flatten(1) }

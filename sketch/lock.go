@@ -1,0 +1,45 @@
+package sketch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const lockName = "LOCK"
+
+// A Lock keeps other processes out of a state directory. The system releases it when the process ends, however it ends.
+type Lock struct{ file *os.File }
+
+// LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it.
+func LockDir(dir string) (*Lock, error) {
+	name := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, denied(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		text, _ := io.ReadAll(io.LimitReader(f, 20))
+		f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
+		}
+		return nil, fmt.Errorf("sketch: %s: %w by pid %s: stop it, or give this one another storage.path", dir, ErrLocked, strings.TrimSpace(string(text)))
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("sketch: write %s: %w", name, err)
+	}
+	return &Lock{f}, nil
+}
+
+// Close releases the lock. The file stays.
+func (l *Lock) Close() error { return l.file.Close() }

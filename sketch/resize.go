@@ -1,0 +1,74 @@
+package sketch
+
+// resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A smaller size keeps
+// exactly the rows that a sample of that size would have kept from the beginning; a larger one keeps what there is and says since when
+// it is under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves settings that say so.
+func (s *Store) resize(chosen settings) error {
+	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize {
+		s.settings = chosen
+		if chosen.Unsettled {
+			return s.trim()
+		}
+		s.pending.putSettings(&s.settings)
+		return s.commit(nil)
+	}
+	grows := chosen.Size > s.settings.Size || chosen.HoldoutSize > s.settings.HoldoutSize
+	partial, since := chosen.Partial, chosen.Since
+	chosen.renew(s.positions())
+	if !grows {
+		chosen.Partial, chosen.Since = partial, since
+	}
+	chosen.Unsettled = true
+	s.settings = chosen
+	s.pending.putSettings(&s.settings)
+	if err := s.commit(nil); err != nil {
+		return err
+	}
+	return s.trim()
+}
+
+// trim takes out the rows for which the capacities have no room, then removes the remark that there may be some.
+func (s *Store) trim() error {
+	s.settings.size(s.all)
+	for _, r := range s.all {
+		entries, losers := r.surplus()
+		if err := s.expel(r, entries, len(entries)-losers, func(int) {}); err != nil {
+			return err
+		}
+		if r.perGroup > 0 && r.evicted && len(r.heap) < r.capacity {
+			s.settings.Partial = true // a smaller cap put out rows in whose place others once stood
+			s.settings.Since = s.positions()
+		}
+	}
+	s.settings.Unsettled = false
+	s.pending.putSettings(&s.settings)
+	return s.commit(nil)
+}
+
+// Align gives up the rows that o, a sample of the same events under the same settings, has no longer room for or never let in: an under-filled
+// sample holds the events above its threshold, and this one, read from the log at once, may hold more. For comparisons in memory;
+// what it gives up is not marked anywhere.
+func (s *Store) Align(o *Store) error {
+	o.mu.Lock()
+	counts := o.counters()
+	o.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range s.all {
+		evicted, threshold := counts.of(i)
+		if !evicted {
+			continue
+		}
+		var out []entry
+		for _, e := range r.heap {
+			if e.rank <= threshold {
+				out = append(out, e)
+			}
+		}
+		s.settings.Partial = s.settings.Partial || len(out) > 0
+		if err := s.expel(r, out, 0, func(int) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

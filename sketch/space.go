@@ -1,0 +1,69 @@
+package sketch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// FreeBytes returns what the file system of dir, or of the directory it will be made in, has free for this user.
+func FreeBytes(dir string) (int64, error) {
+	s, err := fileSystem(dir)
+	if err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// fileSystem describes the file system of dir or of its nearest parent that exists.
+func fileSystem(dir string) (*syscall.Statfs_t, error) {
+	for {
+		_, err := os.Stat(dir)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return nil, fmt.Errorf("sketch: file system of %s: %w", dir, err)
+	}
+	return &s, nil
+}
+
+// openingBytes is what Badger may write between its start and its first transaction: the tables of two full memory tables.
+func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
+
+// preflight refuses what would end the process without a word once Badger has mapped its files: a full or read-only file system, and a
+// limit on the size of files below that of its own. It writes nothing.
+func preflight(dir string, least, memTableBytes int64) error {
+	s, err := fileSystem(dir)
+	if err != nil {
+		return err
+	}
+	const readOnly = 1 // ST_RDONLY of Linux, MNT_RDONLY of the BSDs
+	if s.Flags&readOnly != 0 {
+		return fmt.Errorf("sketch: %s is on a read-only file system: mount it for writing, or set storage.path: %w", dir, syscall.EROFS)
+	}
+	if free := int64(s.Bavail) * int64(s.Bsize); free < max(least, openingBytes(memTableBytes)) {
+		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed (storage.min_free_bytes): make free space, or lower the key: %w",
+			free, dir, max(least, openingBytes(memTableBytes)), ErrSpace)
+	}
+	var limit syscall.Rlimit
+	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < need {
+		return fmt.Errorf("sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w", dir, need, limit.Cur, syscall.EFBIG)
+	}
+	return nil
+}
+
+// denied names the user where the system only says that permission is denied.
+func denied(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("sketch: user id %d: %w", os.Geteuid(), err)
+	}
+	return fmt.Errorf("sketch: %w", err)
+}
