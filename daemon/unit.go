@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -51,6 +52,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	}()
 	if err := u.openState(ctx); err != nil {
 		return nil, err
+	}
+	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
+		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
 	}
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {

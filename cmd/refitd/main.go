@@ -37,6 +37,7 @@ type cli struct {
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 
 // app is what a verb needs of the process.

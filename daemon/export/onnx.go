@@ -9,10 +9,10 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// What the file is written for. Opset 17 with version 2 of the ML operators is read by every onnxruntime since 1.12.
+// What the file is written for: Opset is that of the default domain. Opset 17 with version 2 of the ML operators is read by every onnxruntime since 1.12.
 const (
 	onnxIR      = 8
-	onnxOpset   = 17
+	Opset       = 17
 	onnxMLOpset = 2
 )
 
@@ -66,7 +66,7 @@ func (b *builder) model(manifest *snapshot.Manifest) ([]byte, error) {
 	for _, o := range []struct {
 		domain  string
 		version int64
-	}{{"", onnxOpset}, {mlDomain, onnxMLOpset}} {
+	}{{"", Opset}, {mlDomain, onnxMLOpset}} {
 		var set message
 		set.text(1, o.domain)
 		set.number(2, o.version)
