@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -177,7 +178,7 @@ func (d *Daemon) notReady() []string {
 
 // close closes what New opened. It may be called more than once.
 func (d *Daemon) close() error {
-	var errs []error
+	errs := []error{failpoint.At(failpoint.DaemonShutdown)}
 	for _, u := range d.units {
 		errs = append(errs, u.close())
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -9,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -33,7 +35,10 @@ type metrics struct {
 	features        *prometheus.GaugeVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
+	expires         *prometheus.GaugeVec
 	dataTime        *prometheus.GaugeVec
+
+	letters *deadletter.Metrics
 }
 
 // The values of labels that are known beforehand.
@@ -69,7 +74,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have.", "model"),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
 		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
+		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
 		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
+		letters:         deadletter.NewMetrics(r),
 	}
 }
 
@@ -130,11 +137,19 @@ func (m *metrics) judged(ch *cycle.Champion) {
 	m.decisions.WithLabelValues(ch.Version.Model, ch.Version.Decision, string(ch.Cause)).Inc()
 }
 
-// live records the version that consumers have from now on.
-func (m *metrics) live(model string, ch *cycle.Champion, published float64) {
+// live records the version that consumers have from now on. The zero time as expiry is never.
+func (m *metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
 	m.snapshotInfo.DeletePartialMatch(prometheus.Labels{"model": model})
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
-	m.snapshotTime.WithLabelValues(model).Set(published)
+	m.snapshotTime.WithLabelValues(model).Set(seconds(published))
+	if expires.IsZero() {
+		m.expires.DeleteLabelValues(model)
+	} else {
+		m.expires.WithLabelValues(model).Set(seconds(expires))
+	}
 	m.dataTime.WithLabelValues(model).Set(float64(ch.Watermark) / 1000)
 	m.features.WithLabelValues(model).Set(float64(ch.Vocabulary.NumColumns()))
 }
+
+// seconds is a time as metrics have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

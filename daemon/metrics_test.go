@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -84,6 +85,7 @@ refitd_train_failures_total{model="ratings"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="degenerate"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="incomparable"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="not_finite"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="overtaken"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse"} 1
 refitd_gate_decisions_total{decision="promoted",model="ratings",reason="first_version"} 0
 refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_worse"} 0
@@ -109,7 +111,7 @@ func TestOneVersionIsLive(t *testing.T) {
 	m := newMetrics(r)
 	for n := range int64(3) {
 		ch := &cycle.Champion{Vocabulary: &cycle.Vocabulary{}, Watermark: 5000, Version: report.Version{Version: n + 1}}
-		m.live("ratings", ch, 100+float64(n))
+		m.live("ratings", ch, time.Unix(100+n, 0), time.Unix(200*(n%2), 0))
 	}
 	gathers(t, r, `
 # HELP refitd_snapshot_info The version that consumers have: always 1.
@@ -118,6 +120,9 @@ refitd_snapshot_info{model="ratings",version="3"} 1
 # HELP refitd_snapshot_published_timestamp_seconds When the version that consumers have was published.
 # TYPE refitd_snapshot_published_timestamp_seconds gauge
 refitd_snapshot_published_timestamp_seconds{model="ratings"} 102
+# HELP refitd_snapshot_expires_timestamp_seconds When consumers refuse the version they have (publish.expires_after).
+# TYPE refitd_snapshot_expires_timestamp_seconds gauge
+refitd_snapshot_expires_timestamp_seconds{model="ratings"} 0
 # HELP refitd_snapshot_data_watermark_timestamp_seconds Newest event time behind the version that consumers have.
 # TYPE refitd_snapshot_data_watermark_timestamp_seconds gauge
 refitd_snapshot_data_watermark_timestamp_seconds{model="ratings"} 5

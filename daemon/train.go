@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle"
@@ -16,7 +17,8 @@ const observeEvery = 5 * time.Second
 // trained is what a refit came to.
 type trained struct {
 	challenger *cycle.Champion
-	err        error // ends the daemon
+	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	err        error           // ends the daemon
 }
 
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
@@ -70,6 +72,7 @@ func (s *schedule) step(ctx context.Context) error {
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.Look()
+		s.follow()
 		if err := s.witness(); err != nil {
 			return err
 		}
@@ -124,6 +127,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	if err != nil {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
+	against := u.cycle.Champion()
 	challenger, err := u.cycle.Refit(ctx, sample)
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
@@ -137,7 +141,7 @@ func (u *unit) refit(ctx context.Context) trained {
 		return trained{}
 	}
 	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
-	return trained{challenger: challenger}
+	return trained{challenger: challenger, against: against}
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -152,6 +156,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	}
 	if err := s.witness(); err != nil {
 		return err
+	}
+	s.follow()
+	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
+		v.Decision, t.challenger.Cause = publish.Kept, "overtaken"
+		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
 	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
@@ -169,6 +178,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
 func (u *unit) update(ctx context.Context) error {
+	u.follow()
+	if u.versions.Chosen() {
+		u.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		return nil
+	}
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
@@ -195,6 +209,8 @@ func (u *unit) update(ctx context.Context) error {
 
 // publish writes a version; a store that cannot be written to is told and counted.
 func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
+	window := u.cycle.Progressive().Window
+	ch.Progressive = window.Published
 	if err := u.versions.Publish(ctx, ch); err != nil {
 		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
 		u.log.Error("publish failed", "error", err)
@@ -211,7 +227,11 @@ func (u *unit) tell(ch *cycle.Champion) error {
 		u.promoted++
 		number := v.Version
 		u.champion = &number
-		u.metrics.live(u.config.Name, ch, float64(time.Now().UnixMilli())/1000)
+		published, expires := time.Now(), time.Time{}
+		if after := u.config.Publish.ExpiresAfter.Std(); after > 0 {
+			expires = published.Add(after)
+		}
+		u.metrics.live(u.config.Name, ch, published, expires)
 	} else {
 		u.keptBack++
 	}

@@ -16,10 +16,12 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // unit is one model of the daemon: its own consumer, store, cycle and publisher. Its ingest runs on the consumer's goroutine, its trainer
@@ -34,6 +36,7 @@ type unit struct {
 	consumer *consumer.Consumer
 	versions *publish.Publisher
 	*keeper
+	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
@@ -56,6 +59,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
 		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
 	}
+	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
@@ -74,6 +78,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
+		if errors.Is(err, snapshot.ErrKey) {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: m.Publish.SigningKeyFile}
+		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
 	u.compare()
@@ -81,6 +88,15 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
+	if letters.Topic != "" {
+		if u.letters, err = deadletter.New(deadletter.Options{Store: u.store, Model: m.Name, Topic: letters.Topic, Kafka: &d.config.Kafka,
+			Metrics: metrics.letters, Log: u.log}); err != nil {
+			return nil, err
+		}
+		sink.OutboxTrouble = u.letters.Trouble
+	} else if n := u.store.OutboxLen(); n > 0 {
+		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
+	}
 	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
@@ -88,7 +104,8 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
+	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.begin, u.onHalt, u.log
+	read.OnPause, read.OnResume = u.onHalt, u.onResume
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
@@ -127,13 +144,39 @@ func (u *unit) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return u.train(groupCtx, readDone) })
+	letterCtx, stopLetters := context.WithCancel(groupCtx)
+	defer stopLetters()
+	group.Go(func() error {
+		defer stopLetters()
+		return u.train(groupCtx, readDone)
+	})
+	if u.letters != nil {
+		group.Go(func() error {
+			if err := u.letters.Run(letterCtx); err != nil {
+				return storeError(err, u.daemon.config.StatePath(u.config))
+			}
+			return nil
+		})
+	}
 	return group.Wait()
+}
+
+// lastRecord returns what the ledger knows of the last record applied of a partition.
+func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
+	for _, l := range u.store.Ledger() {
+		if l.Topic == topic && l.Partition == partition {
+			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
+		}
+	}
+	return 0, 0, false
 }
 
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
+	if u.letters != nil && len(c.Rejected) > 0 {
+		u.letters.Wake()
+	}
 	if c.Applied == 0 {
 		return
 	}
@@ -158,6 +201,13 @@ func (u *unit) onHalt(topic string, partition int32, offset int64, reason string
 	}
 	if err := u.daemon.Out.Emit("halt", report.Halt{Model: u.config.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}); err != nil {
 		u.log.Error("halt not printed", "error", err)
+	}
+}
+
+// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+func (u *unit) onResume(topic string, partition int32) {
+	if err := u.store.Resume(topic, partition); err != nil {
+		u.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
 	}
 }
 

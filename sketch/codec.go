@@ -27,6 +27,7 @@ const (
 	prefixArchive    = 'h' // since 2
 	prefixCheckpoint = 'k' // since 2
 	prefixLedger     = 'l'
+	prefixLetter     = 'o' // since 2
 	prefixRow        = 'r'
 	prefixSettings   = 's'
 )

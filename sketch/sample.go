@@ -22,7 +22,8 @@ type Row struct {
 
 // A Sample is a private copy of the state as of one commit. Rows are in the order of their identity hashes, which is random but reproducible.
 type Sample struct {
-	Cut                 []Position // by topic and partition: the rows are of the records before these offsets
+	Cut                 []Position  // by topic and partition: the rows are of the records before these offsets
+	Ledger              []LedgerRow // the accounts of the cut, those of earlier incarnations of a topic included
 	Train, Select, Gate []Row
 	Watermark           int64 // newest event time applied, milliseconds; NoTime if none
 	Digest              Digest
@@ -74,6 +75,7 @@ func (s *Store) Sample() (*Sample, error) {
 		}
 		for i := range acc.ledger {
 			l := &acc.ledger[i]
+			out.Ledger = append(out.Ledger, *l)
 			if i < acc.current {
 				out.Cut = append(out.Cut, Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
 			}

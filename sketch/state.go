@@ -80,6 +80,9 @@ func (s *Store) Check() error {
 		if err != nil {
 			return err
 		}
+		if err := scanLetters(c, acc.ledger, func([]byte) {}); err != nil {
+			return err
+		}
 		var reasons, rejected int64
 		for _, n := range acc.reasons {
 			reasons += n

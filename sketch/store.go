@@ -12,9 +12,10 @@ import (
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at a time.
 type Store struct {
-	settings settings
-	backend  backend
-	home     *home // nil in memory
+	settings   settings
+	backend    backend
+	home       *home // nil in memory
+	outboxRows int   // letters at most, 0 keeps none
 
 	mu          sync.Mutex              // guards what follows
 	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
@@ -25,6 +26,7 @@ type Store struct {
 	markers     map[Digest]Marker
 	reasons     map[string]int64
 	aux         []byte
+	outbox      []string // keys of the letters, oldest first
 	pending     piece
 	err         error // the first storage error (I9)
 

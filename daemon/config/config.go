@@ -149,7 +149,7 @@ func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(paths, &c.Models[i].Publish.Store)
+		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile)
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

@@ -38,6 +38,14 @@ type Input struct {
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp is clamped
+
+	DeadLetter DeadLetter `json:"dead_letter"`
+}
+
+// DeadLetter is where rejected records go.
+type DeadLetter struct {
+	Topic   string `json:"topic"`    // empty only counts them
+	MaxRows int    `json:"max_rows"` // records that may wait to be sent; when there are so many, reading waits
 }
 
 // Schema says which fields of an event mean what; see consumer.Schema.
@@ -113,7 +121,11 @@ type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
 	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
-	Gate        Gate     `json:"gate"`
+	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
+
+	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
+	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
+	Gate           Gate     `json:"gate"`
 }
 
 // Gate decides whether a new version replaces the champion.
@@ -126,7 +138,8 @@ type Gate struct {
 func DefaultModel() Model {
 	return Model{
 		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
-			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew)},
+			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew),
+			DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
 		Train: Train{
@@ -218,14 +231,16 @@ func (s *Schema) Consumer() consumer.Schema {
 // a setting, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Publish.Store, c.Train.Threads = "", 0
+	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
 	return hashOf(c)
 }
 
 // SampleHash returns the digest of what the state directory depends on: name, input, schema and sample. A state written under another
-// one must not be continued.
+// one must not be continued. Where rejected records go is no part of it.
 func (m *Model) SampleHash() string {
-	return hashOf(Model{Name: m.Name, Input: m.Input, Schema: m.Schema, Sample: m.Sample})
+	in := m.Input
+	in.DeadLetter = DeadLetter{}
+	return hashOf(Model{Name: m.Name, Input: in, Schema: m.Schema, Sample: m.Sample})
 }
 
 // Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.

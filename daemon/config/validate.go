@@ -126,6 +126,7 @@ func (v *validator) config(c *Config) {
 		}
 		names[c.Models[i].Name] = i
 	}
+	v.deadLetters(c.Models)
 	if len(v.problems) == 0 {
 		v.memory(c)
 	}
@@ -226,6 +227,13 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
+	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
+	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
+	if path := m.Publish.SigningKeyFile; path != "" {
+		if err := checkPrivate(path); err != nil {
+			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
+		}
+	}
 	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
 	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
 }
@@ -247,6 +255,23 @@ func (v *validator) input(in *Input, path string) {
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, 16<<20)
 	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
 	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
+	v.whole(path+".dead_letter.max_rows", in.DeadLetter.MaxRows, 1, 100_000)
+	if t := in.DeadLetter.Topic; t != "" && !isTopic(t) {
+		v.bad(path+".dead_letter.topic", t, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
+	}
+}
+
+// deadLetters checks that no model reads what another one, or itself, could not.
+func (v *validator) deadLetters(models []Model) {
+	for i := range models {
+		topic := models[i].Input.DeadLetter.Topic
+		for j := range models {
+			if topic != "" && slices.Contains(models[j].Input.Topics, topic) {
+				v.bad(fmt.Sprintf("models[%d].input.dead_letter.topic", i), topic, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+				break
+			}
+		}
+	}
 }
 
 func (v *validator) schema(s *Schema, path string) {

@@ -3,6 +3,7 @@ package cycle
 import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -17,8 +18,13 @@ type Champion struct {
 	Lambda     float64        // absolute λ of the convex stage
 	Watermark  int64          // newest event time of the sample, milliseconds since 1970
 	Sample     string         // digest of the sample
+	Lineage    string         // of the sample
+	Events     *snapshot.Counts
 	Golden     []consumer.Event
 	Cause      Cause // of the gate's decision
+
+	Progressive *report.Metrics // window loss of what consumers had, when this was published
+	Chosen      bool            // by an operator, not by the gate
 
 	posterior *posterior.State // of the variational stage; nil without one
 	means     *means
@@ -29,7 +35,7 @@ type Cause string
 
 // Causes are all there are, with the decision that each leads to.
 var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "too_few_rows": "promoted",
-	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept"}
+	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "overtaken": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {

@@ -170,7 +170,7 @@ func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
 	t := c.target
 	if !t.IsNumeric() {
 		class := classOf(t, ev, c.targets)
-		if c.champion != nil {
+		if c.champion != nil && c.champion.means != nil {
 			o[baseline0] = outcome{present: true, correct: class == c.champion.means.majority}
 		}
 		if c.lastClass >= 0 {
@@ -178,7 +178,7 @@ func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
 		}
 		return
 	}
-	if c.champion != nil {
+	if c.champion != nil && c.champion.means != nil {
 		m := c.champion.means
 		o[baseline0].number(t.Clip(m.global) - ev.Label)
 		item := m.global

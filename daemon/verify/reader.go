@@ -14,18 +14,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 const (
-	readCommitted  = 1       // isolation level of the protocol
-	fetchBytes     = 4 << 20 // asked for; a larger batch still comes whole (KIP-74)
-	fetchWait      = 500     // milliseconds the broker may hold a fetch that finds nothing
-	fetchAttempts  = 5       // of one fetch, before the broker counts as unreachable
-	retryTimeout   = 10 * time.Second
-	fetchBackoff   = 250 * time.Millisecond
-	connectTimeout = 5 * time.Second
+	readCommitted = 1       // isolation level of the protocol
+	fetchBytes    = 4 << 20 // asked for; a larger batch still comes whole (KIP-74)
+	fetchWait     = 500     // milliseconds the broker may hold a fetch that finds nothing
+	fetchAttempts = cluster.Attempts
+	fetchBackoff  = 250 * time.Millisecond
 )
 
 // unreadableError says why what the ledger covers of a partition cannot be read again.
@@ -51,7 +50,7 @@ type reader struct {
 
 // newReader connects and lists the extents of the topics. The caller closes the reader.
 func newReader(ctx context.Context, k *config.Kafka, topics []string) (_ *reader, err error) {
-	options, err := clientOptions(k)
+	options, err := cluster.ClientOptions(k)
 	if err != nil {
 		return nil, err
 	}
