@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -62,6 +63,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err := u.openState(ctx); err != nil {
 		return nil, err
 	}
+	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
+		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
+	}
 	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
@@ -100,7 +104,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	} else if n := u.store.OutboxLen(); n > 0 {
 		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
 	}
-	metrics.add(m.Name)
+	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
 	read, err := consumerOptions(d, m)
@@ -177,9 +181,6 @@ func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
 	u.metrics.applied(u.config.Name, c)
-	if c.Watermark > 0 {
-		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
-	}
 	if u.letters != nil && len(c.Rejected) > 0 {
 		u.letters.Wake()
 	}

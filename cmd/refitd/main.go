@@ -48,6 +48,7 @@ type cli struct {
 	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
 	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
 	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
+	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 
 // app is what a verb needs of the process.
