@@ -121,9 +121,9 @@ func TestKeyFlood(t *testing.T) {
 	var metrics string
 	within(t, 60*time.Second, "events and a version", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return sum(t, metrics, "refitd_events_total") == float64(n) && sum(t, metrics, "refitd_vocabulary_features") > 0
+		return sum(t, metrics, "refitd_events_total") == float64(n) && sum(t, metrics, "refitd_dictionary_features") > 0
 	})
-	rows, features, dropped := sum(t, metrics, "refitd_sample_rows"), sum(t, metrics, "refitd_vocabulary_features"), sum(t, metrics, "refitd_vocabulary_dropped_total")
+	rows, features, dropped := sum(t, metrics, "refitd_sample_rows"), sum(t, metrics, "refitd_dictionary_features"), sum(t, metrics, "refitd_dictionary_dropped_total")
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
 	}
