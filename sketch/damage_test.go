@@ -228,6 +228,7 @@ func TestDamage(t *testing.T) {
 				damage{"100 KB zeroed", name, func(b []byte) []byte { clear(b[zeroFrom:zeroTo]); return b }, kind.refused && n > 3})
 		}
 	}
+	cases = append(cases, damage{"copied while in use", filesOf(t, dir, "rows/MANIFEST")[0], func(b []byte) []byte { return b }, false})
 	cases = append(cases, damage{"value log written", filesOf(t, dir, "rows/*.vlog")[0], func(b []byte) []byte { return append(b[:20], 0x40, 1, 1, 1) }, true})
 
 	behind, refused := 0, 0
