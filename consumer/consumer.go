@@ -34,6 +34,8 @@ type Consumer struct {
 	problems   map[string]string
 	discovered bool // the topics and their partitions are known
 
+	pauseTold, pauseLimit time.Duration // the constants, but for tests
+
 	// Of the goroutine of Run.
 	walker  walker
 	records []Record
@@ -70,7 +72,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 		return nil, err
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
-		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string)}
+		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string), pauseTold: pauseTold, pauseLimit: pauseLimit}
 	var err error
 	c.metrics = newMetrics(opts.Registerer)
 	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
@@ -91,15 +93,16 @@ func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) 
 	running, stop := context.WithCancel(ctx)
 	c.wg.Go(func() { c.discover(running) })
 	c.wg.Go(func() { c.watch(running) })
-	committed := make(chan struct{})
+	rest, committed := make(chan struct{}), make(chan struct{})
 	go func() { // commits once more after everything else has ended
 		defer close(committed)
-		c.commit(running)
+		c.commit(running, rest)
 	}()
 	err := c.apply(running)
 	stop()
 	c.source.drop() // a fetch that waits for the broker ends now
 	c.wg.Wait()
+	close(rest)
 	<-committed
 	c.source.drop()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -135,6 +138,9 @@ func (c *Consumer) deliver(ctx context.Context, d delivery) error {
 			return nil
 		}
 		if err := c.deliverPortion(ctx, &d.parts[i]); err != nil {
+			return err
+		}
+		if err := failpoint("consumer.between"); err != nil {
 			return err
 		}
 	}
@@ -188,7 +194,12 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 		if next > from {
 			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
 				LastStable: o.stable, Records: c.records}
-			if err := c.sink.Apply(ctx, &c.batch); err != nil {
+			err := c.sink.Apply(ctx, &c.batch)
+			if full, ok := errors.AsType[*PauseError](err); ok {
+				c.pause(p, &c.batch, full)
+				return nil
+			}
+			if err != nil {
 				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
 			}
 			from = next
@@ -214,6 +225,7 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 }
 
 func (c *Consumer) applied(p *partition, b *Batch) {
+	c.resumed(p)
 	c.metrics.applied(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,6 +20,7 @@ type metrics struct {
 	control      prometheus.Counter
 	aborted      prometheus.Counter
 	halted       prometheus.Gauge
+	paused       prometheus.Gauge
 	stalls       prometheus.Counter
 	commits      prometheus.Counter
 	commitErrors prometheus.Counter
@@ -49,6 +50,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		records: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_records_total",
 			Help: "Offsets read, by what became of them."}, []string{"fate"}),
 		halted:       f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_halted_partitions", Help: "Partitions that wait for an operator."}),
+		paused:       f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_paused_partitions", Help: "Partitions that wait until what they write to has room again."}),
 		stalls:       counter("refitd_consumer_stalls_total", "Times the watchdog rebuilt the connections for a partition without progress."),
 		commits:      counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
 		commitErrors: counter("refitd_consumer_commit_errors_total", "Commits of offsets for lag tools that failed; nothing is lost by it."),

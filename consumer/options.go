@@ -78,6 +78,10 @@ type Options struct {
 	// OnHalt is told of every partition that halts, from the goroutine that calls the sink, after everything below offset was
 	// applied. May be nil.
 	OnHalt func(topic string, partition int32, offset int64, reason string)
+	// OnPause is told, from the same goroutine, of a partition that its sink has refused for some seconds (PauseError), and OnResume when
+	// it takes records of it again. May be nil.
+	OnPause  func(topic string, partition int32, offset int64, reason string)
+	OnResume func(topic string, partition int32)
 
 	MaxWait              time.Duration // how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
 	MaxPartitionBytes    int           // asked for per partition and fetch; a larger batch still comes whole

@@ -30,6 +30,8 @@ type partition struct {
 	halted  string
 	problem string // why the last fetch failed
 
+	pause pauseState
+
 	damaged  int // fetches in a row that stopped at a damaged batch
 	beyond   int // answers in a row that the log ends below fetched
 	tries    int // failures in a row
@@ -94,6 +96,9 @@ func (c *Consumer) Status() Status {
 		switch {
 		case p.halted != "":
 			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s halted at offset %d: %s", p.TopicPartition, p.applied, p.halted))
+		case p.pause.reason != "":
+			s.Ready = false
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s paused at offset %d: %s", p.TopicPartition, p.applied, p.pause.reason))
 		case p.problem != "":
 			s.Ready = false
 			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.problem))

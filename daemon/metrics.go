@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -36,6 +37,8 @@ type metrics struct {
 	snapshotInfo *prometheus.GaugeVec
 	snapshotTime *prometheus.GaugeVec
 	dataTime     *prometheus.GaugeVec
+
+	letters *deadletter.Metrics
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -68,6 +71,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
 		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
+		letters:      deadletter.NewMetrics(r),
 	}
 	return m
 }

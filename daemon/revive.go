@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/operator"
 	"github.com/refitd/refitd/daemon/publish"
@@ -23,6 +24,7 @@ import (
 // keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
 func (u *unit) keep(ch *cycle.Champion) error {
 	b, err := ch.Keep()
+	err = errors.Join(err, failpoint.At(failpoint.DaemonKeep))
 	if err != nil {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}
@@ -36,36 +38,56 @@ func (u *unit) keep(ch *cycle.Champion) error {
 // revive takes up the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
 // not fit any more, which is said, the unit starts without a champion and folds in the whole sample.
 func (u *unit) revive() error {
-	name := u.config.Name
-	refit, err := snapshot.Open(u.config.Publish.Store, name, snapshot.Selector{Alias: publish.Refit})
-	if errors.Is(err, snapshot.ErrNotFound) {
-		return u.relearn(nil)
-	}
-	var ch *cycle.Champion
-	if err == nil {
-		var kept []byte
-		if kept, err = os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), operator.Posterior)); err == nil {
-			ch, err = cycle.Revive(u.config, refit, kept)
-		}
-	}
-	if err != nil {
+	trust, store, name := snapshot.Trust{AllowExpired: true}, u.config.Publish.Store, u.config.Name
+	var cut []report.Cut
+	ch, err := u.reviveRefit(trust)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+	case err != nil:
 		u.log.Warn("champion not taken up", "reason", err)
-		return u.relearn(nil)
+	default:
+		u.cycle.Install(ch)
+		cut = ch.Version.Cut
 	}
-	u.cycle.Install(ch)
-	if err := u.relearn(ch.Version.Cut); err != nil {
-		return err
+	champion, err := trust.Open(store, name, snapshot.Selector{Alias: publish.Champion})
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		u.log.Warn("champion not taken up", "reason", err)
 	}
-	if champion, err := snapshot.Open(u.config.Publish.Store, name, snapshot.Selector{Alias: publish.Champion}); err == nil {
-		if out, err := cycle.FromSnapshot(u.config, champion); err == nil {
-			number := out.Version.Version
-			u.champion = &number
-			u.cycle.PublishUpdate(out)
-			u.metrics.live(name, out, float64(champion.Manifest().Created.UnixMilli())/1000)
-			u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
+	if err == nil && u.versions.Chosen() {
+		if u.adopt(champion) {
+			cut = u.cycle.Champion().Version.Cut
 		}
+	} else if out, fits := u.fitting(champion); fits && ch != nil {
+		number := out.Version.Version
+		u.champion = &number
+		u.cycle.PublishUpdate(out)
+		u.serving.Store(&dated{out.Version, champion.Manifest().Created})
+		u.metrics.live(name, out, float64(champion.Manifest().Created.UnixMilli())/1000)
+		u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
 	}
-	return nil
+	return u.relearn(cut)
+}
+
+// reviveRefit reads the last promoted refit with what the state directory keeps of it.
+func (u *unit) reviveRefit(trust snapshot.Trust) (*cycle.Champion, error) {
+	refit, err := trust.Open(u.config.Publish.Store, u.config.Name, snapshot.Selector{Alias: publish.Refit})
+	if err != nil {
+		return nil, err
+	}
+	kept, err := os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), operator.Posterior))
+	if err != nil {
+		return nil, err
+	}
+	return cycle.Revive(u.config, refit, kept)
+}
+
+// fitting returns a version as a champion, if the configuration still fits it.
+func (u *unit) fitting(version *snapshot.Model) (*cycle.Champion, bool) {
+	if version == nil {
+		return nil, false
+	}
+	ch, err := cycle.FromSnapshot(u.config, version)
+	return ch, err == nil
 }
 
 // relearn folds in the training rows from after a cut, oldest first.

@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
@@ -16,15 +18,15 @@ const observeEvery = 5 * time.Second
 // trained is what a refit came to.
 type trained struct {
 	challenger *cycle.Champion
-	err        error // ends the daemon
+	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	err        error           // ends the daemon
 }
 
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
 // more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	s := schedule{unit: u, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now()}
-	tick := time.NewTicker(min(observeEvery, shortest(u.config.Train.Every.Std(), u.config.Publish.UpdateEvery.Std())))
-	defer tick.Stop()
+	s := schedule{unit: u, model: u.config, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now(), tick: time.NewTicker(tickOf(u.config))}
+	defer s.tick.Stop()
 	for {
 		finished := false
 		select {
@@ -40,7 +42,7 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 		case <-readDone:
 			finished = true
 		case <-u.wake:
-		case <-tick.C:
+		case <-s.tick.C:
 		}
 		if ctx.Err() != nil {
 			continue
@@ -57,6 +59,8 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 // schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
 type schedule struct {
 	*unit
+	model        *config.Model // as last tuned
+	tick         *time.Ticker
 	running      chan trained // nil without a refit under way
 	refitAt      time.Time    // end of the last refit
 	refitEvents  int64        // applied when it began
@@ -67,9 +71,11 @@ type schedule struct {
 
 // step looks at metrics and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
+	s.tune()
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.look()
+		s.follow()
 		if err := s.witness(); err != nil {
 			return err
 		}
@@ -77,14 +83,14 @@ func (s *schedule) step(ctx context.Context) error {
 	if s.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
-	t, applied := &s.config.Train, s.applied.Load()
+	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
 		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
-	if due && s.running == nil {
+	if s.running == nil && (s.refitNow.Swap(false) || due) {
 		s.refitEvents, s.running = applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
 	}
-	every := s.config.Publish.UpdateEvery.Std()
+	every := s.model.Publish.UpdateEvery.Std()
 	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
 		s.updateAt, s.updateEvents = time.Now(), applied
 		return s.update(ctx)
@@ -139,6 +145,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	if err != nil {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
+	against := u.cycle.Champion()
 	challenger, err := u.cycle.Refit(ctx, sample)
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
@@ -153,7 +160,9 @@ func (u *unit) refit(ctx context.Context) trained {
 	}
 	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
 	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
-	return trained{challenger: challenger}
+	now := time.Now()
+	u.refitted.Store(&now)
+	return trained{challenger: challenger, against: against}
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -168,6 +177,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	}
 	if err := s.witness(); err != nil {
 		return err
+	}
+	s.follow()
+	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
+		v.Decision = publish.Kept
+		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
 	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
 	if err := s.publish(ctx, t.challenger); err != nil {
@@ -185,6 +199,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
 func (u *unit) update(ctx context.Context) error {
+	u.follow()
+	if u.versions.Chosen() {
+		u.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		return nil
+	}
 	if u.cycle.LiveIsWorse() {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
@@ -211,6 +230,8 @@ func (u *unit) update(ctx context.Context) error {
 
 // publish writes a version; a store that cannot be written to is told and counted.
 func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
+	window := u.cycle.Progressive().Window
+	ch.Progressive = window.Published
 	if err := u.versions.Publish(ctx, ch); err != nil {
 		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
 		u.log.Error("publish failed", "error", err)
@@ -223,7 +244,10 @@ func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
 // tell counts, logs and emits a published version.
 func (u *unit) tell(ch *cycle.Champion) error {
 	v := &ch.Version
+	last := &dated{*v, time.Now()}
+	u.judged.Store(last)
 	if v.Decision == publish.Promoted {
+		u.serving.Store(last)
 		u.promoted++
 		number := v.Version
 		u.champion = &number

@@ -229,7 +229,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *stored
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
-		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+		outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
 	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
@@ -244,7 +244,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if !reflect.DeepEqual(*stored, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*stored, chosen) {
 		err = s.resize(chosen)
 	}
 	if err != nil {
@@ -277,6 +277,9 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	}
 	s.reasons = acc.reasons
 	if err := s.loadCheckpoints(c); err != nil {
+		return err
+	}
+	if err := scanLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
 		return err
 	}
 	aux, err := c.get([]byte{prefixAux})

@@ -2,13 +2,13 @@ package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The aliases that refitd itself moves. Any other valid name can be set too.
@@ -17,66 +17,116 @@ const (
 	Champion = "champion" // what consumers should use
 )
 
-const aliasDir = "aliases"
+const (
+	aliasDir = "aliases"
+	newAlias = ".new" // an alias that is being written
+)
 
-// pointer is the content of an alias file: it names a version and pins its manifest.
-type pointer struct {
-	Version        int64  `json:"version"`
-	ManifestDigest string `json:"manifest_digest"`
+// Move sets an alias.
+type Move struct {
+	Alias string
+	From  *int64 // the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
+	To    int64  // version, or 0 to remove the alias
+	Event Event  // for the publish log: EventPromote, EventRollback or EventAlias, which "" stands for
+	Why   string // for the publish log
 }
 
 type namedPointer struct {
 	name string
-	pointer
+	Pointer
 }
 
-// SetAlias lets an alias name a version, whose manifest is verified first. The alias is replaced at once and durably. It returns ErrName,
-// ErrNotFound, ErrDigest or ErrFormat.
-func (s *Store) SetAlias(ctx context.Context, model, alias string, version int64) error {
-	return s.moveAlias(ctx, model, alias, nil, version)
-}
-
-// SwapAlias is SetAlias if the alias still names the version old, where 0 stands for an alias that does not exist; otherwise it changes
-// nothing and returns ErrConflict. It decides between several instances that publish to one store.
-func (s *Store) SwapAlias(ctx context.Context, model, alias string, old, version int64) error {
-	return s.moveAlias(ctx, model, alias, &old, version)
-}
-
-func (s *Store) moveAlias(ctx context.Context, model, alias string, old *int64, version int64) error {
+// MoveAlias carries out a move and writes it into the publish log, whose record it returns. The version is read and tested whole
+// first, as Open does it. The alias is replaced at once and durably. It returns ErrConflict if the alias does not name move.From, ErrName,
+// ErrNotFound, ErrDigest, ErrFormat or ErrGolden; nothing has changed then.
+func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record, error) {
+	var record Record
 	err := s.withModel(ctx, model, false, func(root *os.Root) error {
-		if old != nil {
-			now, err := readAlias(root, alias)
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-			if now.Version != *old {
-				return fmt.Errorf("%w: it names version %d, expected %d: look at that version before moving it again", ErrConflict, now.Version, *old)
-			}
-		}
-		dir, m, err := openVersion(root, model, version)
+		now, err := s.expect(root, move)
 		if err != nil {
 			return err
 		}
-		return errors.Join(dir.Close(), writeAlias(root, alias, pointer{version, m.Digest}))
+		record = Record{Event: move.Event, Version: move.To, Why: move.Why}
+		if record.Event == "" {
+			record.Event = EventAlias
+		}
+		if move.To != 0 {
+			version, err := (Trust{Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
+			if err != nil {
+				return err
+			}
+			record.describe(&version.manifest)
+		} else if now == nil || move.Alias == Latest {
+			return fmt.Errorf("%w: no alias %s that can be removed", ErrNotFound, move.Alias)
+		}
+		return s.commit(root, model, &record, []Move{move})
 	})
 	if err != nil {
-		return fmt.Errorf("snapshot: alias %s of %s to version %d: %w", alias, model, version, err)
+		return Record{}, fmt.Errorf("snapshot: alias %s of %s to version %d: %w", move.Alias, model, move.To, err)
 	}
-	return nil
+	return record, nil
 }
 
-// Alias returns the version that an alias names, or ErrNotFound.
-func (s *Store) Alias(model, alias string) (int64, error) {
+// expect reads the alias that a move is about, nil if there is none, and returns ErrConflict if it does not name move.From.
+func (s *Store) expect(root *os.Root, move Move) (*Pointer, error) {
+	now, err := readAlias(root, move.Alias)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		if move.From != nil && *move.From != 0 {
+			return nil, fmt.Errorf("%w: there is no alias %s, expected version %d: look at the publish log", ErrConflict, move.Alias, *move.From)
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case move.From != nil && now.Version != *move.From:
+		return nil, fmt.Errorf("%w: %s names version %d, expected %d: look at that version before moving it again", ErrConflict, move.Alias, now.Version, *move.From)
+	}
+	return &now, nil
+}
+
+// commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
+// that the log does not have, from which recover writes the record. The caller holds the lock.
+func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move) error {
+	last, err := lastSequence(root)
+	if err != nil {
+		return err
+	}
+	record.Sequence, record.Time, record.By = last+1, s.Now().UTC().Truncate(time.Millisecond), s.By
+	for _, move := range moves {
+		old, err := readAlias(root, move.Alias)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		record.Moves = append(record.Moves, AliasMove{Alias: move.Alias, From: old.Version, To: move.To})
+		if move.To == 0 {
+			err = removeAlias(root, move.Alias)
+		} else {
+			p := Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time, Event: record.Event}
+			p.seal(model, move.Alias, s.Signer)
+			err = s.writeAlias(root, move.Alias, &p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.appendLog(root, record)
+}
+
+// Alias returns what an alias says, or ErrNotFound, ErrFormat or ErrDigest. Its signature is not looked at.
+func (s *Store) Alias(model, alias string) (Pointer, error) {
 	root, err := openModel(s.dir, model)
 	if err != nil {
-		return 0, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
+		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
 	}
 	defer root.Close()
 	p, err := readAlias(root, alias)
-	if err != nil {
-		return 0, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
+	if err == nil {
+		err = p.Verify(model, alias, nil)
 	}
-	return p.Version, nil
+	if err != nil {
+		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
+	}
+	return p, nil
 }
 
 // Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model.
@@ -121,40 +171,25 @@ func aliasesIn(root *os.Root) ([]namedPointer, error) {
 	return pointers, nil
 }
 
-// maxAliasBytes is more than any alias file has.
-const maxAliasBytes = 256
-
-func (p pointer) encode() ([]byte, error) {
-	b, err := json.Marshal(p)
-	return append(b, '\n'), err
-}
-
-// readAlias returns ErrNotFound, ErrName or ErrFormat.
-func readAlias(root *os.Root, alias string) (pointer, error) {
+// readAlias reads an alias file, whose digest the caller verifies. It returns ErrNotFound, ErrName or ErrFormat.
+func readAlias(root *os.Root, alias string) (Pointer, error) {
 	if !validName.MatchString(alias) {
-		return pointer{}, fmt.Errorf("%w: alias %q is not of the form %s", ErrName, alias, validName)
+		return Pointer{}, fmt.Errorf("%w: alias %q is not of the form %s", ErrName, alias, validName)
 	}
 	b, err := readFile(root, aliasDir+"/"+alias, maxAliasBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := list(root, aliasDir) // only to say which there are
 		slices.Sort(names)
-		return pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)", ErrNotFound, alias, strings.Join(names, ", "))
+		return Pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)", ErrNotFound, alias, strings.Join(names, ", "))
 	}
 	if err != nil {
-		return pointer{}, err
+		return Pointer{}, err
 	}
-	var p pointer
-	if err := json.Unmarshal(b, &p); err != nil {
-		return pointer{}, fmt.Errorf("alias %s: %w: %v: set it again", alias, ErrFormat, err)
-	}
-	if again, err := p.encode(); err != nil || string(again) != string(b) || p.Version < 1 || p.Version > maxVersion {
-		return pointer{}, fmt.Errorf("alias %s: %w: %q: set it again", alias, ErrFormat, b)
-	}
-	return p, nil
+	return decodePointer(alias, b)
 }
 
 // writeAlias replaces an alias: temporary file, rename. The caller holds the lock.
-func writeAlias(root *os.Root, alias string, p pointer) error {
+func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 	if !validName.MatchString(alias) {
 		return fmt.Errorf("%w: alias %q is not of the form %s", ErrName, alias, validName)
 	}
@@ -167,11 +202,24 @@ func writeAlias(root *os.Root, alias string, p pointer) error {
 		return err
 	}
 	defer dir.Close()
-	if err := writeFile(dir, ".new", b); err != nil {
+	s.step("alias " + alias)
+	if err := writeFile(dir, newAlias, b); err != nil {
 		return err
 	}
-	if err := dir.Rename(".new", alias); err != nil {
+	s.step("alias " + alias + " written")
+	if err := dir.Rename(newAlias, alias); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	s.step("alias " + alias + " renamed")
+	return errors.Join(syncDir(dir), failpoint("snapshot.alias"))
+}
+
+// removeAlias removes an alias, durably.
+func removeAlias(root *os.Root, alias string) error {
+	dir, err := root.OpenRoot(aliasDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return errors.Join(dir.Remove(alias), syncDir(dir))
 }

@@ -26,8 +26,8 @@ const (
 	maxModelBytes    = 256 << 20     // 1,000,000 features, k = 20, 4 outputs take 192 MB
 	maxNamesBytes    = 256 << 20
 	maxGoldenBytes   = 16 << 20
-	maxManifestBytes = 1 << 20 // a row per partition in the cut
-	maxHeaderBytes   = 1 << 10 // of the one header a shape has: some 400 bytes
+	maxManifestBytes = 64 << 10 // room for the cut of some 1,000 partitions
+	maxHeaderBytes   = 1 << 10  // of the one header a shape has: some 400 bytes
 )
 
 // Contents is everything that a version is made of, except what Publish adds. The parameters are those of

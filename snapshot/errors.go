@@ -12,6 +12,14 @@ var (
 	ErrFormat = errors.New("bad format")
 	// ErrGolden means that this build scores the golden events of a version differently from its writer.
 	ErrGolden = errors.New("golden events do not score the same")
+	// ErrSignature means that a version or an alias is not signed by a key that the reader trusts.
+	ErrSignature = errors.New("not signed by a trusted key")
+	// ErrExpired means that a version may not be used any more: its manifest says so.
+	ErrExpired = errors.New("expired")
+	// ErrOlder means that an alias is older than the one that was accepted before.
+	ErrOlder = errors.New("older than what was accepted before")
+	// ErrKey means that a key file cannot be used: unreadable, open to others, or not an Ed25519 key.
+	ErrKey = errors.New("unusable key")
 	// ErrContents means that a model is not fit to be published: inconsistent, not finite, without parameters, or over a size limit.
 	ErrContents = errors.New("not publishable")
 	// ErrConflict means that an alias no longer names the version it was expected to name.

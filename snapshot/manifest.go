@@ -51,14 +51,26 @@ type Cut struct {
 	Next      int64  `json:"next"`
 }
 
+// Counts are what became of the records of the partitions of a cut, over all of them.
+type Counts struct {
+	Applied  int64 `json:"applied"`
+	Rejected int64 `json:"rejected"`
+	Control  int64 `json:"control"`
+	Aborted  int64 `json:"aborted"`
+	Holes    int64 `json:"holes"`
+	Gap      int64 `json:"gap"`
+}
+
 // Meta is what the trainer tells of a version. It has no influence on scores and is not part of the payload digest.
 type Meta struct {
 	Writer           string             `json:"writer"` // name and version of the program
 	Kind             string             `json:"kind"`   // refit or update
 	Parent           *int64             `json:"parent"` // version that this one started from
 	Created          time.Time          `json:"created"`
-	Status           string             `json:"status"` // converged, basis_limit, time_budget or interrupted
-	Loss             string             `json:"loss"`   // that was trained on
+	Expires          time.Time          `json:"expires,omitzero"` // readers refuse it from then on; zero is never
+	Epoch            int64              `json:"epoch,omitempty"`  // of the instance that wrote it: larger for one that started later
+	Status           string             `json:"status"`           // converged, basis_limit, time_budget or interrupted
+	Loss             string             `json:"loss"`             // that was trained on
 	Lambda           Number             `json:"lambda"`
 	Objective        Number             `json:"objective"`
 	Gap              *Number            `json:"gap"` // optimality gap of the last convex stage
@@ -78,7 +90,9 @@ type Meta struct {
 	Baselines        map[string]Metrics `json:"baselines,omitempty"`
 	Decision         string             `json:"decision"` // promoted or kept
 	Reason           string             `json:"reason"`
+	Progressive      *Metrics           `json:"progressive,omitempty"` // of the version consumers had, over the window before the cut
 	Cut              []Cut              `json:"cut"`
+	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
 	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time
 	Lineage          string             `json:"lineage,omitempty"`
 	SampleDigest     string             `json:"sample_digest,omitempty"`
@@ -107,8 +121,10 @@ type Manifest struct {
 	NumBasis      int    `json:"k"`
 	Schema        Schema `json:"schema"`
 	Files         []File `json:"files"`
-	PayloadDigest string `json:"payload_digest"` // PayloadDigest of the contents
-	Digest        string `json:"-"`              // of the manifest itself: its last line
+	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
+	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
+	KeyID         string `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned
+	Digest        string `json:"-"`                                  // of the manifest itself: its last line
 }
 
 // degree is that of the two kernels of the format.
@@ -118,7 +134,9 @@ const degree = 2
 func newManifest(c *Contents) Manifest {
 	m := Manifest{Format: FormatVersion, Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
 		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
-	m.Created, m.Watermark = m.Created.UTC().Truncate(time.Millisecond), m.Watermark.UTC().Truncate(time.Millisecond)
+	for _, t := range []*time.Time{&m.Created, &m.Expires, &m.Watermark} {
+		*t = t.UTC().Truncate(time.Millisecond)
+	}
 	if m.Cut == nil {
 		m.Cut = []Cut{}
 	}
@@ -132,16 +150,30 @@ const (
 	tailBytes    = len(manifestTail) + 2*sha256.Size + len(manifestEnd)
 )
 
-// encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest.
+// encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest: a field of the top level on each line, in the
+// order of the struct, values without spaces.
 func (m *Manifest) encode() ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	var object bytes.Buffer
+	enc := json.NewEncoder(&object)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
 	if err := enc.Encode(m); err != nil {
 		return nil, err
 	}
-	b := append(bytes.TrimSuffix(buf.Bytes(), []byte("\n}\n")), ",\n"...)
+	b, dec := []byte("{\n"), json.NewDecoder(&object)
+	if _, err := dec.Token(); err != nil { // the brace
+		return nil, err
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		b = fmt.Appendf(b, "  %q: %s,\n", key, value)
+	}
 	sum := hexSum(b)
 	m.Digest = "sha256:" + sum
 	b = append(b, manifestTail+sum+manifestEnd...)

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Model scores events. It is immutable and safe for concurrent use.
@@ -10,6 +11,8 @@ type Model struct {
 	manifest Manifest
 	contents Contents
 	index    []map[string]int32 // per categorical field, then per multi field: name to column
+	first    []int32            // the column of the first name of each
+	signedBy string
 }
 
 // NewModel builds a model from contents without a store. It keeps the slices of c, which must not change afterwards. The manifest has neither
@@ -37,6 +40,7 @@ func newModel(c *Contents) (*Model, error) {
 func (m *Model) indexNames() error {
 	column := int32(0)
 	for f, names := range m.contents.Vocabulary {
+		m.first = append(m.first, column)
 		index := make(map[string]int32, len(names))
 		for _, name := range names {
 			index[name] = column
@@ -53,6 +57,14 @@ func (m *Model) indexNames() error {
 // Manifest returns the manifest. Its slices, maps and pointers are shared: read them only.
 func (m *Model) Manifest() Manifest { return m.manifest }
 
+// SignedBy returns the id of the trusted key that signed the version, empty if the reader had no keys.
+func (m *Model) SignedBy() string { return m.signedBy }
+
+// IsExpired reports whether the version may not be used any more at a time.
+func (m *Model) IsExpired(now time.Time) bool {
+	return !m.manifest.Expires.IsZero() && !now.Before(m.manifest.Expires)
+}
+
 // Schema returns the schema. Its slices are shared: read them only.
 func (m *Model) Schema() *Schema { return &m.contents.Schema }
 
@@ -65,13 +77,21 @@ func (m *Model) Contents() *Contents {
 // NumOutputs returns m, the number of outputs.
 func (m *Model) NumOutputs() int { return m.contents.NumOutputs }
 
-// Scratch is the working memory of Score. The zero value is ready; it grows to what is needed and is then used again. One goroutine at a
-// time may use it.
+// Scratch is the working memory of Score, ScoreBatch and TopK. The zero value is ready; it grows to what is needed and is then used again,
+// with any model. One goroutine at a time may use it.
 type Scratch struct {
 	index []int32
 	value []float64
 	sum   []float64 // Σ h_r,j x_j
 	kern  []float64 // Σ (h_r,j x_j)², then K(h_r, x)
+
+	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
+	names         []string
+	base          []float64
+	cross, square []float64
+	out           []float64
+	excluded      []uint64
+	heap          []scored
 }
 
 // Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute
@@ -86,6 +106,19 @@ func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 	}
 	unseen = m.encode(in, s)
 	m.outputs(dst, s)
+	return unseen
+}
+
+// ScoreBatch stores the outputs of several events in dst, those of event i in dst[i·m:(i+1)·m], and returns how many of their names the
+// vocabulary does not have. It is Score for each; it panics unless dst has length m·len(in).
+func (m *Model) ScoreBatch(dst []float64, in []Input, s *Scratch) (unseen int) {
+	numOut := m.contents.NumOutputs
+	if len(dst) != numOut*len(in) {
+		panic(fmt.Sprintf("snapshot: dst has length %d for %d events of %d outputs", len(dst), len(in), numOut))
+	}
+	for i := range in {
+		unseen += m.Score(dst[i*numOut:(i+1)*numOut], &in[i], s)
+	}
 	return unseen
 }
 

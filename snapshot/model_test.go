@@ -233,7 +233,7 @@ func BenchmarkPublish(b *testing.B) {
 		if _, err := store.Publish(b.Context(), "m", c); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := store.Prune(b.Context(), "m", 1); err != nil {
+		if _, err := store.Prune(b.Context(), "m", Retention{Keep: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -28,62 +27,71 @@ func (s Selector) String() string {
 // maxRereads bounds how often Open follows an alias whose version was pruned before it was read.
 const maxRereads = 100
 
-// Open reads a version of a model from a store. Nothing is parsed before its size and digest are verified, and the model is returned only once
-// its golden events score as published, so on an error keep the model you have. It returns ErrNotFound, ErrName, ErrDigest,
-// ErrFormat or ErrGolden.
-func Open(dir, model string, sel Selector) (*Model, error) {
-	m, err := open(dir, model, sel)
+// Open reads a version of a model from a store, unsigned or signed by anybody: it is Trust{}.Open.
+func Open(dir, model string, sel Selector) (*Model, error) { return Trust{}.Open(dir, model, sel) }
+
+// Open reads a version of a model from a store. Nothing is parsed before its signature, where there are keys, its size and its digest are
+// verified, and the model is returned only once its golden events score as published, so on an error keep the model you have. It
+// returns ErrNotFound, ErrName, ErrSignature, ErrDigest, ErrFormat, ErrExpired or ErrGolden.
+func (t Trust) Open(dir, model string, sel Selector) (*Model, error) {
+	m, err := t.open(dir, model, sel)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: open %s %s: %w", model, sel, err)
 	}
 	return m, nil
 }
 
-func open(dir, model string, sel Selector) (*Model, error) {
+func (t Trust) open(dir, model string, sel Selector) (*Model, error) {
 	root, err := openModel(dir, model)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	if sel.Version != 0 {
-		return readVersion(root, model, pointer{Version: sel.Version})
+		return t.readVersion(root, model, Pointer{Version: sel.Version})
 	}
 	if sel.Alias == "" {
 		sel.Alias = Champion
 	}
-	p, err := readAlias(root, sel.Alias)
-	if err != nil {
-		return nil, err
-	}
+	var last Pointer
 	for range maxRereads {
-		m, err := readVersion(root, model, p)
-		if !errors.Is(err, ErrNotFound) {
+		p, err := readAlias(root, sel.Alias)
+		if err == nil {
+			err = p.Verify(model, sel.Alias, t.Keys)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := t.readVersion(root, model, p)
+		if !errors.Is(err, ErrNotFound) || p.same(&last) {
 			return m, err
 		}
-		now, aliasErr := readAlias(root, sel.Alias)
-		if aliasErr != nil || now == p {
-			return nil, errors.Join(err, aliasErr)
-		}
-		p = now
+		last = p // it may have been pruned since: see whether the alias has moved on
 	}
 	return nil, fmt.Errorf("%w: the alias moved %d times while it was read: prune less often", ErrNotFound, maxRereads)
 }
 
-// openVersion opens the directory of a version and verifies its manifest; the caller closes dir.
-func openVersion(root *os.Root, model string, version int64) (dir *os.Root, m Manifest, err error) {
+// versionDir opens the directory of a version.
+func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	name := strconv.FormatInt(version, 10)
 	st, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || version < 1 {
-		return nil, m, fmt.Errorf("%w: no version %d: it was pruned or never published", ErrNotFound, version)
+		return nil, fmt.Errorf("%w: no version %d: it was pruned or never published", ErrNotFound, version)
 	}
 	if err != nil {
-		return nil, m, err
+		return nil, err
 	}
 	if !st.IsDir() {
-		return nil, m, fmt.Errorf("%w: version %d is not a directory", ErrFormat, version)
+		return nil, fmt.Errorf("%w: version %d is not a directory", ErrFormat, version)
 	}
-	if dir, err = root.OpenRoot(name); err != nil {
-		return nil, m, absent(err)
+	dir, err := root.OpenRoot(name)
+	return dir, absent(err)
+}
+
+// openVersion opens the directory of a version and verifies its manifest, but no signature; the caller closes dir.
+func openVersion(root *os.Root, model string, version int64) (dir *os.Root, m Manifest, err error) {
+	if dir, err = versionDir(root, version); err != nil {
+		return nil, m, err
 	}
 	b, err := readFile(dir, manifestFile, maxManifestBytes)
 	if err == nil {
@@ -104,28 +112,6 @@ func absent(err error) error {
 		return fmt.Errorf("%w: the version is incomplete or was just pruned: %w", ErrNotFound, err)
 	}
 	return err
-}
-
-// readVersion reads and verifies a whole version. A pointer without a digest does not pin the manifest.
-func readVersion(root *os.Root, model string, p pointer) (*Model, error) {
-	dir, manifest, err := openVersion(root, model, p.Version)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	if p.ManifestDigest != "" && p.ManifestDigest != manifest.Digest {
-		return nil, fmt.Errorf("%w: the alias names manifest %s, version %d has %s: set the alias again", ErrDigest, p.ManifestDigest, p.Version, manifest.Digest)
-	}
-	tensors, names, golden, err := readFiles(dir, &manifest)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{manifest: manifest, contents: Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
-		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis, Meta: manifest.Meta}}
-	if err := m.decode(tensors, names); err != nil {
-		return nil, err
-	}
-	return m, checkGolden(m, golden)
 }
 
 // decode reads parameters and names into a model whose manifest is set.
@@ -150,7 +136,7 @@ func (m *Model) decode(tensors, names []byte) error {
 }
 
 // readFiles reads the three files that a manifest vouches for.
-func readFiles(dir *os.Root, m *Manifest) (tensors, names, golden []byte, err error) {
+func readFiles(read fileReader, m *Manifest) (tensors, names, golden []byte, err error) {
 	want := []struct {
 		name  string
 		limit int64
@@ -164,7 +150,7 @@ func readFiles(dir *os.Root, m *Manifest) (tensors, names, golden []byte, err er
 		if f.Name != w.name || f.Bytes < 0 || f.Bytes > w.limit {
 			return nil, nil, nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
 		}
-		b, err := readFile(dir, w.name, f.Bytes)
+		b, err := read(w.name, f.Bytes)
 		if err != nil {
 			return nil, nil, nil, absent(err)
 		}
@@ -182,32 +168,4 @@ func readFiles(dir *os.Root, m *Manifest) (tensors, names, golden []byte, err er
 		return nil, nil, nil, fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
 	}
 	return tensors, names, golden, nil
-}
-
-// readFile reads a regular file of at most limit bytes; a larger one is refused before memory is taken, with ErrDigest.
-func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
-	// Looked at before it is opened: opening a pipe would wait for its writer.
-	st, err := root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, ErrFormat, st.Mode().Type())
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if st, err = f.Stat(); err != nil { // again: an alias may have been replaced meanwhile
-		return nil, err
-	}
-	if st.Size() > limit {
-		return nil, fmt.Errorf("%s: %w: %d bytes, at most %d expected", name, ErrDigest, st.Size(), limit)
-	}
-	b := make([]byte, st.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, fmt.Errorf("%s: %w: shorter than its %d bytes: %w", name, ErrDigest, len(b), err)
-	}
-	return b, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The files of a version. The manifest is written last.
@@ -28,40 +29,88 @@ const maxVersion = 1<<53 - 1
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Store publishes versions of models below a directory. Writers to one model take turns, also across processes of one machine. It is safe
-// for concurrent use.
-type Store struct{ dir string }
+// Store publishes versions of models below a directory, moves their aliases and keeps a log of both. Writers to one model take turns, also
+// across processes of one machine; readers on other machines may share the directory or a synchronised copy. It is safe for concurrent use.
+type Store struct {
+	By     string           // who publishes and moves aliases, for the publish log. Set it before use.
+	Signer *Signer          // signs manifests and aliases; nil leaves them unsigned. Set it before use.
+	Now    func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
+
+	dir  string
+	hook func(step string) // tests die here
+}
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
-func NewStore(dir string) *Store { return &Store{dir} }
+func NewStore(dir string) *Store { return &Store{dir: dir, Now: time.Now} }
 
-// Publish writes contents as the next version of a model, moves the alias "latest" to it and returns its manifest. When it returns nil the
-// version is durable; when it returns an error there is no new version, or there is one that nothing points to. What a killed
-// publisher left behind is removed. It returns ErrName, ErrContents, ErrGolden, the error of ctx, or an error of the file system.
-func (s *Store) Publish(ctx context.Context, model string, c *Contents) (Manifest, error) {
+func (s *Store) step(name string) {
+	if s.hook != nil {
+		s.hook(name)
+	}
+}
+
+// Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to the publish log and
+// returns the manifest. To, Event and Why of moves are not looked at: the log has the decision and the reason of c.Meta. If an alias does
+// not name its Move.From, nothing is written and ErrConflict returned.
+//
+// When it returns nil the version is durable; when it returns an error there is no new version, or there is one that some of the aliases
+// do not point to yet. What a killed publisher left behind is removed. It returns ErrName, ErrContents, ErrGolden, ErrConflict, the
+// error of ctx, or an error of the file system.
+func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ...Move) (Manifest, error) {
 	manifest, files, err := encodeVersion(model, c)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("snapshot: publish %s: %w", model, err)
 	}
 	err = s.withModel(ctx, model, true, func(root *os.Root) error {
-		version, err := nextVersion(root)
+		for _, move := range moves {
+			if _, err := s.expect(root, move); err != nil {
+				return err
+			}
+		}
+		last, err := s.number(root, &manifest)
 		if err != nil {
 			return err
 		}
-		manifest.Version = version
-		last, err := manifest.encode()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrContents, err)
-		}
-		if err := writeVersion(ctx, root, version, append(files, stagedFile{manifestFile, last})); err != nil {
+		if err := s.writeVersion(ctx, root, manifest.Version, append(files, last...)); err != nil {
 			return err
 		}
-		return writeAlias(root, Latest, pointer{version, manifest.Digest})
+		record := Record{Event: EventPublish}
+		record.describe(&manifest)
+		all := append([]Move{{Alias: Latest}}, moves...)
+		for i := range all {
+			all[i].To = manifest.Version
+		}
+		return s.commit(root, model, &record, all)
 	})
 	if err != nil {
 		return Manifest{}, fmt.Errorf("snapshot: publish %s: %w", model, err)
 	}
 	return manifest, nil
+}
+
+// number makes a manifest that of the next version and returns the last files of its directory: the signature, if any, and the manifest.
+func (s *Store) number(root *os.Root, manifest *Manifest) ([]stagedFile, error) {
+	version, err := nextVersion(root)
+	if err != nil {
+		return nil, err
+	}
+	previous, err := readAlias(root, Latest)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	manifest.Version, manifest.Previous, manifest.KeyID = version, previous.ManifestDigest, ""
+	if s.Signer != nil {
+		manifest.KeyID = s.Signer.id
+	}
+	b, err := manifest.encode()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrContents, err)
+	}
+	if s.Signer == nil {
+		return []stagedFile{{manifestFile, b}}, nil
+	}
+	sig, err := (&signature{s.Signer.id, "ed25519", s.Signer.sign(b)}).encode()
+	return []stagedFile{{signatureFile, sig}, {manifestFile, b}}, err
 }
 
 // stagedFile is a file of a version before it is written.
@@ -102,7 +151,7 @@ func encodeVersion(model string, c *Contents) (Manifest, []stagedFile, error) {
 }
 
 // writeVersion stages the files and renames the directory, so that the version appears at once and whole.
-func writeVersion(ctx context.Context, root *os.Root, version int64, files []stagedFile) error {
+func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, files []stagedFile) error {
 	name := strconv.FormatInt(version, 10)
 	if err := root.Mkdir(staging+name, 0o755); err != nil {
 		return err
@@ -112,17 +161,22 @@ func writeVersion(ctx context.Context, root *os.Root, version int64, files []sta
 		return err
 	}
 	defer dir.Close()
+	s.step("staging")
 	for _, f := range files {
-		if err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content)); err != nil {
+		err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), failpoint("snapshot.write"))
+		s.step(f.name)
+		if err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := errors.Join(syncDir(dir), failpoint("snapshot.synced")); err != nil {
 		return err
 	}
-	if err := root.Rename(staging+name, name); err != nil {
+	s.step("synced")
+	if err := errors.Join(root.Rename(staging+name, name), failpoint("snapshot.renamed")); err != nil {
 		return err
 	}
+	s.step("renamed")
 	return syncDir(root)
 }
 
@@ -153,10 +207,19 @@ func (s *Store) withModel(ctx context.Context, model string, create bool, write 
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := sweep(root); err != nil {
+	if err := errors.Join(sweep(root), s.recoverLog(root)); err != nil {
 		return err
 	}
 	return write(root)
+}
+
+// Recover removes what killed publishers of a model left behind, and writes what they could not write into the publish log. Every
+// writer does it first, too. It returns ErrNotFound if nothing of the model was ever published.
+func (s *Store) Recover(ctx context.Context, model string) error {
+	if err := s.withModel(ctx, model, false, func(*os.Root) error { return nil }); err != nil {
+		return fmt.Errorf("snapshot: recover %s: %w", model, err)
+	}
+	return nil
 }
 
 // makeModel creates the directories of a model, durably.
@@ -183,8 +246,11 @@ func (s *Store) makeModel(model string) error {
 	return errors.Join(syncDir(root), syncDir(store))
 }
 
-// sweep removes staging directories. The caller holds the lock, so nobody is writing them.
+// sweep removes staging directories and the temporary alias. The caller holds the lock, so nobody is writing them.
 func sweep(root *os.Root) error {
+	if err := root.Remove(aliasDir + "/" + newAlias); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	names, err := list(root, ".")
 	if err != nil {
 		return err
@@ -199,7 +265,8 @@ func sweep(root *os.Root) error {
 	return nil
 }
 
-// Versions returns the published versions of a model, ascending, or ErrNotFound.
+// Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest is none: it
+// is being copied, or was damaged.
 func (s *Store) Versions(model string) ([]int64, error) {
 	root, err := openModel(s.dir, model)
 	if err != nil {
@@ -210,10 +277,13 @@ func (s *Store) Versions(model string) ([]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: versions of %s: %w", model, err)
 	}
-	return versions, nil
+	return slices.DeleteFunc(versions, func(v int64) bool {
+		dir, _, err := openVersion(root, model, v)
+		return err != nil || dir.Close() != nil
+	}), nil
 }
 
-// versionsIn lists the directories named by a number. They appear by a rename, so each has its manifest.
+// versionsIn lists the directories named by a number.
 func versionsIn(root *os.Root) ([]int64, error) {
 	names, err := list(root, ".")
 	if err != nil {
@@ -258,39 +328,6 @@ func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("snapshot: %s version %d: %w", model, version, err)
 	}
 	return m, dir.Close()
-}
-
-// Prune removes all but the newest keep versions (at least 1) of a model, never one that an alias names, and returns what it removed.
-func (s *Store) Prune(ctx context.Context, model string, keep int) (removed []int64, err error) {
-	err = s.withModel(ctx, model, false, func(root *os.Root) error {
-		versions, err := versionsIn(root)
-		if err != nil {
-			return err
-		}
-		aliases, err := aliasesIn(root)
-		if err != nil {
-			return err
-		}
-		for _, v := range versions[:max(len(versions)-max(keep, 1), 0)] {
-			if slices.ContainsFunc(aliases, func(a namedPointer) bool { return a.Version == v }) {
-				continue
-			}
-			// Renamed first, so that no reader finds a version with some of its files gone.
-			name := strconv.FormatInt(v, 10)
-			if err := errors.Join(ctx.Err(), root.Rename(name, staging+name)); err != nil {
-				return err
-			}
-			removed = append(removed, v)
-			if err := root.RemoveAll(staging + name); err != nil {
-				return err
-			}
-		}
-		return syncDir(root)
-	})
-	if err != nil {
-		return removed, fmt.Errorf("snapshot: prune %s: %w", model, err)
-	}
-	return removed, nil
 }
 
 // list returns the names in a directory.

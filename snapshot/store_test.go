@@ -86,23 +86,22 @@ func TestPublishIsDeterministic(t *testing.T) {
 
 func TestVersionsAndAliases(t *testing.T) {
 	store, dir := publish(t, 3)
-	ctx := t.Context()
 	if _, err := Open(dir, "m", Selector{}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "latest") {
 		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
 	}
-	if err := store.SwapAlias(ctx, "m", Champion, 0, 2); err != nil {
+	if err := moveAlias(t, store, Champion, 0, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SwapAlias(ctx, "m", Champion, 1, 3); !errors.Is(err, ErrConflict) {
+	if err := moveAlias(t, store, Champion, 1, 3); !errors.Is(err, ErrConflict) {
 		t.Errorf("swap from 1 while it is 2: %v, want ErrConflict", err)
 	}
-	if err := store.SwapAlias(ctx, "m", Champion, 0, 3); !errors.Is(err, ErrConflict) {
+	if err := moveAlias(t, store, Champion, 0, 3); !errors.Is(err, ErrConflict) {
 		t.Errorf("swap from none while it is 2: %v, want ErrConflict", err)
 	}
-	if err := store.SetAlias(ctx, "m", Champion, 9); !errors.Is(err, ErrNotFound) {
+	if err := setAlias(t, store, Champion, 9); !errors.Is(err, ErrNotFound) {
 		t.Errorf("alias to version 9: %v, want ErrNotFound", err)
 	}
-	if err := store.SetAlias(ctx, "m", "../x", 1); !errors.Is(err, ErrName) {
+	if err := setAlias(t, store, "../x", 1); !errors.Is(err, ErrName) {
 		t.Errorf("alias ../x: %v, want ErrName", err)
 	}
 	want := map[string]int64{Champion: 2, Latest: 3}
@@ -112,8 +111,8 @@ func TestVersionsAndAliases(t *testing.T) {
 	if m, err := Open(dir, "m", Selector{}); err != nil || m.Manifest().Version != 2 {
 		t.Errorf("champion: %v, want version 2", err)
 	}
-	if v, err := store.Alias("m", Champion); err != nil || v != 2 {
-		t.Errorf("Alias = %d, %v, want 2", v, err)
+	if p, err := store.Alias("m", Champion); err != nil || p.Version != 2 {
+		t.Errorf("Alias = %+v, %v, want 2", p, err)
 	}
 	if m, err := store.Manifest("m", 3); err != nil || m.Version != 3 {
 		t.Errorf("Manifest: version %d, %v, want 3", m.Version, err)
@@ -140,19 +139,19 @@ func TestVersionNumbersGrowOverGaps(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	store, dir := publish(t, 6)
-	must(t, store.SetAlias(t.Context(), "m", Champion, 2))
-	removed, err := store.Prune(t.Context(), "m", 2)
+	must(t, setAlias(t, store, Champion, 2))
+	removed, err := store.Prune(t.Context(), "m", Retention{Keep: 2})
 	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
 		t.Fatalf("removed %v, %v, want %v", removed, err, want)
 	}
-	if removed, err = store.Prune(t.Context(), "m", 0); err != nil || !slices.Equal(removed, []int64{5}) {
+	if removed, err = store.Prune(t.Context(), "m", Retention{Keep: 0}); err != nil || !slices.Equal(removed, []int64{5}) {
 		t.Errorf("keep 0 removed %v, %v, want 5 only: the newest stays", removed, err)
 	}
 	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
 		t.Errorf("Versions = %v, %v, want 2 and 6", v, err)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, "pinned"), []byte("6"), 0o644))
-	if _, err := store.Prune(t.Context(), "m", 1); !errors.Is(err, ErrFormat) {
+	if _, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); !errors.Is(err, ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
 	}
 }
@@ -179,7 +178,7 @@ func TestKilledPublisher(t *testing.T) {
 		if aliases, err := store.Aliases("m"); err != nil || len(aliases) != 1 {
 			t.Errorf("step %d: Aliases = %v, %v, want latest only", step, aliases, err)
 		}
-		must(t, store.SetAlias(t.Context(), "m", Latest, 2))
+		must(t, setAlias(t, store, Latest, 2))
 		if _, err := os.Lstat(torn); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("step %d: the staging directory is still there: %v", step, err)
 		}
@@ -199,7 +198,7 @@ func TestPublishCanceled(t *testing.T) {
 		t.Errorf("Publish: %v, want context.Canceled", err)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "m"))
-	if err != nil || len(entries) != 3 { // 1, aliases, .lock
+	if err != nil || len(entries) != 4 { // 1, aliases, .lock, log.jsonl
 		t.Errorf("%v, %v: something was left behind", entries, err)
 	}
 }
@@ -257,7 +256,7 @@ func TestReadersDuringPublishes(t *testing.T) {
 			for range 15 {
 				_, err := store.Publish(t.Context(), "m", testContents(small))
 				if err == nil {
-					_, err = store.Prune(t.Context(), "m", 1)
+					_, err = store.Prune(t.Context(), "m", Retention{Keep: 1})
 				}
 				if err != nil {
 					errs <- err
@@ -290,16 +289,16 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if v, err := store.Alias("m", Latest); err != nil || v != 1 && v != 1234568 {
-					t.Errorf("version %d, %v, want 1 or 1234568", v, err)
+				if p, err := store.Alias("m", Latest); err != nil || p.Version != 1 && p.Version != 1234568 {
+					t.Errorf("%+v, %v, want version 1 or 1234568", p, err)
 					return
 				}
 			}
 		})
 	}
 	for range 50 {
-		must(t, store.SetAlias(t.Context(), "m", Latest, 1))
-		must(t, store.SetAlias(t.Context(), "m", Latest, 1234568))
+		must(t, setAlias(t, store, Latest, 1))
+		must(t, setAlias(t, store, Latest, 1234568))
 	}
 	stop()
 	wg.Wait()
@@ -308,11 +307,11 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 // Of many that swap from the same version, one wins.
 func TestOneSwapWins(t *testing.T) {
 	store, dir := publish(t, 2)
-	must(t, store.SetAlias(t.Context(), "m", Champion, 1))
+	must(t, setAlias(t, store, Champion, 1))
 	var wg sync.WaitGroup
 	results := make([]error, 8)
 	for i := range results {
-		wg.Go(func() { results[i] = NewStore(dir).SwapAlias(t.Context(), "m", Champion, 1, 2) })
+		wg.Go(func() { results[i] = moveAlias(t, NewStore(dir), Champion, 1, 2) })
 	}
 	wg.Wait()
 	won := 0
@@ -326,6 +325,17 @@ func TestOneSwapWins(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d swaps won, want 1", won)
 	}
+}
+
+// setAlias moves an alias wherever it is, moveAlias only from a version.
+func setAlias(t *testing.T, store *Store, alias string, version int64) error {
+	_, err := store.MoveAlias(t.Context(), "m", Move{Alias: alias, To: version})
+	return err
+}
+
+func moveAlias(t *testing.T, store *Store, alias string, from, to int64) error {
+	_, err := store.MoveAlias(t.Context(), "m", Move{Alias: alias, From: &from, To: to})
+	return err
 }
 
 func must(t *testing.T, err error) {

@@ -59,11 +59,16 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
 	defer cancel()
-	if err := store.SetAlias(ctx, "m", Champion, 1); !errors.Is(err, context.DeadlineExceeded) {
+	if err := setAliasUntil(ctx, store); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("SetAlias while locked: %v, want context.DeadlineExceeded", err)
 	}
 	done := make(chan error)
-	go func() { done <- store.SetAlias(t.Context(), "m", Champion, 1) }()
+	go func() { done <- setAliasUntil(t.Context(), store) }()
 	must(t, unlock())
 	must(t, <-done)
+}
+
+func setAliasUntil(ctx context.Context, store *Store) error {
+	_, err := store.MoveAlias(ctx, "m", Move{Alias: Champion, To: 1})
+	return err
 }

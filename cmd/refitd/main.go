@@ -42,6 +42,12 @@ type cli struct {
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
+	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
+	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`
+	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
+	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
 }
 
 // app is what a verb needs of the process.

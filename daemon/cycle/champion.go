@@ -3,6 +3,7 @@ package cycle
 import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -17,7 +18,12 @@ type Champion struct {
 	Lambda     float64        // absolute λ of the convex stage
 	Watermark  int64          // newest event time of the sample, milliseconds since 1970
 	Sample     string         // digest of the sample
+	Lineage    string         // of the sample
+	Events     *snapshot.Counts
 	Golden     []consumer.Event
+
+	Progressive *report.Metrics // window loss of what consumers had, when this was published
+	Chosen      bool            // by an operator, not by the gate
 
 	posterior *posterior.State // of the variational stage; nil without one
 	means     *means

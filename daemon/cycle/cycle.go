@@ -138,7 +138,7 @@ func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
 	t := c.target
 	if !t.IsNumeric() {
 		class := classOf(t, ev, c.targets)
-		if c.champion != nil {
+		if c.champion != nil && c.champion.means != nil {
 			o[baseline0] = outcome{present: true, correct: class == c.champion.means.majority}
 		}
 		if c.lastClass >= 0 {
@@ -146,7 +146,7 @@ func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
 		}
 		return
 	}
-	if c.champion != nil {
+	if c.champion != nil && c.champion.means != nil {
 		m := c.champion.means
 		o[baseline0].number(t.Clip(m.global) - ev.Label)
 		item := m.global
@@ -277,6 +277,14 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.published = newScorer(u.Model, u.Vocabulary)
+}
+
+// Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.
+// Call it from the goroutine that calls Install.
+func (c *Cycle) Configure(m *config.Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.config = m
 }
 
 // Champion returns the last promoted refit, or nil.

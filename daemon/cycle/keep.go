@@ -41,7 +41,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		SampleDigest: ch.Sample, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if ch.Watermark > 0 {
 		c.Meta.Watermark = time.UnixMilli(ch.Watermark)
@@ -147,7 +147,8 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	if c.Kernel == solver.Homogeneous.String() {
 		kernel = solver.Homogeneous
 	}
-	ch := &Champion{Vocabulary: v, Target: target, Sample: manifest.SampleDigest,
+	ch := &Champion{Vocabulary: v, Target: target, Sample: manifest.SampleDigest, Lineage: manifest.Lineage, Events: manifest.Events,
+		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / rowsPerLambda,
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
 			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias}}
 	if !manifest.Watermark.IsZero() {

@@ -53,7 +53,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	c.mu.Lock()
 	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
-	if budget := time.Duration(c.config.Train.TimeBudget); budget > 0 {
+	if budget := time.Duration(j.model.Train.TimeBudget); budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
@@ -87,7 +87,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 // challenger wraps the better of the two stages with its version, not yet judged.
 func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
-		Sample: j.sample.Digest, Golden: j.golden, means: j.means}
+		Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means}
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
@@ -237,6 +237,10 @@ func (j *refitJob) judge(ch *Champion) {
 		return
 	case j.champion.Target.Task != j.target.Task || j.champion.Target.Outputs() != j.target.Outputs():
 		v.Reason = "incomparable: the task or its outputs changed"
+		return
+	case len(j.gate.events) < gate.MinRows && j.champion.Chosen:
+		v.Reason = fmt.Sprintf("an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
+			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
 		return
 	case len(j.gate.events) < gate.MinRows:
 		v.Decision = "promoted"

@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -21,7 +22,9 @@ type Sample struct {
 	Weights   []float64 // of the training rows, mean 1; nil counts every row once
 	Cut       []report.Cut
 	Digest    string
-	Watermark int64 // newest event time, milliseconds since 1970
+	Lineage   string
+	Watermark int64           // newest event time, milliseconds since 1970
+	Events    snapshot.Counts // what became of the records before the cut
 }
 
 // encoded is a part of a sample as the solver wants it.

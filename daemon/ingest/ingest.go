@@ -19,6 +19,10 @@ import (
 type Ingest struct {
 	// OnApplied, if not nil, is called after every stored batch.
 	OnApplied func(Counts)
+	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
+	OutboxTrouble func() string
+	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
+	OnPart func(*sketch.Part)
 
 	decoder      *consumer.Decoder
 	store        *sketch.Store
@@ -73,7 +77,8 @@ func StoreOptions(m *config.Model) sketch.Options {
 	return o
 }
 
-// Apply decodes, scores, learns and stores a batch of a partition that the store knows. Its error means that the state cannot be trusted to go on: the consumer must stop.
+// Apply decodes, scores, learns and stores a batch of a partition that the store knows. A *consumer.PauseError means that the outbox had room
+// for the beginning only; any other error that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
 	for i := range b.Records {
@@ -86,7 +91,7 @@ func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 		default:
 			ev := g.event()
 			if reason := g.decoder.Decode(ev, r.Value, r.Timestamp); reason != "" {
-				g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason)})
+				g.addRejected(r, reason)
 				continue
 			}
 			g.addEvent(r.Offset, r.CRC, ev)
@@ -124,6 +129,15 @@ func (g *Ingest) add(r sketch.Record) {
 	g.part.Records = append(g.part.Records, r)
 }
 
+func (g *Ingest) addRejected(r *consumer.Record, reason consumer.Reason) {
+	size := len(r.Value)
+	if r.Value == nil {
+		size = -1
+	}
+	g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason), Time: r.Timestamp, Size: size,
+		Payload: r.Value[:min(len(r.Value), sketch.MaxLetterBytes)]})
+}
+
 func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 	start := len(g.arena)
 	g.arena = cycle.AppendEvent(g.arena, ev)
@@ -140,7 +154,14 @@ func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 // finish scores and learns the events in order, then stores the part with the progressive sums.
 func (g *Ingest) finish() error {
 	p := &g.part
+	full := g.store.FitOutbox(p)
+	if full && len(p.Records) == 0 {
+		return g.pause()
+	}
 	g.store.Classify(p)
+	if g.OnPart != nil {
+		g.OnPart(p)
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
@@ -171,7 +192,21 @@ func (g *Ingest) finish() error {
 		g.counts.Holes = p.Next - p.Base - int64(len(p.Records))
 		g.OnApplied(g.counts)
 	}
+	if full {
+		return g.pause()
+	}
 	return nil
+}
+
+// pause asks the consumer to wait: the outbox has no room for what follows the part.
+func (g *Ingest) pause() error {
+	reason := "as many rejected records wait for the dead-letter topic as input.dead_letter.max_rows allows"
+	if g.OutboxTrouble != nil {
+		if why := g.OutboxTrouble(); why != "" {
+			reason += "; " + why
+		}
+	}
+	return &consumer.PauseError{Next: g.part.Next, Reason: reason}
 }
 
 func (g *Ingest) count(r *sketch.Record) {
@@ -195,7 +230,12 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 		return nil, err
 	}
 	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
-		Digest: s.Digest.String(), Watermark: s.Watermark}
+		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
+	for i := range s.Ledger {
+		l, n := &s.Ledger[i], &out.Events
+		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
+		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
+	}
 	for _, c := range s.Cut {
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}

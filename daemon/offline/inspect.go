@@ -49,9 +49,11 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 		if alias == "" {
 			alias = snapshot.Champion
 		}
-		if version, err = store.Alias(ref.Model, alias); err != nil {
+		pointer, err := store.Alias(ref.Model, alias)
+		if err != nil {
 			return storeError(err, path)
 		}
+		version = pointer.Version
 	}
 	manifest, err := store.Manifest(ref.Model, version)
 	if err != nil {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -18,7 +20,7 @@ const (
 	Promoted = "promoted"
 	Kept     = "kept"
 
-	Champion = "champion"
+	Champion = snapshot.Champion
 	Refit    = "refit"
 )
 
@@ -28,39 +30,127 @@ var Writer = "refitd"
 // Publisher publishes the versions of one model. It belongs to one goroutine.
 type Publisher struct {
 	model    *config.Model
+	dir      string
 	store    *snapshot.Store // nil numbers versions without writing them
 	now      func() time.Time
+	epoch    int64
 	version  int64
 	champion *int64
+	sequence int64 // of the move that made it champion
+	chosen   bool  // by an operator
 }
 
-// New returns the publisher of a model. dir is the store; empty only numbers and digests versions.
+// New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed publisher left behind is
+// removed. It returns snapshot.ErrKey for a signing key that cannot be used.
 func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) {
-	p := &Publisher{model: m, now: now}
+	p := &Publisher{model: m, dir: dir, now: now}
 	if dir == "" {
 		return p, nil
 	}
 	p.store = snapshot.NewStore(dir)
-	aliases, err := p.store.Aliases(m.Name)
+	p.store.Now, p.store.By = now, by()
+	if path := m.Publish.SigningKeyFile; path != "" {
+		signer, err := snapshot.LoadSigner(path)
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		p.store.Signer = signer
+	}
+	err := p.store.Recover(context.Background(), m.Name)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		p.epoch = 1
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	if p.epoch, err = p.nextEpoch(); err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	champion, err := p.store.Alias(m.Name, Champion)
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	if v, ok := aliases[Champion]; ok {
-		p.champion = &v
+	if err == nil {
+		p.follow(champion)
 	}
 	return p, nil
+}
+
+// Configure takes up a configuration that differs in what publish.keep says and in what versions carry of it.
+func (p *Publisher) Configure(m *config.Model) { p.model = m }
+
+// by names this instance in the publish log.
+func by() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return "refitd@" + host
+}
+
+// nextEpoch is one more than that of the newest version.
+func (p *Publisher) nextEpoch() (int64, error) {
+	latest, err := p.store.Alias(p.model.Name, snapshot.Latest)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	manifest, err := p.store.Manifest(p.model.Name, latest.Version)
+	if err != nil {
+		return 1, nil // its epoch is not worth failing for: the next publication says what is wrong
+	}
+	return manifest.Epoch + 1, nil
 }
 
 // Store returns the store, nil without one.
 func (p *Publisher) Store() *snapshot.Store { return p.store }
 
-// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion;
-// old versions beyond publish.keep are removed, aliased ones never.
+// Chosen reports whether an operator chose the champion. Only a refit that passes the gate against it may replace it then.
+func (p *Publisher) Chosen() bool { return p.chosen }
+
+// Follow returns the version that champion names if somebody else has moved the alias since this publisher last looked or published: an
+// operator, or another instance. It is the champion from then on. It returns nil if nothing has changed.
+func (p *Publisher) Follow() (*snapshot.Model, error) {
+	if p.store == nil {
+		return nil, nil
+	}
+	pointer, err := p.store.Alias(p.model.Name, Champion)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	if p.champion != nil && *p.champion == pointer.Version && p.sequence == pointer.Sequence {
+		return nil, nil
+	}
+	p.follow(pointer)
+	model, err := snapshot.Trust{AllowExpired: true}.Open(p.dir, p.model.Name, snapshot.Selector{Version: pointer.Version})
+	if err != nil {
+		return nil, fmt.Errorf("publish: champion: %w", err)
+	}
+	return model, nil
+}
+
+func (p *Publisher) follow(champion snapshot.Pointer) {
+	p.champion, p.sequence = &champion.Version, champion.Sequence
+	p.chosen = champion.Event != snapshot.EventPublish && champion.Event != ""
+}
+
+// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion, unless
+// somebody else moved that alias meanwhile: then nothing is written and the error is snapshot.ErrConflict. Old versions beyond
+// publish.keep are removed, aliased ones never.
 func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	v := &ch.Version
 	v.Parent = p.champion
 	contents := ch.Contents(p.model)
-	contents.Meta.Writer, contents.Meta.Created = Writer, p.now()
+	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Epoch = Writer, p.now(), p.epoch
+	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
+		contents.Meta.Expires = contents.Meta.Created.Add(after)
+	}
 	digest, err := snapshot.PayloadDigest(contents)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -70,37 +160,59 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 		p.version++
 		v.Version = p.version
 	} else {
-		manifest, err := p.store.Publish(ctx, p.model.Name, contents)
+		manifest, err := p.store.Publish(ctx, p.model.Name, contents, p.moves(v)...)
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 		v.Version = manifest.Version
 	}
-	if v.Decision != Promoted {
-		return p.prune(ctx)
-	}
-	promoted := v.Version
-	p.champion = &promoted
-	if p.store == nil {
-		return nil
-	}
-	aliases := []string{Champion}
-	if v.Kind == Refit {
-		aliases = append(aliases, Refit)
-	}
-	for _, alias := range aliases {
-		if err := p.store.SetAlias(ctx, p.model.Name, alias, v.Version); err != nil {
-			return fmt.Errorf("publish: %w", err)
+	if v.Decision == Promoted {
+		promoted := v.Version
+		p.champion, p.chosen = &promoted, false
+		if err := p.remember(); err != nil {
+			return err
 		}
 	}
 	return p.prune(ctx)
+}
+
+// remember notes the move that has just made a version champion, unless somebody moved the alias again already: Follow sees that.
+func (p *Publisher) remember() error {
+	if p.store == nil {
+		return nil
+	}
+	pointer, err := p.store.Alias(p.model.Name, Champion)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if pointer.Version == *p.champion {
+		p.sequence = pointer.Sequence
+	}
+	return nil
+}
+
+// moves are the aliases that a version moves: none unless it is promoted.
+func (p *Publisher) moves(v *report.Version) []snapshot.Move {
+	if v.Decision != Promoted {
+		return nil
+	}
+	from := int64(0)
+	if p.champion != nil {
+		from = *p.champion
+	}
+	moves := []snapshot.Move{{Alias: Champion, From: &from}}
+	if v.Kind == "refit" {
+		moves = append(moves, snapshot.Move{Alias: Refit})
+	}
+	return moves
 }
 
 func (p *Publisher) prune(ctx context.Context) error {
 	if p.store == nil || p.model.Publish.Keep == 0 {
 		return nil
 	}
-	if _, err := p.store.Prune(ctx, p.model.Name, p.model.Publish.Keep); err != nil {
+	keep := snapshot.Retention{Keep: p.model.Publish.Keep, MaxAge: p.model.Publish.KeepFor.Std()}
+	if _, err := p.store.Prune(ctx, p.model.Name, keep); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil

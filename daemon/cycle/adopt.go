@@ -1,0 +1,15 @@
+package cycle
+
+// Adopt makes a version the champion that this cycle did not promote: an operator chose it, or another instance was faster. It is what
+// the next challenger is compared with and continues from, and the fold-in starts again on it. Its baselines are those of the champion before.
+func (c *Cycle) Adopt(ch *Champion) {
+	c.mu.Lock()
+	if last := c.champion; last != nil {
+		ch.means = last.means
+		if !(ch.Lambda > 0) {
+			ch.Lambda = last.Lambda
+		}
+	}
+	c.mu.Unlock()
+	c.Install(ch)
+}

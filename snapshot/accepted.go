@@ -1,0 +1,73 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// accepted is the content of a watcher's state file.
+type accepted struct {
+	Model string  `json:"model"`
+	Alias string  `json:"alias"`
+	Last  Pointer `json:"last"`
+}
+
+// maxAcceptedBytes is more than any state file has.
+const maxAcceptedBytes = 4 << 10
+
+// readAccepted returns the pointer that was accepted last, zero without a file.
+func readAccepted(path, model, alias string) (Pointer, error) {
+	if path == "" {
+		return Pointer{}, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Pointer{}, nil
+	}
+	var a accepted
+	if err == nil && len(b) > maxAcceptedBytes {
+		err = fmt.Errorf("%w: %d bytes", ErrFormat, len(b))
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err == nil && (a.Model != model || a.Alias != alias) {
+		err = fmt.Errorf("%w: it belongs to model %q and alias %q", ErrFormat, a.Model, a.Alias)
+	}
+	if err == nil {
+		err = a.Last.Verify(model, alias, nil)
+	}
+	if err != nil {
+		return Pointer{}, fmt.Errorf("state file %s: %w: give each watcher its own; without it, any version will be accepted first", path, err)
+	}
+	return a.Last, nil
+}
+
+// writeAccepted replaces the state file, durably.
+func writeAccepted(path, model, alias string, last Pointer) error {
+	if path == "" {
+		return nil
+	}
+	b, err := json.Marshal(accepted{model, alias, last})
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	defer root.Close()
+	name := filepath.Base(path)
+	temporary := name + ".new"
+	if err := writeFile(root, temporary, append(b, '\n')); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	if err := errors.Join(root.Rename(temporary, name), syncDir(root)); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return nil
+}

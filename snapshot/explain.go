@@ -1,0 +1,135 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Constant names the column of an augmented model that is 1 in every event.
+const Constant = "(constant)"
+
+// maxExplained bounds the columns of an event that is explained: their pairs are 131,328.
+const maxExplained = 512
+
+// Term is what some features of an event add to the outputs.
+type Term struct {
+	// Features are none for the bias, one for a linear term, two for an interaction, and the same one twice for a square: "user=u1" for a
+	// name, "age" for a number, Constant.
+	Features     []string
+	Contribution []float64 // to each output
+}
+
+// Explanation takes a prediction apart: the contributions of the terms add up to the outputs but for rounding.
+type Explanation struct {
+	Prediction
+	Terms []Term // with the largest contribution to any output first
+}
+
+// Explain returns the exact share of every bias, linear term and pair of features in the outputs of an event:
+//
+//	pair i < j   Σ_r V[r,c] h_r,i x_i h_r,j x_j, twice that in the homogeneous kernel, which has the squares i = j too
+//
+// Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m) and allocates. It returns ErrInput as Predict does, and for an
+// event with more than 512 known features.
+func (m *Model) Explain(in *Input) (Explanation, error) {
+	p, err := m.predict(in)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("snapshot: explain: %w", err)
+	}
+	var s Scratch
+	m.encode(in, &s)
+	if len(s.index) > maxExplained {
+		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), maxExplained)
+	}
+	e := Explanation{Prediction: p}
+	names := make([]string, len(s.index))
+	for i, j := range s.index {
+		names[i] = m.columnName(int(j))
+	}
+	e.add(slices.Clone(m.contents.Bias))
+	m.explainLinear(&e, names, &s)
+	m.explainPairs(&e, names, &s)
+	slices.SortStableFunc(e.Terms, func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) })
+	return e, nil
+}
+
+func (e *Explanation) add(contribution []float64, features ...string) {
+	if largest(contribution) > 0 {
+		e.Terms = append(e.Terms, Term{append([]string{}, features...), contribution})
+	}
+}
+
+func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
+	c := &m.contents
+	if c.Linear == nil {
+		return
+	}
+	for i, j := range s.index {
+		share := slices.Clone(c.Linear[int(j)*c.NumOutputs : (int(j)+1)*c.NumOutputs])
+		for o := range share {
+			share[o] *= s.value[i]
+		}
+		e.add(share, names[i])
+	}
+}
+
+func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
+	c := &m.contents
+	k, numOut := c.NumBasis, c.NumOutputs
+	if k == 0 {
+		return
+	}
+	row := func(i int) []float64 { return c.Basis[int(s.index[i])*k : (int(s.index[i])+1)*k] }
+	share := make([]float64, numOut)
+	for i := range s.index {
+		for j := i; j < len(s.index); j++ {
+			factor := s.value[i] * s.value[j]
+			if c.Kernel == ANOVA {
+				if i == j {
+					continue
+				}
+			} else if i != j {
+				factor *= 2
+			}
+			clear(share)
+			hj := row(j)
+			for r, h := range row(i) {
+				a := factor * h * hj[r]
+				for o, w := range c.Weights[r*numOut : (r+1)*numOut] {
+					share[o] += w * a
+				}
+			}
+			if largest(share) > 0 {
+				e.add(slices.Clone(share), names[i], names[j])
+			}
+		}
+	}
+}
+
+// columnName returns the feature of a column.
+func (m *Model) columnName(j int) string {
+	s := &m.contents.Schema
+	fields := len(m.first)
+	f := sort.Search(fields, func(f int) bool { return int(m.first[f]) > j }) - 1
+	if f >= 0 {
+		if i := j - int(m.first[f]); i < len(m.contents.Vocabulary[f]) {
+			return s.fieldName(f) + "=" + m.contents.Vocabulary[f][i]
+		}
+	}
+	if i := j - (m.contents.NumFeatures - s.numExtra()); i < len(s.Numeric) {
+		return s.Numeric[i].Name
+	}
+	return Constant
+}
+
+// largest returns the largest absolute value.
+func largest(v []float64) float64 {
+	most := 0.0
+	for _, x := range v {
+		most = max(most, math.Abs(x))
+	}
+	return most
+}

@@ -1,0 +1,103 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// The terms add up to the outputs, and each is what the formula says of its features alone.
+func TestExplainAddsUp(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.String(), func(t *testing.T) {
+			c := testContents(s)
+			m, err := NewModel(c)
+			must(t, err)
+			for i, in := range testInputs() {
+				e, err := m.Explain(&in)
+				must(t, err)
+				p, err := m.Predict(&in)
+				must(t, err)
+				if !slices.Equal(e.Outputs, p.Outputs) || e.Value != p.Value || !slices.Equal(e.Unseen, p.Unseen) {
+					t.Errorf("event %d: %+v, Predict says %+v", i, e.Prediction, p)
+				}
+				sum := make([]float64, m.NumOutputs())
+				for at, term := range e.Terms {
+					for o, v := range term.Contribution {
+						sum[o] += v
+					}
+					if at > 0 && largest(term.Contribution) > largest(e.Terms[at-1].Contribution) {
+						t.Errorf("event %d: term %d is larger than the one before", i, at)
+					}
+				}
+				if !closeTo(sum, e.Outputs) {
+					t.Errorf("event %d: terms add up to %v, outputs are %v", i, sum, e.Outputs)
+				}
+			}
+		})
+	}
+}
+
+func TestExplainTerms(t *testing.T) {
+	for _, kernel := range []string{ANOVA, Homogeneous} {
+		c := testContents(shape{Binary, Logistic, kernel, 2, true})
+		m, err := NewModel(c)
+		must(t, err)
+		in := Input{Categorical: []string{"u2", ""}, Numeric: []float64{60}, Multi: [][]string{{"a", "x"}}}
+		e, err := m.Explain(&in)
+		must(t, err)
+		const user, tag, age = 1, 5, 8 // columns; values 1, ½ and (60−40)/20
+		pair := func(i, j int) (v float64) {
+			for r := range 2 {
+				v += c.Weights[r] * c.Basis[i*2+r] * c.Basis[j*2+r]
+			}
+			return v
+		}
+		factor := 1.0
+		if kernel == Homogeneous {
+			factor = 2
+		}
+		want := map[string]float64{
+			"[]": c.Bias[0], "[user=u2]": c.Linear[user], "[tags=a]": c.Linear[tag] / 2, "[age]": c.Linear[age], "[(constant)]": c.Linear[9],
+			"[user=u2 tags=a]": factor * pair(user, tag) / 2, "[user=u2 age]": factor * pair(user, age), "[tags=a age]": factor * pair(tag, age) / 2,
+			"[user=u2 (constant)]": factor * pair(user, 9), "[tags=a (constant)]": factor * pair(tag, 9) / 2, "[age (constant)]": factor * pair(age, 9),
+		}
+		if kernel == Homogeneous {
+			want["[user=u2 user=u2]"], want["[tags=a tags=a]"] = pair(user, user), pair(tag, tag)/4
+			want["[age age]"], want["[(constant) (constant)]"] = pair(age, age), pair(9, 9)
+		}
+		for _, term := range e.Terms {
+			name := fmt.Sprint(term.Features)
+			if v, ok := want[name]; !ok || math.Abs(term.Contribution[0]-v) > 1e-12 {
+				t.Errorf("%s: %s is %g, want %g (%t)", kernel, name, term.Contribution[0], v, ok)
+			}
+			delete(want, name)
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: no terms %v", kernel, want)
+		}
+		if want := []string{"tags=x"}; !slices.Equal(e.Unseen, want) {
+			t.Errorf("Unseen = %v, want %v", e.Unseen, want)
+		}
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	m, err := NewModel(testContents(shapes[0]))
+	must(t, err)
+	if _, err := m.Explain(&Input{Numeric: []float64{1, 2}}); !errors.Is(err, ErrInput) {
+		t.Errorf("another shape: %v, want ErrInput", err)
+	}
+	c := &Contents{Schema: Schema{Task: Regression, Multi: []string{"tags"}}, Kernel: ANOVA, Link: Identity, NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}}
+	for i := range maxExplained + 1 {
+		c.Vocabulary[0] = append(c.Vocabulary[0], fmt.Sprint(i))
+	}
+	c.NumFeatures = len(c.Vocabulary[0])
+	m, err = NewModel(c)
+	must(t, err)
+	if _, err := m.Explain(&Input{Multi: [][]string{c.Vocabulary[0]}}); !errors.Is(err, ErrInput) {
+		t.Errorf("too many features: %v, want ErrInput", err)
+	}
+}

@@ -1,0 +1,258 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"time"
+)
+
+// logFile is the publish log of a model: a line of JSON for each change, only ever appended to.
+const logFile = "log.jsonl"
+
+// Event is what a record of the publish log is about.
+type Event string
+
+// The events.
+const (
+	EventPublish   Event = "publish"   // a version was published; latest moved, and champion if it was promoted
+	EventPromote   Event = "promote"   // somebody chose another version for an alias
+	EventRollback  Event = "rollback"  // somebody moved an alias back
+	EventAlias     Event = "alias"     // any other move
+	EventPrune     Event = "prune"     // versions were removed
+	EventRecovered Event = "recovered" // a move whose writer was killed before it could record it
+)
+
+// AliasMove is an alias before and after; 0 is no version.
+type AliasMove struct {
+	Alias string `json:"alias"`
+	From  int64  `json:"from"`
+	To    int64  `json:"to"`
+}
+
+// Record is a line of the publish log.
+type Record struct {
+	Sequence       int64       `json:"sequence"` // 1, 2, … within a model: the order, also where a clock was set back
+	Time           time.Time   `json:"time"`     // UTC, milliseconds
+	Event          Event       `json:"event"`
+	Version        int64       `json:"version,omitempty"` // that the event is about
+	Kind           string      `json:"kind,omitempty"`    // refit or update
+	ManifestDigest string      `json:"manifest_digest,omitempty"`
+	PayloadDigest  string      `json:"payload_digest,omitempty"`
+	Moves          []AliasMove `json:"moves,omitempty"`
+	Decision       string      `json:"decision,omitempty"` // of the gate: promoted or kept
+	Reason         string      `json:"reason,omitempty"`   // of the gate
+	Gate           *Metrics    `json:"gate,omitempty"`     // of the version, and of the champion it was compared with, on the same events
+	ChampionGate   *Metrics    `json:"champion_gate,omitempty"`
+	Removed        []int64     `json:"removed,omitempty"` // versions
+	Why            string      `json:"why,omitempty"`     // in the words of whoever did it
+	By             string      `json:"by,omitempty"`
+}
+
+// describe takes over what a manifest says of a version.
+func (r *Record) describe(m *Manifest) {
+	r.Version, r.Kind, r.ManifestDigest, r.PayloadDigest = m.Version, m.Kind, m.Digest, m.PayloadDigest
+	if r.Event == EventPublish {
+		r.Decision, r.Reason, r.Gate, r.ChampionGate = m.Decision, m.Reason, m.Gate, m.ChampionGate
+	}
+}
+
+// maxRecordBytes bounds a line of the log.
+const maxRecordBytes = 64 << 10
+
+// Log yields the records of the publish log of a model, oldest first. A last line that is not whole is one that is being written, or
+// whose writer was killed, and is left out. A line in between that cannot be read is yielded as ErrFormat with its number, and what follows
+// it is yielded too. A model that was never published to has ErrNotFound; one without a log, as the first format had none, has no records.
+func (s *Store) Log(model string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		root, err := openModel(s.dir, model)
+		if err != nil {
+			yield(Record{}, fmt.Errorf("snapshot: log of %s: %w", model, err))
+			return
+		}
+		defer root.Close()
+		f, err := openLog(root)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			yield(Record{}, fmt.Errorf("snapshot: log of %s: %w", model, err))
+			return
+		}
+		defer f.Close()
+		lines := bufio.NewReaderSize(f, maxRecordBytes)
+		for number := 1; ; number++ {
+			line, err := lines.ReadSlice('\n')
+			if err == io.EOF {
+				return
+			}
+			var r Record
+			if err == nil {
+				if err = json.Unmarshal(line, &r); err != nil {
+					err = fmt.Errorf("line %d: %w: %v", number, ErrFormat, err)
+				}
+			}
+			if err != nil {
+				err = fmt.Errorf("snapshot: log of %s: %w", model, err)
+			}
+			if !yield(r, err) || err != nil && !errors.Is(err, ErrFormat) {
+				return
+			}
+		}
+	}
+}
+
+// openLog opens the log, which has to be a regular file.
+func openLog(root *os.Root) (*os.File, error) {
+	st, err := root.Lstat(logFile)
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w: not a regular file", logFile, ErrFormat)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.Open(logFile)
+}
+
+// LiveAt returns, for each alias of a model that named a version at a moment, the last record that moved it until then. Where a clock was set
+// back, the order of the log counts. It returns ErrNotFound, or ErrFormat for a log with a line that cannot be read.
+func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error) {
+	live := make(map[string]Record)
+	for r, err := range s.Log(model) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Time.After(moment) {
+			continue
+		}
+		for _, move := range r.Moves {
+			if move.To == 0 {
+				delete(live, move.Alias)
+			} else {
+				live[move.Alias] = r
+			}
+		}
+	}
+	return live, nil
+}
+
+// lastSequence returns the largest sequence number in use, in the log or in an alias. The caller holds the lock.
+func lastSequence(root *os.Root) (int64, error) {
+	aliases, err := aliasesIn(root)
+	if err != nil {
+		return 0, err
+	}
+	last, err := lastRecord(root)
+	if err != nil {
+		return 0, err
+	}
+	sequence := last.Sequence
+	for _, a := range aliases {
+		sequence = max(sequence, a.Sequence)
+	}
+	return sequence, nil
+}
+
+// lastRecord reads the last whole line of the log that can be read, the zero record if there is none.
+func lastRecord(root *os.Root) (Record, error) {
+	f, err := openLog(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}, nil
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return Record{}, err
+	}
+	tail := make([]byte, min(st.Size(), 2*maxRecordBytes))
+	if _, err := f.ReadAt(tail, st.Size()-int64(len(tail))); err != nil && err != io.EOF {
+		return Record{}, err
+	}
+	for {
+		end := bytes.LastIndexByte(tail, '\n')
+		if end < 0 {
+			return Record{}, nil
+		}
+		begin := bytes.LastIndexByte(tail[:end], '\n') + 1
+		var r Record
+		if json.Unmarshal(tail[begin:end], &r) == nil {
+			return r, nil
+		}
+		tail = tail[:begin]
+	}
+}
+
+// appendLog adds a record, durably. What is left of a torn last line is cut off first. The caller holds the lock.
+func (s *Store) appendLog(root *os.Root, r *Record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := root.OpenFile(logFile, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	end, err := wholeLines(f)
+	if err == nil {
+		s.step("log")
+		_, err = f.WriteAt(append(b, '\n'), end)
+	}
+	s.step("log written")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", logFile, err)
+	}
+	if end == 0 {
+		return syncDir(root)
+	}
+	return nil
+}
+
+// wholeLines cuts a torn last line off and returns the size that is left.
+func wholeLines(f *os.File) (int64, error) {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return 0, err
+	}
+	tail := make([]byte, min(st.Size(), 2*maxRecordBytes))
+	begin := st.Size() - int64(len(tail))
+	if _, err := f.ReadAt(tail, begin); err != nil && err != io.EOF {
+		return 0, err
+	}
+	end := begin + int64(bytes.LastIndexByte(tail, '\n')) + 1
+	if end == st.Size() {
+		return end, nil
+	}
+	return end, f.Truncate(end)
+}
+
+// recoverLog writes the record of alias moves whose writer was killed before it could. The caller holds the lock.
+func (s *Store) recoverLog(root *os.Root) error {
+	last, err := lastRecord(root)
+	if err != nil {
+		return err
+	}
+	aliases, err := aliasesIn(root)
+	if err != nil {
+		return err
+	}
+	r := Record{Event: EventRecovered}
+	for _, a := range aliases {
+		if a.Sequence > last.Sequence {
+			r.Sequence, r.Time, r.Version, r.ManifestDigest = a.Sequence, a.Moved, a.Version, a.ManifestDigest
+			r.Moves = append(r.Moves, AliasMove{Alias: a.name, To: a.Version})
+		}
+	}
+	if r.Moves == nil {
+		return nil
+	}
+	return s.appendLog(root, &r)
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package snapshot
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// checkPrivate returns ErrKey unless a file belongs to this user or to root and nobody but its owner may read it.
+func checkPrivate(st fs.FileInfo) error {
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%w: not a regular file", ErrKey)
+	}
+	if mode := st.Mode().Perm(); mode != 0o600 && mode != 0o400 {
+		return fmt.Errorf("%w: mode %#o lets others in: chmod 600", ErrKey, mode)
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: it belongs to user %d, not to user %d that runs this program: chown it", ErrKey, sys.Uid, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,383 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Query asks for the names of a categorical field that are predicted best beside the rest of an event: for a user, the items.
+type Query struct {
+	Input   Input
+	Over    string   // categorical field whose names are ranked; what Input has there does not matter
+	K       int      // names wanted, at least 1; fewer are returned if there are not as many
+	Exclude []string // names not to return; those that the vocabulary does not have are ignored
+	Class   string   // of a multiclass or multilabel model: the class to rank by
+}
+
+// Item is a name of a ranking.
+type Item struct {
+	Name string
+	// Value is what is ranked by: the prediction of a regression or of an ordinal label, the probability of 1 of a binary one, that of
+	// Query.Class otherwise. Where the link has no probabilities it is the output.
+	Value float64
+}
+
+// ranking says which outputs a ranking needs and how they become its key.
+type ranking uint8
+
+const (
+	byOutput ranking = iota // key o_c: values, and probabilities that grow with it
+	byLevel                 // key L − Σ σ(o_c), the expected level
+	byShare                 // key −Σ_j exp(o_j − o_c), which orders softmax probabilities
+)
+
+// TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
+// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k) for n names where one output ranks them, else O(n·k·m).
+// Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown. It returns ErrInput.
+//
+// A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
+// other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines.
+func (m *Model) TopK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
+	dst, err := m.topK(dst, q, s)
+	if err != nil {
+		return dst, fmt.Errorf("snapshot: top %d over %q: %w", q.K, q.Over, err)
+	}
+	return dst, nil
+}
+
+func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
+	c := &m.contents
+	if err := q.Input.check(&c.Schema); err != nil {
+		return dst, err
+	}
+	field := slices.Index(c.Schema.Categorical, q.Over)
+	switch {
+	case field < 0:
+		return dst, fmt.Errorf("%w: %q is not a categorical field of the schema (%q)", ErrInput, q.Over, c.Schema.Categorical)
+	case q.K < 1:
+		return dst, fmt.Errorf("%w: %d names wanted, at least 1", ErrInput, q.K)
+	}
+	output, by, err := m.rankingOf(q.Class)
+	if err != nil {
+		return dst, err
+	}
+	s.names = append(s.names[:0], q.Input.Categorical...)
+	if q.Input.Categorical == nil {
+		s.names = append(s.names, make([]string, len(c.Schema.Categorical))...)
+	}
+	s.names[field] = ""
+	event := Input{Categorical: s.names, Numeric: q.Input.Numeric, Multi: q.Input.Multi}
+	s.base = slices.Grow(s.base[:0], c.NumOutputs)[:c.NumOutputs]
+	m.encode(&event, s)
+	m.outputs(s.base, s)
+	s.exclude(m.index[field], m.first[field], q.Exclude)
+	if err := m.candidates(field, output, by, min(q.K, len(c.Vocabulary[field])), s); err != nil {
+		return dst, err
+	}
+	return m.ranked(dst, field, output, by, &event, s)
+}
+
+// rankingOf returns what a ranking looks at: an output, or all of them.
+func (m *Model) rankingOf(class string) (output int, by ranking, err error) {
+	s := &m.contents.Schema
+	switch s.Task {
+	case Multiclass, Multilabel:
+		if output = slices.Index(s.Classes, class); output < 0 {
+			return 0, 0, fmt.Errorf("%w: choose a class to rank by, %q is none of the model's", ErrInput, class)
+		}
+		if m.contents.Link == Softmax {
+			by = byShare
+		}
+	case Ordinal:
+		if m.contents.Link == OrdinalLink {
+			by = byLevel
+		}
+	}
+	return output, by, nil
+}
+
+// exclude marks the names not wanted, by their position in the field.
+func (s *Scratch) exclude(index map[string]int32, first int32, names []string) {
+	words := (len(index) + 63) / 64
+	s.excluded = slices.Grow(s.excluded[:0], words)[:words]
+	clear(s.excluded)
+	for _, name := range names {
+		if j, ok := index[name]; ok {
+			s.excluded[(j-first)/64] |= 1 << ((j - first) % 64)
+		}
+	}
+}
+
+var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too far from its center", ErrInput)
+
+// lanes is how many outputs of a candidate are computed at once: four sums hide the latency of additions.
+const lanes = 4
+
+// candidates leaves the columns with the k largest keys in the heap of s, whose base and sums are those of the event without the field.
+func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) error {
+	c := &m.contents
+	from, to := output, output+1
+	if by != byOutput {
+		from, to = 0, c.NumOutputs
+	}
+	width := lanes
+	if to-from == 1 {
+		width = 1
+	}
+	m.matrix(from, to, width, s)
+	s.heap = s.heap[:0]
+	first, limit := int(m.first[field]), math.Inf(1)
+	for i := range c.Vocabulary[field] {
+		if s.excluded[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		j := first + i
+		m.candidate(j, width, s)
+		out := s.out[:to-from]
+		for o := range out {
+			out[o] += s.base[from+o]
+		}
+		if c.Linear != nil {
+			for o, w := range c.Linear[j*c.NumOutputs+from : j*c.NumOutputs+to] {
+				out[o] += w
+			}
+		}
+		if by != byOutput && largestOf(out) > limit {
+			continue
+		}
+		key := m.key(by, output, out)
+		if math.IsNaN(key) {
+			return errTooFar
+		}
+		if x := (scored{key, int32(j)}); len(s.heap) < k || s.heap[0].worse(x) {
+			s.push(x, k)
+			if len(s.heap) == k {
+				limit = m.limit(by, s.heap[0].key)
+			}
+		}
+	}
+	return nil
+}
+
+// matrix stores, for the outputs from ≤ c < to in groups of width, what a candidate's row of the basis is multiplied with: V[r,c] S_r
+// or 2 V[r,c] S_r, and V[r,c] itself for the squares of the homogeneous kernel.
+func (m *Model) matrix(from, to, width int, s *Scratch) {
+	c := &m.contents
+	k := c.NumBasis
+	outputs := (to - from + width - 1) / width * width
+	s.out = slices.Grow(s.out[:0], outputs)[:outputs]
+	s.cross, s.square = slices.Grow(s.cross[:0], outputs*k)[:outputs*k], slices.Grow(s.square[:0], outputs*k)[:outputs*k]
+	clear(s.cross)
+	clear(s.square)
+	for r := range k {
+		factor := s.sum[r]
+		if c.Kernel == Homogeneous {
+			factor *= 2
+		}
+		for o := range to - from {
+			at := (o/width*k+r)*width + o%width
+			w := c.Weights[r*c.NumOutputs+from+o]
+			s.cross[at] = w * factor
+			if c.Kernel == Homogeneous {
+				s.square[at] = w
+			}
+		}
+	}
+}
+
+// candidate stores in s.out what the name of column j adds to the outputs of the event through the kernels.
+func (m *Model) candidate(j, width int, s *Scratch) {
+	k := m.contents.NumBasis
+	row := m.contents.Basis[j*k : (j+1)*k]
+	anova := m.contents.Kernel == ANOVA
+	for at := 0; at < len(s.out); at += width {
+		cross, square := s.cross[at*k:(at+width)*k], s.square[at*k:(at+width)*k]
+		out := s.out[at : at+width]
+		switch {
+		case width == 1 && anova:
+			out[0] = dot(row, cross)
+		case width == 1:
+			out[0] = dotSquares(row, cross, square)
+		case anova:
+			cross4(out, row, cross)
+		default:
+			squares4(out, row, cross, square)
+		}
+	}
+}
+
+// dot returns Σ h_r w_r.
+func dot(row, w []float64) float64 {
+	var a0, a1, a2, a3 float64
+	for len(row) >= 4 && len(w) >= 4 {
+		a0 += row[0] * w[0]
+		a1 += row[1] * w[1]
+		a2 += row[2] * w[2]
+		a3 += row[3] * w[3]
+		row, w = row[4:], w[4:]
+	}
+	for r, h := range row {
+		a0 += h * w[r]
+	}
+	return (a0 + a1) + (a2 + a3)
+}
+
+// dotSquares returns Σ h_r (w_r + h_r v_r).
+func dotSquares(row, w, v []float64) float64 {
+	var a0, a1 float64
+	for len(row) >= 2 && len(w) >= 2 && len(v) >= 2 {
+		a0 += row[0] * (w[0] + row[0]*v[0])
+		a1 += row[1] * (w[1] + row[1]*v[1])
+		row, w, v = row[2:], w[2:], v[2:]
+	}
+	for r, h := range row {
+		a0 += h * (w[r] + h*v[r])
+	}
+	return a0 + a1
+}
+
+// cross4 is dot for four outputs.
+func cross4(out, row, cross []float64) {
+	var a0, a1, a2, a3 float64
+	for _, h := range row {
+		w := (*[lanes]float64)(cross)
+		a0 += h * w[0]
+		a1 += h * w[1]
+		a2 += h * w[2]
+		a3 += h * w[3]
+		cross = cross[lanes:]
+	}
+	*(*[lanes]float64)(out) = [lanes]float64{a0, a1, a2, a3}
+}
+
+// squares4 is dotSquares for four outputs.
+func squares4(out, row, cross, square []float64) {
+	var a0, a1, a2, a3 float64
+	for _, h := range row {
+		w, v := (*[lanes]float64)(cross), (*[lanes]float64)(square)
+		a0 += h * (w[0] + h*v[0])
+		a1 += h * (w[1] + h*v[1])
+		a2 += h * (w[2] + h*v[2])
+		a3 += h * (w[3] + h*v[3])
+		cross, square = cross[lanes:], square[lanes:]
+	}
+	*(*[lanes]float64)(out) = [lanes]float64{a0, a1, a2, a3}
+}
+
+// key orders candidates; out are their outputs, or the only one that is looked at.
+func (m *Model) key(by ranking, output int, out []float64) float64 {
+	switch by {
+	case byLevel:
+		level := float64(m.contents.Schema.Levels)
+		for _, v := range out {
+			level -= sigmoid(v)
+		}
+		return level
+	case byShare:
+		share := 0.0
+		for _, v := range out {
+			share -= math.Exp(v - out[output])
+		}
+		return share
+	}
+	return out[0]
+}
+
+// limit returns what the outputs of a candidate may not exceed if its key is to be at least worst: one term alone would then make the sum
+// too large. It saves nearly all exponentials of a level. Rounding is allowed for generously.
+func (m *Model) limit(by ranking, worst float64) float64 {
+	if by == byLevel {
+		if sum := float64(m.contents.Schema.Levels) - worst + 1e-9; sum < 1 {
+			return math.Log(sum / (1 - sum))
+		}
+	}
+	return math.Inf(1)
+}
+
+// largestOf returns the largest of some outputs.
+func largestOf(out []float64) float64 {
+	most := math.Inf(-1)
+	for _, v := range out {
+		if v > most {
+			most = v
+		}
+	}
+	return most
+}
+
+// scored is a candidate with its key. Of equal keys the earlier column is the better one.
+type scored struct {
+	key    float64
+	column int32
+}
+
+func (a scored) worse(b scored) bool { return a.key < b.key || a.key == b.key && a.column > b.column }
+
+// push keeps the best k candidates in a heap with the worst on top.
+func (s *Scratch) push(x scored, k int) {
+	h := s.heap
+	if len(h) < k {
+		h = append(h, x)
+		for i := len(h) - 1; i > 0 && h[i].worse(h[(i-1)/2]); i = (i - 1) / 2 {
+			h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+		}
+		s.heap = h
+		return
+	}
+	h[0] = x
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && h[child+1].worse(h[child]) {
+			child++
+		}
+		if !h[child].worse(h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// ranked scores the candidates of the heap again as Score does, and appends them in order.
+func (m *Model) ranked(dst []Item, field, output int, by ranking, event *Input, s *Scratch) ([]Item, error) {
+	names, first := m.contents.Vocabulary[field], m.first[field]
+	for i := range s.heap {
+		x := &s.heap[i]
+		event.Categorical[field] = names[x.column-first]
+		m.encode(event, s)
+		m.outputs(s.base, s)
+		for _, v := range s.base {
+			if !isFinite(v) {
+				return dst, errTooFar
+			}
+		}
+		x.key = s.base[output]
+		if by != byOutput {
+			x.key = m.key(by, output, s.base)
+		}
+	}
+	slices.SortFunc(s.heap, func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
+	for _, x := range s.heap {
+		dst = append(dst, Item{Name: names[x.column-first], Value: m.itemValue(by, x.key)})
+	}
+	return dst, nil
+}
+
+// itemValue turns a key into Item.Value.
+func (m *Model) itemValue(by ranking, key float64) float64 {
+	c := &m.contents
+	switch {
+	case by == byShare:
+		return -1 / key
+	case by == byOutput && c.Link == Logistic && c.Schema.Task != Multiclass:
+		return sigmoid(key)
+	case by == byOutput && c.Schema.Task == Ordinal:
+		return min(max(key, 1), float64(c.Schema.Levels))
+	}
+	return key
+}

@@ -1,0 +1,265 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// WatchOptions say what is watched and what is accepted.
+type WatchOptions struct {
+	Model string
+	Alias string // "" is champion
+	Trust Trust  // what versions and aliases have to prove
+	// StateFile keeps what was accepted last, so that a restart does not fall back to something older. "" keeps it in memory only.
+	StateFile string
+	// Pin is a version to serve whatever the alias says, also an older one: an operator's decision. 0 follows the alias.
+	Pin int64
+	// OnLoad, if not nil, is called with each model before it is served, on the watcher's goroutine; an error refuses it. It may warm caches
+	// or check the model against the program's own expectations.
+	OnLoad func(*Model) error
+	Log    *slog.Logger // nil logs nothing
+}
+
+// retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it while there is no
+// such alias yet.
+const (
+	retryMin    = 250 * time.Millisecond
+	retryMax    = 5 * time.Second
+	retryAbsent = 500 * time.Millisecond
+)
+
+// Watcher keeps the newest acceptable model of an alias. Its methods are safe for concurrent use.
+type Watcher struct {
+	source  Source
+	options WatchOptions
+	cancel  context.CancelFunc
+	done    chan struct{}
+	loaded  chan struct{} // closed with the first model
+	model   atomic.Pointer[Model]
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status is how a watcher stands.
+type Status struct {
+	Version        int64 // loaded; 0 is none
+	ManifestDigest string
+	PayloadDigest  string
+	SignedBy       string    // id of the key, "" is unsigned or not asked for
+	Created        time.Time // of the version, by its publisher's clock
+	Watermark      time.Time // newest event that it knows
+	Expires        time.Time // zero is never
+	Expired        bool      // it is past that
+	LoadedAt       time.Time
+	Checked        time.Time // when the source last answered
+	Loads          int64     // models loaded since the start
+	Refused        int64     // versions or aliases refused since the start
+	Err            error     // why the newest version is not loaded, or why the source does not answer; nil if all is well
+}
+
+// Watch follows an alias: it loads the version that it names, verified and self-tested, then waits for the next one, and so on until Close. A
+// version that is refused changes nothing: the last good one is served on. It returns an error only for options that cannot work and
+// for a StateFile that cannot be read; it does not wait for the first model.
+//
+// Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number of the move, which
+// is signed with the alias, has to be larger than the last one accepted (ErrOlder).
+func Watch(source Source, options WatchOptions) (*Watcher, error) {
+	if options.Alias == "" {
+		options.Alias = Champion
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, name := range []string{options.Model, options.Alias} {
+		if !validName.MatchString(name) {
+			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", ErrName, name, validName)
+		}
+	}
+	accepted, err := readAccepted(options.StateFile, options.Model, options.Alias)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: watch %s: %w", options.Model, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Watcher{source: source, options: options, cancel: cancel, done: make(chan struct{}), loaded: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.run(ctx, accepted)
+	}()
+	return w, nil
+}
+
+// Model returns the model to score with, nil before the first one is loaded, and once it has expired unless Trust.AllowExpired is set. Call
+// it for every request and use what it returns for the whole of that request; it costs an atomic load.
+func (w *Watcher) Model() *Model {
+	m := w.model.Load()
+	if m != nil && !m.manifest.Expires.IsZero() && !w.options.Trust.AllowExpired && m.IsExpired(w.options.Trust.now()) {
+		return nil
+	}
+	return m
+}
+
+// Wait returns the first model as soon as there is one, or the error of ctx with the reason why there is none.
+func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
+	select {
+	case <-w.loaded:
+		return w.model.Load(), nil
+	case <-w.done:
+		return nil, fmt.Errorf("snapshot: watch %s: closed", w.options.Model)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("snapshot: watch %s: no model yet: %w", w.options.Model, errors.Join(ctx.Err(), w.Status().Err))
+	}
+}
+
+// Status returns how the watcher stands.
+func (w *Watcher) Status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.status
+	s.Expired = !s.Expires.IsZero() && !w.options.Trust.now().Before(s.Expires)
+	return s
+}
+
+// Close stops watching and returns when nothing runs any more. The last model goes on scoring.
+func (w *Watcher) Close() {
+	w.cancel()
+	<-w.done
+}
+
+// run loads what the alias names until ctx is done.
+func (w *Watcher) run(ctx context.Context, accepted Pointer) {
+	var seen Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
+	retry := retryMin
+	for {
+		p, err := w.wait(ctx, seen)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			w.note(func(s *Status) { s.Checked = w.options.Trust.now() })
+			if p.same(&seen) {
+				continue
+			}
+			if p.same(&accepted) && w.model.Load() != nil { // an alias that was refused is back where it was
+				seen, retry = p, retryMin
+				w.note(func(s *Status) { s.Err = nil })
+				continue
+			}
+			if err = w.accept(ctx, p, &accepted); err == nil {
+				seen, retry = p, retryMin
+				continue
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if isFinal(err) {
+				seen, retry = p, retryMin // reading the same bytes again would change nothing: wait for another version
+				continue
+			}
+		} else {
+			w.note(func(s *Status) { s.Err = err })
+			if errors.Is(err, ErrNotFound) {
+				retry = min(retry, retryAbsent)
+			}
+		}
+		if sleep(ctx, jitter(retry)) != nil {
+			return
+		}
+		retry = min(2*retry, retryMax)
+	}
+}
+
+// isFinal reports whether a version is refused for what it is. What is missing or damaged may still be on its way to a synchronised
+// directory.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrOlder) || errors.Is(err, ErrGolden) || errors.Is(err, errOnLoad)
+}
+
+// errOnLoad marks a refusal by WatchOptions.OnLoad.
+var errOnLoad = errors.New("refused by the program")
+
+// wait asks the source, or the operator's pin.
+func (w *Watcher) wait(ctx context.Context, seen Pointer) (Pointer, error) {
+	if w.options.Pin == 0 {
+		return w.source.Wait(ctx, w.options.Model, w.options.Alias, seen)
+	}
+	if seen.Version == w.options.Pin {
+		<-ctx.Done()
+		return Pointer{}, ctx.Err()
+	}
+	return Pointer{Version: w.options.Pin}, nil
+}
+
+// accept verifies, loads and serves what a pointer names. What was accepted before is in accepted.
+func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) error {
+	m, err := w.load(ctx, p, *accepted)
+	if err == nil && w.options.Pin == 0 {
+		err = writeAccepted(w.options.StateFile, w.options.Model, w.options.Alias, p)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			w.note(func(s *Status) { s.Err, s.Refused = err, s.Refused+1 })
+			w.options.Log.Warn("version refused", "model", w.options.Model, "alias", w.options.Alias, "version", p.Version, "error", err)
+		}
+		return err
+	}
+	first := w.model.Swap(m) == nil
+	*accepted = p
+	manifest := &m.manifest
+	w.note(func(s *Status) {
+		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest, m.signedBy
+		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, manifest.Expires, w.options.Trust.now()
+		s.Loads, s.Err = s.Loads+1, nil
+	})
+	w.options.Log.Info("version loaded", "model", w.options.Model, "alias", w.options.Alias, "version", manifest.Version, "digest", manifest.PayloadDigest)
+	if first {
+		close(w.loaded)
+	}
+	return nil
+}
+
+// load returns the model that a pointer names.
+func (w *Watcher) load(ctx context.Context, p, accepted Pointer) (*Model, error) {
+	o := &w.options
+	if o.Pin == 0 {
+		if err := p.Verify(o.Model, o.Alias, o.Trust.Keys); err != nil {
+			return nil, err
+		}
+		if err := p.follows(&accepted); err != nil {
+			return nil, err
+		}
+	}
+	m, err := o.Trust.load(o.Model, p, sourceReader(ctx, w.source, o.Model, p.Version))
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", p.Version, err)
+	}
+	if o.OnLoad != nil {
+		if err := o.OnLoad(m); err != nil {
+			return nil, fmt.Errorf("version %d: %w: %w", p.Version, errOnLoad, err)
+		}
+	}
+	return m, nil
+}
+
+// follows returns ErrOlder unless p is the pointer accepted last or a later one.
+func (p *Pointer) follows(last *Pointer) error {
+	switch {
+	case p.same(last), p.Sequence > last.Sequence:
+		return nil
+	case p.Sequence == 0 && last.Sequence == 0 && p.Version > last.Version: // the first format does not number moves
+		return nil
+	}
+	return fmt.Errorf("%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being offered; "+
+		"to use it nevertheless, pin the version or delete the state file", ErrOlder, p.Version, p.Sequence, last.Version, last.Sequence)
+}
+
+func (w *Watcher) note(change func(*Status)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.status)
+}
