@@ -206,7 +206,11 @@ func TestDamage(t *testing.T) {
 		refused bool
 	}{{"rows/*.mem", false}, {"rows/*.sst", true}, {"rows/MANIFEST", true}, {"WITNESS", true}, {"rows/KEYREGISTRY", false}, {"rows/DISCARD", false}, {"rows/*.vlog", false}} {
 		names := filesOf(t, dir, kind.pattern)
-		for i := range flips {
+		some := flips
+		if strings.Contains("rows/KEYREGISTRY rows/DISCARD rows/*.vlog", kind.pattern) { // they hold nothing
+			some = min(flips, 10)
+		}
+		for i := range some {
 			name := names[rng.IntN(len(names))]
 			n := written(t, name)
 			if n == 0 {
