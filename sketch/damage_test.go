@@ -273,3 +273,26 @@ func TestDamage(t *testing.T) {
 		t.Error("no damage to the log was noticed by the witness")
 	}
 }
+
+// TestYoungState: a state whose every row is still in the log of the database, and loses it, begins its partitions again where they began.
+func TestYoungState(t *testing.T) {
+	live := t.TempDir()
+	s := mustOpen(t, damageOptions(live))
+	must(t, s.Begin("b", 1, 40), rereadLog(s, 3000), s.Witness())
+	dir := filepath.Join(t.TempDir(), "copy")
+	copyState(t, live, dir)
+	want := stateOf(t, s)
+	must(t, s.Close())
+	for _, name := range filesOf(t, dir, "rows/*.mem") {
+		must(t, os.Remove(name))
+	}
+	s = mustOpen(t, damageOptions(dir))
+	if got := s.Rollbacks(); len(got) != 1 || got[0] != (Rollback{"a", 0, 0, 3000}) {
+		t.Errorf("rollbacks %v", got)
+	}
+	must(t, rereadLog(s, 3000))
+	if got := stateOf(t, s); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("state after reading again\n%+v, want\n%+v", got, want)
+	}
+	must(t, s.Close())
+}
