@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -15,11 +16,18 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 		return
 	}
 	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
+	pause, tries := c.opts.CommitEvery, 0
 	for alive := true; alive; {
-		if alive = sleep(ctx, c.opts.CommitEvery); !alive {
+		if alive = sleep(ctx, pause); !alive {
 			<-rest
 		}
-		g.show(ctx)
+		err := g.show(ctx)
+		g.judge(err)
+		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
+			tries = 0
+		} else {
+			pause = max(pause, c.source.pause(err, tries))
+		}
 	}
 }
 
@@ -32,7 +40,7 @@ type group struct {
 }
 
 // show commits what moved, and what the group has forgotten or shows below our place.
-func (g *group) show(ctx context.Context) {
+func (g *group) show(ctx context.Context) error {
 	applied := make(map[TopicPartition]int64)
 	g.mu.Lock()
 	for tp, p := range g.parts {
@@ -48,10 +56,10 @@ func (g *group) show(ctx context.Context) {
 		}
 	}
 	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
-		return
+		return nil
 	}
 	var committed map[TopicPartition]int64
-	var err error
+	var err error // a group that cannot be looked at may still be committed to
 	if ctx.Err() == nil {
 		committed, err = g.source.committed(ctx, applied)
 	} else {
@@ -70,20 +78,31 @@ func (g *group) show(ctx context.Context) {
 			}
 		case at < applied[tp]:
 			moved[tp] = applied[tp]
+			fallthrough
+		default:
+			delete(g.foreign, tp)
 		}
 	}
-	if err == nil && len(moved) > 0 {
+	if len(moved) > 0 {
 		g.metrics.commits.Inc()
-		if err = failpoint("consumer.offsets"); err == nil {
-			err = g.source.commit(ctx, moved)
+		commitErr := failpoint("consumer.offsets")
+		if commitErr == nil {
+			commitErr = g.source.commit(ctx, moved)
+		}
+		if commitErr != nil {
+			err = commitErr
+		} else {
+			maps.Copy(g.shown, moved)
 		}
 	}
+	return err
+}
+
+// judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.
+func (g *group) judge(err error) {
 	if err == nil {
 		g.failing = false
 		g.report("group", "")
-		for tp, offset := range moved {
-			g.shown[tp] = offset
-		}
 		return
 	}
 	g.metrics.commitErrors.Inc()

@@ -32,11 +32,22 @@ type cli struct {
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
 	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
+	AcceptGap  acceptGapCmd  `cmd:"" help:"Declare offsets lost that a halted partition needs."`
+	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
+	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
+	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
+	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
+	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`
+	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
+	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
 }
 
 // app is what a verb needs of the process.
