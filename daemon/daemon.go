@@ -93,6 +93,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 		d.units = append(d.units, u)
 	}
+	d.registry.MustRegister(&states{units: d.units, memory: memory})
 	d.surface = d.newSurface()
 	return d, nil
 }

@@ -13,9 +13,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -48,6 +50,7 @@ type cli struct {
 	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
 	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
 	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
+	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 
 // app is what a verb needs of the process.
@@ -126,10 +129,11 @@ func fail(out *report.Emitter, stderr io.Writer, err error) int {
 
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
+	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		lines = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(logs.NewHandler(lines, time.Now))
 }
 
 // version returns the module version and revision that the Go command recorded in the binary.
