@@ -30,9 +30,17 @@ type codecs struct {
 	zstdMax int
 }
 
-func tooBig(limit int) error {
-	return fmt.Errorf("decompresses to more than %d bytes, the limit for one batch", limit)
+// tooBigError is about a batch whose bytes are what the producer sent, but too many once decompressed.
+type tooBigError struct {
+	limit int
+	next  int64 // the offset behind the batch
 }
+
+func (e *tooBigError) Error() string {
+	return fmt.Sprintf("decompresses to more than %d bytes, the limit for one batch", e.limit)
+}
+
+func tooBig(limit int) error { return &tooBigError{limit: limit} }
 
 // decompress appends at most limit decompressed bytes of src to dst, which is empty.
 func (c *codecs) decompress(dst, src []byte, codec uint16, limit int) ([]byte, error) {

@@ -34,6 +34,8 @@ type Consumer struct {
 	problems   map[string]string
 	discovered bool // the topics and their partitions are known
 
+	pauseTold, pauseLimit time.Duration // the constants, but for tests
+
 	// Of the goroutine of Run.
 	walker  walker
 	records []Record
@@ -49,7 +51,8 @@ type delivery struct {
 // portion is what a delivery has for one partition: batches that were checked, then perhaps why there are no more.
 type portion struct {
 	p       *partition
-	from    int64 // the offset that was asked for
+	from    int64        // the next offset when it was asked for
+	check   *fingerprint // to be found in records first, which begin with it; nil if not
 	records []byte
 	aborted []abortedTransaction
 	start   int64 // log start
@@ -69,12 +72,12 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 		return nil, err
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
-		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string)}
+		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string), pauseTold: pauseTold, pauseLimit: pauseLimit}
 	var err error
-	if c.source, err = newSource(&c.opts); err != nil {
+	c.metrics = newMetrics(opts.Registerer)
+	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
 		return nil, err
 	}
-	c.metrics = newMetrics(opts.Registerer)
 	c.walker.maxDecompressed = opts.MaxDecompressedBytes
 	return c, nil
 }
@@ -90,15 +93,16 @@ func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) 
 	running, stop := context.WithCancel(ctx)
 	c.wg.Go(func() { c.discover(running) })
 	c.wg.Go(func() { c.watch(running) })
-	committed := make(chan struct{})
+	rest, committed := make(chan struct{}), make(chan struct{})
 	go func() { // commits once more after everything else has ended
 		defer close(committed)
-		c.commit(running)
+		c.commit(running, rest)
 	}()
 	err := c.apply(running)
 	stop()
 	c.source.drop() // a fetch that waits for the broker ends now
 	c.wg.Wait()
+	close(rest)
 	<-committed
 	c.source.drop()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -136,6 +140,9 @@ func (c *Consumer) deliver(ctx context.Context, d delivery) error {
 		if err := c.deliverPortion(ctx, &d.parts[i]); err != nil {
 			return err
 		}
+		if err := failpoint("consumer.between"); err != nil {
+			return err
+		}
 	}
 	if d.response != nil {
 		d.response.release()
@@ -151,13 +158,22 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 	stale := o.from != from // another leader's response came before this one
 	if stale {
 		p.waiting = false
+		if o.check != nil {
+			p.doubt()
+		}
 	}
 	if o.from > from { // and one is still to come: ask again
 		p.fetched, skip = from, true
 	}
 	c.mu.Unlock()
-	if skip {
+	if skip || stale && o.check != nil {
 		return nil
+	}
+	if o.check != nil {
+		if text := c.compare(o); text != "" {
+			c.halt(p, text)
+			return nil
+		}
 	}
 	if !begun {
 		if c.opts.Begin != nil {
@@ -178,13 +194,22 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 		if next > from {
 			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
 				LastStable: o.stable, Records: c.records}
-			if err := c.sink.Apply(ctx, &c.batch); err != nil {
+			err := c.sink.Apply(ctx, &c.batch)
+			if full, ok := errors.AsType[*PauseError](err); ok {
+				c.pause(p, &c.batch, full)
+				return nil
+			}
+			if err != nil {
 				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
 			}
 			from = next
 			c.applied(p, &c.batch)
 		}
 		if err != nil { // its CRC was right: to fetch it again would not help
+			if big, ok := errors.AsType[*tooBigError](err); ok && c.opts.AcceptGap != nil {
+				c.opts.Logger.Warn("batch given up", "topic", p.Topic, "partition", p.Partition, "reason", err.Error())
+				return c.acceptGap(p, min(big.next, p.until))
+			}
 			c.halt(p, err.Error())
 			return nil
 		}
@@ -200,23 +225,31 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 }
 
 func (c *Consumer) applied(p *partition, b *Batch) {
+	c.resumed(p)
 	c.metrics.applied(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.applied = b.Next
 	p.fetched = max(p.fetched, b.Next)
 	p.moved = time.Now()
+	for i := len(b.Records) - 1; i >= 0; i-- {
+		if r := &b.Records[i]; r.Fate == Delivered {
+			p.last = fingerprint{r.Offset, r.CRC}
+			break
+		}
+	}
 	p.lag.Set(float64(max(p.end-p.applied, 0)))
 }
 
-func (c *Consumer) acceptGap(p *partition, start int64) error {
-	if err := c.opts.AcceptGap(p.Topic, p.Partition, start); err != nil {
-		return fmt.Errorf("consumer: accept a gap of %s up to %d: %w", p.TopicPartition, start, err)
+// acceptGap gives up the offsets below until.
+func (c *Consumer) acceptGap(p *partition, until int64) error {
+	if err := c.opts.AcceptGap(p.Topic, p.Partition, until); err != nil {
+		return fmt.Errorf("consumer: accept a gap of %s up to %d: %w", p.TopicPartition, until, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opts.Logger.Warn("gap accepted", "topic", p.Topic, "partition", p.Partition, "next", p.applied, "log_start", start)
-	p.applied, p.fetched, p.waiting = start, start, false
+	c.opts.Logger.Warn("gap accepted", "topic", p.Topic, "partition", p.Partition, "next", p.applied, "until", until)
+	p.applied, p.fetched, p.waiting = until, until, false
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 // discover keeps partitions and leaders up to date, and starts a fetch goroutine for each leader.
 func (c *Consumer) discover(ctx context.Context) {
-	for tries := 0; ; {
+	for tries, wakes := 0, 0; ; {
 		err := c.refresh(ctx)
 		if ctx.Err() != nil {
 			return
@@ -19,12 +19,8 @@ func (c *Consumer) discover(ctx context.Context) {
 		if err != nil {
 			tries++
 			c.source.forget() // the transport would repeat its last answer
-			pause := backoff(tries)
 			c.report("metadata", c.source.explain(err))
-			if refused(err) {
-				pause = refusedBackoff
-			}
-			if !sleep(ctx, pause) {
+			if !sleep(ctx, c.source.pause(err, tries)) {
 				return
 			}
 			continue
@@ -35,8 +31,9 @@ func (c *Consumer) discover(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(c.opts.RefreshEvery):
+			wakes = 0
 		case <-c.wake:
-			if !sleep(ctx, minBackoff) { // many partitions fail together
+			if wakes++; !sleep(ctx, backoff(wakes)) { // many partitions fail together, and some for long
 				return
 			}
 			c.source.forget()
@@ -59,6 +56,9 @@ func (c *Consumer) refresh(ctx context.Context) error {
 		if t.Error != nil {
 			errs = append(errs, fmt.Errorf("topic %s: %w", t.Name, t.Error))
 			continue
+		}
+		for _, tp := range c.missing(t.Name, len(t.Partitions)) {
+			errs = append(errs, fmt.Errorf("%s: the topic has %d partitions now: it was made anew with fewer", tp, len(t.Partitions)))
 		}
 		for _, p := range t.Partitions {
 			tp := TopicPartition{t.Name, int32(p.ID)}
@@ -91,7 +91,19 @@ func (c *Consumer) known(tp TopicPartition) bool {
 	return c.parts[tp] != nil
 }
 
-// place decides where new partitions of one topic start.
+// missing lists the partitions of a topic that are being read and are not among its first n any more.
+func (c *Consumer) missing(topic string, n int) (out []TopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.sorted() {
+		if p.Topic == topic && int(p.Partition) >= n && p.halted == "" {
+			out = append(out, p.TopicPartition)
+		}
+	}
+	return out
+}
+
+// place decides where new partitions of one topic start, and has the caller store it before anything of them is read.
 func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 	stored := make(map[TopicPartition]int64)
 	var open []TopicPartition
@@ -104,27 +116,37 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 		}
 		open = append(open, tp)
 	}
-	when := int64(kafka.FirstOffset)
-	if c.opts.StartPolicy == Latest && len(stored) == 0 && !c.reads(parts[0].Topic) {
-		when = kafka.LastOffset
-	}
+	// A partition that was added to a topic we know starts at 0, whatever the policy is: nothing of it has been skipped on purpose, and
+	// what its log has lost by now is a gap.
 	found := make(map[TopicPartition]int64)
-	if len(open) > 0 {
+	if len(open) > 0 && len(stored) == 0 && !c.reads(parts[0].Topic) {
+		when := int64(kafka.FirstOffset)
+		if c.opts.StartPolicy == Latest {
+			when = kafka.LastOffset
+		}
 		var err error
 		if found, err = c.source.offsets(ctx, open, when, c.opts.Isolation.level()); err != nil {
 			return err
 		}
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := time.Now()
+	var fresh []portion
 	for _, tp := range parts {
 		if offset, ok := stored[tp]; ok {
-			c.add(tp, offset, true, now)
-		} else {
-			c.add(tp, found[tp], false, now)
+			p := c.add(tp, offset, true, now)
+			if c.opts.LastRecord != nil {
+				if offset, crc, ok := c.opts.LastRecord(tp.Topic, tp.Partition); ok {
+					p.last = fingerprint{offset, crc}
+					p.doubt()
+				}
+			}
+			continue
 		}
+		fresh = append(fresh, portion{p: c.add(tp, found[tp], false, now), from: found[tp]})
 	}
+	c.mu.Unlock()
+	c.send(ctx, delivery{parts: fresh})
 	return nil
 }
 
@@ -149,18 +171,17 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
 		if p == nil {
 			continue
 		}
+		if p.leader != leader {
+			p.doubt()
+		}
 		p.leader = leader
 		if leader >= 0 && !c.fetchers[leader] {
 			c.fetchers[leader] = true
 			c.wg.Go(func() { c.fetch(ctx, leader) })
 		}
-		// RunUntil never fetches a partition that is at or past its end.
-		switch {
-		case p.applied > p.until && p.halted == "" && !p.waiting:
+		if p.applied > p.until && p.halted == "" && !p.waiting { // RunUntil does not fetch it
 			p.waiting = true
 			settled = append(settled, portion{p: p, from: p.applied, halt: truncated(p.until, p.applied)})
-		case p.applied == p.until && !p.begun:
-			settled = append(settled, portion{p: p, from: p.applied})
 		}
 	}
 	c.discovered = c.discovered || len(c.parts) > 0
@@ -169,11 +190,11 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
 }
 
 // watch drops the connections when a partition is behind, has a leader, and made no progress for StallTimeout while the sink was idle. A
-// partition that waits at the last stable offset for an open transaction is not behind.
+// partition that waits at the last stable offset for an open transaction is not behind: that is said once it has lasted as long.
 func (c *Consumer) watch(ctx context.Context) {
 	for sleep(ctx, c.opts.StallTimeout/8+1) {
 		now := time.Now()
-		var stalled []*partition
+		var stalled, held []*partition
 		c.mu.Lock()
 		for _, p := range c.parts {
 			if c.blocked.Load() > 0 || p.halted != "" || p.waiting || p.fetched >= p.until {
@@ -182,9 +203,18 @@ func (c *Consumer) watch(ctx context.Context) {
 			if now.Sub(p.moved) > c.opts.StallTimeout {
 				stalled = append(stalled, p)
 				p.moved = now
+				p.problem = fmt.Sprintf("no progress for %v: connections were rebuilt", c.opts.StallTimeout)
+			}
+			if !p.stuck.IsZero() && now.Sub(p.stuck) > c.opts.StallTimeout && p.held == "" {
+				held = append(held, p)
+				p.held = fmt.Sprintf("waiting at the last stable offset %d, %d below the end of the log: a transaction of a producer is open", p.stable, p.end-p.stable)
 			}
 		}
 		c.mu.Unlock()
+		for _, p := range held {
+			c.opts.Logger.Warn("waiting at the last stable offset: a transaction of a producer is open", "topic", p.Topic, "partition", p.Partition,
+				"for", c.opts.StallTimeout)
+		}
 		for _, p := range stalled {
 			c.metrics.stalls.Inc()
 			c.opts.Logger.Warn("no progress: connections are rebuilt", "topic", p.Topic, "partition", p.Partition, "for", c.opts.StallTimeout)
@@ -194,54 +224,4 @@ func (c *Consumer) watch(ctx context.Context) {
 			c.lookAgain()
 		}
 	}
-}
-
-// commit shows applied offsets to lag tools every CommitEvery and when ctx is done.
-func (c *Consumer) commit(ctx context.Context) {
-	if c.opts.GroupID == "" {
-		return
-	}
-	shown := make(map[TopicPartition]int64)
-	for alive, failing := true, false; alive; {
-		alive = sleep(ctx, c.opts.CommitEvery)
-		if !alive {
-			c.wg.Wait() // nothing moves any more
-		}
-		moved := make(map[TopicPartition]int64)
-		c.mu.Lock()
-		for tp, p := range c.parts {
-			if last, ok := shown[tp]; p.begun && (!ok || last != p.applied) {
-				moved[tp] = p.applied
-			}
-		}
-		c.mu.Unlock()
-		if len(moved) == 0 {
-			continue
-		}
-		c.metrics.commits.Inc()
-		if err := c.commitOnce(ctx, moved); err != nil {
-			c.metrics.commitErrors.Inc()
-			if !failing {
-				c.opts.Logger.Warn("offsets are not shown to the group", "group", c.opts.GroupID, "reason", c.source.explain(err))
-			}
-			failing = true
-			continue
-		}
-		failing = false
-		for tp, offset := range moved {
-			shown[tp] = offset
-		}
-	}
-}
-
-// lastCommitTimeout keeps a broker that is gone from holding up the stop.
-const lastCommitTimeout = 2 * time.Second
-
-func (c *Consumer) commitOnce(ctx context.Context, moved map[TopicPartition]int64) error {
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
-		defer cancel()
-	}
-	return c.source.commit(ctx, moved)
 }

@@ -13,8 +13,8 @@ import (
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// refusedBackoff keeps wrong credentials from locking an account.
-	refusedBackoff = 10 * time.Second
+	// maxUseless bounds the wait after answers in a row that came at once and brought nothing, which are errors of partitions.
+	maxUseless = time.Second
 	// maxDamaged is how often a damaged batch is fetched. The network damages bytes once, a disk always.
 	maxDamaged = 5
 	// maxBeyond is how often the log must seem to end below the next offset: a new leader may not know its end at first.
@@ -32,7 +32,7 @@ func backoff(tries int) time.Duration {
 // fetch reads the partitions that broker leads until it leads none.
 func (c *Consumer) fetch(ctx context.Context, broker int32) {
 	key := fmt.Sprintf("broker %d", broker)
-	for tries, turn := 0, 0; ; turn++ {
+	for tries, useless, turn := 0, 0, 0; ; turn++ {
 		asked, topics, leads := c.ask(broker, turn)
 		if !leads {
 			c.report(key, "")
@@ -60,13 +60,12 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			tries++
 			c.metrics.fetchErrors.WithLabelValues("connection").Inc()
 			c.report(key, c.source.explain(err))
+			c.doubtAll(broker)
 			c.lookAgain()
-			pause := backoff(tries)
 			if refused(err) {
 				c.source.forget() // it would go on trying by itself
-				pause = refusedBackoff
 			}
-			if !sleep(ctx, pause) {
+			if !sleep(ctx, c.source.pause(err, tries)) {
 				return
 			}
 			continue
@@ -88,9 +87,14 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			return
 		}
 		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
-		if len(d.parts) == 0 { // an answer without use must not make a hot loop
+		if took := time.Since(began); len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
+			useless = 0
+		} else { // answers at once and without use must not make a hot loop
+			useless++
+			pause = max(pause, min(backoff(useless), maxUseless))
+		}
+		if len(d.parts) == 0 {
 			res.release()
-			pause = max(pause, time.Until(began.Add(min(minBackoff, c.opts.MaxWait))))
 		}
 		if pause > 0 && !sleep(ctx, pause) {
 			return
@@ -100,8 +104,17 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 
 // question is what was asked about a partition.
 type question struct {
-	p    *partition
-	from int64
+	p     *partition
+	from  int64        // its next offset
+	check *fingerprint // fetched from here, if not nil
+}
+
+// at is the offset that was asked for.
+func (q *question) at() int64 {
+	if q.check != nil {
+		return q.check.offset
+	}
+	return q.from
 }
 
 // ask lists what to fetch from broker, starting with another partition each turn because a full response leaves out the last ones. leads
@@ -113,6 +126,9 @@ func (c *Consumer) ask(broker int32, turn int) (asked map[TopicPartition]questio
 	var wanted []*partition
 	for _, p := range c.sorted() {
 		leads = leads || p.leader == broker
+		if !p.answered.IsZero() && now.Sub(p.answered) > staleAfter {
+			p.doubt()
+		}
 		if p.wants(broker, now) {
 			wanted = append(wanted, p)
 		}
@@ -123,12 +139,17 @@ func (c *Consumer) ask(broker int32, turn int) (asked map[TopicPartition]questio
 	asked = make(map[TopicPartition]question, len(wanted))
 	for i := range wanted {
 		p := wanted[(i+turn)%len(wanted)]
-		asked[p.TopicPartition] = question{p, p.fetched}
+		q := question{p: p, from: p.fetched}
+		if p.check {
+			last := p.last
+			q.check = &last
+		}
+		asked[p.TopicPartition] = q
 		if n := len(topics); n == 0 || topics[n-1].Topic != p.Topic {
 			topics = append(topics, fetch.RequestTopic{Topic: p.Topic})
 		}
 		t := &topics[len(topics)-1]
-		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: p.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.fetched,
+		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: p.Partition, CurrentLeaderEpoch: -1, FetchOffset: q.at(),
 			LogStartOffset: -1, PartitionMaxBytes: int32(c.opts.MaxPartitionBytes)})
 	}
 	return asked, topics, leads
@@ -152,32 +173,39 @@ func (c *Consumer) send(ctx context.Context, d delivery) bool {
 // accept checks the answer for one partition and moves its fetch offset. ok is false if there is nothing for the sink.
 func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse) (o portion, ok bool) {
 	p, from := q.p, q.from
-	o = portion{p: p, from: from, aborted: a.aborted, start: a.logStart, end: a.high, stable: a.stable}
+	o = portion{p: p, from: from, check: q.check, aborted: a.aborted, start: a.logStart, end: a.high, stable: a.stable}
 	switch err := kafka.Error(a.code); {
-	case a.code == 0:
-	case err == kafka.OffsetOutOfRange:
-		return c.outOfRange(ctx, o)
-	default:
+	case a.code != 0 && err != kafka.OffsetOutOfRange:
 		c.metrics.fetchErrors.WithLabelValues("partition").Inc()
-		c.fail(p, c.source.explain(err))
+		c.fail(p, err)
 		c.lookAgain()
 		return o, false
+	case a.code != 0 || a.high < q.at(), q.check != nil && a.high == q.at(): // what is fetched at the log end brings nothing, and no error
+		return c.outOfRange(ctx, o, q.at())
 	}
 	if a.logStart > from {
 		return c.gap(o), true
 	}
 
-	good, next, err := scan(a.records, from)
+	good, next, err := scan(a.records, q.at())
+	next = max(next, from)
 	o.records = good
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.fetched != from { // moved by a response of an earlier leader
 		return o, false
 	}
+	if q.check == nil && p.backwards(a) && p.last.offset >= 0 {
+		p.doubt()
+		return o, false
+	}
 	p.start, p.end, p.stable = a.logStart, a.high, a.stable
 	p.high.Set(float64(a.high))
 	p.lag.Set(float64(max(a.high-p.applied, 0)))
-	p.fetched, p.beyond = next, 0
+	p.fetched, p.beyond, p.answered = next, 0, time.Now()
+	if q.check != nil && len(good) > 0 {
+		p.check = false
+	}
 	if next > from {
 		p.damaged = 0
 	}
@@ -186,11 +214,16 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 		visible = a.high
 	}
 	if next > from || next >= visible {
-		p.moved = time.Now()
+		p.moved = p.answered
+	}
+	if next < visible || visible == a.high {
+		p.stuck, p.held = time.Time{}, ""
+	} else if p.stuck.IsZero() {
+		p.stuck = p.answered
 	}
 	if err == nil {
 		p.tries, p.problem = 0, ""
-		return o, len(good) > 0 || !p.begun
+		return o, len(good) > 0
 	}
 	c.metrics.crcErrors.Inc()
 	p.damaged++
@@ -204,30 +237,38 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	return o, len(good) > 0 || o.halt != ""
 }
 
-// outOfRange finds out on which side of the log the offset lies: the answer itself does not say on a real broker.
-func (c *Consumer) outOfRange(ctx context.Context, o portion) (portion, bool) {
+// outOfRange finds out on which side of the log the offset at lies that was asked for: the answer itself does not say on a real broker.
+func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion, bool) {
 	p := o.p
-	at := []TopicPartition{p.TopicPartition}
-	first, err := c.source.offsets(ctx, at, kafka.FirstOffset, kafka.ReadUncommitted)
+	o.records, o.check = nil, nil
+	only := []TopicPartition{p.TopicPartition}
+	first, err := c.source.offsets(ctx, only, kafka.FirstOffset, kafka.ReadUncommitted)
 	var last map[TopicPartition]int64
 	if err == nil {
-		last, err = c.source.offsets(ctx, at, kafka.LastOffset, kafka.ReadUncommitted)
+		last, err = c.source.offsets(ctx, only, kafka.LastOffset, kafka.ReadUncommitted)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			c.fail(p, c.source.explain(err))
+			c.fail(p, err)
 		}
 		return o, false
 	}
 	o.start, o.end = first[p.TopicPartition], last[p.TopicPartition]
-	if o.start > o.from {
+	switch {
+	case o.start > o.from:
 		return c.gap(o), true
-	}
-	if o.end >= o.from { // it was appended to, or led by another broker, in between
-		c.fail(p, kafka.OffsetOutOfRange.Error())
+	case o.start > at: // the record to compare is gone, nothing after it is
+		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
+		c.opts.Logger.Info("fingerprint not compared", "topic", p.Topic, "partition", p.Partition, "offset", at, "reason", "the log starts above it")
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p.check = false
+		return o, false
+	case o.end >= o.from: // it was appended to, or led by another broker, in between
+		c.fail(p, kafka.OffsetOutOfRange)
 		return o, false
 	}
-	c.fail(p, fmt.Sprintf("log end %d is below our position %d", o.end, o.from))
+	c.fail(p, fmt.Errorf("log end %d is below our position %d", o.end, o.from))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.beyond++; p.beyond < maxBeyond {
@@ -255,10 +296,12 @@ func (c *Consumer) gap(o portion) portion {
 }
 
 // fail puts off the next try of one partition.
-func (c *Consumer) fail(p *partition, reason string) {
+func (c *Consumer) fail(p *partition, err error) {
+	reason := c.source.explain(err)
 	c.mu.Lock()
 	p.tries++
-	p.retry = time.Now().Add(backoff(p.tries))
+	p.retry = time.Now().Add(c.source.pause(err, p.tries))
+	p.doubt()
 	changed := p.problem != reason
 	p.problem = reason
 	c.mu.Unlock()

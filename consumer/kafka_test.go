@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // patience bounds every wait of these tests.
@@ -42,6 +43,24 @@ func newProducer(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
 	}
 	t.Cleanup(cl.Close)
 	return cl
+}
+
+func saslPlain(user, password string) kgo.Opt {
+	return kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())
+}
+
+// newTransactional returns a producer of transactions.
+func newTransactional(t *testing.T, cluster *kfake.Cluster) *kgo.Client {
+	t.Helper()
+	return newProducer(t, cluster.ListenAddrs(), kgo.TransactionalID("x"))
+}
+
+// abort ends the transaction of cl.
+func abort(t *testing.T, cl *kgo.Client) {
+	t.Helper()
+	if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // produce writes values[i] to a partition, in order, and waits for the acknowledgements.
@@ -74,6 +93,8 @@ type memory struct {
 	values map[TopicPartition][]string
 	fates  map[TopicPartition][3]int
 	halts  map[TopicPartition]string
+	last   map[TopicPartition]fingerprint
+	gaps   map[TopicPartition]int64
 	calls  int
 	wrong  []string
 	fail   error // returned by the next Apply
@@ -81,7 +102,8 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{next: make(map[TopicPartition]int64), values: make(map[TopicPartition][]string), fates: make(map[TopicPartition][3]int),
-		halts: make(map[TopicPartition]string)}
+		halts: make(map[TopicPartition]string), last: make(map[TopicPartition]fingerprint),
+		gaps: make(map[TopicPartition]int64)}
 }
 
 func (m *memory) Apply(_ context.Context, b *Batch) error {
@@ -106,6 +128,7 @@ func (m *memory) Apply(_ context.Context, b *Batch) error {
 		m.fates[tp] = fates
 		if r.Fate == Delivered {
 			m.values[tp] = append(m.values[tp], string(r.Value))
+			m.last[tp] = fingerprint{r.Offset, r.CRC}
 			if r.CRC != recordCRC(&r, new([8]byte)) {
 				m.wrong = append(m.wrong, fmt.Sprintf("%s: CRC of offset %d", tp, r.Offset))
 			}
@@ -133,6 +156,21 @@ func (m *memory) Start(topic string, number int32) (int64, bool) {
 	defer m.mu.Unlock()
 	next, ok := m.next[TopicPartition{topic, number}]
 	return next, ok
+}
+
+func (m *memory) LastRecord(topic string, number int32) (int64, uint32, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, ok := m.last[TopicPartition{topic, number}]
+	return last.offset, last.crc, ok
+}
+
+func (m *memory) AcceptGap(topic string, number int32, until int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gaps[TopicPartition{topic, number}] += until - m.next[TopicPartition{topic, number}]
+	m.next[TopicPartition{topic, number}] = until
+	return nil
 }
 
 func (m *memory) OnHalt(topic string, number int32, offset int64, reason string) {
@@ -208,7 +246,7 @@ func newRig(t *testing.T, m *memory, addrs []string, topics []string, change fun
 	r := &rig{memory: m, log: new(syncBuffer), reg: prometheus.NewRegistry()}
 	o := DefaultOptions()
 	o.Brokers, o.Topics = addrs, topics
-	o.Start, o.Begin, o.OnHalt = m.Start, m.Begin, m.OnHalt
+	o.Start, o.LastRecord, o.Begin, o.OnHalt = m.Start, m.LastRecord, m.Begin, m.OnHalt
 	o.MaxWait, o.RefreshEvery, o.CommitEvery, o.RequestTimeout = 50*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond, 5*time.Second
 	o.Logger, o.Registerer = slog.New(slog.NewTextHandler(r.log, nil)), r.reg
 	if change != nil {
@@ -225,6 +263,12 @@ func newRig(t *testing.T, m *memory, addrs []string, topics []string, change fun
 func start(t *testing.T, m *memory, addrs []string, topics []string, change func(*Options)) *rig {
 	t.Helper()
 	r := newRig(t, m, addrs, topics, change)
+	r.start(t)
+	return r
+}
+
+func (r *rig) start(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -241,13 +285,11 @@ func start(t *testing.T, m *memory, addrs []string, topics []string, change func
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		m.check(t)
+		r.memory.check(t)
 		if t.Failed() {
-			t.Log(r.log.String())
-			t.Logf("%+v", r.Status())
+			t.Logf("log:\n%.4000s\nreasons:\n%.1000s", r.log, r.reasons())
 		}
 	})
-	return r
 }
 
 // await waits until ok.

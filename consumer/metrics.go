@@ -13,15 +13,19 @@ type metrics struct {
 	fetchBytes   prometheus.Counter
 	fetchErrors  *prometheus.CounterVec
 	crcErrors    prometheus.Counter
+	fingerprints *prometheus.CounterVec
 	records      *prometheus.CounterVec
 	holes        prometheus.Counter
 	delivered    prometheus.Counter
 	control      prometheus.Counter
 	aborted      prometheus.Counter
 	halted       prometheus.Gauge
+	paused       prometheus.Gauge
 	stalls       prometheus.Counter
 	commits      prometheus.Counter
 	commitErrors prometheus.Counter
+	foreign      prometheus.Counter
+	certExpiry   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -40,17 +44,28 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
 			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
 		crcErrors: counter("refitd_consumer_crc_errors_total", "Record batches that were refused because their bytes are damaged."),
+		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
+			Help: "Looks at the last applied record before reading went on: it was there (match), another one was (mismatch), or it was compacted " +
+				"away or is below the log start (skipped)."}, []string{"result"}),
 		records: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_records_total",
 			Help: "Offsets read, by what became of them."}, []string{"fate"}),
 		halted:       f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_halted_partitions", Help: "Partitions that wait for an operator."}),
+		paused:       f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_paused_partitions", Help: "Partitions that wait until what they write to has room again."}),
 		stalls:       counter("refitd_consumer_stalls_total", "Times the watchdog rebuilt the connections for a partition without progress."),
 		commits:      counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
 		commitErrors: counter("refitd_consumer_commit_errors_total", "Commits of offsets for lag tools that failed; nothing is lost by it."),
+		foreign: counter("refitd_consumer_foreign_commits_total",
+			"Times the group showed an offset above ours, which another program committed; it is not read from."),
+		certExpiry: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_cert_expiry_seconds",
+			Help: "Unix time at which the certificate of the last TLS connection ends, the broker's or ours."}, []string{"side"}),
 	}
 	m.delivered, m.control = m.records.WithLabelValues("delivered"), m.records.WithLabelValues("control")
 	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")
 	m.fetchErrors.WithLabelValues("connection")
 	m.fetchErrors.WithLabelValues("partition")
+	for _, result := range []string{"match", "mismatch", "skipped"} {
+		m.fingerprints.WithLabelValues(result)
+	}
 	return m
 }
 

@@ -62,23 +62,31 @@ type Options struct {
 
 	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the one that
 	// calls the sink; nil means that no partition has one.
-	Start       func(topic string, partition int32) (offset int64, ok bool)
+	Start func(topic string, partition int32) (offset int64, ok bool)
+	// LastRecord, if not nil, returns offset and CRC (Record.CRC) of the last record applied below Start's offset, false if there is none.
+	// It is called from the goroutine of Start. The broker must still have that record before anything is read: see fingerprint.
+	LastRecord  func(topic string, partition int32) (offset int64, crc uint32, ok bool)
 	StartPolicy StartPolicy
 	Isolation   Isolation
 	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that Start had no
 	// offset for, with the number that StartPolicy came to: store it, so that a restart does not decide otherwise. An error ends Run.
 	Begin func(topic string, partition int32, offset int64) error
-	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset. If it returns nil, the
-	// offsets up to logStart are given up and reading goes on there; an error ends Run. If AcceptGap is nil the partition halts.
-	AcceptGap func(topic string, partition int32, logStart int64) error
+	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset, or when a batch decompresses
+	// to more than MaxDecompressedBytes. If it returns nil, the offsets below until are given up and reading goes on there; an error
+	// ends Run. If AcceptGap is nil the partition halts.
+	AcceptGap func(topic string, partition int32, until int64) error
 	// OnHalt is told of every partition that halts, from the goroutine that calls the sink, after everything below offset was
 	// applied. May be nil.
 	OnHalt func(topic string, partition int32, offset int64, reason string)
+	// OnPause is told, from the same goroutine, of a partition that its sink has refused for some seconds (PauseError), and OnResume when
+	// it takes records of it again. May be nil.
+	OnPause  func(topic string, partition int32, offset int64, reason string)
+	OnResume func(topic string, partition int32)
 
 	MaxWait              time.Duration // how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
 	MaxPartitionBytes    int           // asked for per partition and fetch; a larger batch still comes whole
 	MaxBatchRecords      int           // records in one call of the sink
-	MaxDecompressedBytes int           // one record batch that decompresses to more halts its partition
+	MaxDecompressedBytes int           // one record batch that decompresses to more is not read
 	CommitEvery          time.Duration // between two commits to GroupID
 	RefreshEvery         time.Duration // between two looks for new partitions and leaders
 	RequestTimeout       time.Duration // a broker that has not answered by then (plus MaxWait) is taken for hung

@@ -55,7 +55,7 @@ func TestGoodAnswerWithHigherLogStart(t *testing.T) {
 	p := r.add(tp("t", 0), 10, true, time.Now())
 	a := &partitionResponse{topic: "t", logStart: 60, high: 100, stable: 100,
 		records: rawBatch{base: 60, records: []rawRecord{{value: []byte("x")}}}.bytes(t)}
-	o, ok := r.accept(t.Context(), question{p, 10}, a)
+	o, ok := r.accept(t.Context(), question{p: p, from: 10}, a)
 	if !ok || !o.gap || len(o.records) > 0 || !strings.Contains(o.halt, "gap of 50 offsets") || !p.waiting || p.fetched != 10 {
 		t.Errorf("%v %+v, partition %+v", ok, o, p)
 	}

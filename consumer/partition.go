@@ -19,6 +19,8 @@ type partition struct {
 	fetched int64 // the next offset to ask the broker for
 	applied int64 // the sink has stored everything below
 	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
+	last    fingerprint
+	check   bool  // last is to be compared before anything else is applied
 	end     int64 // high watermark, -1 before the first answer
 	stable  int64 // last stable offset, -1 before the first answer
 	start   int64 // log start, -1 before the first answer
@@ -28,24 +30,35 @@ type partition struct {
 	halted  string
 	problem string // why the last fetch failed
 
-	damaged int // fetches in a row that stopped at a damaged batch
-	beyond  int // answers in a row that the log ends below fetched
-	tries   int // failures in a row
-	retry   time.Time
-	moved   time.Time // last progress, or last answer that there is none to make
+	pause pauseState
+
+	damaged  int // fetches in a row that stopped at a damaged batch
+	beyond   int // answers in a row that the log ends below fetched
+	tries    int // failures in a row
+	retry    time.Time
+	answered time.Time // last fetch without an error, zero before
+	moved    time.Time // last progress, or last answer that there is none to make
+	stuck    time.Time // since when an open transaction is all that is left to wait for, zero if it is not
+	held     string    // the same in words, once it lasts
 }
 
 // wants reports whether there is anything to ask broker for.
 func (p *partition) wants(broker int32, now time.Time) bool {
-	return p.leader == broker && p.halted == "" && !p.waiting && p.fetched < p.until && !now.Before(p.retry)
+	if p.leader != broker || p.halted != "" || p.waiting || now.Before(p.retry) {
+		return false
+	}
+	if p.check {
+		return p.applied == p.fetched // nothing is on its way to the sink
+	}
+	return p.fetched < p.until
 }
 
-func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied >= p.until }
+func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied >= p.until && !p.check }
 
 // Status is what the consumer is doing, for readiness and for people.
 type Status struct {
 	Ready      bool     // the brokers answer, and every partition is being read or has halted
-	Reasons    []string // why not ready, and every halted partition
+	Reasons    []string // why not ready, and every partition that has halted or waits for an open transaction
 	Partitions []PartitionStatus
 }
 
@@ -83,9 +96,14 @@ func (c *Consumer) Status() Status {
 		switch {
 		case p.halted != "":
 			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s halted at offset %d: %s", p.TopicPartition, p.applied, p.halted))
+		case p.pause.reason != "":
+			s.Ready = false
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s paused at offset %d: %s", p.TopicPartition, p.applied, p.pause.reason))
 		case p.problem != "":
 			s.Ready = false
 			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.problem))
+		case p.held != "":
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.held))
 		case p.end < 0 && !p.done():
 			s.Ready = false
 			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: waiting for the first fetch", p.TopicPartition))
@@ -110,7 +128,7 @@ func (c *Consumer) sorted() []*partition {
 // add makes the state of a partition that continues at offset. The caller holds mu.
 func (c *Consumer) add(tp TopicPartition, offset int64, begun bool, now time.Time) *partition {
 	p := &partition{TopicPartition: tp, leader: -1, fetched: offset, applied: offset, until: math.MaxInt64, end: -1, stable: -1, start: -1,
-		begun: begun, moved: now}
+		begun: begun, moved: now, last: fingerprint{offset: -1}}
 	if end, ok := c.ends[tp]; ok {
 		p.until = end
 	}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
-	"github.com/segmentio/kafka-go/sasl"
 )
 
 // source is the broker side: one Transport, with its connections in reach so that they can be dropped.
@@ -24,33 +22,15 @@ type source struct {
 
 	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
 	authenticating atomic.Int32
+	// refusedPause is the least time between two tries with credentials that were refused, so that no account is locked, and between two
+	// requests that we are not allowed to make.
+	refusedPause time.Duration
 
-	mu    sync.Mutex
-	conns map[*trackedConn]struct{}
-}
-
-// countedSASL counts the exchanges that have begun and not succeeded.
-type countedSASL struct {
-	sasl.Mechanism
-	open *atomic.Int32
-}
-
-type countedExchange struct {
-	sasl.StateMachine
-	open *atomic.Int32
-}
-
-func (m countedSASL) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	exchange, first, err := m.Mechanism.Start(ctx)
-	m.open.Add(1)
-	return countedExchange{exchange, m.open}, first, err
-}
-
-func (e countedExchange) Next(ctx context.Context, challenge []byte) (done bool, response []byte, err error) {
-	if done, response, err = e.StateMachine.Next(ctx, challenge); done && err == nil {
-		e.open.Add(-1)
-	}
-	return done, response, err
+	mu      sync.Mutex
+	conns   map[*trackedConn]struct{}
+	refusal error     // of the last try to authenticate, nil if it went well
+	tried   bool      // a connection was made since
+	retry   time.Time // no connection is made before, if refusal is set
 }
 
 type trackedConn struct {
@@ -65,18 +45,21 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func newSource(opts *Options) (*source, error) {
+func newSource(opts *Options, m *metrics) (*source, error) {
 	mechanism, err := opts.SASL.mechanism()
 	if err != nil {
 		return nil, err
 	}
-	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{})}
+	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{}), refusedPause: 10 * time.Second}
 	dialer := net.Dialer{Timeout: 3 * time.Second}
 	if mechanism != nil {
-		mechanism = countedSASL{mechanism, &s.authenticating}
+		mechanism = countedSASL{mechanism, s}
 	}
 	s.transport = &kafka.Transport{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if err := s.mayDial(); err != nil {
+				return nil, err
+			}
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
@@ -89,7 +72,7 @@ func newSource(opts *Options) (*source, error) {
 		},
 		MetadataTopics: opts.Topics,
 		ClientID:       opts.ClientID,
-		TLS:            opts.TLS,
+		TLS:            watchExpiry(opts.TLS, m),
 		SASL:           mechanism,
 	}
 	s.client = &kafka.Client{Addr: s.addr, Transport: s.transport, Timeout: opts.RequestTimeout}
@@ -116,30 +99,42 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
 	m, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: s.opts.Topics})
-	if err != nil {
-		return nil, s.name(err)
+	if err := s.answered(err); err != nil {
+		return nil, err
 	}
 	return m.Topics, nil
 }
+
+// listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each partition.
+const listAtOnce = 8
 
 // offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that has none to tell.
 func (s *source) offsets(ctx context.Context, parts []TopicPartition, when int64, level kafka.IsolationLevel) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
+	out := make(map[TopicPartition]int64, len(parts))
+	for at, n := 0, 1; at < len(parts); at, n = at+n, listAtOnce { // one at first: most often all fail or none does
+		if err := s.listOffsets(ctx, out, parts[at:min(at+n, len(parts))], when, level); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *source) listOffsets(ctx context.Context, out map[TopicPartition]int64, parts []TopicPartition, when int64, level kafka.IsolationLevel) error {
 	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
 	for _, p := range parts {
 		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
 	}
 	res, err := s.client.ListOffsets(ctx, req)
-	if err != nil {
-		return nil, err
+	if err := s.answered(err); err != nil {
+		return err
 	}
-	out := make(map[TopicPartition]int64, len(parts))
 	for topic, list := range res.Topics {
 		for _, p := range list {
 			tp := TopicPartition{topic, int32(p.Partition)}
 			if p.Error != nil {
-				return nil, fmt.Errorf("offsets of %s: %w", tp, p.Error)
+				return fmt.Errorf("offsets of %s: %w", tp, p.Error)
 			}
 			out[tp] = p.LastOffset
 			if when == kafka.FirstOffset {
@@ -149,10 +144,10 @@ func (s *source) offsets(ctx context.Context, parts []TopicPartition, when int64
 	}
 	for _, p := range parts {
 		if offset, ok := out[p]; !ok || offset < 0 {
-			return nil, fmt.Errorf("offsets of %s: the broker does not say", p)
+			return fmt.Errorf("offsets of %s: the broker does not say", p)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // fetch sends one Fetch request. All its partitions must have the same leader.
@@ -168,18 +163,41 @@ func (s *source) fetch(ctx context.Context, topics []fetch.RequestTopic) (*fetch
 		SessionEpoch:   -1, // no session: every request names its partitions
 		Topics:         topics,
 	})
-	if err != nil {
-		return nil, s.name(err)
+	if err := s.answered(err); err != nil {
+		return nil, err
 	}
 	return m.(*fetchResponse), nil
 }
 
-// name calls an end of a connection inside SASL what it is.
-func (s *source) name(err error) error {
-	if open := s.authenticating.Swap(0); open > 0 && strings.Contains(err.Error(), "EOF") {
-		return fmt.Errorf("%w: %w", kafka.SASLAuthenticationFailed, err)
+// committed returns what the group shows, without the partitions that it shows nothing for.
+func (s *source) committed(ctx context.Context, parts map[TopicPartition]int64) (map[TopicPartition]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
+	defer cancel()
+	req := &kafka.OffsetFetchRequest{GroupID: s.opts.GroupID, Topics: make(map[string][]int)}
+	for tp := range parts {
+		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], int(tp.Partition))
 	}
-	return err
+	res, err := s.client.OffsetFetch(ctx, req)
+	if err := s.answered(err); err != nil {
+		return nil, err
+	}
+	if errors.Is(res.Error, kafka.GroupIdNotFound) { // nobody has committed to it yet
+		return nil, nil
+	}
+	if res.Error != nil {
+		return nil, res.Error
+	}
+	out := make(map[TopicPartition]int64, len(parts))
+	for topic, list := range res.Topics {
+		for _, p := range list {
+			tp := TopicPartition{topic, int32(p.Partition)}
+			if p.Error != nil {
+				return nil, fmt.Errorf("%s: %w", tp, p.Error)
+			}
+			out[tp] = p.CommittedOffset // -1 if there is none
+		}
+	}
+	return out, nil
 }
 
 // commit shows offsets to lag tools, from outside of any generation of the group.
@@ -191,48 +209,15 @@ func (s *source) commit(ctx context.Context, offsets map[TopicPartition]int64) e
 		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset})
 	}
 	res, err := s.client.OffsetCommit(ctx, req)
-	if err != nil {
+	if err := s.answered(err); err != nil {
 		return err
 	}
-	var errs []error
 	for topic, list := range res.Topics {
 		for _, p := range list {
-			if p.Error != nil {
-				errs = append(errs, fmt.Errorf("%s/%d: %w", topic, p.Partition, p.Error))
+			if p.Error != nil { // mostly the same for all
+				return fmt.Errorf("%s/%d: %w", topic, p.Partition, p.Error)
 			}
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// explain turns an error of the broker or the network into what an operator can act on.
-func (s *source) explain(err error) string {
-	var op *net.OpError
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "kafka.(*Client).Metadata: "), "kafka.(*Client).ListOffsets: ")
-	switch {
-	case refused(err):
-		return fmt.Sprintf("SASL authentication failed for user %q with %s: the broker refused user name or password (%s)",
-			s.opts.SASL.Username, s.opts.SASL.Mechanism, text)
-	case errors.Is(err, kafka.UnsupportedSASLMechanism):
-		return fmt.Sprintf("the broker does not offer the SASL mechanism %s (%s)", s.opts.SASL.Mechanism, text)
-	case errors.Is(err, kafka.TopicAuthorizationFailed):
-		return "not allowed to read: user needs the ACL operations Read and Describe on the topic (" + text + ")"
-	case errors.Is(err, kafka.GroupAuthorizationFailed):
-		return "not allowed to commit: user needs the ACL operation Read on the group (" + text + ")"
-	case strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") || strings.Contains(text, "TLS"):
-		return fmt.Sprintf("TLS with %s failed: %s", strings.Join(s.opts.Brokers, ", "), text)
-	case errors.As(err, &op) && op.Op == "dial":
-		return fmt.Sprintf("cannot reach a broker at %s: %s", strings.Join(s.opts.Brokers, ", "), text)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("cannot reach a broker at %s: no answer in %v", strings.Join(s.opts.Brokers, ", "), s.opts.RequestTimeout)
-	case strings.Contains(text, "EOF"):
-		return fmt.Sprintf("the broker closed the connection (%s); does it expect TLS or SASL?", text)
-	}
-	return text
-}
-
-// refused reports whether the credentials are wrong; trying fast again could lock the account.
-func refused(err error) bool {
-	var broker kafka.Error
-	return errors.As(err, &broker) && broker == kafka.SASLAuthenticationFailed || strings.Contains(err.Error(), "SASL Authentication Failed")
+	return nil
 }

@@ -209,6 +209,9 @@ func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool
 		}
 		w.rest = rest
 		if err := w.begin(h, batch[batchHeaderBytes:]); err != nil {
+			if big, ok := errors.AsType[*tooBigError](err); ok {
+				big.next = h.next()
+			}
 			return dst, w.next, true, &batchError{w.next, err}
 		}
 	}

@@ -46,6 +46,9 @@ func (u *unit) openState(ctx context.Context) (err error) {
 	options := ingest.StoreOptions(u.config)
 	options.Dir, options.Logger = u.daemon.config.StatePath(u.config), u.log
 	options.MinFreeBytes = int64(u.daemon.config.Storage.MinFreeBytes)
+	if letters := &u.config.Input.DeadLetter; letters.Topic != "" {
+		options.OutboxRows = letters.MaxRows
+	}
 	u.keeper = &keeper{Guard: space.New(options.Dir, options.MinFreeBytes, u.log), dir: options.Dir}
 	if err := failedOften(options.Dir, time.Now()); err != nil {
 		return err

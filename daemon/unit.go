@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -34,17 +36,27 @@ type unit struct {
 	consumer *consumer.Consumer
 	versions *publish.Publisher
 	*keeper
+	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
+	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
+	rejected atomic.Int64  // records that are no events, since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
 	wake     chan struct{} // there is something new to train on
 	promoted int
 	keptBack int
 	champion *int64
+
+	tuned    atomic.Pointer[config.Model] // config with what was reloaded since
+	refitNow atomic.Bool                  // an operator asked for a refit
+	serving  atomic.Pointer[dated]        // what consumers have
+	judged   atomic.Pointer[dated]        // the last version of this run
+	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
 }
 
 func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (_ *unit, err error) {
 	u := &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
+	u.tuned.Store(m)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, u.close())
@@ -53,6 +65,10 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if err := u.openState(ctx); err != nil {
 		return nil, err
 	}
+	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
+		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
+	}
+	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
@@ -81,14 +97,24 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	sink := ingest.New(m, u.store, u.cycle)
-	metrics.add(m.Name)
+	if letters.Topic != "" {
+		if u.letters, err = deadletter.New(deadletter.Options{Store: u.store, Model: m.Name, Topic: letters.Topic, Kafka: &d.config.Kafka,
+			Metrics: metrics.letters, Log: u.log}); err != nil {
+			return nil, err
+		}
+		sink.OutboxTrouble = u.letters.Trouble
+	} else if n := u.store.OutboxLen(); n > 0 {
+		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
+	}
+	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied = u.onApplied
 	read, err := consumerOptions(d, m)
 	if err != nil {
 		return nil, err
 	}
-	read.Start, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.begin, u.onHalt, u.log
+	read.Start, read.LastRecord, read.Begin, read.OnHalt, read.Logger = u.store.Position, u.lastRecord, u.begin, u.onHalt, u.log
+	read.OnPause, read.OnResume = u.onHalt, u.onResume
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
@@ -127,25 +153,53 @@ func (u *unit) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return u.train(groupCtx, readDone) })
+	letterCtx, stopLetters := context.WithCancel(groupCtx)
+	defer stopLetters()
+	group.Go(func() error {
+		defer stopLetters()
+		return u.train(groupCtx, readDone)
+	})
+	if u.letters != nil {
+		group.Go(func() error {
+			if err := u.letters.Run(letterCtx); err != nil {
+				return storeError(err, u.daemon.config.StatePath(u.config))
+			}
+			return nil
+		})
+	}
 	return group.Wait()
+}
+
+// lastRecord returns what the ledger knows of the last record applied of a partition.
+func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
+	for _, l := range u.store.Ledger() {
+		if l.Topic == topic && l.Partition == partition {
+			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
+		}
+	}
+	return 0, 0, false
 }
 
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
+	u.newest = max(u.newest, c.Watermark) // of this batch: another partition may be further
+	c.Watermark = u.newest
 	u.metrics.applied(u.config.Name, c)
-	if c.Watermark > 0 {
-		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
+	if len(c.Rejected) > 0 {
+		for _, n := range c.Rejected {
+			u.rejected.Add(n)
+		}
+		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		if u.letters != nil {
+			u.letters.Wake()
+		}
 	}
 	if c.Applied == 0 {
 		return
 	}
 	u.applied.Add(c.Applied)
 	u.reading.Store(int64(time.Since(u.daemon.began)))
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
+	u.nudge()
 }
 
 // onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the operator.
@@ -161,6 +215,13 @@ func (u *unit) onHalt(topic string, partition int32, offset int64, reason string
 	}
 	if err := u.daemon.Out.Emit("halt", report.Halt{Model: u.config.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}); err != nil {
 		u.log.Error("halt not printed", "error", err)
+	}
+}
+
+// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+func (u *unit) onResume(topic string, partition int32) {
+	if err := u.store.Resume(topic, partition); err != nil {
+		u.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
 	}
 }
 

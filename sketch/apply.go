@@ -54,7 +54,7 @@ func (s *Store) classify(p *Part, next int64, incarnation uint32) {
 // is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
 // is written with the last piece. Records below the ledger's next are ignored: they are in the state.
 //
-// A *GapError or an error wrapping ErrPart means that nothing was applied and the store can go on. Any other error is one of storage:
+// A *GapError or an error wrapping ErrPart or ErrOutboxFull means that nothing was applied and the store can go on. Any other error is one of storage:
 // the commit may or may not be durable, every later write returns the same error, and the process has to open the state again.
 func (s *Store) Apply(p *Part, aux []byte) error {
 	s.mu.Lock()
@@ -78,6 +78,9 @@ func (s *Store) Apply(p *Part, aux []byte) error {
 	}
 	if p.Base > l.Next {
 		return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, l.Next, ErrPart)
+	}
+	if i := s.firstUnfit(p); i >= 0 {
+		return fmt.Errorf("sketch: %s/%d: offset %d was rejected: %w", p.Topic, p.Partition, p.Records[i].Offset, ErrOutboxFull)
 	}
 	if p.classified != s {
 		s.classify(p, l.Next, l.Incarnation)
@@ -125,6 +128,7 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 		l.Rejected++
 		s.reasons[r.Reason]++
 		s.pending.counted = true
+		s.post(l, r)
 	case Applied:
 		l.Applied++
 		l.Eligible[r.Role]++

@@ -27,6 +27,8 @@ const (
 	prefixArchive    = 'h' // since 2
 	prefixCheckpoint = 'k' // since 2
 	prefixLedger     = 'l'
+	prefixLetter     = 'o' // since 2
+	prefixPurge      = 'p' // of a key that is there while the tables are merged
 	prefixRow        = 'r'
 	prefixSettings   = 's'
 )

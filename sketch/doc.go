@@ -14,7 +14,7 @@
 // # Invariants
 //
 //	I1  next of a partition only grows
-//	I2  rows, evictions, ledger and aux of a piece are written in one transaction
+//	I2  rows, evictions, ledger, letters and aux of a piece are written in one transaction
 //	I3  applied + rejected + control + aborted + holes + gap = next - start
 //	I4  rows of a role = min(capacity, eligible), as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
 //	I9  after a storage error nothing is written any more by this process
@@ -25,6 +25,7 @@
 //	c                          counters: thresholds, rejections by reason
 //	a                          aux: opaque bytes of the caller
 //	l topic 0x00 partition     ledger row; the partition big-endian
+//	o topic 0x00 partition incarnation offset    letter of the outbox
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
 //
 // Every value ends in a CRC-32C over its key and itself, so a value moved to another key is noticed too.

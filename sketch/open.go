@@ -162,7 +162,7 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 }
 
 // readWitness returns nil if there is no witness.
-func (o *Options) readWitness() (*witness, error) {
+func (o *Options) readWitness() (*Witness, error) {
 	w, err := readWitness(o.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -176,7 +176,7 @@ func (o *Options) readWitness() (*witness, error) {
 }
 
 // settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
-func (s *Store) settle(w *witness, log *slog.Logger) error {
+func (s *Store) settle(w *Witness, log *slog.Logger) error {
 	if w != nil {
 		behind, err := s.compare(w, s.home.dir)
 		if err != nil {
@@ -229,7 +229,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *stored
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
-		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+		outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
 	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
@@ -244,7 +244,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if !reflect.DeepEqual(*stored, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*stored, chosen) {
 		err = s.resize(chosen)
 	}
 	if err != nil {
@@ -277,6 +277,9 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	}
 	s.reasons = acc.reasons
 	if err := s.loadCheckpoints(c); err != nil {
+		return err
+	}
+	if err := scanLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
 		return err
 	}
 	aux, err := c.get([]byte{prefixAux})

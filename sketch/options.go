@@ -50,6 +50,7 @@ type Options struct {
 	CheckpointEvery int64
 	MemTableBytes   int64 // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
 	MinFreeBytes    int64 // Open refuses a file system with less free space than this, or than two memory tables
+	OutboxRows      int   // letters kept at most; 0 keeps none of the rejected records
 }
 
 // A Quota is the share of the training sample, in (0, 1], that one class has.
@@ -85,6 +86,9 @@ func (o *Options) Validate() error {
 	errs = append(errs, o.validateGroups()...)
 	if o.CheckpointEvery < 0 {
 		bad("the distance of checkpoints", o.CheckpointEvery, "a positive number of records")
+	}
+	if o.OutboxRows < 0 {
+		bad("input.dead_letter.max_rows", o.OutboxRows, "0 or more")
 	}
 	if o.MemTableBytes != 0 && o.MemTableBytes < 8<<20 {
 		bad("the memory table", o.MemTableBytes, "at least 8 MiB")

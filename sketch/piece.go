@@ -108,7 +108,13 @@ func (s *Store) commit(aux []byte) error {
 	if aux != nil {
 		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
 	}
+	if err := failpoint("sketch.commit"); err != nil {
+		return s.stop(err)
+	}
 	if err := s.backend.commit(p.ops); err != nil {
+		return s.stop(err)
+	}
+	if err := failpoint("sketch.committed"); err != nil {
 		return s.stop(err)
 	}
 	if aux != nil {

@@ -12,9 +12,10 @@ import (
 
 // A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at a time.
 type Store struct {
-	settings settings
-	backend  backend
-	home     *home // nil in memory
+	settings   settings
+	backend    backend
+	home       *home // nil in memory
+	outboxRows int   // letters at most, 0 keeps none
 
 	mu          sync.Mutex              // guards what follows
 	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
@@ -25,6 +26,7 @@ type Store struct {
 	markers     map[Digest]Marker
 	reasons     map[string]int64
 	aux         []byte
+	outbox      []string // keys of the letters, oldest first
 	pending     piece
 	err         error // the first storage error (I9)
 
@@ -164,12 +166,14 @@ func (s *Store) Halt(topic string, number int32, text string) error {
 // Resume removes the text of Halt.
 func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, number, "") }
 
-// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart. It does nothing if logStart is not above next.
+// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart, with a checkpoint there: a verification can start behind
+// the gap. It does nothing if logStart is not above next.
 func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
 	return s.change(topic, number, func(l *LedgerRow) error {
 		if lost := logStart - l.Next; lost > 0 {
 			l.Gap += lost
 			l.Next = logStart
+			s.checkpoint(s.places[partition{topic, number}])
 		}
 		return nil
 	})

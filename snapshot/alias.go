@@ -211,7 +211,7 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 		return err
 	}
 	s.step("alias " + alias + " renamed")
-	return syncDir(dir)
+	return errors.Join(syncDir(dir), failpoint("snapshot.alias"))
 }
 
 // removeAlias removes an alias, durably.

@@ -163,17 +163,17 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 	defer dir.Close()
 	s.step("staging")
 	for _, f := range files {
-		err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content))
+		err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), failpoint("snapshot.write"))
 		s.step(f.name)
 		if err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := errors.Join(syncDir(dir), failpoint("snapshot.synced")); err != nil {
 		return err
 	}
 	s.step("synced")
-	if err := root.Rename(staging+name, name); err != nil {
+	if err := errors.Join(root.Rename(staging+name, name), failpoint("snapshot.renamed")); err != nil {
 		return err
 	}
 	s.step("renamed")

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 
 	"github.com/segmentio/kafka-go"
 
@@ -14,7 +16,7 @@ import (
 // replayCmd is replay.
 type replayCmd struct {
 	Data             string        `required:"" placeholder:"FILE" help:"File to send; gzip is detected."`
-	Format           string        `required:"" enum:"movielens,jsonl,lines" help:"Format of the file: movielens, jsonl or lines (each line is one record, byte for byte)."`
+	Format           string        `required:"" enum:"movielens,jsonl,libsvm,csv,lines" help:"Format of the file: movielens, jsonl, libsvm, csv (with a header) or lines (each line is one record, byte for byte)."`
 	BootstrapServers []string      `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string        `required:"" help:"Topic; it is created if absent."`
 	Partitions       int           `default:"4" help:"Partitions of a topic that is created."`
@@ -34,10 +36,10 @@ func (c *replayCmd) Run(a *app) error {
 	o := replay.Options{
 		Path: c.Data, Format: dataset.Format(c.Format), BootstrapServers: c.BootstrapServers, Topic: c.Topic, Partitions: c.Partitions,
 		Key: c.Key, Order: c.Order, Seed: c.Seed, Rate: c.Rate, Speedup: c.Speedup, Limit: c.Limit, EventTime: c.RecordTime == "event",
-		Transport: transport,
+		Transport: transport, Log: a.log,
 	}
 	if !a.out.IsJSON() {
-		o.Progress = a.stderr
+		o.Progress, o.Terminal = a.stderr, isTerminal(a.stderr)
 	}
 	summary, err := replay.Run(a.ctx, o)
 	switch {
@@ -49,4 +51,14 @@ func (c *replayCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Path: c.Data}
 	}
 	return a.out.Emit("summary", summary)
+}
+
+// isTerminal reports whether what is written to w is seen by a person at once.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }

@@ -23,6 +23,7 @@ const (
 	assumedPartitions   = 16       // partitions fetched at a time; more of them share the same buffers by waiting
 	foldInRates         = 3        // rates of forgetting that run side by side
 	storedRowBytes      = 96       // key, ledger position and check sum of a stored row
+	letterBytes         = 1280     // of a rejected record that waits to be sent: 1 KiB of its value, its place and reason
 	posteriors          = 4        // the champion's, the one in training, its best so far, and what partners see of it
 )
 
@@ -73,6 +74,9 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 		"fetch":         2*assumedPartitions*maxPartitionFetch + decompressedBytes,
 		"badger":        badgerFixedBytes + 2*(storedRowBytes+names*nameBytes+numbers*8)*(n+h), // tables are mapped; compaction holds old and new
 	}
+	if m.Input.DeadLetter.Topic != "" {
+		parts["dead_letters"] = letterBytes * int64(m.Input.DeadLetter.MaxRows)
+	}
 	if m.Train.FoldIn.Enabled && names > 0 {
 		// A posterior row: evidence of the size of a covariance, its right side and its mean.
 		row, covariance := m.posteriorRow(k)
@@ -118,6 +122,7 @@ var memoryKeys = map[string]string{
 	"badger":        "sample.size",
 	"fold_in":       "train.fold_in.max_rows",
 	"garbage":       "sample.size",
+	"dead_letters":  "input.dead_letter.max_rows",
 	"variational":   "train.max_features and train.max_basis",
 }
 

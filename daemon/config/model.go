@@ -27,6 +27,7 @@ type Model struct {
 	Train    Train    `json:"train"`
 	Evaluate Evaluate `json:"evaluate"`
 	Publish  Publish  `json:"publish"`
+	Serve    Serve    `json:"serve"`
 }
 
 // Input names the topics and bounds what one event may be.
@@ -38,6 +39,14 @@ type Input struct {
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp is clamped
+
+	DeadLetter DeadLetter `json:"dead_letter"`
+}
+
+// DeadLetter is where rejected records go.
+type DeadLetter struct {
+	Topic   string `json:"topic"`    // empty only counts them
+	MaxRows int    `json:"max_rows"` // records that may wait to be sent; when there are so many, reading waits
 }
 
 // Schema says which fields of an event mean what; see consumer.Schema.
@@ -118,6 +127,8 @@ type Publish struct {
 	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
 	Gate           Gate     `json:"gate"`
+	Topic          string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
+	InlineMax      Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
 }
 
 // Gate decides whether a new version replaces the champion.
@@ -130,7 +141,8 @@ type Gate struct {
 func DefaultModel() Model {
 	return Model{
 		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
-			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew)},
+			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew),
+			DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
 		Train: Train{
@@ -142,6 +154,7 @@ func DefaultModel() Model {
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+		Serve:    Serve{MaxEvents: 1000, MaxItems: 1000},
 	}
 }
 
@@ -218,18 +231,21 @@ func (s *Schema) Consumer() consumer.Schema {
 	}
 }
 
-// Hash returns the digest of everything the model's versions depend on: the resolved model without its store, which is a place and not
-// a setting, and its threads, which change no result. It has the form sha256:<hex>.
+// Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to and the
+// limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
+	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	return hashOf(c)
 }
 
 // SampleHash returns the digest of what the state directory depends on: name, input, schema and sample. A state written under another
-// one must not be continued.
+// one must not be continued. Where rejected records go is no part of it.
 func (m *Model) SampleHash() string {
-	return hashOf(Model{Name: m.Name, Input: m.Input, Schema: m.Schema, Sample: m.Sample})
+	in := m.Input
+	in.DeadLetter = DeadLetter{}
+	return hashOf(Model{Name: m.Name, Input: in, Schema: m.Schema, Sample: m.Sample})
 }
 
 // Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.

@@ -110,10 +110,7 @@ func (v *validator) config(c *Config) {
 	if c.Storage.Path == "" {
 		v.bad("storage.path", "", "a directory")
 	}
-	if write := c.Web.listenAdvice(); write != "" {
-		v.bad("web.listen_address", c.Web.ListenAddress, write)
-	}
-	v.file("web.config_file", c.Web.ConfigFile)
+	v.web(&c.Web)
 	if len(c.Models) == 0 {
 		v.bad("models", nil, "at least one model")
 	}
@@ -126,29 +123,10 @@ func (v *validator) config(c *Config) {
 		}
 		names[c.Models[i].Name] = i
 	}
+	v.deadLetters(c.Models)
 	if len(v.problems) == 0 {
 		v.memory(c)
 	}
-}
-
-// Validate returns an error that says what to write unless the listener has a usable address, and one that other machines reach is
-// protected. The file's own address was checked by Load; a flag that replaces it was not.
-func (w *Web) Validate() error {
-	if write := w.listenAdvice(); write != "" {
-		return fmt.Errorf("config: listen address %q: write %s", w.ListenAddress, write)
-	}
-	return nil
-}
-
-// listenAdvice returns what to write instead of the listen address, or "".
-func (w *Web) listenAdvice() string {
-	if _, _, err := net.SplitHostPort(w.ListenAddress); err != nil {
-		return "host:port, such as 127.0.0.1:9464"
-	}
-	if !isLoopback(w.ListenAddress) && w.ConfigFile == "" {
-		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with TLS and authentication"
-	}
-	return ""
 }
 
 func (v *validator) kafka(k *Kafka) {
@@ -224,6 +202,7 @@ func (v *validator) model(m *Model, path string) {
 	if m.Publish.Store == "" {
 		v.bad(at("publish.store"), "", "a directory")
 	}
+	v.serve(m, path)
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
@@ -254,6 +233,23 @@ func (v *validator) input(in *Input, path string) {
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, 16<<20)
 	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
 	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
+	v.whole(path+".dead_letter.max_rows", in.DeadLetter.MaxRows, 1, 100_000)
+	if t := in.DeadLetter.Topic; t != "" && !isTopic(t) {
+		v.bad(path+".dead_letter.topic", t, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
+	}
+}
+
+// deadLetters checks that no model reads what another one, or itself, could not.
+func (v *validator) deadLetters(models []Model) {
+	for i := range models {
+		topic := models[i].Input.DeadLetter.Topic
+		for j := range models {
+			if topic != "" && slices.Contains(models[j].Input.Topics, topic) {
+				v.bad(fmt.Sprintf("models[%d].input.dead_letter.topic", i), topic, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+				break
+			}
+		}
+	}
 }
 
 func (v *validator) schema(s *Schema, path string) {

@@ -1,5 +1,5 @@
 // Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens ratings, JSON Lines,
-// LIBSVM and plain lines, compressed with gzip or not. It orders and splits what it read; it does not encode features.
+// LIBSVM, CSV and plain lines, compressed with gzip or not. It orders and splits what it read; it does not encode features.
 package dataset
 
 import (
@@ -15,11 +15,12 @@ import (
 // Format is the format of a file.
 type Format string
 
-// The formats. CSV is not read yet.
+// The formats.
 const (
 	MovieLens Format = "movielens" // user, item, rating and optionally seconds since 1970, separated by tabs or ::
 	JSONL     Format = "jsonl"     // one event a line
 	LIBSVM    Format = "libsvm"    // label index:value …, indices from 1
+	CSV       Format = "csv"       // replay only: RFC 4180 with a header
 	Lines     Format = "lines"     // replay only: each line is one record, byte for byte
 )
 
@@ -76,7 +77,7 @@ type Set struct {
 }
 
 // maxFirstLines is how many line numbers are kept for each reason.
-const maxFirstLines = 5
+const maxFirstLines = 10
 
 // Skipped counts the lines that hold no valid event, by reason, with the first line numbers of each.
 type Skipped struct {
@@ -87,7 +88,7 @@ type Skipped struct {
 // SkippedReason is one reason.
 type SkippedReason struct {
 	Lines int64
-	First []int // up to five line numbers, from 1
+	First []int // up to ten line numbers, from 1
 }
 
 func (s *Skipped) add(reason string, line int) {

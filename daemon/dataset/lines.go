@@ -19,13 +19,28 @@ var errLineTooLong = fmt.Errorf("line longer than %d bytes", maxLineBytes)
 // scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without one counts. Files
 // that begin with the magic of gzip are decompressed. The line is valid until visit returns. A visit that returns ErrStop ends the
 // scan without an error.
-func scanLines(path string, visit func(line []byte, number int) error) error {
-	f, err := os.Open(path)
+func scanLines(path string, o scanOptions, visit func(line []byte, number int) error) error {
+	return openFile(path, o, func(r io.Reader) error { return scanReader(r, path, visit) })
+}
+
+// scanOptions are those of every way to read a file.
+type scanOptions struct {
+	// progress, if not nil, is told now and then how many bytes of the file have been read, and how many there are.
+	progress func(read, size int64)
+}
+
+// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip. ErrStop from f is no error.
+func openFile(path string, o scanOptions, f func(io.Reader) error) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
-	defer f.Close()
-	plain := bufio.NewReaderSize(f, 256<<10)
+	defer file.Close()
+	counted := &countedFile{file: file, progress: o.progress}
+	if st, err := file.Stat(); err == nil {
+		counted.size = st.Size()
+	}
+	plain := bufio.NewReaderSize(counted, 256<<10)
 	var r io.Reader = plain
 	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(plain)
@@ -35,6 +50,29 @@ func scanLines(path string, visit func(line []byte, number int) error) error {
 		defer z.Close()
 		r = z
 	}
+	if err := f(r); !errors.Is(err, ErrStop) {
+		return err
+	}
+	return nil
+}
+
+// countedFile tells how far a file has been read.
+type countedFile struct {
+	file       *os.File
+	read, size int64
+	progress   func(read, size int64)
+}
+
+func (c *countedFile) Read(b []byte) (int, error) {
+	n, err := c.file.Read(b)
+	c.read += int64(n)
+	if c.progress != nil {
+		c.progress(c.read, c.size)
+	}
+	return n, err
+}
+
+func scanReader(r io.Reader, path string, visit func(line []byte, number int) error) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(make([]byte, 0, 256<<10), maxLineBytes)
 	scanner.Split(scanLine)
@@ -42,9 +80,6 @@ func scanLines(path string, visit func(line []byte, number int) error) error {
 	for scanner.Scan() {
 		number++
 		if err := visit(scanner.Bytes(), number); err != nil {
-			if errors.Is(err, ErrStop) {
-				return nil
-			}
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,12 +26,12 @@ func Read(path string, o Options) (*Set, error) {
 		add = s.jsonAdder(o)
 	case LIBSVM:
 		add = s.libsvmAdder(o)
-	case Lines:
-		return nil, errors.New("dataset: --format lines is for replay only: use movielens, jsonl or libsvm")
+	case CSV, Lines:
+		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl or libsvm", o.Format)
 	default:
 		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl or libsvm", string(o.Format))
 	}
-	err := scanLines(path, func(line []byte, number int) error {
+	err := scanLines(path, scanOptions{}, func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
 		if len(line) == 0 {
 			return nil

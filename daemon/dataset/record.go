@@ -26,9 +26,11 @@ const timeField = "ts"
 var ErrStop = errors.New("dataset: enough lines")
 
 // ScanRecords calls visit with each record of a file, in the order of the file. keyField names the field whose value becomes the
-// record's key. Lines that are not records of the format are counted and skipped; with format lines every line is a record.
-func ScanRecords(path string, format Format, keyField string, visit func(Record) error) (Skipped, error) {
+// record's key. Lines that are not records of the format are counted and skipped; with format lines every line is a record. progress, if
+// not nil, is told how many bytes of the file have been read, and how many it has.
+func ScanRecords(path string, format Format, keyField string, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
 	var skipped Skipped
+	o := scanOptions{progress: progress}
 	var read func(line []byte) (Record, string)
 	switch format {
 	case MovieLens:
@@ -48,12 +50,21 @@ func ScanRecords(path string, format Format, keyField string, visit func(Record)
 		}
 	case JSONL:
 		read = func(line []byte) (Record, string) { return jsonRecord(line, keyField) }
+	case LIBSVM:
+		t, err := newSparseTable(path, scanOptions{})
+		if err != nil {
+			return skipped, err
+		}
+		read = func(line []byte) (Record, string) { return t.record(line, keyField) }
+	case CSV:
+		err := scanCSV(path, keyField, o, visit, skipped.add)
+		return skipped, err
 	case Lines:
 		read = func(line []byte) (Record, string) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
-		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl or lines", string(format))
+		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv or lines", string(format))
 	}
-	err := scanLines(path, func(line []byte, number int) error {
+	err := scanLines(path, o, func(line []byte, number int) error {
 		if format != Lines {
 			if line = bytes.Trim(line, " \r"); len(line) == 0 {
 				return nil

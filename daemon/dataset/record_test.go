@@ -13,7 +13,7 @@ import (
 func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipped) {
 	t.Helper()
 	var out []Record
-	skipped, err := ScanRecords(path, format, key, func(r Record) error {
+	skipped, err := ScanRecords(path, format, key, nil, func(r Record) error {
 		out = append(out, r)
 		return nil
 	})
@@ -38,11 +38,11 @@ func TestMovieLensRecords(t *testing.T) {
 	if records, _ := scan(t, path, MovieLens, "user"); string(records[0].Key) != "196" {
 		t.Errorf("key %s", records[0].Key)
 	}
-	if _, err := ScanRecords(path, MovieLens, "genre", nil); err == nil || !strings.Contains(err.Error(), "--key") {
+	if _, err := ScanRecords(path, MovieLens, "genre", nil, nil); err == nil || !strings.Contains(err.Error(), "--key") {
 		t.Errorf("key genre: %v", err)
 	}
-	if _, err := ScanRecords(path, LIBSVM, "user", nil); err == nil || !strings.Contains(err.Error(), "--format") {
-		t.Errorf("libsvm: %v", err)
+	if _, err := ScanRecords(path, "avro", "user", nil, nil); err == nil || !strings.Contains(err.Error(), "--format") {
+		t.Errorf("avro: %v", err)
 	}
 }
 
@@ -101,11 +101,11 @@ func TestLinesAreKept(t *testing.T) {
 func TestScanStops(t *testing.T) {
 	path := write(t, "l", "a\nb\nc\n")
 	n := 0
-	if _, err := ScanRecords(path, Lines, "", func(Record) error { n++; return ErrStop }); err != nil || n != 1 {
+	if _, err := ScanRecords(path, Lines, "", nil, func(Record) error { n++; return ErrStop }); err != nil || n != 1 {
 		t.Errorf("ErrStop: %d records, %v", n, err)
 	}
 	broken := errors.New("broken")
-	if _, err := ScanRecords(path, Lines, "", func(Record) error { return broken }); !errors.Is(err, broken) {
+	if _, err := ScanRecords(path, Lines, "", nil, func(Record) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -19,6 +19,10 @@ import (
 type Ingest struct {
 	// OnApplied, if not nil, is called after every stored batch.
 	OnApplied func(Counts)
+	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
+	OutboxTrouble func() string
+	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
+	OnPart func(*sketch.Part)
 
 	decoder      *consumer.Decoder
 	store        *sketch.Store
@@ -34,15 +38,16 @@ type Ingest struct {
 
 // Counts says what became of the records of one batch.
 type Counts struct {
-	Topic     string
-	Partition int32
-	Applied   int64
-	Replayed  int64
-	Control   int64
-	Aborted   int64
-	Holes     int64
-	Rejected  map[consumer.Reason]int64
-	Watermark int64 // newest event time of the batch, milliseconds since 1970
+	Topic      string
+	Partition  int32
+	Applied    int64
+	Replayed   int64
+	Control    int64
+	Aborted    int64
+	Holes      int64
+	Rejected   map[consumer.Reason]int64
+	RejectedAt int64 // offset of the first of them
+	Watermark  int64 // newest event time of the batch, milliseconds since 1970
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
@@ -73,7 +78,8 @@ func StoreOptions(m *config.Model) sketch.Options {
 	return o
 }
 
-// Apply decodes, scores, learns and stores a batch of a partition that the store knows. Its error means that the state cannot be trusted to go on: the consumer must stop.
+// Apply decodes, scores, learns and stores a batch of a partition that the store knows. A *consumer.PauseError means that the outbox had room
+// for the beginning only; any other error that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
 	for i := range b.Records {
@@ -86,7 +92,7 @@ func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 		default:
 			ev := g.event()
 			if reason := g.decoder.Decode(ev, r.Value, r.Timestamp); reason != "" {
-				g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason)})
+				g.addRejected(r, reason)
 				continue
 			}
 			g.addEvent(r.Offset, r.CRC, ev)
@@ -124,6 +130,15 @@ func (g *Ingest) add(r sketch.Record) {
 	g.part.Records = append(g.part.Records, r)
 }
 
+func (g *Ingest) addRejected(r *consumer.Record, reason consumer.Reason) {
+	size := len(r.Value)
+	if r.Value == nil {
+		size = -1
+	}
+	g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason), Time: r.Timestamp, Size: size,
+		Payload: r.Value[:min(len(r.Value), sketch.MaxLetterBytes)]})
+}
+
 func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 	start := len(g.arena)
 	g.arena = cycle.AppendEvent(g.arena, ev)
@@ -140,7 +155,14 @@ func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 // finish scores and learns the events in order, then stores the part with the progressive sums.
 func (g *Ingest) finish() error {
 	p := &g.part
+	full := g.store.FitOutbox(p)
+	if full && len(p.Records) == 0 {
+		return g.pause()
+	}
 	g.store.Classify(p)
+	if g.OnPart != nil {
+		g.OnPart(p)
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
@@ -171,7 +193,21 @@ func (g *Ingest) finish() error {
 		g.counts.Holes = p.Next - p.Base - int64(len(p.Records))
 		g.OnApplied(g.counts)
 	}
+	if full {
+		return g.pause()
+	}
 	return nil
+}
+
+// pause asks the consumer to wait: the outbox has no room for what follows the part.
+func (g *Ingest) pause() error {
+	reason := "as many rejected records wait for the dead-letter topic as input.dead_letter.max_rows allows"
+	if g.OutboxTrouble != nil {
+		if why := g.OutboxTrouble(); why != "" {
+			reason += "; " + why
+		}
+	}
+	return &consumer.PauseError{Next: g.part.Next, Reason: reason}
 }
 
 func (g *Ingest) count(r *sketch.Record) {
@@ -183,6 +219,9 @@ func (g *Ingest) count(r *sketch.Record) {
 	case sketch.Rejected:
 		if g.counts.Rejected == nil {
 			g.counts.Rejected = make(map[consumer.Reason]int64)
+		}
+		if len(g.counts.Rejected) == 0 {
+			g.counts.RejectedAt = r.Offset
 		}
 		g.counts.Rejected[consumer.Reason(r.Reason)]++
 	}

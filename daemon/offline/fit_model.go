@@ -51,7 +51,7 @@ const mostLevels = 100
 
 // hasTimes reports whether the first rating of a MovieLens file has a time.
 func hasTimes(path string) (timed bool, err error) {
-	_, err = dataset.ScanRecords(path, dataset.MovieLens, "user", func(r dataset.Record) error {
+	_, err = dataset.ScanRecords(path, dataset.MovieLens, "user", nil, func(r dataset.Record) error {
 		timed = r.HasTime
 		return dataset.ErrStop
 	})

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -24,12 +26,14 @@ type Options struct {
 	Partitions       int    // of a topic that is created; one that exists keeps its own
 	Key              string // field whose value, as text, is the record's key and picks its partition by murmur2
 	Order            dataset.Order
-	Seed             uint64  // of the shuffle
-	Rate             float64 // records per second; 0 for no limit
-	Speedup          float64 // event time passes this many times faster than the clock; 0 ignores event times
-	Limit            int64   // records; 0 for all
-	EventTime        bool    // record time stamps are the event times instead of the time of sending
-	Progress         io.Writer
+	Seed             uint64           // of the shuffle
+	Rate             float64          // records per second; 0 for no limit
+	Speedup          float64          // event time passes this many times faster than the clock; 0 ignores event times
+	Limit            int64            // records; 0 for all
+	EventTime        bool             // record time stamps are the event times instead of the time of sending
+	Progress         io.Writer        // gets a progress bar; nil for none
+	Terminal         bool             // Progress is one: the bar is drawn over
+	Log              *slog.Logger     // says which lines were skipped; nil is silent
 	Transport        *kafka.Transport // required; the caller closes its idle connections
 }
 
@@ -72,11 +76,13 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker, o.BootstrapServers, err)
 	}
 	p := newProducer(ctx, client, o.Topic, partitions)
-	stopProgress := showProgress(o.Progress, &p.acknowledged, began)
-	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup)}
+	bar := &progress{acknowledged: &p.acknowledged, began: began}
+	stopProgress := bar.show(o.Progress, o.Terminal)
+	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup), bar: bar}
 	skipped, readErr := sent.file(p.ctx)
 	sendErr := p.close()
 	stopProgress()
+	o.logSkipped(&skipped)
 
 	out := report.ReplaySummary{Records: sent.records, Acknowledged: p.acknowledged.Load(), SkippedLines: skipped.Lines, Bytes: sent.bytes,
 		Seconds: report.Seconds(time.Since(began)), Partitions: p.offsets()}
@@ -92,11 +98,23 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	return out, nil
 }
 
+// logSkipped says for each reason how many lines were skipped, and the numbers of the first ten.
+func (o *Options) logSkipped(s *dataset.Skipped) {
+	if o.Log == nil {
+		return
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Reason)) {
+		r := s.Reason[reason]
+		o.Log.Warn("lines skipped", "path", o.Path, "reason", reason, "lines", r.Lines, "first", r.First)
+	}
+}
+
 // sender reads the file and hands its records to the producer at the right time.
 type sender struct {
 	options  *Options
 	producer *producer
 	pace     *pacer
+	bar      *progress
 	records  int64
 	bytes    int64
 }
@@ -104,10 +122,10 @@ type sender struct {
 // file sends the whole file. File order needs no memory; the others read the file first.
 func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 	if s.options.Order == dataset.FileOrder {
-		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, func(r dataset.Record) error { return s.send(ctx, r) })
+		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, s.bar.set, func(r dataset.Record) error { return s.send(ctx, r) })
 	}
 	var all []dataset.Record
-	skipped, err := dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, func(r dataset.Record) error {
+	skipped, err := dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, nil, func(r dataset.Record) error {
 		all = append(all, r)
 		return ctx.Err()
 	})
@@ -117,7 +135,8 @@ func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 	if err := dataset.ArrangeRecords(all, s.options.Order, s.options.Seed); err != nil {
 		return skipped, err
 	}
-	for _, r := range all {
+	for i, r := range all {
+		s.bar.set(int64(i), int64(len(all)))
 		if err := s.send(ctx, r); err != nil {
 			if errors.Is(err, dataset.ErrStop) {
 				return skipped, nil
@@ -148,27 +167,4 @@ func (s *sender) send(ctx context.Context, r dataset.Record) error {
 		return dataset.ErrStop
 	}
 	return nil
-}
-
-// showProgress prints the count once a second until the returned function is called, which waits for the last line.
-func showProgress(w io.Writer, acknowledged *atomic.Int64, began time.Time) (stop func()) {
-	if w == nil {
-		return func() {}
-	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-				n := acknowledged.Load()
-				fmt.Fprintf(w, "replay: %d records, %.0f a second\n", n, float64(n)/time.Since(began).Seconds())
-			}
-		}
-	}()
-	return func() { close(quit); <-done }
 }

@@ -1,7 +1,10 @@
-package verify
+// Package cluster connects franz-go clients to the brokers of the configuration. Reading events is not its business: that is package
+// consumer's, with a client of its own.
+package cluster
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -11,24 +14,34 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// clientOptions are those of a client with the configured encryption and sign-in.
-func clientOptions(k *config.Kafka) ([]kgo.Opt, error) {
+const (
+	// Attempts is how often a request is tried before the broker counts as unreachable.
+	Attempts       = 5
+	retryTimeout   = 10 * time.Second
+	connectTimeout = 5 * time.Second
+)
+
+// ClientOptions are those of a client with the configured brokers, encryption and sign-in. The error has exit code 2.
+func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	secure, err := k.TLS.Client()
 	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("verify: %w", err), Key: "kafka.tls"}
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(k.BootstrapServers...), kgo.ClientID(k.ClientID), kgo.DialTimeout(connectTimeout),
-		kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(fetchAttempts)}
+		kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(Attempts)}
 	if secure != nil {
 		options = append(options, kgo.DialTLSConfig(secure))
 	}
 	switch user, password := k.SASL.Username, k.SASL.Password.Reveal(); k.SASL.Mechanism {
+	case "", "none":
 	case "plain":
 		options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
 	case "scram-sha-256":
 		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
 	case "scram-sha-512":
 		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	default:
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("cluster: unknown mechanism %q", k.SASL.Mechanism), Key: "kafka.sasl.mechanism"}
 	}
 	return options, nil
 }

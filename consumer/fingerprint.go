@@ -1,0 +1,62 @@
+package consumer
+
+import (
+	"fmt"
+	"time"
+)
+
+// fingerprint is the last record that was applied of a partition. Offsets alone do not tell a topic from one that was deleted and made
+// anew under its name, from a log that was cut back and written again by another leader, or from that of another cluster. So the broker
+// has to show this record again before anything after it is applied: at the start, and when the connection was lost, the leader changed,
+// the log moved backwards, or nothing was heard for a while. It costs no request: the next fetch begins at the record in place of after it.
+type fingerprint struct {
+	offset int64 // -1 if no record was applied yet, so that there is nothing to compare
+	crc    uint32
+}
+
+// staleAfter is how long a partition may go without an answer before its log may be another one. Within it a topic would have to be
+// deleted, made anew and filled past our place, and our fetch would have to miss all of that.
+const staleAfter = 5 * time.Second
+
+// doubt has the fingerprint of a partition compared again. The caller holds mu.
+func (p *partition) doubt() { p.check = p.last.offset >= 0 }
+
+// doubtAll has the fingerprints of the partitions of a broker compared again.
+func (c *Consumer) doubtAll(broker int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.parts {
+		if p.leader == broker {
+			p.doubt()
+		}
+	}
+}
+
+// backwards reports whether an answer belongs to a log that is shorter than the one seen before. The caller holds mu.
+func (p *partition) backwards(a *partitionResponse) bool {
+	return a.high < p.end || a.logStart >= 0 && a.logStart < p.start
+}
+
+// compare looks for the fingerprint in a record set that was fetched from its offset on, and returns why reading cannot go on, or
+// nothing. A record that was compacted away cannot be compared.
+func (c *Consumer) compare(o *portion) string {
+	c.walker.reset(o.records, o.check.offset, o.check.offset+1, o.aborted)
+	var err error
+	if c.records, _, _, err = c.walker.walk(c.records[:0], 1); err != nil {
+		return fmt.Sprintf("fingerprint not found: %v", err)
+	}
+	if len(c.records) == 0 {
+		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
+		c.opts.Logger.Info("fingerprint not compared", "topic", o.p.Topic, "partition", o.p.Partition, "offset", o.check.offset,
+			"reason", "the record was compacted away")
+		return ""
+	}
+	if r := &c.records[0]; r.Fate != Delivered || r.CRC != o.check.crc {
+		c.metrics.fingerprints.WithLabelValues("mismatch").Inc()
+		return fmt.Sprintf("fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): the topic "+
+			"was deleted and made anew, its log was cut back, or this is another cluster; see \"recreated topics\" in configs/kafka.md",
+			o.check.offset, r.CRC, o.check.crc)
+	}
+	c.metrics.fingerprints.WithLabelValues("match").Inc()
+	return ""
+}

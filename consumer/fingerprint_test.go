@@ -1,0 +1,225 @@
+package consumer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// recreate deletes topic t of one partition and makes it anew with n other records.
+func recreate(t *testing.T, cluster *kfake.Cluster, topic string, n int) {
+	t.Helper()
+	if err := cluster.DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n > 0 {
+		produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(1000, 1000+n)...)
+	}
+}
+
+// TestRecreatedTopicHalts deletes a topic of which 20 records were applied and makes it anew, shorter, as long, and longer, while nobody
+// reads, while a consumer reads, and before a run to the log ends. Nothing of the new topic may be applied, and another topic goes on.
+func TestRecreatedTopicHalts(t *testing.T) {
+	const topic, other = "t", "other"
+	for name, c := range map[string]struct {
+		records int
+		text    string
+	}{
+		"empty":         {0, "log end 0 is below our position 20"},
+		"shorter":       {5, "log end 5 is below our position 20"},
+		"ends at last":  {19, "log end 19 is below our position 20"},
+		"as long":       {20, "fingerprint mismatch: the record at offset 19"},
+		"longer":        {40, "fingerprint mismatch: the record at offset 19"},
+		"longer by far": {3000, "fingerprint mismatch: the record at offset 19"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := newCluster(t, kfake.SeedTopics(1, topic, other))
+			cl := newProducer(t, cluster.ListenAddrs())
+			produce(t, cl, topic, 0, numbers(0, 20)...)
+			produce(t, cl, other, 0, "a")
+			m := newMemory()
+			topics := []string{topic, other}
+			r := start(t, m, cluster.ListenAddrs(), topics, nil)
+			await(t, "all records", func() bool { return r.total() == 21 && r.metric(t, "refitd_consumer_lag_records") == 0 })
+
+			check := func(t *testing.T, m *memory, halted func() string) {
+				t.Helper()
+				began := time.Now()
+				await(t, "the halt", func() bool { return halted() != "" })
+				if text := halted(); !strings.Contains(text, c.text) {
+					t.Errorf("text is %q, want %q", text, c.text)
+				}
+				if d := time.Since(began); d > 10*time.Second {
+					t.Errorf("halted after %v", d)
+				}
+				equalValues(t, m, tp(topic, 0), numbers(0, 20))
+			}
+			recreate(t, cluster, topic, c.records)
+			check(t, m, func() string { return r.haltText(tp(topic, 0)) })
+			produce(t, cl, other, 0, "b")
+			await(t, "the other topic", func() bool { return len(m.got(tp(other, 0))) == 2 })
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+
+			clear(m.halts)
+			again := start(t, m, cluster.ListenAddrs(), topics, nil)
+			check(t, m, func() string { return again.haltText(tp(topic, 0)) })
+			if err := again.stop(); err != nil {
+				t.Fatal(err)
+			}
+
+			clear(m.halts)
+			once := newRig(t, m, cluster.ListenAddrs(), topics, nil)
+			ends, err := once.Ends(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			once.runUntil(t, ends)
+			check(t, m, func() string { return once.haltText(tp(topic, 0)) })
+		})
+	}
+}
+
+// TestFingerprintAfterReconnect: every new connection looks at the last record again, and goes on if it is there.
+func TestFingerprintAfterReconnect(t *testing.T) {
+	const topic = "t"
+	cluster := newCluster(t, kfake.SeedTopics(1, topic))
+	cl := newProducer(t, cluster.ListenAddrs())
+	produce(t, cl, topic, 0, numbers(0, 10)...)
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
+	for round := range 3 {
+		await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10+round*10 })
+		matches := r.metric(t, "refitd_consumer_fingerprints_total", "match")
+		r.source.drop()
+		await(t, "a match", func() bool { return r.metric(t, "refitd_consumer_fingerprints_total", "match") > matches })
+		produce(t, cl, topic, 0, numbers(10+round*10, 20+round*10)...)
+	}
+	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 40 })
+	equalValues(t, r.memory, tp(topic, 0), numbers(0, 40))
+}
+
+// TestFingerprintThatIsGone: a record that retention or compaction took cannot be compared; that is counted, and reading goes on.
+func TestFingerprintThatIsGone(t *testing.T) {
+	const topic = "t"
+	t.Run("below the log start", func(t *testing.T) {
+		cluster := newCluster(t, kfake.SeedTopics(1, topic))
+		cl := newProducer(t, cluster.ListenAddrs())
+		for i := range 4 {
+			produce(t, cl, topic, 0, numbers(i*10, i*10+10)...)
+		}
+		if err := cluster.DeleteRecords(topic, 0, 20); err != nil {
+			t.Fatal(err)
+		}
+		m := newMemory()
+		m.next[tp(topic, 0)], m.last[tp(topic, 0)] = 20, fingerprint{19, 1}
+		r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+		await(t, "the rest", func() bool { return len(r.got(tp(topic, 0))) == 20 })
+		equalValues(t, m, tp(topic, 0), numbers(20, 40))
+		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 1 {
+			t.Error("not counted")
+		}
+	})
+	t.Run("compacted away", func(t *testing.T) {
+		cluster := newCluster(t, kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
+		cl := newProducer(t, cluster.ListenAddrs())
+		policy := "compact"
+		if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy}, topic); err != nil {
+			t.Fatal(err)
+		}
+		for i, key := range []string{"stays", "a", "b", "a", "b", "c"} {
+			rec := &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(numbers(i, i+1)[0])}
+			if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cluster.Compact()
+		m := newMemory()
+		m.next[tp(topic, 0)], m.last[tp(topic, 0)] = 2, fingerprint{1, 1} // the first "a"
+		r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+		await(t, "the rest", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 6 })
+		equalValues(t, m, tp(topic, 0), numbers(3, 6))
+		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 1 || r.metric(t, "refitd_consumer_records_total", "hole") != 1 {
+			t.Error("not counted")
+		}
+	})
+	t.Run("far below our position", func(t *testing.T) { // behind the last record only markers and aborted records were read
+		cluster := newCluster(t, kfake.SeedTopics(1, topic))
+		cl := newProducer(t, cluster.ListenAddrs())
+		produce(t, cl, topic, 0, "kept")
+		txn := newProducer(t, cluster.ListenAddrs(), kgo.TransactionalID("x"))
+		for range 20 {
+			if err := txn.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, txn, topic, 0, numbers(0, 30)...)
+			if err := txn.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := newMemory()
+		small := func(o *Options) { o.MaxPartitionBytes = 300 }
+		r := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
+		await(t, "the end", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 1+20*31 })
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		produce(t, cl, topic, 0, "more")
+		again := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
+		await(t, "the rest", func() bool { return len(m.got(tp(topic, 0))) == 2 })
+		equalValues(t, m, tp(topic, 0), []string{"kept", "more"})
+		if again.metric(t, "refitd_consumer_fingerprints_total", "match") == 0 {
+			t.Error("not compared")
+		}
+	})
+}
+
+// TestAddedPartitionStartsAtZero raises the partitions of a topic after the first records of the new ones are gone: that is a gap, and
+// not a later start.
+func TestAddedPartitionStartsAtZero(t *testing.T) {
+	const topic = "t"
+	cluster := newCluster(t, kfake.SeedTopics(4, topic))
+	cl := newProducer(t, cluster.ListenAddrs())
+	m := newMemory()
+	for p := range int32(4) {
+		produce(t, cl, topic, p, "old")
+		m.next[tp(topic, p)] = 0
+	}
+	if _, err := kadm.NewClient(cl).CreatePartitions(t.Context(), 4, topic); err != nil {
+		t.Fatal(err)
+	}
+	more := newProducer(t, cluster.ListenAddrs())
+	for p := int32(4); p < 8; p++ {
+		produce(t, more, topic, p, numbers(0, 10)...)
+	}
+	if err := cluster.DeleteRecords(topic, 7, 3); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.StartPolicy = Latest })
+	await(t, "the new partitions", func() bool { return r.total() == 4+3*10 })
+	await(t, "the gap", func() bool { return strings.Contains(r.haltText(tp(topic, 7)), "gap of 3 offsets") })
+	for p := int32(4); p < 7; p++ {
+		equalValues(t, m, tp(topic, p), numbers(0, 10))
+	}
+}
+
+// TestTopicWithFewerPartitions: partitions that a recreated topic has not got any more are a reason, not silence.
+func TestTopicWithFewerPartitions(t *testing.T) {
+	cluster := newCluster(t, kfake.SeedTopics(2, "t"))
+	m := newMemory()
+	r := start(t, m, cluster.ListenAddrs(), []string{"t"}, nil)
+	await(t, "ready", func() bool { return r.Status().Ready })
+	recreate(t, cluster, "t", 1)
+	await(t, "the reason", func() bool { return strings.Contains(r.reasons(), "t/1: the topic has 1 partitions now") })
+	if r.Status().Ready {
+		t.Error("ready")
+	}
+}

@@ -1,0 +1,116 @@
+package consumer
+
+import (
+	"context"
+	"maps"
+	"time"
+)
+
+// lastCommitTimeout keeps a broker that is gone from holding up the stop.
+const lastCommitTimeout = 2 * time.Second
+
+// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any more: rest is
+// closed then.
+func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
+	if c.opts.GroupID == "" {
+		return
+	}
+	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
+	pause, tries := c.opts.CommitEvery, 0
+	for alive := true; alive; {
+		if alive = sleep(ctx, pause); !alive {
+			<-rest
+		}
+		err := g.show(ctx)
+		g.judge(err)
+		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
+			tries = 0
+		} else {
+			pause = max(pause, c.source.pause(err, tries))
+		}
+	}
+}
+
+// group is what lag tools see of a consumer. Nothing in it moves the consumer.
+type group struct {
+	*Consumer
+	shown   map[TopicPartition]int64 // what we committed last
+	foreign map[TopicPartition]int64 // what others committed above our place, so that each is told once
+	failing bool
+}
+
+// show commits what moved, and what the group has forgotten or shows below our place.
+func (g *group) show(ctx context.Context) error {
+	applied := make(map[TopicPartition]int64)
+	g.mu.Lock()
+	for tp, p := range g.parts {
+		if p.begun {
+			applied[tp] = p.applied
+		}
+	}
+	g.mu.Unlock()
+	moved := make(map[TopicPartition]int64)
+	for tp, offset := range applied {
+		if last, ok := g.shown[tp]; !ok || last != offset {
+			moved[tp] = offset
+		}
+	}
+	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
+		return nil
+	}
+	var committed map[TopicPartition]int64
+	var err error // a group that cannot be looked at may still be committed to
+	if ctx.Err() == nil {
+		committed, err = g.source.committed(ctx, applied)
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
+		defer cancel()
+	}
+	for tp, at := range committed {
+		switch {
+		case at > applied[tp]:
+			if g.foreign[tp] != at {
+				g.foreign[tp] = at
+				g.metrics.foreign.Inc()
+				g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; it is not read from",
+					"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", at, "next", applied[tp])
+			}
+		case at < applied[tp]:
+			moved[tp] = applied[tp]
+			fallthrough
+		default:
+			delete(g.foreign, tp)
+		}
+	}
+	if len(moved) > 0 {
+		g.metrics.commits.Inc()
+		commitErr := failpoint("consumer.offsets")
+		if commitErr == nil {
+			commitErr = g.source.commit(ctx, moved)
+		}
+		if commitErr != nil {
+			err = commitErr
+		} else {
+			maps.Copy(g.shown, moved)
+		}
+	}
+	return err
+}
+
+// judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.
+func (g *group) judge(err error) {
+	if err == nil {
+		g.failing = false
+		g.report("group", "")
+		return
+	}
+	g.metrics.commitErrors.Inc()
+	text := g.source.explain(err)
+	if fatal(err) {
+		g.report("group", text)
+	} else if !g.failing {
+		g.opts.Logger.Warn("offsets are not shown to the group", "group", g.opts.GroupID, "reason", text)
+	}
+	g.failing = true
+}

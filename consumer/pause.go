@@ -1,0 +1,85 @@
+package consumer
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// pauseTold is how long a partition waits for its sink before OnPause is told: a sink that catches up is no news.
+	pauseTold = 5 * time.Second
+	// pauseLimit is how long RunUntil waits for a sink that takes nothing before it halts the partition: it has to end.
+	pauseLimit = 20 * time.Second
+)
+
+// A PauseError is a sink's way to say that it cannot take more of this partition for now, as when a buffer is full. What it took stays,
+// nothing is skipped: the rest is fetched and offered again, less and less often, while the other partitions go on.
+type PauseError struct {
+	Next   int64  // the sink has stored everything below, at least Batch.Base
+	Reason string // for the operator: what is full and what to do
+}
+
+func (e *PauseError) Error() string { return fmt.Sprintf("paused at offset %d: %s", e.Next, e.Reason) }
+
+// pauseState is where a pause stands. Consumer.mu guards it; it is changed by the goroutine that calls the sink.
+type pauseState struct {
+	reason string // empty while the sink takes what comes
+	since  time.Time
+	tries  int  // refusals in a row
+	told   bool // OnPause was called
+}
+
+// pause puts a partition off. The sink took the batch up to e.Next.
+func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
+	if e.Next > b.Base {
+		b.Next = e.Next
+		for n := len(b.Records); n > 0 && b.Records[n-1].Offset >= e.Next; n-- {
+			b.Records = b.Records[:n-1]
+		}
+		c.applied(p, b)
+	}
+	now := time.Now()
+	c.mu.Lock()
+	if p.pause.reason == "" {
+		p.pause.since = now
+		c.metrics.paused.Inc()
+	}
+	p.pause.reason = e.Reason
+	p.pause.tries++
+	p.fetched, p.retry, p.moved = p.applied, now.Add(backoff(p.pause.tries)), now
+	p.waiting = false // a gap or halt behind what was refused will be found again
+	waited := now.Sub(p.pause.since)
+	tell := !p.pause.told && waited >= c.pauseTold
+	p.pause.told = p.pause.told || tell
+	halt := c.ends != nil && waited >= c.pauseLimit
+	offset := p.applied
+	c.mu.Unlock()
+	if halt {
+		c.resumed(p)
+		c.halt(p, e.Reason)
+		return
+	}
+	if tell {
+		c.opts.Logger.Warn("partition paused", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason", e.Reason)
+		if c.opts.OnPause != nil {
+			c.opts.OnPause(p.Topic, p.Partition, offset, e.Reason)
+		}
+	}
+}
+
+// resumed ends a pause, if there is one: the sink takes records again.
+func (c *Consumer) resumed(p *partition) {
+	c.mu.Lock()
+	was := p.pause
+	p.pause = pauseState{}
+	c.mu.Unlock()
+	if was.reason != "" {
+		c.metrics.paused.Dec()
+	}
+	if was.told {
+		c.opts.Logger.Info("partition resumed", "topic", p.Topic, "partition", p.Partition, "after", time.Since(was.since))
+		if c.opts.OnResume != nil {
+			c.opts.OnResume(p.Topic, p.Partition)
+		}
+	}
+}

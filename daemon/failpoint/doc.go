@@ -1,0 +1,28 @@
+// Package failpoint makes a process fail at named durable steps, for tests of what a restart finds. Without the build tag failpoint it is
+// empty: At returns nil, and the environment is not read.
+//
+// With the tag, the environment variable FAIL holds sites and what happens there, separated by semicolons:
+//
+//	FAIL=sketch.commit=kill,0.01,7;snapshot.renamed=sleep:200
+//
+// An action is kill (SIGKILL), error, panic or sleep:MILLISECONDS. The number after it is the probability that it happens, 1 if not given,
+// and the last one the seed of that decision.
+package failpoint
+
+// The sites. The packages below daemon spell theirs out; a test kills at each, so that none can be misspelt.
+const (
+	SketchCommit    = "sketch.commit"    // before the transaction with rows and ledger
+	SketchCommitted = "sketch.committed" // after it, before anybody knows
+	ConsumerBetween = "consumer.between" // between the transactions of two partitions of one answer
+	ConsumerOffsets = "consumer.offsets" // before offsets are committed to the group
+	SnapshotWrite   = "snapshot.write"   // after each file of a version
+	SnapshotSynced  = "snapshot.synced"  // all files durable, the version not yet visible
+	SnapshotRenamed = "snapshot.renamed" // the version visible, its directory not yet durable, "latest" still the old one
+	SnapshotAlias   = "snapshot.alias"   // after an alias moved
+	DaemonKeep      = "daemon.keep"      // a version promoted, what its refit leaves to the next not yet kept
+	DaemonShutdown  = "daemon.shutdown"  // everything has stopped, the state is still open
+)
+
+// Sites lists them all.
+var Sites = []string{SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
+	SnapshotAlias, DaemonKeep, DaemonShutdown}

@@ -1,0 +1,202 @@
+package faults_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/failpoint"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// embedded starts `refitd quickstart --broker-only`, the broker of the tests that need none of a real one's ways, and returns its address.
+func embedded(t *testing.T) []string {
+	t.Helper()
+	cmd := exec.Command(refitd, "quickstart", "--broker-only", "--dir", t.TempDir(), "--json")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	var broker report.Broker
+	if err == nil {
+		err = json.Unmarshal(line, &broker)
+	}
+	if err != nil || broker.BootstrapServers == "" {
+		t.Fatalf("embedded broker: %q %v\n%s", line, err, stderr.Bytes())
+	}
+	return []string{broker.BootstrapServers}
+}
+
+// readyLimit is the longest a restart may take, from the start of the process to /-/ready.
+const readyLimit = 5 * time.Second
+
+// restlessly keeps trainer and publisher at work while a test kills: a kill falls into their steps, too.
+const (
+	trainOften   = "every: 300ms, " + quickTraining
+	publishOften = "update_every: 200ms"
+)
+
+// TestKills (A1): the daemon is killed with kill -9 at random times under load and started again: nothing is lost and nothing counts
+// twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start.
+func TestKills(t *testing.T) {
+	addr := embedded(t)
+	kills, rate := form(5, 25, 300), form(2000, 20_000, 20_000)
+	makeTopic(t, admin(t, addr), "kills", 8, 1)
+	p := newProducer(t, addr, "kills")
+	config := configure(t, "kills", settings{brokers: addr, topics: []string{"kills"}, size: 20_000, train: trainOften, publish: publishOften})
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	began := time.Now()
+	p.load(rate, ratings(seed, 0))
+	var waits []time.Duration
+	for i := range kills {
+		c := run(t, refitd, config, nil)
+		if i%5 == 4 {
+			pause(t, time.Duration(r.Int64N(int64(300*time.Millisecond))))
+		} else {
+			waits = append(waits, c.ready(readyLimit))
+			pause(t, time.Duration(float64(200*time.Millisecond)+r.Float64()*float64(2800*time.Millisecond)))
+		}
+		c.kill()
+	}
+	took := time.Since(began)
+	p.stop()
+	if code, c := toTheEnd(t, config, 5*time.Minute); code != report.ExitDone {
+		t.Fatalf("exit code %d, %+v", code, c.failure)
+	}
+	p.accountedFor(inspect(t, config))
+	result := proved(t, config)
+	validStore(t, config)
+	t.Logf("%d kills in %v at %d events/s, %d records acknowledged: lost %d, double %d; ready after p50 %v p90 %v p99 %v max %v (of %v)", kills,
+		took.Round(time.Second), rate, p.total(), result.summary.Lost, result.summary.Double, percentile(waits, 50), percentile(waits, 90),
+		percentile(waits, 99), slices.Max(waits).Round(time.Millisecond), readyLimit)
+}
+
+// validStore wants every version of the store whole and every alias to name one.
+func validStore(t *testing.T, config string) {
+	t.Helper()
+	store := storePath(config)
+	check := func(args ...string) {
+		t.Helper()
+		out, code := command(t, append([]string{"inspect", "--store", store, "--model", "ratings", "--json"}, args...)...)
+		first, _, _ := bytes.Cut(out, []byte("\n"))
+		if s := parsed[report.SnapshotInspection](first); code != 0 || !s.FilesOK || !s.GoldenOK {
+			t.Errorf("version %v of the store: exit code %d, %s", args, code, first)
+		}
+	}
+	for _, alias := range []string{"champion", "refit", "latest"} {
+		check("--alias", alias)
+	}
+	names, err := os.ReadDir(filepath.Join(store, "ratings"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if _, err := strconv.Atoi(n.Name()); err == nil {
+			check("--version", n.Name())
+		}
+	}
+}
+
+// TestFailpoints (A2): the daemon kills itself at each durable step, again and again under load: nothing is lost or double, the store
+// holds whole versions only, and the next start is ready within 5 s.
+func TestFailpoints(t *testing.T) {
+	addr := embedded(t)
+	makeTopic(t, admin(t, addr), "failpoints", 4, 1)
+	p := newProducer(t, addr, "failpoints")
+	config := configure(t, "failpoints", settings{brokers: addr, topics: []string{"failpoints"}, train: trainOften, publish: publishOften})
+	p.load(1500, ratings(1, 0))
+	defer p.stop()
+	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to go on from
+		t.Fatalf("exit code %d, %+v", code, c.failure)
+	}
+	kills := form(1, 2, 20)
+	// How likely a step is to be the last: those that every batch takes are spared most of the time.
+	rare := map[string]float64{failpoint.SketchCommit: 0.03, failpoint.SketchCommitted: 0.03, failpoint.ConsumerBetween: 0.03, failpoint.SnapshotWrite: 0.3}
+	atStop := map[string]bool{failpoint.ConsumerOffsets: true, failpoint.DaemonShutdown: true}
+	for _, site := range failpoint.Sites {
+		t.Run(site, func(t *testing.T) {
+			for i := range kills {
+				probability := 1.0
+				if q, ok := rare[site]; ok {
+					probability = q
+				}
+				c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=kill,%g,%d", site, probability, i+1)})
+				if atStop[site] {
+					c.ready(readyLimit)
+					if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.wait(30 * time.Second)
+				if status := c.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+					t.Fatalf("the child ended with %v", c.cmd.ProcessState)
+				}
+				validStore(t, config)
+			}
+			c := run(t, refitd, config, nil)
+			wait := c.ready(readyLimit)
+			balanced(t, c.stopClean())
+			proved(t, config)
+			t.Logf("%d kills, then ready after %v", kills, wait.Round(time.Millisecond))
+		})
+	}
+	p.stop()
+	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
+		t.Fatalf("exit code %d, %+v", code, c.failure)
+	}
+	p.accountedFor(inspect(t, config))
+	proved(t, config)
+}
+
+// TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable or not, the next
+// start goes on exactly where the ledger is.
+func TestFailedCommit(t *testing.T) {
+	addr := embedded(t)
+	makeTopic(t, admin(t, addr), "failed", 4, 1)
+	p := newProducer(t, addr, "failed")
+	p.fill(5000, ratings(1, 0))
+	config := configure(t, "failed", settings{brokers: addr, topics: []string{"failed"}})
+	for i, site := range []string{failpoint.SketchCommit, failpoint.SketchCommitted} {
+		c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=error,0.2,%d", site, i+1)}, "--until", "end")
+		if code := c.wait(time.Minute); code != report.ExitState || c.failure == nil {
+			t.Fatalf("%s: exit code %d, %+v", site, code, c.failure)
+		}
+		verifyOffline(t, config)
+		p.fill(2000, ratings(2, 0))
+	}
+	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
+		t.Fatalf("exit code %d, %+v", code, c.failure)
+	}
+	p.accountedFor(inspect(t, config))
+	proved(t, config)
+}
+
+func verifyOffline(t *testing.T, config string) {
+	t.Helper()
+	if p := verify(t, config, "--offline"); p.code != 0 {
+		t.Errorf("verify --offline: exit code %d, %+v", p.code, p)
+	}
+}
