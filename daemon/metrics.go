@@ -38,7 +38,8 @@ type metrics struct {
 	snapshotTime *prometheus.GaugeVec
 	dataTime     *prometheus.GaugeVec
 
-	letters *deadletter.Metrics
+	letters   *deadletter.Metrics
+	announced *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -72,6 +73,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
 		letters:      deadletter.NewMetrics(r),
+		announced:    counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "model", "result"),
 	}
 	return m
 }
@@ -89,6 +91,7 @@ func (m *metrics) add(model string) {
 	}
 	for _, r := range []string{"success", "failure"} {
 		m.published.WithLabelValues(model, r)
+		m.announced.WithLabelValues(model, r)
 	}
 	m.trainFailed.WithLabelValues(model)
 }
