@@ -96,6 +96,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 		d.units = append(d.units, u)
 	}
+	d.registry.MustRegister(&states{units: d.units, memory: memory})
 	if d.announcers, err = d.newAnnouncers(m); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at the progressive losses for metrics, and between two words to the witness.
+// observeEvery is the time between two looks at the disk, and between two words to the witness.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
@@ -69,12 +69,12 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at metrics and the witness, starts a refit if one is due, and publishes an update if one is.
+// step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
 	s.tune()
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
-		s.look()
+		s.Look()
 		s.follow()
 		if err := s.witness(); err != nil {
 			return err
@@ -108,9 +108,7 @@ func (s *schedule) finish(ctx context.Context) error {
 	if !s.daemon.UntilEnd || ctx.Err() != nil {
 		return nil
 	}
-	err := s.install(ctx, s.refit(ctx))
-	s.look()
-	return err
+	return s.install(ctx, s.refit(ctx))
 }
 
 // shortest returns the shorter of two positive durations, or observeEvery if neither is.
@@ -122,19 +120,6 @@ func shortest(a, b time.Duration) time.Duration {
 		}
 	}
 	return max(out, time.Millisecond)
-}
-
-// look refreshes the metrics that are read off the cycle and the store.
-func (u *unit) look() {
-	name := u.config.Name
-	u.metrics.observe(name, u.cycle)
-	rows, bytes := u.store.Size()
-	for role, n := range rows {
-		u.metrics.sampleRows.WithLabelValues(name, roleName(role)).Set(float64(n))
-	}
-	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
-	u.Look()
-	u.metrics.freeBytes.WithLabelValues(name).Set(float64(u.FreeBytes()))
 }
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
@@ -158,8 +143,8 @@ func (u *unit) refit(ctx context.Context) trained {
 		u.log.Error("refit failed", "error", err)
 		return trained{}
 	}
-	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
-	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
+	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	u.metrics.dropped.WithLabelValues(u.config.Name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	u.refitted.Store(&now)
 	return trained{challenger: challenger, against: against}
@@ -180,10 +165,10 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	}
 	s.follow()
 	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
-		v.Decision = publish.Kept
+		v.Decision, t.challenger.Cause = publish.Kept, "overtaken"
 		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
-	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
+	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
 	}
@@ -251,7 +236,11 @@ func (u *unit) tell(ch *cycle.Champion) error {
 		u.promoted++
 		number := v.Version
 		u.champion = &number
-		u.metrics.live(u.config.Name, ch, float64(time.Now().UnixMilli())/1000)
+		published, expires := time.Now(), time.Time{}
+		if after := u.config.Publish.ExpiresAfter.Std(); after > 0 {
+			expires = published.Add(after)
+		}
+		u.metrics.live(u.config.Name, ch, published, expires)
 	} else {
 		u.keptBack++
 	}

@@ -102,6 +102,9 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 	if !evicted {
 		return 0
 	}
+	if r := s.all[sample]; r.perGroup > 0 && acc.found[sample] >= int64(r.capacity) {
+		threshold = acc.least[sample] // the set's; the threshold of a cap is the order's
+	}
 	return s.all[sample].lnInclusion(row.Weight, row.Time, threshold)
 }
 

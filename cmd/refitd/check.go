@@ -10,6 +10,7 @@ import (
 // checkCmd groups the verbs that check files.
 type checkCmd struct {
 	Config checkConfigCmd `cmd:"" help:"Check a configuration file and print the memory it may use."`
+	Rules  checkRulesCmd  `cmd:"" help:"Check Prometheus rules against the metrics of this build."`
 }
 
 // checkConfigCmd is check config.

@@ -24,6 +24,7 @@ type runCmd struct {
 	InsecureNoAuth   bool          `name:"insecure-no-auth" help:"Let the HTTP surface listen on an address that other machines reach without asking who they are."`
 	Until            string        `enum:",end" default:"" help:"end: read up to the log ends as they are now, refit once more and exit."`
 	For              time.Duration `help:"End after this long."`
+	StartFresh       bool          `help:"Begin an empty state although the consumer group has offsets: what was read before is not in it."`
 }
 
 // load reads the configuration and applies the flags, which win over the file.
@@ -56,7 +57,7 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, Out: a.out, Log: a.log,
+	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh, CheckState: checkState, Out: a.out, Log: a.log,
 		Load: c.load, EnableLifecycle: c.EnableLifecycle, Version: version()})
 	if err != nil {
 		return err

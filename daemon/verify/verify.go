@@ -28,7 +28,9 @@ type Options struct {
 	Model *config.Model
 	Dir   string        // the model's state directory; nothing else may have it open
 	Kafka *config.Kafka // nil checks the state directory alone
-	Log   *slog.Logger  // required; says where and how state and topic differ
+	// CheckState, if not nil, looks at the directory first, in another process: damage may end the process that finds it.
+	CheckState func(ctx context.Context, dir string) error
+	Log        *slog.Logger // required; says where and how state and topic differ
 }
 
 // Result is what verify prints.
@@ -40,6 +42,14 @@ type Result struct {
 // Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
 // 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	if o.CheckState != nil {
+		if err := o.CheckState(ctx, o.Dir); err != nil {
+			if ctx.Err() != nil {
+				return nil, interrupted(ctx)
+			}
+			return nil, err
+		}
+	}
 	store, err := sketch.OpenExisting(ctx, o.Dir, o.Log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -58,6 +68,10 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	state, err := store.State()
 	if err != nil {
 		return nil, o.stateError(err)
+	}
+	for _, b := range store.Rollbacks() {
+		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition", b.Partition,
+			"next", b.Next, "witnessed", b.Witnessed)
 	}
 	v := &verification{Options: o, state: state, result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
 	for i := range state.Partitions {
