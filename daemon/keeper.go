@@ -61,6 +61,11 @@ func (u *unit) openState(ctx context.Context) (err error) {
 	if u.store, err = sketch.Open(ctx, options); err != nil {
 		return storeError(err, options.Dir)
 	}
+	if rows, err := ingest.Erase(ctx, u.config, u.store); err != nil {
+		return storeError(err, options.Dir)
+	} else if rows > 0 {
+		u.log.Warn("rows of forgotten subjects were still in the state, and are out now", "rows", rows)
+	}
 	u.Look()
 	u.keeper.empty = len(u.store.Ledger()) == 0
 	u.keeper.fresh = u.keeper.empty

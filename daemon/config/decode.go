@@ -362,7 +362,8 @@ func keys(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() {
-			names = append(names, f.Tag.Get("json"))
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
 		}
 	}
 	return names

@@ -120,7 +120,7 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--config.file"}
 	}
 	options := ingest.StoreOptions(v.Model)
-	options.Seed, options.DrawSeed, options.Lineage = store.Seed(), false, store.Lineage()
+	options.Seed, options.DrawSeed, options.Lineage, options.Forgotten = store.Seed(), false, store.Lineage(), v.state.Forgotten
 	memory, err := sketch.NewMemory(options)
 	if err != nil {
 		return report.Exit(report.ExitUsage, err)
@@ -130,6 +130,13 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 	complete, err := v.read(ctx, memory)
 	if err != nil {
 		return err
+	}
+	if !v.state.OfLog {
+		v.Log.Warn("the rows cannot be recomputed: some are of a topic that was made again, or a subject was forgotten under a cap")
+		complete = false
+	}
+	if err := memory.Align(store); err != nil { // an under-filled sample has fewer rows than the log would give
+		return fmt.Errorf("verify: %w", err)
 	}
 	again, err := memory.State()
 	if err != nil {
@@ -176,7 +183,7 @@ func (v *verification) read(ctx context.Context, memory *sketch.Store) (complete
 	complete = true
 	for i := range v.state.Partitions {
 		l, p := &v.state.Partitions[i], &v.result.Partitions[i]
-		if err := memory.Begin(l.Topic, l.Partition, l.Start); err != nil {
+		if err := memory.BeginAt(l.AtStart()); err != nil {
 			return false, fmt.Errorf("verify: %w", err)
 		}
 		err := r.read(ctx, l.Topic, l.Partition, l.Start, l.Next, sink)
