@@ -52,8 +52,12 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	return &Ingest{decoder: NewDecoder(m), store: store, cycle: c, group: groupOf(m), model: m, forgotten: store.ForgottenFields(),
+	g := &Ingest{decoder: NewDecoder(m), store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	if store != nil { // nil of a reader that only asks for offsets
+		g.forgotten = store.ForgottenFields()
+	}
+	return g
 }
 
 // NewDecoder returns the decoder of a model's events.
