@@ -47,8 +47,8 @@ type State struct {
 	SampleDigest     string           `json:"sample_digest"`
 	RejectedByReason map[string]int64 `json:"rejected_by_reason"`
 	Partitions       []PartitionState `json:"partitions"`
-	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since; null if there is none.
-	UnderFilledSince []Cut            `json:"under_filled_since"`
+	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since; absent if there is none.
+	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`
 	Forgotten        []Subject        `json:"forgotten,omitempty"`
 	Archived         []PartitionState `json:"archived,omitempty"` // accounts of topics that were made again
 }
