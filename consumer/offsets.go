@@ -32,24 +32,10 @@ func (c *Consumer) Committed(ctx context.Context) (map[TopicPartition]int64, err
 	if err != nil {
 		return nil, fmt.Errorf("consumer: %s", c.source.explain(err))
 	}
-	req := &kafka.OffsetFetchRequest{GroupID: c.opts.GroupID, Topics: make(map[string][]int)}
-	for _, tp := range slices.Collect(maps.Keys(ends)) {
-		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], int(tp.Partition))
-	}
-	res, err := c.source.client.OffsetFetch(ctx, req)
-	if err == nil {
-		err = res.Error
-	}
+	out, err := c.source.committed(ctx, ends)
 	if err != nil {
 		return nil, fmt.Errorf("consumer: offsets of group %s: %s", c.opts.GroupID, c.source.explain(err))
 	}
-	out := make(map[TopicPartition]int64)
-	for topic, list := range res.Topics {
-		for _, p := range list {
-			if p.Error == nil && p.CommittedOffset >= 0 {
-				out[TopicPartition{topic, int32(p.Partition)}] = p.CommittedOffset
-			}
-		}
-	}
+	maps.DeleteFunc(out, func(_ TopicPartition, offset int64) bool { return offset < 0 })
 	return out, nil
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/refitd/refitd/daemon/operator"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -61,7 +60,8 @@ func (u *unit) revive() error {
 		number := out.Version.Version
 		u.champion = &number
 		u.cycle.PublishUpdate(out)
-		u.metrics.live(name, out, float64(champion.Manifest().Created.UnixMilli())/1000)
+		u.serving.Store(&dated{out.Version, champion.Manifest().Created})
+		u.metrics.live(name, out, champion.Manifest().Created, champion.Manifest().Expires)
 		u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
 	}
 	return u.relearn(cut)
@@ -134,5 +134,3 @@ func modelRegisterer(r prometheus.Registerer, model string, models int) promethe
 	}
 	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, r)
 }
-
-func roleName(role int) string { return sketch.Role(role).String() }
