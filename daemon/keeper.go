@@ -58,6 +58,9 @@ func (u *unit) openState(ctx context.Context) (err error) {
 			return storeError(err, options.Dir)
 		}
 	}
+	if err := ingest.CheckSchema(options.Dir, u.config); err != nil {
+		return storeError(err, options.Dir)
+	}
 	if u.store, err = sketch.Open(ctx, options); err != nil {
 		return storeError(err, options.Dir)
 	}

@@ -78,7 +78,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
-		CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
+		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	for _, q := range m.Sample.Quotas {
 		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
