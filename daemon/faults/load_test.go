@@ -185,7 +185,7 @@ func TestCatchUp(t *testing.T) {
 	}
 	bare := bareRate(t, addr, "backlog")
 	t.Logf("L2 on %s: %d events of 100 bytes, bare fetch rate %.0f/s", kind, backlog, bare)
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name, topic, sample string
 		events, size        int
 		asked               float64
@@ -194,7 +194,7 @@ func TestCatchUp(t *testing.T) {
 		{"filling sample", "filling", "", filling, filling, 150_000},
 		{"full sample with decay", "backlog", "half_life: 1h", backlog, form(1000, 20_000, 200_000), 0},
 	} {
-		config := configure(t, "catchup", settings{brokers: addr, topics: []string{test.topic}, size: test.size, sample: test.sample,
+		config := configure(t, fmt.Sprint("catchup-", i), settings{brokers: addr, topics: []string{test.topic}, size: test.size, sample: test.sample,
 			train: "every: 5s", publish: "update_every: 10s", kafka: ""})
 		c := run(t, refitd, config, nil, "--until", "end")
 		g := watch(t, c, test.topic, 8)
