@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
@@ -49,6 +50,7 @@ type Daemon struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	units    []*unit
+	share    *consumer.Share // models that read the same topics fetch them once; nil with one model
 	listener net.Listener
 	began    time.Time
 }
@@ -74,6 +76,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
 	}
 	m := newMetrics(d.registry)
+	if len(d.config.Models) > 1 {
+		d.share = new(consumer.Share)
+	}
 	for i := range d.config.Models {
 		u, err := newUnit(ctx, d, &d.config.Models[i], m)
 		if err != nil {

@@ -108,6 +108,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
+	read.Share = d.share
 	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
 	if u.consumer, err = consumer.New(read, u.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
