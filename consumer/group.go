@@ -9,8 +9,9 @@ import (
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
 const lastCommitTimeout = 2 * time.Second
 
-// commit shows applied offsets to lag tools every CommitEvery and when ctx is done.
-func (c *Consumer) commit(ctx context.Context) {
+// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any more: rest is
+// closed then.
+func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 	if c.opts.GroupID == "" {
 		return
 	}
@@ -18,7 +19,7 @@ func (c *Consumer) commit(ctx context.Context) {
 	pause, tries := c.opts.CommitEvery, 0
 	for alive := true; alive; {
 		if alive = sleep(ctx, pause); !alive {
-			c.wg.Wait() // nothing moves any more
+			<-rest
 		}
 		err := g.show(ctx)
 		g.judge(err)

@@ -2,44 +2,52 @@ package daemon
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// metrics are what the daemon tells Prometheus about its models; the consumer adds its own.
+// metrics are what the daemon tells Prometheus of what its models do; what they are at the moment of a scrape is told by states, and the
+// consumer adds its own. configs/metrics.md lists all of them. No label has a value that a producer can choose.
 type metrics struct {
-	events      *prometheus.CounterVec
-	rejected    *prometheus.CounterVec
-	fates       *prometheus.CounterVec
-	watermark   *prometheus.GaugeVec
-	sampleRows  *prometheus.GaugeVec
-	sampleBytes *prometheus.GaugeVec
-	freeBytes   *prometheus.GaugeVec
-	rollbacks   *prometheus.CounterVec
+	events    *prometheus.CounterVec
+	rejected  *prometheus.CounterVec
+	fates     *prometheus.CounterVec
+	watermark *prometheus.GaugeVec
+	rollbacks *prometheus.CounterVec
 
-	progressive *prometheus.GaugeVec
-	resets      *prometheus.GaugeVec
-
-	trainSeconds *prometheus.HistogramVec
-	trainGap     *prometheus.GaugeVec
-	trainSuccess *prometheus.GaugeVec
-	trainFailed  *prometheus.CounterVec
-	decisions    *prometheus.CounterVec
-	published    *prometheus.CounterVec
-	features     *prometheus.GaugeVec
-	snapshotInfo *prometheus.GaugeVec
-	snapshotTime *prometheus.GaugeVec
-	dataTime     *prometheus.GaugeVec
+	trainSeconds    *prometheus.HistogramVec
+	trainIterations *prometheus.GaugeVec
+	trainGap        *prometheus.GaugeVec
+	trainSuccess    *prometheus.GaugeVec
+	trainEnded      *prometheus.CounterVec
+	trainFailed     *prometheus.CounterVec
+	decisions       *prometheus.CounterVec
+	published       *prometheus.CounterVec
+	features        *prometheus.GaugeVec
+	dropped         *prometheus.CounterVec
+	snapshotInfo    *prometheus.GaugeVec
+	snapshotTime    *prometheus.GaugeVec
+	expires         *prometheus.GaugeVec
+	dataTime        *prometheus.GaugeVec
 
 	letters *deadletter.Metrics
 }
+
+// The values of labels that are known beforehand.
+var (
+	skippedFates  = []string{"control", "aborted", "hole"}
+	results       = []string{"success", "failure"}
+	refitStatuses = []string{"converged", "basis_limit", "time_budget", "interrupted"}
+)
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
@@ -49,48 +57,55 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, labels)
 	}
-	m := &metrics{
-		events:      counter("events_total", "Events applied to the state.", "model", "topic"),
-		rejected:    counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
-		fates:       counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "model", "fate"),
-		watermark:   gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
-		sampleRows:  gauge("sample_rows", "Rows of the sample, by role: train, select and gate.", "model", "role"),
-		sampleBytes: gauge("sample_bytes", "Bytes of the sample's rows.", "model"),
-		freeBytes:   gauge("storage_free_bytes", "Free space of the file system that holds the state.", "model"),
-		rollbacks:   counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
-		progressive: gauge("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.", "model", "role"),
-		resets:      gauge("fold_in_resets", "Times the fold-in started again because it had become worse than the champion alone, since the start.", "model"),
+	return &metrics{
+		events:    counter("events_total", "Events applied to the state.", "model", "topic"),
+		rejected:  counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
+		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "model", "fate"),
+		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
+		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
-		trainGap:     gauge("train_gap_ratio", "Optimality gap of the champion's convex stage over its objective.", "model"),
-		trainSuccess: gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model.", "model"),
-		trainFailed:  counter("train_failures_total", "Refits that ended without a model.", "model"),
-		decisions:    counter("gate_decisions_total", "Refits by the gate's decision: promoted or kept.", "model", "decision"),
-		published:    counter("publish_total", "Versions written to the store, by result: success or failure.", "model", "result"),
-		features:     gauge("vocabulary_features", "Features of the champion.", "model"),
-		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
-		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
-		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
-		letters:      deadletter.NewMetrics(r),
+		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "model", "stage"),
+		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last refit's convex stage over its objective.", "model"),
+		trainSuccess:    gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model.", "model"),
+		trainEnded:      counter("train_refits_total", "Refits that ended with a model, by why they ended.", "model", "status"),
+		trainFailed:     counter("train_failures_total", "Refits that ended without a model.", "model"),
+		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "model", "decision", "reason"),
+		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "model", "result"),
+		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have.", "model"),
+		dropped:         counter("dictionary_dropped_total", "Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).", "model"),
+		snapshotInfo:    gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
+		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
+		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
+		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
+		letters:         deadletter.NewMetrics(r),
 	}
-	return m
 }
 
-// add makes the series of a model exist before the first event.
-func (m *metrics) add(model string) {
+// add makes the series of a model exist before there is something to count, so that the first increase is seen as one.
+func (m *metrics) add(c *config.Model) {
+	model := c.Name
+	for _, topic := range c.Input.Topics {
+		m.events.WithLabelValues(model, topic)
+	}
 	for _, r := range consumer.Reasons {
 		m.rejected.WithLabelValues(model, string(r))
 	}
-	for _, f := range []string{"control", "aborted", "hole"} {
+	for _, f := range skippedFates {
 		m.fates.WithLabelValues(model, f)
 	}
-	for _, d := range []string{"promoted", "kept"} {
-		m.decisions.WithLabelValues(model, d)
+	for cause, decision := range cycle.Causes {
+		m.decisions.WithLabelValues(model, decision, string(cause))
 	}
-	for _, r := range []string{"success", "failure"} {
+	for _, r := range results {
 		m.published.WithLabelValues(model, r)
 	}
+	for _, s := range refitStatuses {
+		m.trainEnded.WithLabelValues(model, s)
+	}
+	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
+	m.dropped.WithLabelValues(model)
 }
 
 // applied counts a stored batch.
@@ -102,36 +117,42 @@ func (m *metrics) applied(model string, c ingest.Counts) {
 	m.fates.WithLabelValues(model, "control").Add(float64(c.Control))
 	m.fates.WithLabelValues(model, "aborted").Add(float64(c.Aborted))
 	m.fates.WithLabelValues(model, "hole").Add(float64(c.Holes))
+	if c.Watermark > 0 {
+		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
+	}
 }
 
-// observe refreshes what is read off the cycle.
-func (m *metrics) observe(model string, c *cycle.Cycle) {
-	p := c.Progressive()
-	set := func(role string, x *report.Metrics) {
-		switch {
-		case x == nil:
-		case x.RMSE != nil:
-			m.progressive.WithLabelValues(model, role).Set(float64(*x.RMSE))
-		case x.Accuracy != nil:
-			m.progressive.WithLabelValues(model, role).Set(1 - float64(*x.Accuracy))
-		}
+// trained records a refit that ended with a model.
+func (m *metrics) trained(v *report.Version, seconds float64) {
+	m.trainSeconds.WithLabelValues(v.Model).Observe(seconds)
+	m.trainSuccess.WithLabelValues(v.Model).SetToCurrentTime()
+	m.trainEnded.WithLabelValues(v.Model, v.Status).Inc()
+	for stage, n := range map[string]int{"epochs": v.StochasticEpochs, "fista": v.FISTAIterations, "sweeps": v.Sweeps} {
+		m.trainIterations.WithLabelValues(v.Model, stage).Set(float64(n))
 	}
-	b := p.Baselines
-	for role, x := range map[string]*report.Metrics{"published": p.Window.Published, "live": p.Window.Live, "global_mean": b.GlobalMean,
-		"item_mean": b.ItemMean, "sgd_bias": b.SGDBias, "majority": b.Majority, "last_label": b.LastLabel} {
-		set(role, x)
+	if v.GapRelative != nil {
+		m.trainGap.WithLabelValues(v.Model).Set(float64(*v.GapRelative))
 	}
-	m.resets.WithLabelValues(model).Set(float64(c.Resets()))
 }
 
-// live records the version that consumers have from now on.
-func (m *metrics) live(model string, ch *cycle.Champion, now float64) {
+// judged counts a decision of the gate.
+func (m *metrics) judged(ch *cycle.Champion) {
+	m.decisions.WithLabelValues(ch.Version.Model, ch.Version.Decision, string(ch.Cause)).Inc()
+}
+
+// live records the version that consumers have from now on. The zero time as expiry is never.
+func (m *metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
 	m.snapshotInfo.DeletePartialMatch(prometheus.Labels{"model": model})
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
-	m.snapshotTime.WithLabelValues(model).Set(now)
+	m.snapshotTime.WithLabelValues(model).Set(seconds(published))
+	if expires.IsZero() {
+		m.expires.DeleteLabelValues(model)
+	} else {
+		m.expires.WithLabelValues(model).Set(seconds(expires))
+	}
 	m.dataTime.WithLabelValues(model).Set(float64(ch.Watermark) / 1000)
 	m.features.WithLabelValues(model).Set(float64(ch.Vocabulary.NumColumns()))
-	if g := ch.Version.GapRelative; g != nil {
-		m.trainGap.WithLabelValues(model).Set(float64(*g))
-	}
 }
+
+// seconds is a time as metrics have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 )
 
-// observeEvery is the time between two looks at the progressive losses for metrics, and between two words to the witness.
+// observeEvery is the time between two looks at the disk, and between two words to the witness.
 const observeEvery = 5 * time.Second
 
 // trained is what a refit came to.
@@ -24,9 +25,8 @@ type trained struct {
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
 // more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	s := schedule{unit: u, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now()}
-	tick := time.NewTicker(min(observeEvery, shortest(u.config.Train.Every.Std(), u.config.Publish.UpdateEvery.Std())))
-	defer tick.Stop()
+	s := schedule{unit: u, model: u.config, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now(), tick: time.NewTicker(tickOf(u.config))}
+	defer s.tick.Stop()
 	for {
 		finished := false
 		select {
@@ -42,7 +42,7 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 		case <-readDone:
 			finished = true
 		case <-u.wake:
-		case <-tick.C:
+		case <-s.tick.C:
 		}
 		if ctx.Err() != nil {
 			continue
@@ -59,6 +59,8 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 // schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
 type schedule struct {
 	*unit
+	model        *config.Model // as last tuned
+	tick         *time.Ticker
 	running      chan trained // nil without a refit under way
 	refitAt      time.Time    // end of the last refit
 	refitEvents  int64        // applied when it began
@@ -67,11 +69,12 @@ type schedule struct {
 	lookAt       time.Time
 }
 
-// step looks at metrics and the witness, starts a refit if one is due, and publishes an update if one is.
+// step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
+	s.tune()
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
-		s.look()
+		s.Look()
 		s.follow()
 		if err := s.witness(); err != nil {
 			return err
@@ -80,14 +83,14 @@ func (s *schedule) step(ctx context.Context) error {
 	if s.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
-	t, applied := &s.config.Train, s.applied.Load()
+	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
 		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
-	if due && s.running == nil {
+	if s.running == nil && (s.refitNow.Swap(false) || due) {
 		s.refitEvents, s.running = applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
 	}
-	every := s.config.Publish.UpdateEvery.Std()
+	every := s.model.Publish.UpdateEvery.Std()
 	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
 		s.updateAt, s.updateEvents = time.Now(), applied
 		return s.contain("update", func() error { return s.update(ctx) })
@@ -105,9 +108,7 @@ func (s *schedule) finish(ctx context.Context) error {
 	if !s.daemon.UntilEnd || ctx.Err() != nil {
 		return nil
 	}
-	err := s.install(ctx, s.refit(ctx))
-	s.look()
-	return err
+	return s.install(ctx, s.refit(ctx))
 }
 
 // shortest returns the shorter of two positive durations, or observeEvery if neither is.
@@ -119,19 +120,6 @@ func shortest(a, b time.Duration) time.Duration {
 		}
 	}
 	return max(out, time.Millisecond)
-}
-
-// look refreshes the metrics that are read off the cycle and the store.
-func (u *unit) look() {
-	name := u.config.Name
-	u.metrics.observe(name, u.cycle)
-	rows, bytes := u.store.Size()
-	for role, n := range rows {
-		u.metrics.sampleRows.WithLabelValues(name, roleName(role)).Set(float64(n))
-	}
-	u.metrics.sampleBytes.WithLabelValues(name).Set(float64(bytes))
-	u.Look()
-	u.metrics.freeBytes.WithLabelValues(name).Set(float64(u.FreeBytes()))
 }
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is told
@@ -159,8 +147,10 @@ func (u *unit) refit(ctx context.Context) trained {
 		u.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		return trained{}
 	}
-	u.metrics.trainSeconds.WithLabelValues(u.config.Name).Observe(time.Since(start).Seconds())
-	u.metrics.trainSuccess.WithLabelValues(u.config.Name).SetToCurrentTime()
+	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	u.metrics.dropped.WithLabelValues(u.config.Name).Add(float64(challenger.Vocabulary.Dropped))
+	now := time.Now()
+	u.refitted.Store(&now)
 	return trained{challenger: challenger, against: against}
 }
 
@@ -184,10 +174,10 @@ func (s *schedule) promote(ctx context.Context, t trained) error {
 	}
 	s.follow()
 	if v, now := &t.challenger.Version, s.cycle.Champion(); v.Decision == publish.Promoted && now != nil && now != t.against {
-		v.Decision = publish.Kept
+		v.Decision, t.challenger.Cause = publish.Kept, "overtaken"
 		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
-	s.metrics.decisions.WithLabelValues(s.config.Name, t.challenger.Version.Decision).Inc()
+	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
 		return nil // told and counted; the champion stays, the next refit tries again
 	}
@@ -248,11 +238,18 @@ func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
 // tell counts, logs and emits a published version.
 func (u *unit) tell(ch *cycle.Champion) error {
 	v := &ch.Version
+	last := &dated{*v, time.Now()}
+	u.judged.Store(last)
 	if v.Decision == publish.Promoted {
+		u.serving.Store(last)
 		u.promoted++
 		number := v.Version
 		u.champion = &number
-		u.metrics.live(u.config.Name, ch, float64(time.Now().UnixMilli())/1000)
+		published, expires := time.Now(), time.Time{}
+		if after := u.config.Publish.ExpiresAfter.Std(); after > 0 {
+			expires = published.Add(after)
+		}
+		u.metrics.live(u.config.Name, ch, published, expires)
 	} else {
 		u.keptBack++
 	}

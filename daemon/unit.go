@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -40,15 +41,24 @@ type unit struct {
 	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
+	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
+	rejected atomic.Int64  // records that are no events, since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
 	wake     chan struct{} // there is something new to train on
 	promoted int
 	keptBack int
 	champion *int64
+
+	tuned    atomic.Pointer[config.Model] // config with what was reloaded since
+	refitNow atomic.Bool                  // an operator asked for a refit
+	serving  atomic.Pointer[dated]        // what consumers have
+	judged   atomic.Pointer[dated]        // the last version of this run
+	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
 }
 
 func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (_ *unit, err error) {
 	u := &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
+	u.tuned.Store(m)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, u.close())
@@ -56,6 +66,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	}()
 	if err := u.openState(ctx); err != nil {
 		return nil, err
+	}
+	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
+		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
 	}
 	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
@@ -96,7 +109,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	} else if n := u.store.OutboxLen(); n > 0 {
 		u.log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
 	}
-	metrics.add(m.Name)
+	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied, sink.OnPanic = u.onApplied, u.onPanic
 	read, err := consumerOptions(d, m)
@@ -173,22 +186,24 @@ func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint
 
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
+	u.newest = max(u.newest, c.Watermark) // of this batch: another partition may be further
+	c.Watermark = u.newest
 	u.metrics.applied(u.config.Name, c)
-	if c.Watermark > 0 {
-		u.metrics.watermark.WithLabelValues(u.config.Name).Set(float64(c.Watermark) / 1000)
-	}
-	if u.letters != nil && len(c.Rejected) > 0 {
-		u.letters.Wake()
+	if len(c.Rejected) > 0 {
+		for _, n := range c.Rejected {
+			u.rejected.Add(n)
+		}
+		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		if u.letters != nil {
+			u.letters.Wake()
+		}
 	}
 	if c.Applied == 0 {
 		return
 	}
 	u.applied.Add(c.Applied)
 	u.reading.Store(int64(time.Since(u.daemon.began)))
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
+	u.nudge()
 }
 
 // onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the operator.

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,17 +15,47 @@ func TestPythonReadsSnapshots(t *testing.T) {
 		t.Skipf("not checked: python3 with numpy and safetensors is needed (%v): %s", err, out)
 	}
 	dir := t.TempDir()
-	folders := []string{filepath.Join("testdata", "v1", "ratings", "1")}
+	checks := [][]string{{filepath.Join("testdata", "v1", "ratings", "1")}}
 	for _, s := range shapes {
 		name := strings.ToLower(s.String())
 		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(s)); err != nil {
 			t.Fatal(err)
 		}
-		folders = append(folders, filepath.Join(dir, name, "1"))
+		checks = append(checks, []string{filepath.Join(dir, name, "1"), randomEvents(t, s)})
 	}
-	for _, folder := range folders {
-		if out, err := exec.Command("python3", filepath.Join("testdata", "score.py"), folder).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", folder, err, out)
+	for _, files := range checks {
+		arguments := append([]string{filepath.Join("testdata", "score.py")}, files...)
+		if out, err := exec.Command("python3", arguments...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", files[0], err, out)
 		}
 	}
+}
+
+// randomEvents writes 1,000 events with the library's scores, in the form of golden.jsonl, and returns the path.
+func randomEvents(t *testing.T, s shape) string {
+	t.Helper()
+	c := testContents(s)
+	rng := rand.New(rand.NewPCG(2, 3))
+	name := func(names ...string) string { return names[rng.IntN(len(names))] }
+	c.Golden = nil
+	for range 1000 {
+		in := Input{Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9")}, Numeric: []float64{40 + 30*rng.NormFloat64()}, Multi: [][]string{nil}}
+		for range rng.IntN(5) {
+			in.Multi[0] = append(in.Multi[0], name("a", "b", "zzz", "naïve \"<\\\u2028"))
+		}
+		c.Golden = append(c.Golden, Golden{Input: in})
+	}
+	m, err := NewModel(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := encodeGolden(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(path, lines, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

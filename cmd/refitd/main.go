@@ -13,9 +13,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -32,11 +34,23 @@ type cli struct {
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
 	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
+	AcceptGap  acceptGapCmd  `cmd:"" help:"Declare offsets lost that a halted partition needs."`
+	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
+	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
+	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
+	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
+	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`
+	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
+	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
+	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 
 // app is what a verb needs of the process.
@@ -115,10 +129,11 @@ func fail(out *report.Emitter, stderr io.Writer, err error) int {
 
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
+	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		lines = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(logs.NewHandler(lines, time.Now))
 }
 
 // version returns the module version and revision that the Go command recorded in the binary.

@@ -21,6 +21,7 @@ type Champion struct {
 	Lineage    string         // of the sample
 	Events     *snapshot.Counts
 	Golden     []consumer.Event
+	Cause      Cause // of the gate's decision
 
 	Progressive *report.Metrics // window loss of what consumers had, when this was published
 	Chosen      bool            // by an operator, not by the gate
@@ -28,6 +29,13 @@ type Champion struct {
 	posterior *posterior.State // of the variational stage; nil without one
 	means     *means
 }
+
+// Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
+type Cause string
+
+// Causes are all there are, with the decision that each leads to.
+var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "too_few_rows": "promoted",
+	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "overtaken": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {

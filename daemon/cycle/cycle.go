@@ -35,6 +35,7 @@ type Cycle struct {
 	lastClass   int
 	since       backlog
 	resets      int
+	names       NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
 
 	outputs []float64
@@ -84,6 +85,7 @@ func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, paylo
 	if c.published != nil {
 		c.published.outputs(c.outputs, ev)
 		o[published] = c.outcome(ev)
+		c.countNames(ev)
 	}
 	c.learner.outputs(c.outputs, ev)
 	o[live] = c.outcome(ev)
@@ -103,6 +105,36 @@ func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, paylo
 	if payload != nil {
 		c.since.add(position, payload)
 	}
+}
+
+// NameCounts counts the names of categorical and multi fields in events that were scored with the version that consumers have.
+type NameCounts struct {
+	Total  int64
+	Unseen int64 // outside the version's vocabulary
+}
+
+func (c *Cycle) countNames(ev *consumer.Event) {
+	v := c.published.vocab
+	count := func(field int, name string) {
+		if c.names.Total++; v.Column(field, name) < 0 {
+			c.names.Unseen++
+		}
+	}
+	for f, name := range ev.Categorical {
+		count(f, name)
+	}
+	for f, names := range ev.Multi {
+		for _, name := range names {
+			count(len(ev.Categorical)+f, name)
+		}
+	}
+}
+
+// Names returns the counts since the start.
+func (c *Cycle) Names() NameCounts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names
 }
 
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
@@ -278,6 +310,14 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.published = newScorer(u.Model, u.Vocabulary)
+}
+
+// Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.
+// Call it from the goroutine that calls Install.
+func (c *Cycle) Configure(m *config.Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.config = m
 }
 
 // Champion returns the last promoted refit, or nil.

@@ -53,7 +53,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	c.mu.Lock()
 	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
-	if budget := time.Duration(c.config.Train.TimeBudget); budget > 0 {
+	if budget := time.Duration(j.model.Train.TimeBudget); budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
@@ -223,28 +223,29 @@ func (j *refitJob) baselineField() int {
 // same gate rows at the challenger's cut.
 func (j *refitJob) judge(ch *Champion) {
 	v := &ch.Version
-	v.Decision, v.Reason = "kept", ""
+	decide := func(cause Cause, reason string, values ...any) {
+		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
+	}
 	gate := j.model.Publish.Gate
 	switch {
 	case !ch.Model.IsFinite():
-		v.Reason = "a parameter is not finite"
+		decide("not_finite", "a parameter is not finite")
 		return
 	case j.degenerate(ch.Model):
-		v.Reason = "degenerate: it predicts the same for every event"
+		decide("degenerate", "degenerate: it predicts the same for every event")
 		return
 	case j.champion == nil:
-		v.Decision, v.Reason = "promoted", "first version"
+		decide("first_version", "first version")
 		return
 	case j.champion.Target.Task != j.target.Task || j.champion.Target.Outputs() != j.target.Outputs():
-		v.Reason = "incomparable: the task or its outputs changed"
+		decide("incomparable", "incomparable: the task or its outputs changed")
 		return
 	case len(j.gate.events) < gate.MinRows && j.champion.Chosen:
 		v.Reason = fmt.Sprintf("an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
 			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
 		return
 	case len(j.gate.events) < gate.MinRows:
-		v.Decision = "promoted"
-		v.Reason = fmt.Sprintf("%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
+		decide("too_few_rows", "%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
 		return
 	}
 	scorer := newScorer(j.champion.Model, j.champion.Vocabulary)
@@ -261,10 +262,10 @@ func (j *refitJob) judge(ch *Champion) {
 	v.ChampionGate = metric.result()
 	loss := j.gate.loss(j.target, ch.Model)
 	if loss <= old*(1+gate.Tolerance) {
-		v.Decision, v.Reason = "promoted", fmt.Sprintf("gate loss %.5f, champion %.5f", loss, old)
+		decide("not_worse", "gate loss %.5f, champion %.5f", loss, old)
 		return
 	}
-	v.Reason = fmt.Sprintf("gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
+	decide("worse", "gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
 }
 
 // degenerate reports whether a model predicts the same for all of some training rows, although their labels differ.

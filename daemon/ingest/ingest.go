@@ -23,6 +23,8 @@ type Ingest struct {
 	OutboxTrouble func() string
 	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record, which is then rejected.
 	OnPanic func(topic string, partition int32, offset int64, value any)
+	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
+	OnPart func(*sketch.Part)
 
 	decode       func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
 	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
@@ -39,15 +41,16 @@ type Ingest struct {
 
 // Counts says what became of the records of one batch.
 type Counts struct {
-	Topic     string
-	Partition int32
-	Applied   int64
-	Replayed  int64
-	Control   int64
-	Aborted   int64
-	Holes     int64
-	Rejected  map[consumer.Reason]int64
-	Watermark int64 // newest event time of the batch, milliseconds since 1970
+	Topic      string
+	Partition  int32
+	Applied    int64
+	Replayed   int64
+	Control    int64
+	Aborted    int64
+	Holes      int64
+	Rejected   map[consumer.Reason]int64
+	RejectedAt int64 // offset of the first of them
+	Watermark  int64 // newest event time of the batch, milliseconds since 1970
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
@@ -164,6 +167,9 @@ func (g *Ingest) finish() error {
 		return g.pause()
 	}
 	g.store.Classify(p)
+	if g.OnPart != nil {
+		g.OnPart(p)
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
@@ -220,6 +226,9 @@ func (g *Ingest) count(r *sketch.Record) {
 	case sketch.Rejected:
 		if g.counts.Rejected == nil {
 			g.counts.Rejected = make(map[consumer.Reason]int64)
+		}
+		if len(g.counts.Rejected) == 0 {
+			g.counts.RejectedAt = r.Offset
 		}
 		g.counts.Rejected[consumer.Reason(r.Reason)]++
 	}

@@ -17,21 +17,31 @@ import (
 // there is none.
 func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out *report.Emitter) error {
 	path := filepath.Join(dir, model)
-	store, err := sketch.OpenExisting(ctx, path, log)
-	switch {
-	case errors.Is(err, sketch.ErrNoState):
-		return &report.ExitError{Code: report.ExitModel, Path: path,
-			Err: fmt.Errorf("%w: check --storage.path %s and --model %s", err, dir, model)}
-	case errors.Is(err, sketch.ErrLocked):
-		return &report.ExitError{Code: report.ExitState, Path: path, Err: fmt.Errorf("%w: stop the daemon first", err)}
-	case err != nil:
-		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	store, err := openState(ctx, dir, model, log)
+	if err != nil {
+		return err
 	}
 	state, err := store.State()
 	if err = errors.Join(err, store.Close()); err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
 	return errors.Join(out.Emit("state", ingest.StateOf(model, state)), out.Emit("summary", report.Empty{}))
+}
+
+// openState opens the state of a model whose daemon is stopped: exit code 5 if it is in use or damaged, 6 if there is none.
+func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketch.Store, error) {
+	path := filepath.Join(dir, model)
+	store, err := sketch.OpenExisting(ctx, path, log)
+	switch {
+	case errors.Is(err, sketch.ErrNoState):
+		return nil, &report.ExitError{Code: report.ExitModel, Path: path,
+			Err: fmt.Errorf("%w: check --storage.path %s and --model %s", err, dir, model)}
+	case errors.Is(err, sketch.ErrLocked):
+		return nil, &report.ExitError{Code: report.ExitState, Path: path, Err: fmt.Errorf("%w: stop the daemon first", err)}
+	case err != nil:
+		return nil, &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	}
+	return store, nil
 }
 
 // InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and whether this

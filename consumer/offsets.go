@@ -4,7 +4,23 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+
+	"github.com/segmentio/kafka-go"
 )
+
+// Starts returns the first offset that the broker still holds of every partition of the topics. Call it before RunUntil, or instead.
+func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error) {
+	defer c.source.drop()
+	ends, err := c.readEnds(ctx)
+	if err == nil {
+		ends, err = c.source.offsets(ctx, slices.Collect(maps.Keys(ends)), kafka.FirstOffset, c.opts.Isolation.level())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("consumer: log starts: %s", c.source.explain(err))
+	}
+	return ends, nil
+}
 
 // Committed returns what the group shows for the partitions of the topics, those that it has offsets for. It is a display, never a place to
 // read from. Without a group it is empty.

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ModelFile is the name of the file in a state directory that holds the model's settings: rows are stored without the names of their fields.
+const ModelFile = "model.json"
+
+// ErrNoModelFile is returned where a state directory has no ModelFile.
+var ErrNoModelFile = errors.New("config: the state does not say what its fields are called: start the daemon on it once with this build")
+
+// Stored returns the resolved model as it is kept in state directories and beside versions. It holds no secret.
+func (m *Model) Stored() []byte {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("config: model is not representable as JSON: " + err.Error()) // as in hashOf
+	}
+	return append(b, '\n')
+}
+
+// DecodeStored is the inverse of Stored.
+func DecodeStored(b []byte) (*Model, error) {
+	m := new(Model)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("config: stored model: %w", err)
+	}
+	return m, nil
+}
+
+// ReadStored reads the ModelFile of a state directory, or returns ErrNoModelFile.
+func ReadStored(dir string) (*Model, error) {
+	b, err := os.ReadFile(filepath.Join(dir, ModelFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoModelFile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return DecodeStored(b)
+}

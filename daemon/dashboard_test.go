@@ -1,0 +1,205 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/refitd/refitd/daemon"
+)
+
+// query is one query of the dashboard.
+type query struct{ panel, expr string }
+
+// dashboardQueries returns the queries of configs/dashboard.json with the variables set to all there is.
+func dashboardQueries(t *testing.T) []query {
+	t.Helper()
+	b, err := os.ReadFile("../configs/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(b, &board); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.NewReplacer("$job", "refitd", "$instance", ".*", "$model", ".*")
+	var queries []query
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			queries = append(queries, query{p.Title, all.Replace(target.Expr)})
+		}
+	}
+	if len(queries) < 20 {
+		t.Fatalf("%d queries in the dashboard", len(queries))
+	}
+	return queries
+}
+
+// watched starts a daemon that has read, refitted and published, and returns its metrics.
+func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
+	t.Helper()
+	b := newBench(t)
+	b.produceRatings(15, 3000)
+	b.produce([]byte("nonsense"))
+	d, stop := b.start(b.configure("board", "every_events: 0", "every_events: 1000"))
+	t.Cleanup(stop)
+	within(t, 30*time.Second, "a promotion", func() bool {
+		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_snapshot_info") == 1
+	})
+	b.produceRatings(16, 100) // scored with the first version
+	within(t, 30*time.Second, "a window of the published version", func() bool {
+		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
+	})
+	return d, metrics
+}
+
+// series returns the labels of every series that a scrape under the job refitd would store.
+func series(t *testing.T, metrics string) []labels.Labels {
+	t.Helper()
+	decoder := expfmt.NewDecoder(strings.NewReader(metrics), expfmt.NewFormat(expfmt.TypeTextPlain))
+	extract := expfmt.SampleDecoder{Dec: decoder, Opts: &expfmt.DecodeOptions{Timestamp: model.Now()}}
+	var all []labels.Labels
+	var samples model.Vector
+	for extract.Decode(&samples) == nil {
+		for _, s := range samples {
+			b := labels.NewBuilder(labels.EmptyLabels()).Set("job", "refitd").Set("instance", "here")
+			for name, value := range s.Metric {
+				b.Set(string(name), string(value))
+			}
+			all = append(all, b.Labels())
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("%d series", len(all))
+	}
+	return all
+}
+
+// TestDashboardNamesWhatIsThere: every selector of every query of the dashboard matches a series of a running daemon.
+func TestDashboardNamesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	_, metrics := watched(t)
+	there := series(t, metrics)
+	for _, q := range dashboardQueries(t) {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(q.expr)
+		if err != nil {
+			t.Errorf("%s: %s: %v", q.panel, q.expr, err)
+			continue
+		}
+		for _, selector := range parser.ExtractSelectors(expr) {
+			if !slices.ContainsFunc(there, func(l labels.Labels) bool { return labels.Selector(selector).Matches(l) }) {
+				t.Errorf("%s: nothing matches %v of %s", q.panel, selector, q.expr)
+			}
+		}
+	}
+}
+
+// TestRulesAndDashboardInPrometheus: a Prometheus that scrapes a running daemon loads the shipped rules, evaluates all of them, and answers
+// every query of the dashboard.
+func TestRulesAndDashboardInPrometheus(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skipf("not checked: %v (Debian's package prometheus has it)", err)
+	}
+	d, _ := watched(t)
+	base := startPrometheus(t, path, d.Addr())
+	ask := func(path string, into any) error {
+		response, err := http.Get(base + path)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		return json.NewDecoder(response.Body).Decode(&struct {
+			Data any `json:"data"`
+		}{into})
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError, State string }
+		}
+	}
+	within(t, 60*time.Second, "an evaluation of every rule", func() bool {
+		if ask("/api/v1/rules", &rules) != nil || len(rules.Groups) < 2 {
+			return false
+		}
+		for _, g := range rules.Groups {
+			for _, r := range g.Rules {
+				if r.LastError != "" {
+					t.Fatalf("%s: %s", r.Name, r.LastError)
+				}
+				if r.Health != "ok" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	for _, q := range dashboardQueries(t) {
+		var answer struct{ Result []json.RawMessage }
+		mayBeEmpty := strings.Contains(q.expr, "> 0") // nothing happens while Prometheus looks
+		within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
+			answer.Result = nil
+			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil && (len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
+		})
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// startPrometheus runs a server that scrapes one address every half second with the shipped rules, and returns its URL.
+func startPrometheus(t *testing.T, path, target string) string {
+	t.Helper()
+	rules, err := filepath.Abs("../configs/refitd.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "global: {scrape_interval: 500ms, evaluation_interval: 1s}\nrule_files: [%q]\n"+
+		"scrape_configs: [{job_name: refitd, static_configs: [{targets: [%q]}]}]\n", rules, target), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	server := exec.CommandContext(ctx, path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	var log strings.Builder
+	server.Stderr = &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = server.Wait() // killed by stop
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	return "http://" + address
+}

@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/space"
+	"github.com/refitd/refitd/sketch"
+)
+
+func ratings() *config.Model {
+	m := config.DefaultModel()
+	m.Name, m.Input.Topics = "ratings", []string{"r"}
+	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	seed := uint64(1)
+	m.Sample.Size, m.Sample.Seed, m.Evaluate.Window = 100, &seed, 50
+	m.Resolve()
+	return &m
+}
+
+// gathers compares the named metrics of a registry with their text form.
+func gathers(t *testing.T, r prometheus.Gatherer, want string) {
+	t.Helper()
+	var names []string
+	for line := range strings.Lines(want) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "TYPE" {
+			names = append(names, f[2])
+		}
+	}
+	if err := testutil.GatherAndCompare(r, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsCountWhatHappened(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, model := newMetrics(r), ratings()
+	m.add(model)
+	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3, Rejected: map[consumer.Reason]int64{consumer.NotJSON: 4},
+		Watermark: 1_700_000_000_500})
+	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
+	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25)}, 1.5)
+	m.judged(&cycle.Champion{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
+	gathers(t, r, `
+# HELP refitd_events_total Events applied to the state.
+# TYPE refitd_events_total counter
+refitd_events_total{model="ratings",topic="r"} 8
+# HELP refitd_records_skipped_total Offsets that hold no event: transaction markers, aborted records, holes of compaction.
+# TYPE refitd_records_skipped_total counter
+refitd_records_skipped_total{fate="aborted",model="ratings"} 2
+refitd_records_skipped_total{fate="control",model="ratings"} 1
+refitd_records_skipped_total{fate="hole",model="ratings"} 3
+# HELP refitd_event_time_watermark_timestamp_seconds Newest event time applied.
+# TYPE refitd_event_time_watermark_timestamp_seconds gauge
+refitd_event_time_watermark_timestamp_seconds{model="ratings"} 1.7000000005e+09
+# HELP refitd_train_iterations Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.
+# TYPE refitd_train_iterations gauge
+refitd_train_iterations{model="ratings",stage="epochs"} 3
+refitd_train_iterations{model="ratings",stage="fista"} 40
+refitd_train_iterations{model="ratings",stage="sweeps"} 2
+# HELP refitd_train_gap_ratio Optimality gap of the last refit's convex stage over its objective.
+# TYPE refitd_train_gap_ratio gauge
+refitd_train_gap_ratio{model="ratings"} 0.25
+# HELP refitd_train_refits_total Refits that ended with a model, by why they ended.
+# TYPE refitd_train_refits_total counter
+refitd_train_refits_total{model="ratings",status="basis_limit"} 0
+refitd_train_refits_total{model="ratings",status="converged"} 0
+refitd_train_refits_total{model="ratings",status="interrupted"} 0
+refitd_train_refits_total{model="ratings",status="time_budget"} 1
+# HELP refitd_train_failures_total Refits that ended without a model.
+# TYPE refitd_train_failures_total counter
+refitd_train_failures_total{model="ratings"} 0
+# HELP refitd_gate_decisions_total Refits by the gate's decision and its reason.
+# TYPE refitd_gate_decisions_total counter
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="degenerate"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="incomparable"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="not_finite"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="overtaken"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse"} 1
+refitd_gate_decisions_total{decision="promoted",model="ratings",reason="first_version"} 0
+refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_worse"} 0
+refitd_gate_decisions_total{decision="promoted",model="ratings",reason="too_few_rows"} 0
+# HELP refitd_publish_total Versions written to the store, by result: success or failure.
+# TYPE refitd_publish_total counter
+refitd_publish_total{model="ratings",result="failure"} 0
+refitd_publish_total{model="ratings",result="success"} 0
+`)
+	if n := testutil.CollectAndCount(m.trainSeconds); n != 1 {
+		t.Errorf("%d series of the refits' duration", n)
+	}
+	if got := testutil.ToFloat64(m.rejected.WithLabelValues("ratings", "not_json")); got != 4 {
+		t.Errorf("%g rejected as not_json", got)
+	}
+	if got, want := testutil.CollectAndCount(m.rejected), len(consumer.Reasons); got != want {
+		t.Errorf("%d series of rejected events, want one for each of %d reasons", got, want)
+	}
+}
+
+func TestOneVersionIsLive(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m := newMetrics(r)
+	for n := range int64(3) {
+		ch := &cycle.Champion{Vocabulary: &cycle.Vocabulary{}, Watermark: 5000, Version: report.Version{Version: n + 1}}
+		m.live("ratings", ch, time.Unix(100+n, 0), time.Unix(200*(n%2), 0))
+	}
+	gathers(t, r, `
+# HELP refitd_snapshot_info The version that consumers have: always 1.
+# TYPE refitd_snapshot_info gauge
+refitd_snapshot_info{model="ratings",version="3"} 1
+# HELP refitd_snapshot_published_timestamp_seconds When the version that consumers have was published.
+# TYPE refitd_snapshot_published_timestamp_seconds gauge
+refitd_snapshot_published_timestamp_seconds{model="ratings"} 102
+# HELP refitd_snapshot_expires_timestamp_seconds When consumers refuse the version they have (publish.expires_after).
+# TYPE refitd_snapshot_expires_timestamp_seconds gauge
+refitd_snapshot_expires_timestamp_seconds{model="ratings"} 0
+# HELP refitd_snapshot_data_watermark_timestamp_seconds Newest event time behind the version that consumers have.
+# TYPE refitd_snapshot_data_watermark_timestamp_seconds gauge
+refitd_snapshot_data_watermark_timestamp_seconds{model="ratings"} 5
+# HELP refitd_dictionary_features Features in the vocabulary of the version that consumers have.
+# TYPE refitd_dictionary_features gauge
+refitd_dictionary_features{model="ratings"} 0
+`)
+}
+
+// What is read off a unit at the scrape: sample, ledger, losses, limits.
+func TestStatesShowTheLedger(t *testing.T) {
+	model := ratings()
+	store, err := sketch.NewMemory(ingest.StoreOptions(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	learning, err := cycle.New(model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := config.Default()
+	conf.Storage.Path, conf.Storage.MinFreeBytes = t.TempDir(), 4096
+	u := &unit{config: model, daemon: &Daemon{config: conf}, store: store, cycle: learning,
+		keeper: &keeper{Guard: space.New(conf.Storage.Path, 1, slog.New(slog.DiscardHandler))}}
+	u.Look()
+	for p := range int32(2) {
+		if err := store.Begin("r", p, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sink := ingest.New(model, store, learning)
+	for i := range int64(60) {
+		ev := consumer.Event{Label: float64(1 + i%5), Weight: 1, Time: i, Categorical: []string{"u", "i"}}
+		if err := sink.Feed("r", int32(i%2), 10+i/2, &ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := sketch.Part{Topic: "r", Partition: 0, Base: 40, Next: 50, Records: []sketch.Record{{Offset: 41, Fate: sketch.Control},
+		{Offset: 42, Fate: sketch.Aborted}, {Offset: 43, Fate: sketch.Rejected, Reason: "not_json"}}}
+	store.Classify(&part)
+	if err := store.Apply(&part, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(&states{units: []*unit{u}, memory: config.Memory{BudgetBytes: 5, TotalBytes: 4}})
+	gathers(t, r, `
+# HELP refitd_ledger_offsets Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.
+# TYPE refitd_ledger_offsets gauge
+refitd_ledger_offsets{account="aborted",model="ratings",topic="r"} 1
+refitd_ledger_offsets{account="applied",model="ratings",topic="r"} 60
+refitd_ledger_offsets{account="control",model="ratings",topic="r"} 1
+refitd_ledger_offsets{account="gap",model="ratings",topic="r"} 0
+refitd_ledger_offsets{account="holes",model="ratings",topic="r"} 7
+refitd_ledger_offsets{account="rejected",model="ratings",topic="r"} 1
+# HELP refitd_memory_budget_bytes Largest memory allowed (memory_budget); 0 without one.
+# TYPE refitd_memory_budget_bytes gauge
+refitd_memory_budget_bytes 5
+# HELP refitd_memory_computed_bytes Memory that the configuration may use, as check config prints it.
+# TYPE refitd_memory_computed_bytes gauge
+refitd_memory_computed_bytes 4
+# HELP refitd_storage_min_free_bytes Free space below which nothing is read or published (storage.min_free_bytes).
+# TYPE refitd_storage_min_free_bytes gauge
+refitd_storage_min_free_bytes 4096
+# HELP refitd_features_total Names in events that were scored with the version that consumers have.
+# TYPE refitd_features_total counter
+refitd_features_total{model="ratings"} 0
+# HELP refitd_fold_in_resets_total Times the fold-in started again because it had become worse than the champion alone.
+# TYPE refitd_fold_in_resets_total counter
+refitd_fold_in_resets_total{model="ratings"} 0
+`)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, roles := 0.0, map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case "refitd_reservoir_items":
+				rows += m.GetGauge().GetValue()
+			case "refitd_progressive_loss":
+				for _, l := range m.GetLabel() {
+					if l.GetName() == "role" {
+						roles[l.GetValue()] = m.GetGauge().GetValue()
+					}
+				}
+			case "refitd_storage_free_bytes", "refitd_reservoir_bytes":
+				if m.GetGauge().GetValue() <= 0 {
+					t.Errorf("%s is %g", f.GetName(), m.GetGauge().GetValue())
+				}
+			}
+		}
+	}
+	if rows != 60 {
+		t.Errorf("%g rows", rows)
+	}
+	want := learning.Progressive()
+	if got := roles["live"]; got != float64(*want.Window.Live.RMSE) || roles["sgd_bias"] != float64(*want.Baselines.SGDBias.RMSE) {
+		t.Errorf("losses %v, want those of %+v", roles, want)
+	}
+}

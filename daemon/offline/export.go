@@ -1,0 +1,194 @@
+package offline
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/export"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// ExportONNX writes a version as an ONNX model; double keeps its tensors in float64. The file appears whole or not at all.
+func ExportONNX(ref SnapshotRef, output string, double bool, out *report.Emitter) error {
+	version, err := ref.open()
+	if err != nil {
+		return err
+	}
+	file, fields, err := export.ONNX(version, double)
+	if err != nil {
+		return report.Exit(report.ExitNo, err)
+	}
+	if err := writeWhole(output, func(w io.Writer) error {
+		_, err := w.Write(file)
+		return err
+	}); err != nil {
+		return err
+	}
+	m := version.Manifest()
+	summary := report.ExportSummary{Model: m.Model, Version: m.Version, PayloadDigest: m.PayloadDigest, Output: output, Bytes: len(file),
+		Opset: export.Opset, Tensors: "f32"}
+	if double {
+		summary.Tensors = "f64"
+	}
+	for _, f := range fields {
+		summary.Inputs = append(summary.Inputs, report.ExportField(f))
+	}
+	return out.Emit("summary", summary)
+}
+
+// SampleFormat is a format of exported samples.
+type SampleFormat int
+
+// The formats of exported samples.
+const (
+	JSONL SampleFormat = iota
+	LIBSVM
+)
+
+// ExportOptions says which sample to export and where to.
+type ExportOptions struct {
+	StoragePath string
+	Model       string
+	Output      string // a file, or - for standard output
+	Format      SampleFormat
+	Stdout      io.Writer
+	Log         *slog.Logger
+}
+
+// ExportSample writes the rows of a state whose daemon is stopped. To a file of LIBSVM rows belongs a second one, with .columns behind its
+// name: a line ["number","field","name"] for each column, then one ["class","number","name"] for each class. On standard output rows go
+// without a summary, except with --json, where each is a line of type row.
+func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) error {
+	path := filepath.Join(o.StoragePath, o.Model)
+	store, err := openState(ctx, o.StoragePath, o.Model, o.Log)
+	if err != nil {
+		return err
+	}
+	sample, err := store.Sample()
+	if err = errors.Join(err, store.Close()); err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	}
+	model, err := config.ReadStored(path)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	}
+	e := &sampleExport{schema: &model.Schema, sample: sample}
+	if o.Format == LIBSVM {
+		if err := e.number(); err != nil {
+			return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+		}
+	}
+	summary := report.SampleSummary{Model: o.Model, Lineage: sample.Lineage, SampleDigest: sample.Digest.String(), Output: o.Output,
+		Rows: report.SampleRows{Train: int64(len(sample.Train)), Holdout: int64(len(sample.Select) + len(sample.Gate))}}
+	if e.columns != nil {
+		summary.Columns = e.columns.NumColumns()
+	}
+	switch {
+	case o.Output != "-":
+		if err := writeWhole(o.Output, e.write); err != nil {
+			return err
+		}
+		if e.columns != nil {
+			if err := writeWhole(o.Output+".columns", e.writeColumns); err != nil {
+				return err
+			}
+		}
+	case out.IsJSON():
+		if err := e.each(func(line []byte) error {
+			if o.Format == LIBSVM {
+				return out.Emit("row", report.SampleRow{Text: string(line)})
+			}
+			return out.Emit("row", report.SampleRow{Event: line})
+		}); err != nil {
+			return err
+		}
+	default:
+		return e.write(o.Stdout)
+	}
+	return out.Emit("summary", summary)
+}
+
+// sampleExport formats the rows of one sample.
+type sampleExport struct {
+	schema  *config.Schema
+	sample  *sketch.Sample
+	columns *export.Columns // of LIBSVM rows
+	classes []string
+}
+
+// number gives the features and classes of LIBSVM rows their numbers.
+func (e *sampleExport) number() error {
+	add, done := export.CollectColumns(e.schema)
+	seen := make(map[string]bool)
+	err := export.Rows(e.sample, func(r *export.Row) error {
+		for _, c := range r.Event.Classes {
+			seen[c] = true
+		}
+		return add(r)
+	})
+	if e.columns, e.classes = done(), e.schema.Classes; len(e.classes) == 0 {
+		e.classes = slices.Sorted(maps.Keys(seen))
+	}
+	return err
+}
+
+// each calls f for every row as a line without its end.
+func (e *sampleExport) each(f func(line []byte) error) error {
+	var line []byte
+	return export.Rows(e.sample, func(r *export.Row) (err error) {
+		if e.columns != nil {
+			line = e.columns.AppendLIBSVM(line[:0], e.classes, r)
+		} else if line, err = export.AppendJSON(line[:0], e.schema, r); err != nil {
+			return err
+		}
+		return f(line)
+	})
+}
+
+func (e *sampleExport) write(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	err := e.each(func(line []byte) error {
+		_, err := b.Write(append(line, '\n'))
+		return err
+	})
+	return errors.Join(err, b.Flush())
+}
+
+func (e *sampleExport) writeColumns(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	err := e.columns.Each(func(number int, field, name string) error {
+		return enc.Encode([]any{number, field, name})
+	})
+	for _, name := range e.classes {
+		err = errors.Join(err, enc.Encode([]any{"class", export.ClassNumber(e.classes, name), name}))
+	}
+	return err
+}
+
+// writeWhole writes a file that appears whole or not at all. Exit code 2 if its directory cannot be written to, 5 if the disk fails.
+func writeWhole(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+	}
+	defer os.Remove(f.Name()) // nothing is left to remove once renamed
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// BasisVector is a basis vector of one version: its share of the interactions, by ‖V_r‖·‖h_r‖^degree, and its strongest features.
+type BasisVector struct {
+	Index    int      `json:"index"` // from 0, in its version
+	Share    Number   `json:"share"`
+	Features []string `json:"features"`
+}
+
+// BasisMatch is a basis vector that both versions have.
+type BasisMatch struct {
+	A      int    `json:"a"`
+	B      int    `json:"b"`
+	Cosine Number `json:"cosine"` // absolute, over the features of both
+	ShareA Number `json:"share_a"`
+	ShareB Number `json:"share_b"`
+}
+
+// BasisDiff says which basis vectors stayed, came and went.
+type BasisDiff struct {
+	Kept []BasisMatch  `json:"kept"`
+	In   []BasisVector `json:"in"`
+	Out  []BasisVector `json:"out"`
+}
+
+// FieldDiff counts the features of a field that came and went, with the first few by name.
+type FieldDiff struct {
+	Field    string   `json:"field"`
+	Common   int      `json:"common"`
+	In       int      `json:"in"`
+	Out      int      `json:"out"`
+	InNames  []string `json:"in_names"`
+	OutNames []string `json:"out_names"`
+}
+
+// Churn says how far the predictions of two versions for the same events are apart.
+type Churn struct {
+	Events          int     `json:"events"`
+	MeanAbsolute    Number  `json:"mean_absolute"`    // of the difference of numbers, else of probabilities, or of outputs where there are none
+	LargestAbsolute Number  `json:"largest_absolute"` // of the same
+	RankCorrelation *Number `json:"rank_correlation"` // Spearman's, mean over the outputs; null where one side is constant
+	ChangedClasses  *Number `json:"changed_classes"`  // share of the events; null for numbers
+}
+
+// VersionSide is one of two versions that are compared.
+type VersionSide struct {
+	Version       int64    `json:"version"`
+	Kind          string   `json:"kind"`
+	Created       string   `json:"created"`
+	PayloadDigest string   `json:"payload_digest"`
+	ConfigHash    string   `json:"config_hash"`
+	K             int      `json:"k"`
+	Features      int      `json:"features"`
+	Lambda        Number   `json:"lambda"`
+	Rows          int64    `json:"rows"`
+	GapRelative   *Number  `json:"gap_relative"`
+	Gate          *Metrics `json:"gate"`     // as judged, each on its own held-out events
+	HeldOut       *Metrics `json:"held_out"` // on the same kept held-out events; null if none are kept
+}
+
+// DiffSummary ends diff.
+type DiffSummary struct {
+	Model    string      `json:"model"`
+	A        VersionSide `json:"a"`
+	B        VersionSide `json:"b"`
+	Same     bool        `json:"same"` // the payloads are equal
+	Basis    BasisDiff   `json:"basis"`
+	Features []FieldDiff `json:"features"`
+	Golden   Churn       `json:"golden"`
+	HeldOut  *Churn      `json:"held_out"`
+}
+
+// WriteText prints the comparison as a few short tables.
+func (s DiffSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s: version %d (%s) and version %d (%s)\n", s.Model, s.A.Version, s.A.Kind, s.B.Version, s.B.Kind)
+	if s.Same {
+		_, err := fmt.Fprintln(w, "the payloads are equal")
+		return err
+	}
+	if err := table(w, [][]string{{"version", "k", "features", "lambda", "rows", "gap"},
+		{whole(s.A.Version), whole(s.A.K), whole(s.A.Features), plain(s.A.Lambda), whole(s.A.Rows), number(s.A.GapRelative)},
+		{whole(s.B.Version), whole(s.B.K), whole(s.B.Features), plain(s.B.Lambda), whole(s.B.Rows), number(s.B.GapRelative)}}); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "basis vectors: %d kept, %d in, %d out\n", len(s.Basis.Kept), len(s.Basis.In), len(s.Basis.Out))
+	for _, v := range s.Basis.In {
+		fmt.Fprintf(w, "  in   %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+	}
+	for _, v := range s.Basis.Out {
+		fmt.Fprintf(w, "  out  %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+	}
+	rows := [][]string{{"field", "common", "in", "out", ""}}
+	for _, f := range s.Features {
+		rows = append(rows, []string{f.Field, whole(f.Common), whole(f.In), whole(f.Out), someNames(f)})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	s.Golden.write(w, "golden events")
+	if s.HeldOut != nil {
+		s.HeldOut.write(w, "held-out events")
+	}
+	return writeMetrics(w, named{fmt.Sprintf("gate, version %d", s.A.Version), s.A.Gate}, named{fmt.Sprintf("gate, version %d", s.B.Version), s.B.Gate},
+		named{fmt.Sprintf("held out, version %d", s.A.Version), s.A.HeldOut}, named{fmt.Sprintf("held out, version %d", s.B.Version), s.B.HeldOut})
+}
+
+func someNames(f FieldDiff) string {
+	var parts []string
+	for _, n := range f.InNames {
+		parts = append(parts, "+"+n)
+	}
+	for _, n := range f.OutNames {
+		parts = append(parts, "-"+n)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (c *Churn) write(w io.Writer, what string) {
+	fmt.Fprintf(w, "%s: %d, mean |Δ| %s, largest %s, rank correlation %s", what, c.Events, plain(c.MeanAbsolute), plain(c.LargestAbsolute), number(c.RankCorrelation))
+	if c.ChangedClasses != nil {
+		fmt.Fprintf(w, ", %.1f %% of the classes changed", 100*float64(*c.ChangedClasses))
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/refitd/refitd/daemon/alerting"
+)
+
+// RulesSummary ends check rules.
+type RulesSummary struct {
+	OK         bool               `json:"ok"`
+	Groups     int                `json:"groups"`
+	Recordings int                `json:"recordings"`
+	Alerts     int                `json:"alerts"`
+	Errors     []alerting.Problem `json:"errors"`
+}
+
+// WriteText prints the counts, or what is wrong, one line for each mistake.
+func (s RulesSummary) WriteText(w io.Writer) error {
+	for _, p := range s.Errors {
+		fmt.Fprintln(w, p)
+	}
+	verdict := "ok"
+	if !s.OK {
+		verdict = fmt.Sprintf("NOT OK: %d mistakes", len(s.Errors))
+	}
+	_, err := fmt.Fprintf(w, "%s: %d groups, %d recording rules, %d alerts\n", verdict, s.Groups, s.Recordings, s.Alerts)
+	return err
+}
+
+// ExportField is an input of an exported model.
+type ExportField struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // categorical, multi or numeric
+	Type string `json:"type"` // string or float64
+}
+
+// ExportSummary ends export onnx.
+type ExportSummary struct {
+	Model         string        `json:"model"`
+	Version       int64         `json:"version"`
+	PayloadDigest string        `json:"payload_digest"`
+	Output        string        `json:"output"`
+	Bytes         int           `json:"bytes"`
+	Opset         int           `json:"opset"`
+	Tensors       string        `json:"tensors"` // f64 or f32
+	Inputs        []ExportField `json:"inputs"`
+}
+
+// WriteText prints what was written and its inputs.
+func (s ExportSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "version %d of %s written to %s: %d bytes, opset %d, %s\n", s.Version, s.Model, s.Output, s.Bytes, s.Opset, s.Tensors)
+	rows := [][]string{{"input", "field", "type"}}
+	for _, f := range s.Inputs {
+		rows = append(rows, []string{f.Name, f.Kind, f.Type})
+	}
+	return table(w, rows)
+}
+
+// SampleRow is a row of a sample exported to standard output with --json: Event of JSON Lines, Text of LIBSVM.
+type SampleRow struct {
+	Event json.RawMessage `json:"event,omitempty"`
+	Text  string          `json:"text,omitempty"`
+}
+
+// WriteText prints the row.
+func (r SampleRow) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s%s\n", r.Event, r.Text)
+	return err
+}
+
+// SampleSummary ends export jsonl and export libsvm.
+type SampleSummary struct {
+	Model        string     `json:"model"`
+	Lineage      string     `json:"lineage"`
+	SampleDigest string     `json:"sample_digest"`
+	Rows         SampleRows `json:"rows"`
+	Columns      int        `json:"columns,omitempty"` // of LIBSVM rows
+	Output       string     `json:"output"`
+}
+
+// WriteText prints the counts.
+func (s SampleSummary) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
+	return err
+}

@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// states tells Prometheus what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the units keep in
+// memory, so a scrape costs microseconds.
+type states struct {
+	units  []*unit
+	memory config.Memory
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("refitd_"+name, help, labels, nil)
+}
+
+var (
+	reservoirItems   = describe("reservoir_items", "Rows of the sample, by role: train, select and gate.", "model", "role")
+	reservoirBytes   = describe("reservoir_bytes", "Bytes of the sample's rows.", "model")
+	ledgerOffsets    = describe("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.", "model", "topic", "account")
+	storageFree      = describe("storage_free_bytes", "Free space for the state of a model.", "model")
+	storageLeast     = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
+	memoryBudget     = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
+	memoryComputed   = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
+	progressiveLoss  = describe("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.", "model", "role")
+	foldInResets     = describe("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.", "model")
+	featuresTotal    = describe("features_total", "Names in events that were scored with the version that consumers have.", "model")
+	unseenTotal      = describe("unseen_features_total", "Those of them that its vocabulary does not have.", "model")
+	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, storageFree, storageLeast, memoryBudget, memoryComputed,
+		progressiveLoss, foldInResets, featuresTotal, unseenTotal}
+)
+
+// Describe implements prometheus.Collector.
+func (s *states) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range stateDescription {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *states) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge(memoryBudget, float64(s.memory.BudgetBytes))
+	gauge(memoryComputed, float64(s.memory.TotalBytes))
+	for i, u := range s.units {
+		name := u.config.Name
+		if i == 0 {
+			gauge(storageLeast, float64(u.daemon.config.Storage.MinFreeBytes))
+		}
+		gauge(storageFree, float64(u.FreeBytes()), name)
+		rows, bytes := u.store.Size()
+		for role, n := range rows {
+			gauge(reservoirItems, float64(n), name, sketch.Role(role).String())
+		}
+		gauge(reservoirBytes, float64(bytes), name)
+		for topic, accounts := range accountsByTopic(u.config, u.store.Ledger()) {
+			for account, n := range accounts {
+				gauge(ledgerOffsets, float64(n), name, topic, account)
+			}
+		}
+		for role, loss := range progressiveLosses(u.cycle.Progressive()) {
+			gauge(progressiveLoss, loss, name, role)
+		}
+		counter(foldInResets, float64(u.cycle.Resets()), name)
+		names := u.cycle.Names()
+		counter(featuresTotal, float64(names.Total), name)
+		counter(unseenTotal, float64(names.Unseen), name)
+	}
+}
+
+// accountsByTopic adds up the ledger over the partitions of each topic.
+func accountsByTopic(m *config.Model, ledger []sketch.LedgerRow) map[string]map[string]int64 {
+	sums := make(map[string]map[string]int64)
+	for _, topic := range m.Input.Topics {
+		sums[topic] = make(map[string]int64)
+	}
+	for i := range ledger {
+		l := &ledger[i]
+		topic, ok := sums[l.Topic]
+		if !ok {
+			continue // of an earlier configuration
+		}
+		for account, n := range map[string]int64{"applied": l.Applied, "rejected": l.Rejected, "control": l.Control, "aborted": l.Aborted,
+			"holes": l.Holes, "gap": l.Gap} {
+			topic[account] += n
+		}
+	}
+	return sums
+}
+
+// progressiveLosses returns the headline loss of each predictor over the window.
+func progressiveLosses(p report.Progressive) map[string]float64 {
+	b, losses := &p.Baselines, make(map[string]float64)
+	for role, m := range map[string]*report.Metrics{"published": p.Window.Published, "live": p.Window.Live, "global_mean": b.GlobalMean,
+		"item_mean": b.ItemMean, "sgd_bias": b.SGDBias, "majority": b.Majority, "last_label": b.LastLabel} {
+		switch {
+		case m == nil:
+		case m.RMSE != nil:
+			losses[role] = float64(*m.RMSE)
+		case m.Accuracy != nil:
+			losses[role] = 1 - float64(*m.Accuracy)
+		}
+	}
+	return losses
+}
