@@ -41,6 +41,20 @@ type group struct {
 
 // show commits what moved, and what the group has forgotten or shows below our place.
 func (g *group) show(ctx context.Context) error {
+	parts := g.positions()
+	if len(parts) == 0 || ctx.Err() != nil && maps.Equal(parts, g.shown) {
+		return nil
+	}
+	var committed map[TopicPartition]int64
+	var err error // a group that cannot be looked at may still be committed to
+	if ctx.Err() == nil {
+		committed, err = g.source.committed(ctx, parts)
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
+		defer cancel()
+	}
+	// The places are looked at after the group, so that what another member has committed by then is not above them.
 	applied := g.positions()
 	furthest := maps.Clone(applied)
 	for _, other := range g.opts.Share.others(g.Consumer) { // lag tools see the one that is behind
@@ -55,18 +69,6 @@ func (g *group) show(ctx context.Context) error {
 		if last, ok := g.shown[tp]; !ok || last != offset {
 			moved[tp] = offset
 		}
-	}
-	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
-		return nil
-	}
-	var committed map[TopicPartition]int64
-	var err error // a group that cannot be looked at may still be committed to
-	if ctx.Err() == nil {
-		committed, err = g.source.committed(ctx, applied)
-	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
-		defer cancel()
 	}
 	for tp, at := range committed {
 		switch {
