@@ -37,6 +37,8 @@ type cli struct {
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Diff       diffCmd       `cmd:"" help:"Say what changed between two published versions."`
+	Reproduce  reproduceCmd  `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
 	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 

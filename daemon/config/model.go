@@ -125,6 +125,7 @@ type Publish struct {
 
 	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
+	KeepSample     bool     `json:"keep_sample"`      // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
 }
 
@@ -231,7 +232,7 @@ func (s *Schema) Consumer() consumer.Schema {
 // a setting, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
+	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	return hashOf(c)
 }
 

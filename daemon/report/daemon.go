@@ -142,4 +142,5 @@ type SnapshotInspection struct {
 	Aliases  map[string]int64 `json:"aliases"`
 	FilesOK  bool             `json:"files_ok"`
 	GoldenOK bool             `json:"golden_ok"`
+	Belief   *Belief          `json:"belief,omitempty"` // absent where a check failed
 }
