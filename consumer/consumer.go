@@ -93,15 +93,16 @@ func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) 
 	running, stop := context.WithCancel(ctx)
 	c.wg.Go(func() { c.discover(running) })
 	c.wg.Go(func() { c.watch(running) })
-	committed := make(chan struct{})
+	rest, committed := make(chan struct{}), make(chan struct{})
 	go func() { // commits once more after everything else has ended
 		defer close(committed)
-		c.commit(running)
+		c.commit(running, rest)
 	}()
 	err := c.apply(running)
 	stop()
 	c.source.drop() // a fetch that waits for the broker ends now
 	c.wg.Wait()
+	close(rest)
 	<-committed
 	c.source.drop()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

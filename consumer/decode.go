@@ -44,6 +44,7 @@ type Decoder struct {
 	schema Schema
 	limits Limits
 	fields map[string]*field
+	names  int // of one object at most
 	must   int // fields that must be present for scoring; learning needs mustLearn more
 
 	mustLearn int
@@ -55,7 +56,7 @@ type Decoder struct {
 	scratch []byte
 	seen    map[string]bool
 	seed    maphash.Seed
-	names   [internSlots]string
+	recent  [internSlots]string
 }
 
 // role is what the schema makes of a field.
@@ -83,6 +84,10 @@ type field struct {
 	targets []target
 	after   *field // the one that came next in the last event: producers keep their order
 }
+
+// maxNames bounds the names of one object, because each has to be compared with the others: 2048 take half a millisecond. A schema with more
+// fields has room for twice as many.
+const maxNames = 2048
 
 // internSlots is the size of the table of recent ids. Ids repeat, and 4096 of the default length are 1 MiB.
 const internSlots = 4096
@@ -120,6 +125,7 @@ func NewDecoder(s Schema, l Limits) *Decoder {
 	for _, c := range s.Classes {
 		d.classes[c] = true
 	}
+	d.names = max(maxNames, 2*len(d.fields))
 	return d
 }
 
@@ -178,7 +184,7 @@ func (d *Decoder) prepare(ev *Event, recordTime int64) {
 
 // intern returns string(b), without an allocation if b was among the recent ids.
 func (d *Decoder) intern(b []byte) string {
-	slot := &d.names[maphash.Bytes(d.seed, b)%internSlots]
+	slot := &d.recent[maphash.Bytes(d.seed, b)%internSlots]
 	if *slot != string(b) {
 		*slot = string(b)
 	}
@@ -207,10 +213,13 @@ func (p *parse) object() Reason {
 		return syntaxReason(err)
 	}
 	last := &p.d.before
-	for dec.PeekKind() != '}' {
+	for n := 1; dec.PeekKind() != '}'; n++ {
 		name, err := dec.ReadValue()
 		if err != nil {
 			return syntaxReason(err)
+		}
+		if n > p.d.names {
+			return TooLarge
 		}
 		text := p.unquote(name)
 		f := last.after
@@ -320,9 +329,13 @@ func (p *parse) skip(kind jsontext.Kind) Reason {
 		if _, err := dec.ReadToken(); err != nil {
 			return syntaxReason(err)
 		}
-		switch now := dec.StackDepth(); {
+		now := dec.StackDepth()
+		parent, length := dec.StackIndex(now)
+		switch {
 		case now > p.d.limits.MaxDepth:
 			return TooDeep
+		case parent == '{' && length > 2*int64(p.d.names): // names and values
+			return TooLarge
 		case now <= depth:
 			return ""
 		}

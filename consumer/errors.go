@@ -39,12 +39,23 @@ func (s *source) explain(err error) string {
 		return fmt.Sprintf("TLS with %s failed: %s", strings.Join(s.opts.Brokers, ", "), text)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Sprintf("cannot reach a broker at %s: %s", strings.Join(s.opts.Brokers, ", "), text)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("cannot reach a broker at %s: no answer in %v", strings.Join(s.opts.Brokers, ", "), s.opts.RequestTimeout)
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &op) && op.Timeout():
+		return fmt.Sprintf("cannot reach a broker at %s: no answer (%s)%s", strings.Join(s.opts.Brokers, ", "), text, s.hint())
 	case strings.Contains(text, "EOF"):
-		return fmt.Sprintf("the broker closed the connection (%s); does it expect TLS or SASL?", text)
+		return fmt.Sprintf("the broker closed the connection (%s)%s", text, s.hint())
 	}
 	return text
+}
+
+// hint names what makes brokers silent that expect something else.
+func (s *source) hint() string {
+	switch {
+	case s.opts.TLS != nil:
+		return "; does it speak TLS on this port?"
+	case s.opts.SASL == SASL{}:
+		return "; does it expect TLS or SASL?"
+	}
+	return "; does it expect TLS?"
 }
 
 // refused reports whether the credentials are wrong; trying fast again could lock the account.

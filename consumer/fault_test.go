@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -304,45 +303,6 @@ func TestHungBroker(t *testing.T) {
 	}
 	hangs.Store(false)
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10 })
-}
-
-func TestSASL(t *testing.T) {
-	const topic = "t"
-	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		t.Run(mechanism, func(t *testing.T) {
-			cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "alice", "alice-secret"), kfake.SeedTopics(1, topic))
-			good := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-				o.SASL = SASL{mechanism, "alice", "alice-secret"}
-				o.GroupID = "g"
-			})
-			await(t, "ready", func() bool { return good.Status().Ready })
-
-			bad := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.SASL = SASL{mechanism, "alice", "wrong-secret"} })
-			await(t, "the reason", func() bool {
-				return strings.Contains(bad.reasons(), `SASL authentication failed for user "alice" with `+mechanism)
-			})
-			if bad.Status().Ready || strings.Contains(bad.log.String()+bad.reasons(), "wrong-secret") {
-				t.Errorf("ready, or the password is shown: %s", bad.log)
-			}
-			if _, err := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.SASL = SASL{mechanism, "alice", "x"} }).Ends(t.Context()); err == nil ||
-				!strings.Contains(err.Error(), "SASL authentication failed") {
-				t.Errorf("Ends: %v", err)
-			}
-		})
-	}
-}
-
-func TestPlaintextAgainstTLS(t *testing.T) {
-	cert := selfSigned(t)
-	cluster := newCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.SeedTopics(1, "t"))
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{"t"}, nil)
-	await(t, "the reason", func() bool { return strings.Contains(r.reasons(), "TLS") })
-
-	untrusted := start(t, newMemory(), cluster.ListenAddrs(), []string{"t"}, func(o *Options) { o.TLS = &tls.Config{} })
-	await(t, "the reason", func() bool { return strings.Contains(untrusted.reasons(), "x509: ") })
-
-	ok := start(t, newMemory(), cluster.ListenAddrs(), []string{"t"}, func(o *Options) { o.TLS = &tls.Config{RootCAs: pool(t, cert)} })
-	await(t, "ready", func() bool { return ok.Status().Ready })
 }
 
 func TestCommitFailureIsOnlyCounted(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
+	// maxUseless bounds the wait after answers in a row that came at once and brought nothing, which are errors of partitions.
+	maxUseless = time.Second
 	// maxDamaged is how often a damaged batch is fetched. The network damages bytes once, a disk always.
 	maxDamaged = 5
 	// maxBeyond is how often the log must seem to end below the next offset: a new leader may not know its end at first.
@@ -30,7 +32,7 @@ func backoff(tries int) time.Duration {
 // fetch reads the partitions that broker leads until it leads none.
 func (c *Consumer) fetch(ctx context.Context, broker int32) {
 	key := fmt.Sprintf("broker %d", broker)
-	for tries, turn := 0, 0; ; turn++ {
+	for tries, useless, turn := 0, 0, 0; ; turn++ {
 		asked, topics, leads := c.ask(broker, turn)
 		if !leads {
 			c.report(key, "")
@@ -85,9 +87,14 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			return
 		}
 		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
-		if len(d.parts) == 0 { // an answer without use must not make a hot loop
+		if took := time.Since(began); len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
+			useless = 0
+		} else { // answers at once and without use must not make a hot loop
+			useless++
+			pause = max(pause, min(backoff(useless), maxUseless))
+		}
+		if len(d.parts) == 0 {
 			res.release()
-			pause = max(pause, time.Until(began.Add(min(minBackoff, c.opts.MaxWait))))
 		}
 		if pause > 0 && !sleep(ctx, pause) {
 			return

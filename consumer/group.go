@@ -2,23 +2,32 @@ package consumer
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
 const lastCommitTimeout = 2 * time.Second
 
-// commit shows applied offsets to lag tools every CommitEvery and when ctx is done.
-func (c *Consumer) commit(ctx context.Context) {
+// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any more: rest is
+// closed then.
+func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 	if c.opts.GroupID == "" {
 		return
 	}
 	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
+	pause, tries := c.opts.CommitEvery, 0
 	for alive := true; alive; {
-		if alive = sleep(ctx, c.opts.CommitEvery); !alive {
-			c.wg.Wait() // nothing moves any more
+		if alive = sleep(ctx, pause); !alive {
+			<-rest
 		}
-		g.show(ctx)
+		err := g.show(ctx)
+		g.judge(err)
+		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
+			tries = 0
+		} else {
+			pause = max(pause, c.source.pause(err, tries))
+		}
 	}
 }
 
@@ -31,7 +40,7 @@ type group struct {
 }
 
 // show commits what moved, and what the group has forgotten or shows below our place.
-func (g *group) show(ctx context.Context) {
+func (g *group) show(ctx context.Context) error {
 	applied := make(map[TopicPartition]int64)
 	g.mu.Lock()
 	for tp, p := range g.parts {
@@ -47,10 +56,10 @@ func (g *group) show(ctx context.Context) {
 		}
 	}
 	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
-		return
+		return nil
 	}
 	var committed map[TopicPartition]int64
-	var err error
+	var err error // a group that cannot be looked at may still be committed to
 	if ctx.Err() == nil {
 		committed, err = g.source.committed(ctx, applied)
 	} else {
@@ -69,20 +78,31 @@ func (g *group) show(ctx context.Context) {
 			}
 		case at < applied[tp]:
 			moved[tp] = applied[tp]
+			fallthrough
+		default:
+			delete(g.foreign, tp)
 		}
 	}
-	if err == nil && len(moved) > 0 {
+	if len(moved) > 0 {
 		g.metrics.commits.Inc()
-		if err = failpoint("consumer.offsets"); err == nil {
-			err = g.source.commit(ctx, moved)
+		commitErr := failpoint("consumer.offsets")
+		if commitErr == nil {
+			commitErr = g.source.commit(ctx, moved)
+		}
+		if commitErr != nil {
+			err = commitErr
+		} else {
+			maps.Copy(g.shown, moved)
 		}
 	}
+	return err
+}
+
+// judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.
+func (g *group) judge(err error) {
 	if err == nil {
 		g.failing = false
 		g.report("group", "")
-		for tp, offset := range moved {
-			g.shown[tp] = offset
-		}
 		return
 	}
 	g.metrics.commitErrors.Inc()

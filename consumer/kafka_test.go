@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // patience bounds every wait of these tests.
@@ -42,6 +43,24 @@ func newProducer(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
 	}
 	t.Cleanup(cl.Close)
 	return cl
+}
+
+func saslPlain(user, password string) kgo.Opt {
+	return kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())
+}
+
+// newTransactional returns a producer of transactions.
+func newTransactional(t *testing.T, cluster *kfake.Cluster) *kgo.Client {
+	t.Helper()
+	return newProducer(t, cluster.ListenAddrs(), kgo.TransactionalID("x"))
+}
+
+// abort ends the transaction of cl.
+func abort(t *testing.T, cl *kgo.Client) {
+	t.Helper()
+	if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // produce writes values[i] to a partition, in order, and waits for the acknowledgements.
@@ -244,6 +263,12 @@ func newRig(t *testing.T, m *memory, addrs []string, topics []string, change fun
 func start(t *testing.T, m *memory, addrs []string, topics []string, change func(*Options)) *rig {
 	t.Helper()
 	r := newRig(t, m, addrs, topics, change)
+	r.start(t)
+	return r
+}
+
+func (r *rig) start(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -260,13 +285,11 @@ func start(t *testing.T, m *memory, addrs []string, topics []string, change func
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		m.check(t)
+		r.memory.check(t)
 		if t.Failed() {
-			t.Log(r.log.String())
-			t.Logf("%+v", r.Status())
+			t.Logf("log:\n%.4000s\nreasons:\n%.1000s", r.log, r.reasons())
 		}
 	})
-	return r
 }
 
 // await waits until ok.

@@ -105,24 +105,36 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 	return m.Topics, nil
 }
 
+// listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each partition.
+const listAtOnce = 8
+
 // offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that has none to tell.
 func (s *source) offsets(ctx context.Context, parts []TopicPartition, when int64, level kafka.IsolationLevel) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
+	out := make(map[TopicPartition]int64, len(parts))
+	for at, n := 0, 1; at < len(parts); at, n = at+n, listAtOnce { // one at first: most often all fail or none does
+		if err := s.listOffsets(ctx, out, parts[at:min(at+n, len(parts))], when, level); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *source) listOffsets(ctx context.Context, out map[TopicPartition]int64, parts []TopicPartition, when int64, level kafka.IsolationLevel) error {
 	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
 	for _, p := range parts {
 		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
 	}
 	res, err := s.client.ListOffsets(ctx, req)
 	if err := s.answered(err); err != nil {
-		return nil, err
+		return err
 	}
-	out := make(map[TopicPartition]int64, len(parts))
 	for topic, list := range res.Topics {
 		for _, p := range list {
 			tp := TopicPartition{topic, int32(p.Partition)}
 			if p.Error != nil {
-				return nil, fmt.Errorf("offsets of %s: %w", tp, p.Error)
+				return fmt.Errorf("offsets of %s: %w", tp, p.Error)
 			}
 			out[tp] = p.LastOffset
 			if when == kafka.FirstOffset {
@@ -132,10 +144,10 @@ func (s *source) offsets(ctx context.Context, parts []TopicPartition, when int64
 	}
 	for _, p := range parts {
 		if offset, ok := out[p]; !ok || offset < 0 {
-			return nil, fmt.Errorf("offsets of %s: the broker does not say", p)
+			return fmt.Errorf("offsets of %s: the broker does not say", p)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // fetch sends one Fetch request. All its partitions must have the same leader.
@@ -169,6 +181,9 @@ func (s *source) committed(ctx context.Context, parts map[TopicPartition]int64) 
 	if err := s.answered(err); err != nil {
 		return nil, err
 	}
+	if errors.Is(res.Error, kafka.GroupIdNotFound) { // nobody has committed to it yet
+		return nil, nil
+	}
 	if res.Error != nil {
 		return nil, res.Error
 	}
@@ -197,13 +212,12 @@ func (s *source) commit(ctx context.Context, offsets map[TopicPartition]int64) e
 	if err := s.answered(err); err != nil {
 		return err
 	}
-	var errs []error
 	for topic, list := range res.Topics {
 		for _, p := range list {
-			if p.Error != nil {
-				errs = append(errs, fmt.Errorf("%s/%d: %w", topic, p.Partition, p.Error))
+			if p.Error != nil { // mostly the same for all
+				return fmt.Errorf("%s/%d: %w", topic, p.Partition, p.Error)
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -5,24 +5,25 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
-	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web"
 )
 
 // Options of a daemon. Config, Out and Log are required.
@@ -40,6 +41,12 @@ type Options struct {
 	Log        *slog.Logger
 	// OnVersion, if not nil, is told of every version, from the goroutine of its model.
 	OnVersion func(report.Version)
+	// Load reads the configuration again for Reload, with everything that the command line adds; nil refuses to.
+	Load func() (*config.Config, error)
+	// Version of the program, for the status page and the Open Inference Protocol.
+	Version string
+	// EnableLifecycle offers the HTTP endpoints that change something.
+	EnableLifecycle bool
 }
 
 // Daemon is one run. Make it with New, call Run once.
@@ -50,7 +57,13 @@ type Daemon struct {
 	registry *prometheus.Registry
 	units    []*unit
 	listener net.Listener
+	health   net.Listener // nil without a health address
+	surface  *web.Server
 	began    time.Time
+
+	reloads   *reloadMetrics
+	reloading sync.Mutex // one reload at a time
+	reloaded  atomic.Pointer[web.ReloadStatus]
 }
 
 // New opens the states and the listener. What it opened is closed again if it fails; the error carries its exit code.
@@ -67,12 +80,11 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		debug.SetMemoryLimit(memory.BudgetBytes) // the collector works harder rather than let garbage pass the budget
 	}
 	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes)
-	if err := web.Validate(d.config.Web.ConfigFile); err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.config_file: %w", err), Key: "web.config_file", Path: d.config.Web.ConfigFile}
+	if err := d.listen(); err != nil {
+		return nil, err
 	}
-	if d.listener, err = net.Listen("tcp", d.config.Web.ListenAddress); err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
-	}
+	d.reloads = newReloadMetrics(d.registry)
+	d.reloaded.Store(&web.ReloadStatus{})
 	m := newMetrics(d.registry)
 	for i := range d.config.Models {
 		u, err := newUnit(ctx, d, &d.config.Models[i], m)
@@ -82,6 +94,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		d.units = append(d.units, u)
 	}
 	d.registry.MustRegister(&states{units: d.units, memory: memory})
+	d.surface = d.newSurface()
 	return d, nil
 }
 
@@ -112,7 +125,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer stopRun()
 	go func() {
 		defer stopRun() // models that nobody can watch do not run on
-		served <- d.serveHTTP(webCtx, d.listener)
+		served <- d.serve(webCtx)
 	}()
 	group, groupCtx := errgroup.WithContext(runCtx)
 	for _, u := range d.units {
@@ -155,35 +168,17 @@ func (d *Daemon) summarise() error {
 	return nil
 }
 
-// notReady returns why the daemon is not ready. A model without a snapshot does not make it so.
-func (d *Daemon) notReady() []string {
-	var reasons []string
-	for _, u := range d.units {
-		if reason := u.Reason(); reason != "" {
-			reasons = append(reasons, u.config.Name+": "+reason)
-		}
-		status := u.consumer.Status()
-		if status.Ready {
-			continue
-		}
-		for _, r := range status.Reasons {
-			reasons = append(reasons, u.config.Name+": "+r)
-		}
-		if len(status.Reasons) == 0 {
-			reasons = append(reasons, u.config.Name+": connecting")
-		}
-	}
-	return reasons
-}
-
 // close closes what New opened. It may be called more than once.
 func (d *Daemon) close() error {
 	errs := []error{failpoint.At(failpoint.DaemonShutdown)}
 	for _, u := range d.units {
 		errs = append(errs, u.close())
 	}
-	if d.listener != nil {
-		if err := d.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, l := range []net.Listener{d.listener, d.health} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

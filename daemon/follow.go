@@ -29,6 +29,7 @@ func (u *unit) adopt(version *snapshot.Model) bool {
 	u.cycle.Adopt(ch)
 	number := manifest.Version
 	u.champion = &number
+	u.serving.Store(&dated{ch.Version, manifest.Created})
 	u.metrics.live(u.config.Name, ch, manifest.Created, manifest.Expires)
 	u.log.Info("champion moved by somebody else", "version", number, "by_operator", ch.Chosen)
 	return true

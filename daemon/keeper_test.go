@@ -247,7 +247,7 @@ func TestStorageErrors(t *testing.T) {
 	}
 	for i := range 3 {
 		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
-			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 12+9*i), os.Args[0])
+			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 8+i), os.Args[0])
 		cmd.Env = append(os.Environ(), childConfig+"="+path)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr

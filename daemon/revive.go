@@ -14,13 +14,11 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/operator"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
-
-// keptFile holds, in the state directory, what the last promoted refit needs beside its snapshot.
-const keptFile = "posterior"
 
 // keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
 func (u *unit) keep(ch *cycle.Champion) error {
@@ -30,7 +28,7 @@ func (u *unit) keep(ch *cycle.Champion) error {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}
 	dir := u.daemon.config.StatePath(u.config)
-	if err := replaceFile(filepath.Join(dir, keptFile), b); err != nil {
+	if err := replaceFile(filepath.Join(dir, operator.Posterior), b); err != nil {
 		return storeError(fmt.Errorf("daemon: keep the posterior: %w", err), dir)
 	}
 	return nil
@@ -62,6 +60,7 @@ func (u *unit) revive() error {
 		number := out.Version.Version
 		u.champion = &number
 		u.cycle.PublishUpdate(out)
+		u.serving.Store(&dated{out.Version, champion.Manifest().Created})
 		u.metrics.live(name, out, champion.Manifest().Created, champion.Manifest().Expires)
 		u.log.Info("champion taken up", "version", number, "refit", ch.Version.Version)
 	}
@@ -74,7 +73,7 @@ func (u *unit) reviveRefit(trust snapshot.Trust) (*cycle.Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), keptFile))
+	kept, err := os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), operator.Posterior))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
@@ -24,9 +25,8 @@ type trained struct {
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
 // more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	s := schedule{unit: u, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now()}
-	tick := time.NewTicker(min(observeEvery, shortest(u.config.Train.Every.Std(), u.config.Publish.UpdateEvery.Std())))
-	defer tick.Stop()
+	s := schedule{unit: u, model: u.config, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now(), tick: time.NewTicker(tickOf(u.config))}
+	defer s.tick.Stop()
 	for {
 		finished := false
 		select {
@@ -42,7 +42,7 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 		case <-readDone:
 			finished = true
 		case <-u.wake:
-		case <-tick.C:
+		case <-s.tick.C:
 		}
 		if ctx.Err() != nil {
 			continue
@@ -59,6 +59,8 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 // schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
 type schedule struct {
 	*unit
+	model        *config.Model // as last tuned
+	tick         *time.Ticker
 	running      chan trained // nil without a refit under way
 	refitAt      time.Time    // end of the last refit
 	refitEvents  int64        // applied when it began
@@ -69,6 +71,7 @@ type schedule struct {
 
 // step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (s *schedule) step(ctx context.Context) error {
+	s.tune()
 	if time.Since(s.lookAt) >= observeEvery {
 		s.lookAt = time.Now()
 		s.Look()
@@ -80,14 +83,14 @@ func (s *schedule) step(ctx context.Context) error {
 	if s.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
-	t, applied := &s.config.Train, s.applied.Load()
+	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
 		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
-	if due && s.running == nil {
+	if s.running == nil && (s.refitNow.Swap(false) || due) {
 		s.refitEvents, s.running = applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
 	}
-	every := s.config.Publish.UpdateEvery.Std()
+	every := s.model.Publish.UpdateEvery.Std()
 	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
 		s.updateAt, s.updateEvents = time.Now(), applied
 		return s.update(ctx)
@@ -141,6 +144,8 @@ func (u *unit) refit(ctx context.Context) trained {
 		return trained{}
 	}
 	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	now := time.Now()
+	u.refitted.Store(&now)
 	return trained{challenger: challenger, against: against}
 }
 
@@ -223,7 +228,10 @@ func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
 // tell counts, logs and emits a published version.
 func (u *unit) tell(ch *cycle.Champion) error {
 	v := &ch.Version
+	last := &dated{*v, time.Now()}
+	u.judged.Store(last)
 	if v.Decision == publish.Promoted {
+		u.serving.Store(last)
 		u.promoted++
 		number := v.Version
 		u.champion = &number

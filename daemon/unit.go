@@ -44,10 +44,17 @@ type unit struct {
 	promoted int
 	keptBack int
 	champion *int64
+
+	tuned    atomic.Pointer[config.Model] // config with what was reloaded since
+	refitNow atomic.Bool                  // an operator asked for a refit
+	serving  atomic.Pointer[dated]        // what consumers have
+	judged   atomic.Pointer[dated]        // the last version of this run
+	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
 }
 
 func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (_ *unit, err error) {
 	u := &unit{daemon: d, config: m, log: d.log.With("model", m.Name), metrics: metrics, wake: make(chan struct{}, 1)}
+	u.tuned.Store(m)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, u.close())
@@ -182,10 +189,7 @@ func (u *unit) onApplied(c ingest.Counts) {
 	}
 	u.applied.Add(c.Applied)
 	u.reading.Store(int64(time.Since(u.daemon.began)))
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
+	u.nudge()
 }
 
 // onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the operator.

@@ -59,18 +59,20 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	}
 }
 
-// dropEmptyLogs removes logs of memory tables that were made and not given a size: Badger refuses them. A log that was emptied by something
-// else is the witness's to notice.
+// dropEmptyLogs removes logs that were made and not given a size: Badger refuses them. A log that was emptied by something else is the
+// witness's to notice.
 func dropEmptyLogs(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
-	if err != nil {
-		return fmt.Errorf("sketch: %w", err)
-	}
-	for _, name := range names {
-		if st, err := os.Stat(name); err != nil {
-			return denied(err)
-		} else if st.Size() == 0 {
-			if err := os.Remove(name); err != nil {
+	for _, pattern := range []string{"*.mem", "*.vlog"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("sketch: %w", err)
+		}
+		for _, name := range names {
+			st, err := os.Stat(name)
+			if err == nil && st.Size() == 0 {
+				err = os.Remove(name)
+			}
+			if err != nil {
 				return denied(err)
 			}
 		}

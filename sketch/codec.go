@@ -28,6 +28,7 @@ const (
 	prefixCheckpoint = 'k' // since 2
 	prefixLedger     = 'l'
 	prefixLetter     = 'o' // since 2
+	prefixPurge      = 'p' // of a key that is there while the tables are merged
 	prefixRow        = 'r'
 	prefixSettings   = 's'
 )

@@ -20,7 +20,11 @@ func fill(t testing.TB, o Options, n int, weight func(i int) float64) *Sample {
 	for low := 0; low < n; low += 500 {
 		p := &Part{Topic: "ratings", Base: int64(low), Next: int64(min(low+500, n))}
 		for i := low; i < int(p.Next); i++ {
-			p.Records = append(p.Records, Record{Offset: int64(i), Fate: Applied, Time: int64(i), Weight: weight(i), Payload: fmt.Append(nil, i)})
+			r := Record{Offset: int64(i), Fate: Applied, Time: int64(i), Weight: weight(i), Payload: fmt.Append(nil, i)}
+			if o.Quotas != nil {
+				r.Group = []byte(classOf(i))
+			}
+			p.Records = append(p.Records, r)
 		}
 		if err := s.Apply(p, nil); err != nil {
 			t.Fatal(err)
@@ -79,42 +83,6 @@ func TestUniform(t *testing.T) {
 		t.Errorf("chi-square %g over deciles %v", chi2, deciles)
 	}
 	t.Logf("chi-square %.2f, 9 degrees of freedom", chi2)
-}
-
-// TestHorvitzThompson: 1/π of the kept rows estimates the number of events offered without bias, whatever weights and decay do.
-func TestHorvitzThompson(t *testing.T) {
-	const seeds, n, size = 200, 400, 60
-	for _, c := range []struct {
-		name   string
-		o      Options
-		weight func(int) float64
-	}{
-		{"decay", Options{HalfLife: 100 * time.Millisecond}, one},
-		{"weights", Options{Weighted: true}, func(i int) float64 { return 0.2 + float64(i%10) }},
-		{"both", Options{HalfLife: 200 * time.Millisecond, Weighted: true}, func(i int) float64 { return 0.2 + float64(i%10) }},
-	} {
-		var sum, squares float64
-		for seed := range uint64(seeds) {
-			c.o.Size, c.o.Seed = size, seed
-			sample := fill(t, c.o, n, c.weight)
-			var estimate float64
-			for _, r := range sample.Train {
-				p, ok := sample.Inclusion(&r)
-				if !ok {
-					t.Fatalf("row %+v has no inclusion probability", r)
-				}
-				estimate += 1 / p
-			}
-			sum += estimate
-			squares += estimate * estimate
-		}
-		mean := sum / seeds
-		se := math.Sqrt((squares/seeds - mean*mean) / seeds)
-		t.Logf("%s: %.1f ± %.1f, want %d", c.name, mean, se, n)
-		if math.Abs(mean-n) > 4*se {
-			t.Errorf("%s: estimated %g ± %g events, want %d", c.name, mean, se, n)
-		}
-	}
 }
 
 // TestTrainWeights: the weighted mean of a trend is that of all events under the decay, before the sample is full and after.

@@ -28,14 +28,14 @@ func SubjectHash(field string, value []byte) Digest {
 	return sha256.Sum256(append(append(b, 0), value...))
 }
 
-// holds reports whether the event at an offset is from before the cut.
-func (m *Marker) holds(topic string, number int32, incarnation uint32, offset int64) bool {
-	for i := range m.Cut {
-		if p := &m.Cut[i]; p.Topic == topic && p.Partition == number {
-			return incarnation < p.Incarnation || incarnation == p.Incarnation && offset < p.Next
+// cut returns where the marker's events of a partition end, and in which incarnation; ok is false if it has none there.
+func (m *Marker) cut(topic string, number int32) (at Position, ok bool) {
+	for _, p := range m.Cut {
+		if p.Topic == topic && p.Partition == number {
+			return p, true
 		}
 	}
-	return false
+	return at, false
 }
 
 // ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new lineage. Erase then takes its rows
@@ -59,6 +59,7 @@ func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
 		m.Rows = old.Rows
 	}
 	s.settings.renew(m.Cut)
+	s.sealAll()
 	if s.settings.CapBy != "" && s.settings.CapBy != field {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
 	}
@@ -72,11 +73,23 @@ func (s *Store) putMarker(m *Marker) {
 	s.markers[m.Hash] = *m
 }
 
-// Forgotten returns the markers, ordered by field and hash. A state that is made anew from the log gets them by Options.Forgotten.
+// Forgotten returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say of the topics that are
+// there now, which it takes for the first of their name.
 func (s *Store) Forgotten() []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sortedMarkers()
+	out := s.sortedMarkers()
+	for i := range out {
+		var cut []Position
+		for _, p := range out[i].Cut {
+			if place, ok := s.places[partition{p.Topic, p.Partition}]; ok && s.ledger[place].Incarnation == p.Incarnation {
+				p.Incarnation = 0
+				cut = append(cut, p)
+			}
+		}
+		out[i].Cut, out[i].Done, out[i].Row = cut, true, nil
+	}
+	return out
 }
 
 func (s *Store) sortedMarkers() []Marker {
@@ -96,7 +109,9 @@ func (s *Store) sortedMarkers() []Marker {
 // ForgottenFields returns the fields of the markers: those whose values Forgets has to be asked about.
 func (s *Store) ForgottenFields() []string {
 	var fields []string
-	for _, m := range s.Forgotten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.sortedMarkers() {
 		if !slices.Contains(fields, m.Field) {
 			fields = append(fields, m.Field)
 		}
@@ -112,8 +127,9 @@ func (s *Store) Forgets(topic string, number int32, offset int64, field string, 
 	if !ok {
 		return false
 	}
-	place, ok := s.places[partition{topic, number}]
-	return ok && m.holds(topic, number, s.ledger[place].Incarnation, offset)
+	place, begun := s.places[partition{topic, number}]
+	at, ok := m.cut(topic, number)
+	return ok && begun && s.ledger[place].Incarnation == at.Incarnation && offset < at.Next
 }
 
 // Erase takes out the rows of all subjects that ForgetSubject was told of and whose rows are not out yet; values returns the values that a payload
@@ -134,7 +150,7 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 			return rows, err
 		}
 		for r, entries := range victims {
-			if err := s.expel(s.all[r], entries, 0, func(n int) {
+			if err := s.expel(s.all[r], entries, len(entries), func(n int) {
 				m.Rows += int64(n)
 				s.putMarker(&m)
 			}); err != nil {
@@ -156,7 +172,8 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string,
 	out := make([][]entry, len(s.all))
 	err := s.backend.view(func(c cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
-			if !m.holds(string(row.topic), row.partition, row.incarnation, row.offset) {
+			if at, ok := m.cut(string(row.topic), row.partition); !ok || row.incarnation > at.Incarnation ||
+				row.incarnation == at.Incarnation && row.offset >= at.Next {
 				return nil
 			}
 			match := m.Row != nil && string(m.Row) == string(row.id[:])
@@ -173,7 +190,8 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string,
 	return out, err
 }
 
-// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those from losers on.
+// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those
+// from the index losers on.
 // note is called with the number of rows of each piece before it is committed.
 func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
 	if len(entries) == 0 {
@@ -221,8 +239,7 @@ func drawLineage() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Purge rewrites the storage so that what was deleted leaves the files too, as far as they have been written: after Erase, close the
-// state and open it again first.
+// Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store meanwhile.
 func (s *Store) Purge() error {
 	p, ok := s.backend.(interface{ purge() error })
 	if !ok {
@@ -234,5 +251,15 @@ func (s *Store) Purge() error {
 	return nil
 }
 
-// purge merges all tables into one level: versions that a deletion or a newer one hides are left out of the result.
-func (d *disk) purge() error { return d.db.Flatten(1) }
+// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of the result. Dropping a
+// prefix is Badger's only way to merge the tables of the top level whatever their number, and needs a key to drop.
+func (d *disk) purge() error {
+	key := []byte{prefixPurge}
+	if err := d.commit([]op{{key: key, value: seal(key, nil, 0)}}); err != nil {
+		return err
+	}
+	if err := d.db.DropPrefix(key); err != nil {
+		return err
+	}
+	return d.db.Flatten(1)
+}

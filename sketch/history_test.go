@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -11,155 +12,181 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
-var errCrash = errors.New("the machine went down")
-
-// A journal is a backend that can crash at a commit and lose the last commits. Over Badger it can only crash.
-type journal struct {
-	backend
-	commits [][]op
-	until   int  // commits until the crash; negative = no crash
-	durable bool // whether the crashing commit is durable all the same
-
-	torn, withoutLedger, withoutRows bool // mutants
+// A plan is a history to be: the settings follow from the seed, and so does what each step does in detail.
+type plan struct {
+	Seed  uint64
+	Steps []step
 }
 
-func (j *journal) commit(ops []op) error {
-	crash := j.until == 0
-	j.until--
-	if crash && !j.durable && !j.torn {
-		return errCrash
-	}
-	var kept []op
-	for i, o := range ops {
-		if j.withoutLedger && o.key[0] == prefixLedger || j.withoutRows && o.key[0] == prefixRow || crash && j.torn && i > len(ops)/2 {
-			continue
-		}
-		kept = append(kept, op{key: bytes.Clone(o.key), value: bytes.Clone(o.value), skip: o.skip})
-	}
-	if err := j.backend.commit(kept); err != nil {
-		return err
-	}
-	j.commits = append(j.commits, kept)
-	if crash {
-		return errCrash
-	}
-	return nil
+type step struct {
+	Kind string
+	Seed uint64
 }
 
-// limits are small, so that most parts take several transactions.
-func (j *journal) limits() (entries, bytes int64) { return 60, 1 << 20 }
-
-// lose forgets the last n commits, but for the first, which is the settings.
-func (j *journal) lose(n int) {
-	j.commits = j.commits[:max(1, len(j.commits)-n)]
-	m := newMemory()
-	for _, ops := range j.commits {
-		m.commit(ops)
-	}
-	j.backend = m
+// kinds are what can happen, as often as they are named.
+var kinds = []string{
+	"produce", "produce", "produce", "produce", "abort", "compact", "truncate",
+	"deliver", "deliver", "deliver", "deliver", "deliver", "crash before commit", "crash after commit", "crash after commit",
+	"reopen", "lose suffix", "copy", "join", "stale batch", "resize", "forget", "recreate", "rebuild", "train",
 }
+
+// plans generates histories.
+var plans = rapid.Custom(func(t *rapid.T) plan {
+	one := rapid.Custom(func(t *rapid.T) step {
+		return step{rapid.SampledFrom(kinds).Draw(t, "kind"), rapid.Uint64().Draw(t, "seed")}
+	})
+	return plan{rapid.Uint64().Draw(t, "seed"), rapid.SliceOfN(one, 10, 60).Draw(t, "steps")}
+})
 
 // A logRecord is an offset of a partition's log.
 type logRecord struct {
 	Record
+	user      string
 	compacted bool
 }
 
+// A history is a log with a store that reads it, and the oracle.
 type history struct {
+	*oracle
 	rng    *rand.Rand
-	oracle *oracle
-	o      Options
 	reopen func() (backend, error) // nil: in memory
 	j      *journal
 	store  *Store
-	logs   [][]logRecord // of the oracle's partitions, by offset
-	starts []int64       // log starts
-	resume []bool        // whether the next read is the first since opening
-	mutant mutant
+	logs   map[*oraclePartition]*partitionLog
+	lives  map[string]*life // by lineage
+	next   *life            // of the decision under way
+	copied *copied
+	cut    []Position // of the last training
+	broken driver
+}
+
+type partitionLog struct {
+	records   []logRecord
+	start     int64
+	committed int64 // what the group was told
+	resume    bool  // the next read is the first since opening
+	stale     *Part // a batch fetched once
 }
 
 // settingsOf draws the options of a history.
 func settingsOf(rng *rand.Rand) Options {
-	o := Options{Size: 1 + rng.IntN(20), HoldoutSize: 2 + rng.IntN(9), Seed: rng.Uint64(), HoldoutFraction: []float64{0, 0.2, 0.5}[rng.IntN(3)]}
+	o := Options{Size: 1 + rng.IntN(20), HoldoutSize: 2 + rng.IntN(9), Seed: rng.Uint64(), HoldoutFraction: []float64{0, 0.2, 0.5}[rng.IntN(3)],
+		CheckpointEvery: int64(1 + rng.IntN(9))}
 	if rng.IntN(2) == 0 {
 		o.HalfLife = time.Duration(1+rng.IntN(2000)) * time.Millisecond
-		o.HoldoutHalfLife = o.HalfLife / time.Duration(1+rng.IntN(2))
-		o.HoldoutHalfLife = max(o.HoldoutHalfLife, time.Millisecond)
+		o.HoldoutHalfLife = max(o.HalfLife/time.Duration(1+rng.IntN(2)), time.Millisecond)
 	}
 	o.Weighted = rng.IntN(3) == 0
 	if rng.IntN(3) == 0 {
-		o.Identity = "id"
-	}
-	if rng.IntN(3) == 0 {
 		o.HoldoutBy = "user"
+	}
+	switch rng.IntN(6) {
+	case 0, 1:
+		o.Identity = "id"
+	case 2:
+		o.Quotas = []Quota{{"c1", 0.1 + 0.3*rng.Float64()}, {"c2", 0.6 * rng.Float64()}}[:1+rng.IntN(2)]
+	case 3:
+		o.CapBy, o.CapShare = "user", 0.05+0.5*rng.Float64()
 	}
 	return o
 }
 
-// run plays a history of the seed and returns the first violation.
-func run(seed uint64, steps int, m mutant, reopen func(Options) (backend, error)) (err error) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	h := &history{rng: rng, o: settingsOf(rng), mutant: m}
-	h.oracle = &oracle{o: h.o}
-	h.j = &journal{backend: newMemory()}
+// run plays a history and returns the first violation.
+func run(p plan, broken driver, reopen func(Options) (backend, error)) (err error) {
+	rng := rand.New(rand.NewPCG(p.Seed, 1))
+	o := settingsOf(rng)
+	h := &history{rng: rng, broken: broken, logs: map[*oraclePartition]*partitionLog{}, lives: map[string]*life{}, j: &journal{backend: newMemory()}}
+	h.oracle = &oracle{life: &life{o: o}}
 	if reopen != nil {
-		h.reopen = func() (backend, error) { return reopen(h.o) }
+		h.reopen = func() (backend, error) { return reopen(o) }
 		if h.j.backend, err = h.reopen(); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, h.j.close()) }()
 	}
-	if err := h.open(); err != nil {
+	h.next = h.life
+	if err := h.open(o); err != nil {
 		return err
 	}
 	for i, topic := range []string{"a", "a", "b"} {
-		start := int64(rng.IntN(2) * rng.IntN(20))
-		h.oracle.partitions = append(h.oracle.partitions, &oraclePartition{topic: topic, number: int32(i % 2), start: start})
-		h.logs, h.starts, h.resume = append(h.logs, nil), append(h.starts, start), append(h.resume, false)
-		for range start {
-			h.logs[i] = append(h.logs[i], logRecord{compacted: true})
-		}
-		if err := h.begin(i); err != nil {
+		if err := h.add(topic, int32(i%2), 0, int64(rng.IntN(2)*rng.IntN(20))); err != nil {
 			return err
 		}
 	}
-	for step := range steps {
-		op, err := h.step()
+	for i, step := range p.Steps {
+		h.rng = rand.New(rand.NewPCG(step.Seed, 2))
+		err := h.step(step.Kind)
 		if err == nil {
 			err = h.oracle.check(h.store)
 		}
 		if err != nil {
-			return fmt.Errorf("seed %d, step %d, %s: %w", seed, step, op, err)
+			return fmt.Errorf("step %d, %s: %w", i, step.Kind, err)
 		}
 	}
 	return nil
 }
 
-func (h *history) begin(i int) error {
-	p := h.oracle.partitions[i]
-	return h.store.Begin(p.topic, p.number, p.start)
+// add makes a partition whose log starts at an offset.
+func (h *history) add(topic string, number int32, incarnation uint32, start int64) error {
+	p := &oraclePartition{topic: topic, number: number, incarnation: incarnation, start: start}
+	log := &partitionLog{start: start, committed: start}
+	for range start {
+		log.records = append(log.records, logRecord{compacted: true})
+	}
+	h.partitions = append(h.partitions, p)
+	h.logs[p] = log
+	return h.store.Begin(topic, number, start)
 }
 
-func (h *history) open() error {
-	h.j.until, h.j.torn, h.j.withoutLedger, h.j.withoutRows = -1, h.mutant.torn, h.mutant.withoutLedger, h.mutant.withoutRows
-	s, err := load(context.Background(), h.j, &h.o, func(stored *settings) (settings, error) {
-		want := h.o.settings()
-		if stored != nil {
-			return stored.succeed(want, false)
+// current returns the partitions that are read.
+func (h *history) current() (out []*oraclePartition) {
+	for _, p := range h.partitions {
+		if !p.over {
+			out = append(out, p)
 		}
-		return want, nil
+	}
+	return out
+}
+
+// open opens the state as it is, and takes up its life: the one that was decided last, or an older one if the decision was lost.
+func (h *history) open(o Options) error {
+	h.j.until, h.j.broken = -1, h.broken
+	s, err := load(context.Background(), h.j, &o, func(stored *settings) (settings, error) {
+		if stored == nil {
+			return o.settings(), nil
+		}
+		return *stored, nil
 	})
 	if err != nil {
 		return err
 	}
 	h.store = s
-
-	for i := range h.resume {
-		h.resume[i] = true
+	life, ok := h.lives[s.Lineage()]
+	if !ok {
+		if life = h.next; life == nil {
+			return fmt.Errorf("lineage %s without a decision", s.Lineage())
+		}
+		h.lives[s.Lineage()] = life
 	}
-	return nil
+	h.life = life
+	for _, log := range h.logs {
+		log.resume = true
+	}
+	_, err = s.Erase(context.Background(), userOf)
+	return err
+}
+
+// userOf is what the payloads say of users.
+func userOf(field string, payload []byte) [][]byte {
+	if field != "user" {
+		return nil
+	}
+	user, _, _ := bytes.Cut(payload, []byte(" "))
+	return [][]byte{user}
 }
 
 // restart opens the state again and cuts the oracle back to where it is. What was acknowledged must be there, but for a lost suffix of
@@ -175,16 +202,29 @@ func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 		}
 		h.j.backend = b
 	}
-	if err := h.open(); err != nil {
+	if err := h.open(h.o); err != nil {
 		return err
 	}
-	for i, p := range h.oracle.partitions {
+	if lost {
+		h.oracle.aux = h.store.Aux() // any older one
+		h.cut = nil
+		if err := h.recreateAgain(); err != nil {
+			return err
+		}
+	}
+	for _, p := range h.current() {
 		next, ok := h.store.Position(p.topic, p.number)
 		if !ok && lost {
 			next = p.start
-			if err := h.begin(i); err != nil {
+			if err := h.store.Begin(p.topic, p.number, p.start); err != nil {
 				return err
 			}
+		}
+		if h.broken.brokerOffset {
+			if err := h.trustGroup(p); err != nil {
+				return err
+			}
+			next, _ = h.store.Position(p.topic, p.number)
 		}
 		floor := p.next()
 		if lost {
@@ -197,191 +237,63 @@ func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 		}
 		p.got = p.got[:next-p.start]
 	}
-	if lost {
-		h.oracle.aux = h.store.Aux() // any older one
-	}
 	return nil
 }
 
-func (h *history) step() (string, error) {
-	i := h.rng.IntN(len(h.logs))
-	switch k := h.rng.IntN(20); {
-	case k < 4:
-		h.produce(i)
-		return "produce", nil
-	case k < 5:
-		h.compact(i)
-		return "compact", nil
-	case k < 6 && !h.mutant.noTruncation:
-		h.starts[i] += int64(h.rng.IntN(len(h.logs[i]) - int(h.starts[i]) + 1))
-		return "truncate", nil
-	case k < 8:
-		return "reopen", h.restart(false, nil, 0)
-	case k < 9 && h.reopen == nil:
-		h.j.lose(1 + h.rng.IntN(6))
-		return "lose suffix", h.restart(true, nil, 0)
-	case k < 12:
-		h.j.until, h.j.durable = h.rng.IntN(4), h.rng.IntN(2) == 0
-		err := h.deliver(i)
-		h.j.until = -1
-		return "deliver and crash", err
-	default:
-		return "deliver", h.deliver(i)
+// play plays a history on a backend in memory.
+func play(t *rapid.T) {
+	p := plans.Draw(t, "history")
+	if err := run(p, driver{}, nil); err != nil {
+		t.Fatalf("%v", err)
 	}
 }
 
-// produce appends records, sometimes a transaction that is aborted.
-func (h *history) produce(i int) {
-	transaction := h.rng.IntN(3)
-	for range 1 + h.rng.IntN(20) {
-		offset := int64(len(h.logs[i]))
-		r := Record{Offset: offset, Fate: Applied, CRC: h.rng.Uint32(), Time: int64(h.rng.IntN(4000)) - 1000, Weight: 1,
-			Payload: fmt.Appendf(nil, "%d@%d", offset, i)}
-		if h.o.Weighted {
-			r.Weight = 0.1 + h.rng.ExpFloat64()
-		}
-		if h.o.Identity != "" {
-			r.Identity = strconv.AppendInt([]byte{}, int64(h.rng.IntN(40)), 10)
-		}
-		if h.o.HoldoutBy != "" {
-			r.HoldoutKey = strconv.AppendInt([]byte{}, int64(h.rng.IntN(15)), 10)
-		}
-		switch {
-		case transaction == 1:
-			r.Fate = Aborted
-		case h.rng.IntN(8) == 0:
-			r.Fate, r.Reason = Rejected, []string{"not_json", "wrong_type", "label_range"}[h.rng.IntN(3)]
-		}
-		h.logs[i] = append(h.logs[i], logRecord{Record: r})
-	}
-	if transaction != 0 {
-		h.logs[i] = append(h.logs[i], logRecord{Record: Record{Offset: int64(len(h.logs[i])), Fate: Control, CRC: h.rng.Uint32(), Weight: 1,
-			Identity: h.orNil(h.o.Identity), HoldoutKey: h.orNil(h.o.HoldoutBy)}})
-	}
-}
-
-func (h *history) orNil(field string) []byte {
-	if field == "" {
-		return nil
-	}
-	return []byte("marker")
-}
-
-func (h *history) compact(i int) {
-	for k := range h.logs[i] {
-		if h.rng.IntN(5) == 0 {
-			h.logs[i][k].compacted = true
-		}
-	}
-}
-
-// deliver reads from any offset up to next, any length, and applies it.
-func (h *history) deliver(i int) error {
-	p, log, start := h.oracle.partitions[i], h.logs[i], h.starts[i]
-	next := p.next()
-	from := next
-	if h.rng.IntN(3) == 0 {
-		from = p.start + h.rng.Int64N(next-p.start+1)
-	}
-	from = max(from, start)
-	to := min(int64(len(log)), from+int64(h.rng.IntN(40)))
-	to = max(to, from)
-	part := &Part{Topic: p.topic, Partition: p.number, LogStart: start, Base: from, Next: to}
-	for k := from; k < to; k++ {
-		r := log[k].Record
-		switch {
-		case log[k].compacted:
-			continue
-		case h.mutant.skipAtResume && h.resume[i] && k == next:
-			continue
-		case h.mutant.controlApplied && r.Fate == Control, h.mutant.abortedApplied && r.Fate == Aborted:
-			r.Fate = Applied
-		}
-		part.Records = append(part.Records, r)
-	}
-	h.resume[i] = false
-	if h.rng.IntN(2) == 0 {
-		h.store.Classify(part)
-	}
-	var aux []byte
-	if h.rng.IntN(2) == 0 {
-		aux = strconv.AppendUint(nil, h.rng.Uint64(), 16)
-	}
-	err := h.store.Apply(part, aux)
-	var gap *GapError
-	switch {
-	case errors.As(err, &gap):
-		if start <= next || gap.Next != next || gap.LogStart != start {
-			return err
-		}
-		if h.rng.IntN(2) == 0 {
-			return nil // halted; perhaps accepted next time
-		}
-		h.j.until = -1
-		for k := next; k < start; k++ {
-			p.got = append(p.got, outcome{gap: true})
-		}
-		return h.store.AcceptGap(p.topic, p.number, start)
-	case err != nil && !errors.Is(err, errCrash):
-		return err
-	}
-	// What should have been applied, whatever was.
-	for k := next; k < to; k++ {
-		switch {
-		case k < start:
-			p.got = append(p.got, outcome{bad: true})
-		case log[k].compacted:
-			p.got = append(p.got, outcome{hole: true})
-		default:
-			r := log[k].Record
-			p.got = append(p.got, outcome{record: &r})
-		}
-	}
-	if err == nil {
-		if aux != nil {
-			h.oracle.aux = aux
-		}
-		return nil
-	}
-	if again := h.store.Apply(part, aux); !errors.Is(again, errCrash) {
-		return fmt.Errorf("a store that failed answered %v", again)
-	}
-	// Any number of pieces may be durable, aux with the last alone.
-	if err := h.restart(false, p, next); err != nil {
-		return err
-	}
-	if aux != nil && p.next() == max(next, to) && bytes.Equal(h.store.Aux(), aux) {
-		h.oracle.aux = aux
-	}
-	return nil
-}
-
-// histories returns how many histories to play: SKETCH_HISTORIES, or n.
-func histories(n int) int {
-	if v, err := strconv.Atoi(os.Getenv("SKETCH_HISTORIES")); err == nil {
-		return v
-	}
-	return n
-}
-
-// TestHistories: whatever is delivered, lost, repeated, compacted or truncated, in any order, the state is that of a log prefix.
+// TestHistories: whatever is delivered, lost, repeated, compacted, truncated, forgotten or resized, in any order, the state is that of a log
+// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_HISTORIES is how many are played.
 func TestHistories(t *testing.T) {
-	for seed := range uint64(histories(200)) {
-		if err := run(seed, 60, mutant{}, nil); err != nil {
-			t.Fatal(err)
-		}
+	n := 1000
+	if v, err := strconv.Atoi(os.Getenv("SKETCH_HISTORIES")); err == nil {
+		n = v
 	}
+	const lanes = 2
+	checks := flag.Lookup("rapid.checks")
+	was := checks.Value.String()
+	if err := checks.Value.Set(strconv.Itoa(max(1, n/lanes))); err != nil {
+		t.Fatal(err)
+	}
+	defer checks.Value.Set(was)
+	t.Run("lanes", func(t *testing.T) {
+		for i := range lanes {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				rapid.Check(t, play)
+			})
+		}
+	})
 }
 
-// TestHistoriesOnDisk plays a few on Badger.
+// TestHistoriesOnDisk plays some on Badger.
 func TestHistoriesOnDisk(t *testing.T) {
-	for seed := range uint64(8) {
+	n := 25
+	if testing.Short() {
+		n = 5
+	}
+	if v, err := strconv.Atoi(os.Getenv("SKETCH_DISK_HISTORIES")); err == nil {
+		n = v
+	}
+	for seed := range n {
 		dir := t.TempDir()
-		reopen := func(o Options) (backend, error) { return openDisk(dir, DefaultMemTableBytes, discard) }
-		if err := run(seed, 40, mutant{}, reopen); err != nil {
+		reopen := func(Options) (backend, error) { return openDisk(dir, DefaultMemTableBytes, discard) }
+		if err := run(plans.Example(seed), driver{}, reopen); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 var discard = slog.New(slog.DiscardHandler)
+
+// among returns one of several.
+func among[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }

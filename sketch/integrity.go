@@ -91,7 +91,7 @@ func replayManifest(f *os.File) (m badger.Manifest, end int64, err error) {
 	return badger.ReplayManifestFile(f, 0, badger.DefaultOptions("").WithLogger(nil))
 }
 
-// valueLogHeaderBytes precede the entries of a value log: key id and initialisation vector.
+// valueLogHeaderBytes precede the entries of a value log: the id of an encryption key, 8 bytes, and an initialisation vector.
 const valueLogHeaderBytes = 20
 
 // checkValueLog refuses a value log with entries: every value of this package is smaller than Badger's threshold, and a damaged value log
@@ -106,13 +106,16 @@ func checkValueLog(dir string) error {
 		if err != nil {
 			return denied(err)
 		}
-		first := make([]byte, 64) // an entry starts with a header that is not zero
-		n, err := f.ReadAt(first, valueLogHeaderBytes)
+		first := make([]byte, valueLogHeaderBytes+64) // an entry starts with a header that is not zero
+		n, err := f.ReadAt(first, 0)
 		f.Close() // only read
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("sketch: %w", err)
 		}
-		if len(bytes.Trim(first[:n], "\x00")) > 0 {
+		if id := first[:8]; len(bytes.Trim(id, "\x00")) > 0 {
+			return corrupt("%s has the key id %x: this state is not encrypted", name, id)
+		}
+		if len(bytes.Trim(first[min(n, valueLogHeaderBytes):n], "\x00")) > 0 {
 			return corrupt("%s holds values: this state keeps none outside its tables", name)
 		}
 	}

@@ -15,7 +15,8 @@ const lockName = "LOCK"
 // A Lock keeps other processes out of a state directory. The system releases it when the process ends, however it ends.
 type Lock struct{ file *os.File }
 
-// LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it.
+// LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it, or fs.ErrNotExist if there is
+// no such directory.
 func LockDir(dir string) (*Lock, error) {
 	name := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)

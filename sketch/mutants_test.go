@@ -1,7 +1,169 @@
 package sketch
 
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A mutant is a way to get it wrong: an edit of the code, or something that the harness does wrong around it.
 type mutant struct {
-	name                                                                           string
-	torn, withoutLedger, withoutRows, skipAtResume, controlApplied, abortedApplied bool
-	noTruncation                                                                   bool // of the harness, not of the store
+	name           string
+	file, old, new string // the edit: old, once in file, becomes new, and MUTANT in it whether this mutant is the one
+	driver         driver
+	silent         bool // must not be noticed: the harness lacks the fault that shows it
+}
+
+// mutants are classic ways to lose or to count twice, ways to get a policy wrong, and bugs that this code once had.
+var mutants = []mutant{
+	{name: "no guard against offsets below next", file: "apply.go", old: "if r.Offset < l.Next {", new: "if r.Offset < l.Next && !MUTANT {"},
+	{name: "priority without seed", file: "apply.go", old: "r.id = identity(sum[:16])", new: "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])"},
+	{name: "digest without offset", file: "ledger.go", old: "uint64(r.Offset))", new: "map[bool]uint64{false: uint64(r.Offset)}[MUTANT])"},
+	{name: "no gap check", file: "apply.go", old: "if p.LogStart > l.Next {", new: "if MUTANT { p.LogStart, p.Base = min(p.LogStart, l.Next), min(p.Base, l.Next) }\nif p.LogStart > l.Next {"},
+	{name: "batch kept over a rollback", file: "apply.go", old: "if p.Base > l.Next {", new: "if p.Base > l.Next && !MUTANT {"},
+	{name: "rows without ledger", driver: driver{withoutLedger: true}},
+	{name: "ledger without rows", driver: driver{withoutRows: true}},
+	{name: "transaction written in pieces", driver: driver{torn: true}},
+	{name: "record skipped at resume", driver: driver{skipAtResume: true}},
+	{name: "control records applied", driver: driver{controlApplied: true}},
+	{name: "aborted records applied", driver: driver{abortedApplied: true}},
+	{name: "group's offset trusted at the start", driver: driver{brokerOffset: true}},
+	{name: "join adds counts", driver: driver{joinAdds: true}},
+	{name: "join keeps the older copy", driver: driver{joinOlder: true}},
+	{name: "join keeps the older copy, log never truncated", driver: driver{joinOlder: true, noTruncation: true}, silent: true},
+	{name: "rebuild without markers", driver: driver{forgetsMarkers: true}},
+	{name: "holes at the end of a part not counted", file: "apply.go", old: "l.Holes += p.Next - l.Next", new: "if !MUTANT { l.Holes += p.Next - l.Next }"},
+	{name: "aux written with the first piece", file: "apply.go", old: "if err := s.commit(nil); err != nil {", new: "if err := s.commit(map[bool][]byte{true: aux}[MUTANT]); err != nil {"},
+	{name: "eviction not in the other partition's account", file: "apply.go", old: "s.ledger[out.ledger].Rows[r.Role]--", new: "if !MUTANT { s.ledger[out.ledger].Rows[r.Role]-- }"},
+	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, incarnation,", new: "draw.byOffset(p.Topic, map[bool]uint32{false: incarnation}[MUTANT],"},
+	{name: "threshold learns of put out rows alone", file: "reservoir.go", old: "r.lose(e.rank)\n", new: "if !MUTANT { r.lose(e.rank) }\n"},
+	{name: "one row more than the capacity", file: "reservoir.go", old: "if len(r.heap) < r.capacity {", new: "if len(r.heap) < r.capacity || MUTANT && len(r.heap) == r.capacity {"},
+	{name: "upsert by arrival", file: "apply.go", old: "newer = r.Time > old.time", new: "newer = r.Time > old.time || MUTANT"},
+	{name: "quota of the wrong class", file: "reservoir.go", old: "sum := draw.byBytes(domainGroup, []byte(q.Class))",
+		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.byBytes(domainGroup, []byte(q.Class))"},
+	{name: "quota rounded down", file: "options.go", old: "math.Ceil(float64(share * float64(size)))", new: "map[bool]func(float64) float64{false: math.Ceil, true: math.Floor}[MUTANT](float64(share * float64(size)))"},
+	{name: "cap keeps the first rows", file: "reservoir.go", old: "if e.compare(&least) < 0 {", new: "if e.compare(&least) < 0 || MUTANT {"},
+	{name: "cap's displaced rows raise the threshold", file: "reservoir.go", old: "out = r.remove(int(r.positions[least.id]))", new: "out = r.remove(int(r.positions[least.id]))\nif MUTANT { r.lose(out.rank) }"},
+	{name: "room after an erasure is for anyone", file: "reservoir.go", old: "if r.evicted && e.rank <= r.threshold {", new: "if r.evicted && e.rank <= r.threshold && !MUTANT {"},
+	{name: "smaller size keeps the old threshold", file: "forget.go", old: "if i >= losers {", new: "if i >= losers && !MUTANT {"},
+	{name: "erasure raises the threshold", file: "forget.go", old: "entries, len(entries), func(n int)", new: "entries, map[bool]int{false: len(entries)}[MUTANT], func(n int)"},
+	{name: "resize not finished after a crash", file: "open.go", old: "} else if chosen.Unsettled ||", new: "} else if chosen.Unsettled && !MUTANT ||"},
+	{name: "marker done before its rows are out", file: "forget.go", old: "victims, err := s.rowsOf(ctx, &m, values)", new: "m.Done = MUTANT\nvictims, err := s.rowsOf(ctx, &m, values)"},
+	{name: "marker without a cut", file: "forget.go", old: "s.ledger[place].Incarnation == at.Incarnation && offset < at.Next", new: "s.ledger[place].Incarnation == at.Incarnation && (offset < at.Next || MUTANT)"},
+	{name: "checkpoints never thinned", file: "checkpoint.go", old: "if n := m.records / s.checkpointEvery; n != newest", new: "if n := m.records / s.checkpointEvery; MUTANT || n != newest"},
+	{name: "checkpoints of a lost end kept", file: "checkpoint.go", old: "s.pending.put(l.checkpointKey(l.Next), false,", new: "if MUTANT { l.Next++ }\ns.pending.put(l.checkpointKey(l.Next), false,"},
+}
+
+// setMutant chooses the mutant, -1 none, in a build that has them.
+var setMutant func(int)
+
+// TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of this test, so that the
+// code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it; -update searches for them anew.
+func TestMutants(t *testing.T) {
+	if setMutant == nil {
+		runOverlaid(t)
+		return
+	}
+	name := filepath.Join("testdata", "mutants.txt")
+	seeds := map[string]int{}
+	if !*update {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		for line := range strings.Lines(string(text)) {
+			var seed int
+			number, mutant, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			if _, err := fmt.Sscan(number, &seed); err == nil {
+				seeds[mutant] = seed
+			}
+		}
+	}
+	var table strings.Builder
+	fmt.Fprintln(&table, "seed\tmutant: what the history of the seed shows, or that none does because a fault is left out")
+	for i, m := range mutants {
+		noticed := func(seed int) error {
+			p := plans.Example(seed)
+			defer setMutant(-1)
+			setMutant(i)
+			return run(p, m.driver, nil)
+		}
+		if m.silent {
+			for seed := range 30 {
+				if err := noticed(seed); err != nil {
+					t.Errorf("%s: noticed by seed %d: %v", m.name, seed, err)
+				}
+			}
+			fmt.Fprintf(&table, "-\t%s\n", m.name)
+			continue
+		}
+		seed, ok := seeds[m.name]
+		if *update {
+			for seed = 0; seed < 3000 && !ok; {
+				if ok = noticed(seed) != nil; !ok {
+					seed++
+				}
+			}
+		} else if ok {
+			ok = noticed(seed) != nil
+		}
+		if !ok {
+			t.Errorf("%s: not noticed by seed %d", m.name, seed)
+		}
+		fmt.Fprintf(&table, "%d\t%s\n", seed, m.name)
+	}
+	if *update {
+		must(t, os.WriteFile(name, []byte(table.String()), 0o644))
+	}
+}
+
+// runOverlaid builds this test with the mutants in the code and runs it.
+func runOverlaid(t *testing.T) {
+	dir := t.TempDir()
+	here, err := filepath.Abs(".")
+	must(t, err)
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	lay := func(file string, text string) {
+		to := filepath.Join(dir, file)
+		must(t, os.WriteFile(to, []byte(text), 0o600))
+		overlay.Replace[filepath.Join(here, file)] = to
+	}
+	edited := map[string]string{}
+	for i, m := range mutants {
+		if m.file == "" {
+			continue
+		}
+		text, ok := edited[m.file]
+		if !ok {
+			b, err := os.ReadFile(m.file)
+			must(t, err)
+			text = string(b)
+		}
+		if n := strings.Count(text, m.old); n != 1 {
+			t.Fatalf("%s: %d times in %s: %s", m.name, n, m.file, m.old)
+		}
+		edited[m.file] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
+	}
+	edited["apply.go"] = strings.Replace(edited["apply.go"], "import \"fmt\"", "import (\n\"crypto/rand\"\n\"fmt\"\n)", 1)
+	for _, file := range slices.Sorted(maps.Keys(edited)) {
+		lay(file, edited[file])
+	}
+	lay("mutated.go", "package sketch\n\nvar mutated = -1\n")
+	lay("mutated_test.go", "package sketch\n\nfunc init() { setMutant = func(i int) { mutated = i } }\n")
+	text, err := json.Marshal(overlay)
+	must(t, err, os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600))
+	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^TestMutants$", "-count=1", "."}
+	if *update {
+		args = append(args, "-update")
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("no tests to run")) {
+		t.Fatalf("%v\n%s", errors.Join(err), out)
+	}
 }

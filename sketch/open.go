@@ -162,7 +162,7 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 }
 
 // readWitness returns nil if there is no witness.
-func (o *Options) readWitness() (*witness, error) {
+func (o *Options) readWitness() (*Witness, error) {
 	w, err := readWitness(o.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -176,7 +176,7 @@ func (o *Options) readWitness() (*witness, error) {
 }
 
 // settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.
-func (s *Store) settle(w *witness, log *slog.Logger) error {
+func (s *Store) settle(w *Witness, log *slog.Logger) error {
 	if w != nil {
 		behind, err := s.compare(w, s.home.dir)
 		if err != nil {
@@ -244,7 +244,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if !reflect.DeepEqual(*stored, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*stored, chosen) {
 		err = s.resize(chosen)
 	}
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -17,47 +17,63 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		applyForever(dir)
 	}
-	if dir := os.Getenv(probeDir); dir != "" {
-		probe(dir)
-		os.Exit(0)
-	}
-	if verb := os.Getenv(helperVerb); verb != "" {
-		help(verb, os.Getenv("SKETCH_HELPER_DIR"))
-		os.Exit(0)
-	}
 	goleak.VerifyTestMain(m)
 }
 
 // The oracle is the slow twin of the store: it remembers what became of every offset and computes the state from that, by sorting.
 type oracle struct {
-	o          Options
-	partitions []*oraclePartition
+	*life
+	partitions []*oraclePartition // those of topics that were made again too, which have an older incarnation
 	aux        []byte
 }
 
+// A life is what was decided about the samples, as of a lineage. It is never changed: decisions make new ones.
+type life struct {
+	o       Options
+	erased  []erasure
+	stay    map[eventKey]bool  // the rows at the last decision
+	gone    map[eventKey]bool  // the other events up to then: they do not come back
+	floor   map[string]float64 // by sample: later events must be above it
+	partial bool
+}
+
+// An erasure keeps the events of a user out that are before the offsets.
+type erasure struct {
+	user string
+	cut  map[*oraclePartition]int64
+}
+
+type eventKey struct {
+	p      *oraclePartition
+	offset int64
+}
+
 type oraclePartition struct {
-	topic  string
-	number int32
-	start  int64
-	got    []outcome // of the offsets from start on
+	topic       string
+	number      int32
+	incarnation uint32
+	start       int64
+	over        bool      // the topic was made again
+	got         []outcome // of the offsets from start on
 }
 
 func (p *oraclePartition) next() int64 { return p.start + int64(len(p.got)) }
 
 // An outcome is what an offset was when it was first applied: a record, or else a hole, a declared gap, or a loss nobody declared.
 type outcome struct {
-	record         *Record
+	record         *logRecord
 	hole, gap, bad bool
 }
 
 // An oracleRow is an applied record with its key.
 type oracleRow struct {
-	topic     string
-	partition int32
-	record    *Record
-	role      Role
-	id        [16]byte
-	key       float64 // larger is better; of uniform samples -h
+	eventKey
+	record *logRecord
+	role   Role
+	sample string // role, and class if it has a quota
+	id     [16]byte
+	key    float64 // larger is better; of uniform samples -h
+	base   float64 // what of it is not chance
 }
 
 func (w *oracle) hash(parts ...any) [32]byte {
@@ -76,12 +92,16 @@ func (w *oracle) hash(parts ...any) [32]byte {
 	return sha256.Sum256(b)
 }
 
-func (w *oracle) row(p *oraclePartition, r *Record) oracleRow {
-	sum := w.hash(byte(0), uint32(0), p.number, r.Offset, p.topic)
+func (w *oracle) isKeyed(halfLife float64) bool {
+	return w.o.Identity == "" && (w.o.Weighted || halfLife > 0)
+}
+
+func (w *oracle) row(p *oraclePartition, r *logRecord) oracleRow {
+	sum := w.hash(byte(0), p.incarnation, p.number, r.Offset, p.topic)
 	if w.o.Identity != "" {
 		sum = w.hash(byte(1), r.Identity)
 	}
-	row := oracleRow{topic: p.topic, partition: p.number, record: r, id: [16]byte(sum[:16])}
+	row := oracleRow{eventKey: eventKey{p, r.Offset}, record: r, id: [16]byte(sum[:16])}
 	if w.o.HoldoutBy != "" {
 		sum = w.hash(byte(2), r.HoldoutKey)
 	}
@@ -93,82 +113,160 @@ func (w *oracle) row(p *oraclePartition, r *Record) oracleRow {
 			halfLife = w.o.HoldoutHalfLife
 		}
 	}
+	row.sample = row.role.String()
+	for _, q := range w.o.Quotas {
+		if row.role == Train && q.Class == string(r.Group) {
+			row.sample = "train of " + q.Class
+		}
+	}
 	h := binary.BigEndian.Uint64(row.id[:])
 	row.key = -float64(h)
-	if w.o.Identity == "" && (w.o.Weighted || halfLife > 0) {
+	if w.isKeyed(float64(halfLife)) {
 		e := -math.Log1p(-math.Min((float64(h)+0.5)*math.Pow(2, -64), 1-0x1p-53))
-		row.key = math.Log(r.Weight) - math.Log(e)
+		row.base = math.Log(r.Weight)
 		if halfLife > 0 {
-			row.key += float64(r.Time) * math.Ln2 / (halfLife.Seconds() * 1000)
+			row.base += float64(r.Time) * math.Ln2 / (halfLife.Seconds() * 1000)
 		}
+		row.key = row.base - math.Log(e)
 	}
 	return row
 }
 
-// rows returns the rows of each role, ordered by identity hash, and the largest key that was left out (-Inf if none was).
-func (w *oracle) rows() (kept [NumRoles][]oracleRow, threshold [NumRoles]float64) {
-	for _, p := range w.partitions {
-		for _, g := range p.got {
-			if g.record != nil && g.record.Fate == Applied {
-				row := w.row(p, g.record)
-				kept[row.role] = append(kept[row.role], row)
-			}
-		}
+// inclusion is the probability that a row's key exceeds a threshold.
+func (w *oracle) inclusion(row *oracleRow, threshold float64) float64 {
+	halfLife := w.o.HalfLife
+	if row.role != Train {
+		halfLife = cmp.Or(w.o.HoldoutHalfLife, halfLife)
 	}
-	sizes := [NumRoles]int{w.o.Size, w.o.HoldoutSize - w.o.HoldoutSize/2, w.o.HoldoutSize / 2}
-	for role, rows := range kept {
-		if w.o.Identity != "" {
-			rows = newest(rows)
-		}
-		slices.SortFunc(rows, func(a, b oracleRow) int { return cmp.Compare(b.key, a.key) })
-		threshold[role] = math.Inf(-1)
-		if len(rows) > sizes[role] {
-			threshold[role] = rows[sizes[role]].key
-			rows = rows[:sizes[role]]
-		}
-		slices.SortFunc(rows, func(a, b oracleRow) int { return slices.Compare(a.id[:], b.id[:]) })
-		kept[role] = rows
+	switch {
+	case math.IsInf(threshold, -1):
+		return 1
+	case w.isKeyed(float64(halfLife)):
+		return -math.Expm1(-math.Exp(row.base - threshold))
 	}
-	return kept, threshold
+	return -threshold * math.Pow(2, -64)
 }
 
-// newest keeps one row of each identity.
-func newest(rows []oracleRow) (out []oracleRow) {
-	best := map[[16]byte]oracleRow{}
-	for _, r := range rows {
-		old, ok := best[r.id]
-		c := cmp.Or(cmp.Compare(r.record.time(), old.record.time()), cmp.Compare(r.topic, old.topic),
-			cmp.Compare(r.partition, old.partition), cmp.Compare(r.record.offset(), old.record.offset()))
-		if !ok || c > 0 {
-			best[r.id] = r
-		}
-	}
-	for _, r := range best {
-		out = append(out, r)
+// samples returns the capacities by name.
+func (w *oracle) samples() map[string]int {
+	ceil := func(x float64) int { return int(math.Ceil(x)) }
+	out := map[string]int{"select": w.o.HoldoutSize - w.o.HoldoutSize/2, "gate": w.o.HoldoutSize / 2, "train": w.o.Size}
+	for _, q := range w.o.Quotas {
+		n := ceil(q.Share * float64(w.o.Size))
+		out["train of "+q.Class] = n
+		out["train"] = max(0, out["train"]-n)
 	}
 	return out
 }
 
-func (r *Record) time() int64 {
-	if r == nil {
-		return math.MinInt64
-	}
-	return r.Time
+// isErased reports whether an event was forgotten.
+func (l *life) isErased(p *oraclePartition, r *logRecord) bool {
+	return slices.ContainsFunc(l.erased, func(e erasure) bool { return e.user == r.user && r.Offset < e.cut[p] })
 }
 
-func (r *Record) offset() int64 {
-	if r == nil {
-		return math.MinInt64
-	}
-	return r.Offset
+// A view is what the samples must be.
+type view struct {
+	kept      map[string][]oracleRow // by sample, ordered by identity hash
+	threshold map[string]float64     // the largest key that was left out, -Inf if none was
+	eligible  map[string]int
 }
 
-// account returns the ledger row, but for Rows.
-func (w *oracle) account(p *oraclePartition, reasons map[string]int64) LedgerRow {
-	l := LedgerRow{Topic: p.topic, Partition: p.number, Start: p.start, Next: p.next(), LastOffset: -1, Watermark: NoTime}
-	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian, []uint32{0, uint32(p.number)})
+func (w *oracle) view() view {
+	v := view{map[string][]oracleRow{}, map[string]float64{}, map[string]int{}}
+	var all map[string][]oracleRow = map[string][]oracleRow{}
+	for _, p := range w.partitions {
+		for _, g := range p.got {
+			if g.record == nil || g.record.Fate != Applied {
+				continue
+			}
+			row := w.row(p, g.record)
+			v.eligible[row.sample]++
+			floor, cut := w.floor[row.sample]
+			if w.gone[row.eventKey] || w.isErased(p, g.record) || cut && !w.stay[row.eventKey] && row.key <= floor {
+				continue
+			}
+			all[row.sample] = append(all[row.sample], row)
+		}
+	}
+	for sample, capacity := range w.samples() {
+		rows := all[sample]
+		if w.o.Identity != "" {
+			rows = newest(rows)
+		}
+		slices.SortFunc(rows, func(a, b oracleRow) int { return cmp.Compare(b.key, a.key) })
+		if w.o.CapBy != "" {
+			most, seen := max(1, int(math.Ceil(w.o.CapShare*float64(capacity)))), map[string]int{}
+			rows = slices.DeleteFunc(rows, func(r oracleRow) bool {
+				seen[string(r.record.Group)]++
+				return seen[string(r.record.Group)] > most
+			})
+		}
+		v.threshold[sample] = math.Inf(-1)
+		if floor, cut := w.floor[sample]; cut {
+			v.threshold[sample] = floor
+		}
+		if len(rows) > capacity {
+			v.threshold[sample] = max(v.threshold[sample], rows[capacity].key)
+			if w.o.CapBy != "" && capacity > 0 {
+				v.threshold[sample] = rows[capacity-1].key
+			}
+			rows = rows[:capacity]
+		}
+		slices.SortFunc(rows, func(a, b oracleRow) int { return slices.Compare(a.id[:], b.id[:]) })
+		v.kept[sample] = rows
+	}
+	return v
+}
+
+// decide returns the life after a decision about the samples as they are now.
+func (w *oracle) decide(change func(*life)) *life {
+	v, next := w.view(), *w.life
+	next.stay, next.gone, next.floor = map[eventKey]bool{}, map[eventKey]bool{}, map[string]float64{}
+	next.erased = slices.Clone(w.erased)
+	for _, rows := range v.kept {
+		for _, row := range rows {
+			next.stay[row.eventKey] = true
+		}
+	}
+	for _, p := range w.partitions {
+		for _, g := range p.got {
+			if g.record != nil {
+				if key := (eventKey{p, g.record.Offset}); !next.stay[key] {
+					next.gone[key] = true
+				}
+			}
+		}
+	}
+	for sample, threshold := range v.threshold {
+		if !math.IsInf(threshold, -1) {
+			next.floor[sample] = threshold
+		}
+	}
+	change(&next)
+	return &next
+}
+
+// newest keeps one row of each identity.
+func newest(rows []oracleRow) []oracleRow {
+	best := map[[16]byte]oracleRow{}
+	for _, r := range rows {
+		old, ok := best[r.id]
+		if !ok || cmp.Or(cmp.Compare(r.record.Time, old.record.Time), cmp.Compare(r.p.topic, old.p.topic),
+			cmp.Compare(r.p.number, old.p.number), cmp.Compare(r.offset, old.offset)) > 0 {
+			best[r.id] = r
+		}
+	}
+	return slices.Collect(maps.Values(best))
+}
+
+// account returns the ledger row, but for Rows, and what it was after each every records.
+func (w *oracle) account(p *oraclePartition, reasons map[string]int64, every int64) (l LedgerRow, checkpoints []LedgerRow) {
+	l = LedgerRow{Topic: p.topic, Partition: p.number, Incarnation: p.incarnation, Start: p.start, Next: p.start, LastOffset: -1, Watermark: NoTime, archived: p.over}
+	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian, []uint32{p.incarnation, uint32(p.number)})
 	l.Digest = sha256.Sum256(b)
+	records := int64(0)
 	for _, g := range p.got {
+		l.Next++
 		r := g.record
 		switch {
 		case g.hole:
@@ -198,83 +296,23 @@ func (w *oracle) account(p *oraclePartition, reasons map[string]int64) LedgerRow
 		b, _ = binary.Append(b, binary.BigEndian, r.CRC)
 		l.Digest = sha256.Sum256(append(b, byte(r.Fate)))
 		l.LastOffset, l.LastCRC = r.Offset, r.CRC
+		if records++; records%every == 0 {
+			checkpoints = append(checkpoints, l)
+		}
 	}
-	return l
+	return l, thinned(checkpoints)
 }
 
-// check compares a store with the oracle in everything that can be seen.
-func (w *oracle) check(s *Store) error {
-	if err := s.Check(); err != nil {
-		return err
-	}
-	state, err := s.State()
-	if err != nil {
-		return err
-	}
-	sample, err := s.Sample()
-	if err != nil {
-		return err
-	}
-	kept, threshold := w.rows()
-	reasons := map[string]int64{}
-	var want []LedgerRow
-	for _, p := range w.partitions {
-		l := w.account(p, reasons)
-		for role, rows := range kept {
-			for _, r := range rows {
-				if r.topic == p.topic && r.partition == p.number {
-					l.Rows[role]++
-				}
-			}
+// thinned is what is kept of checkpoints.
+func thinned(all []LedgerRow) (out []LedgerRow) {
+	for i, l := range all {
+		step := 1
+		for age := len(all) - 1 - i; age >= 16; age /= 2 {
+			step *= 2
 		}
-		want = append(want, l)
-	}
-	if !slices.Equal(state.Partitions, want) {
-		return fmt.Errorf("ledger\n%+v, want\n%+v", state.Partitions, want)
-	}
-	if !slices.Equal(s.Ledger(), want) {
-		return fmt.Errorf("ledger in memory\n%+v, want\n%+v", s.Ledger(), want)
-	}
-	if fmt.Sprint(state.RejectedByReason) != fmt.Sprint(reasons) {
-		return fmt.Errorf("reasons %v, want %v", state.RejectedByReason, reasons)
-	}
-	if string(s.Aux()) != string(w.aux) {
-		return fmt.Errorf("aux %q, want %q", s.Aux(), w.aux)
-	}
-	if state.SampleDigest != sample.Digest {
-		return fmt.Errorf("digest of State %v, of Sample %v", state.SampleDigest, sample.Digest)
-	}
-	if rows, bytes := s.Size(); rows != state.Rows || bytes != state.SampleBytes {
-		return fmt.Errorf("Size is %d rows, %d bytes, of State %d, %d", rows, bytes, state.Rows, state.SampleBytes)
-	}
-	for role, rows := range [NumRoles][]Row{sample.Train, sample.Select, sample.Gate} {
-		if state.Rows[role] != len(rows) || len(rows) != len(kept[role]) {
-			return fmt.Errorf("%s: %d rows, State says %d, want %d", Role(role), len(rows), state.Rows[role], len(kept[role]))
-		}
-		for i, got := range rows {
-			want := kept[role][i]
-			if got.Topic != want.topic || got.Partition != want.partition || got.Offset != want.record.Offset ||
-				string(got.Payload) != string(want.record.Payload) || got.Time != want.record.Time || got.Weight != want.record.Weight {
-				return fmt.Errorf("%s row %d is %+v, want %+v", Role(role), i, got, want)
-			}
-		}
-		if err := checkThreshold(s.all[role], threshold[role]); err != nil {
-			return fmt.Errorf("%s: %w", Role(role), err)
+		if (i+1)%step == 0 && len(all)-1-i < 1024 {
+			out = append(out, l)
 		}
 	}
-	return nil
-}
-
-func checkThreshold(r *reservoir, want float64) error {
-	got := math.Inf(-1)
-	if r.evicted {
-		got = -float64(^r.threshold)
-		if r.keyed {
-			got = unordered(r.threshold)
-		}
-	}
-	if got != want && !(math.Abs(got-want) <= 1e-9*(1+math.Abs(want))) {
-		return fmt.Errorf("threshold %g, want %g", got, want)
-	}
-	return nil
+	return out
 }

@@ -107,6 +107,22 @@ func (r *reservoir) insert(e entry, group identity) {
 	r.up(len(r.heap) - 1)
 }
 
+// seal makes the threshold, which under a cap depends on the order of offers, the one that depends on their set: just below the least row
+// of a full sample. It is called, and stored, before rows are taken out for another reason than a better one.
+func (r *reservoir) seal() {
+	if r.perGroup > 0 && r.evicted && len(r.heap) >= r.capacity && r.capacity > 0 {
+		r.threshold = max(r.threshold, r.heap[0].rank-1)
+	}
+}
+
+// sealAll seals every sample with the pending piece.
+func (s *Store) sealAll() {
+	for _, r := range s.all {
+		r.seal()
+	}
+	s.pending.counted = true
+}
+
 // remove takes out the entry at heap[i].
 func (r *reservoir) remove(i int) entry {
 	out, last := r.heap[i], len(r.heap)-1

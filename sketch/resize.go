@@ -19,6 +19,7 @@ func (s *Store) resize(chosen settings) error {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true
+	s.sealAll()
 	s.settings = chosen
 	s.pending.putSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
@@ -65,7 +66,10 @@ func (s *Store) Align(o *Store) error {
 				out = append(out, e)
 			}
 		}
-		s.settings.Partial = s.settings.Partial || len(out) > 0
+		if len(out) > 0 && !s.settings.Partial {
+			s.settings.Partial = true
+			s.pending.putSettings(&s.settings)
+		}
 		if err := s.expel(r, out, 0, func(int) {}); err != nil {
 			return err
 		}

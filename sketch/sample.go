@@ -10,12 +10,13 @@ import (
 
 // A Row is an event of the sample.
 type Row struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Time      int64 // event time, milliseconds
-	Weight    float64
-	Payload   []byte // as it was applied
+	Topic       string
+	Partition   int32
+	Incarnation uint32 // of the topic, from 0
+	Offset      int64
+	Time        int64 // event time, milliseconds
+	Weight      float64
+	Payload     []byte // as it was applied
 
 	lnInclusion float64 // of the probability that the row's priority is above the threshold
 }
@@ -65,7 +66,7 @@ func (s *Store) Sample() (*Sample, error) {
 			start := len(slab)
 			slab = append(slab, row.payload...)
 			rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.role]
-			*rows = append(*rows, Row{Topic: topic, Partition: row.partition, Offset: row.offset, Time: row.time, Weight: row.weight,
+			*rows = append(*rows, Row{Topic: topic, Partition: row.partition, Incarnation: row.incarnation, Offset: row.offset, Time: row.time, Weight: row.weight,
 				Payload: slab[start:len(slab):len(slab)]})
 			samples[row.role] = append(samples[row.role], int32(row.sample))
 			return nil
@@ -100,6 +101,9 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 	evicted, threshold := acc.of(sample)
 	if !evicted {
 		return 0
+	}
+	if r := s.all[sample]; r.perGroup > 0 && acc.found[sample] >= int64(r.capacity) {
+		threshold = acc.least[sample] // the set's; the threshold of a cap is the order's
 	}
 	return s.all[sample].lnInclusion(row.Weight, row.Time, threshold)
 }

@@ -9,7 +9,8 @@ type accounts struct {
 	current  int
 	markers  []Marker
 	settings *settings
-	found    []int64 // rows by sample, as in Store.all
+	found    []int64  // rows by sample, as in Store.all
+	least    []uint64 // and the smallest rank among them
 	counters
 }
 
@@ -84,7 +85,7 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 		acc.classes = make([]classCount, n) // nothing was counted yet
 	}
 
-	acc.found = make([]int64, len(s.all))
+	acc.found, acc.least = make([]int64, len(s.all)), make([]uint64, len(s.all))
 	perGroup := map[identity]int{}
 	counts := make([][NumRoles]int64, len(acc.ledger))
 	var n int
@@ -125,6 +126,9 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 			}
 		}
 		counts[place][role]++
+		if acc.found[r.index] == 0 || row.rank < acc.least[r.index] {
+			acc.least[r.index] = row.rank
+		}
 		acc.found[r.index]++
 		return visit(&row)
 	})

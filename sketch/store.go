@@ -166,12 +166,14 @@ func (s *Store) Halt(topic string, number int32, text string) error {
 // Resume removes the text of Halt.
 func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, number, "") }
 
-// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart. It does nothing if logStart is not above next.
+// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart, with a checkpoint there: a verification can start behind
+// the gap. It does nothing if logStart is not above next.
 func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
 	return s.change(topic, number, func(l *LedgerRow) error {
 		if lost := logStart - l.Next; lost > 0 {
 			l.Gap += lost
 			l.Next = logStart
+			s.checkpoint(s.places[partition{topic, number}])
 		}
 		return nil
 	})

@@ -181,7 +181,7 @@ func TestOpenRefuses(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(o.Dir, witnessName), []byte("{"), 0o600))
 		}, ErrCorrupt, "WITNESS"},
 		{"newer format", func(t *testing.T, o *Options) {
-			must(t, (&witness{Format: formatVersion + 1, Lineage: "x"}).write(o.Dir))
+			must(t, (&Witness{Format: formatVersion + 1, Lineage: "x"}).write(o.Dir))
 		}, ErrFormat, fmt.Sprintf("format %d is newer than %d", formatVersion+1, formatVersion)},
 		{"row flipped", func(t *testing.T, o *Options) {
 			s := mustOpen(t, *o)

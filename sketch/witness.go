@@ -12,17 +12,17 @@ import (
 
 const witnessName = "WITNESS"
 
-// A witness is the small file beside the database that remembers how far the state had come: Badger loses the end of its log, or all of
+// A Witness is the small file beside the database that remembers how far the state had come: Badger loses the end of its log, or all of
 // it, without an error. What it says is durable, so that a state behind it has lost something.
-type witness struct {
+type Witness struct {
 	Format     int         `json:"format"`
 	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
 	Seed       uint64      `json:"seed"`
-	Partitions []testimony `json:"partitions"` // by topic and partition
+	Partitions []Testimony `json:"partitions"` // by topic and partition
 }
 
-// testimony is what a witness says of one partition.
-type testimony struct {
+// A Testimony is what a witness says of one partition.
+type Testimony struct {
 	Topic       string `json:"topic"`
 	Partition   int32  `json:"partition"`
 	Incarnation uint32 `json:"incarnation"`
@@ -42,14 +42,24 @@ type Rollback struct {
 // Offsets returns how many offsets were lost.
 func (r *Rollback) Offsets() int64 { return r.Witnessed - r.Next }
 
+// ReadWitness returns the witness of a state directory without opening the state. The error wraps ErrNoState if there is none, ErrCorrupt if
+// it cannot be read, and ErrFormat if it is of a later version.
+func ReadWitness(dir string) (*Witness, error) {
+	w, err := (&Options{Dir: dir}).readWitness()
+	if err == nil && w == nil {
+		err = fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
+	}
+	return w, err
+}
+
 // readWitness returns an error wrapping os.ErrNotExist if there is no witness.
-func readWitness(dir string) (*witness, error) {
+func readWitness(dir string) (*Witness, error) {
 	name := filepath.Join(dir, witnessName)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, denied(err)
 	}
-	var w witness
+	var w Witness
 	sealed, sum, ok := strings.Cut(string(text), "\n")
 	if ok && sum != "" && strings.TrimSuffix(sum, "\n") != checkLine(sealed) {
 		return nil, corrupt("checksum of %s does not match", name)
@@ -64,7 +74,7 @@ func readWitness(dir string) (*witness, error) {
 func checkLine(text string) string { return fmt.Sprintf("%08x", checksum(nil, []byte(text))) }
 
 // write replaces the witness; it is durable when write returns.
-func (w *witness) write(dir string) error {
+func (w *Witness) write(dir string) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("sketch: %w", err)
@@ -96,17 +106,17 @@ func syncDir(dir string) error {
 }
 
 // witnessOf returns what may be said of the store: as of a commit, because Apply holds the mutex from its first change to its last.
-func (s *Store) witnessOf() (*witness, error) {
+func (s *Store) witnessOf() (*Witness, error) {
 	rows := s.Ledger()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
 	}
-	w := &witness{Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
+	w := &Witness{Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
 	for i := range rows {
 		l := &rows[i]
-		w.Partitions = append(w.Partitions, testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
+		w.Partitions = append(w.Partitions, Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
 			Start: l.Start, Next: l.Next, Digest: hex.EncodeToString(l.Digest[:])})
 	}
 	return w, nil
@@ -137,7 +147,7 @@ func (s *Store) Rollbacks() []Rollback {
 
 // compare returns where the ledger is behind the witness. A partition that the ledger has not got at all begins again where it once began:
 // the start policy of a new partition could be past it.
-func (s *Store) compare(w *witness, dir string) ([]Rollback, error) {
+func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 	var behind []Rollback
 	for _, t := range w.Partitions {
 		if newest, _ := s.incarnation(t.Topic); newest > t.Incarnation {

@@ -12,7 +12,7 @@ import (
 
 // Retention says which versions are kept. One that an alias names always is, and so is the newest.
 type Retention struct {
-	Keep   int           // the newest versions kept, at least 1
+	Keep   int           // the newest versions kept of each kind, at least 1: many updates do not push the refits out
 	MaxAge time.Duration // versions created longer ago go too; 0 for no limit
 	DryRun bool          // remove nothing, only say what would be
 }
@@ -65,31 +65,22 @@ func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, 
 	if err != nil {
 		return nil, err
 	}
-	old := len(versions) - max(keep.Keep, 1) // those before are beyond the count
-	now := s.Now()
+	now, kept := s.Now(), map[string]int{}
 	var due []int64
-	for i, v := range versions[:len(versions)-1] {
-		if slices.ContainsFunc(aliases, func(a namedPointer) bool { return a.Version == v }) {
-			continue
-		}
-		if i >= old {
-			if keep.MaxAge <= 0 {
-				break
-			}
-			dir, m, err := openVersion(root, model, v)
-			if err != nil {
-				continue // being copied, or damaged: its age is not known
-			}
+	for i, v := range slices.Backward(versions) {
+		kind, expired := "", false // of a directory that is being copied, or was damaged, neither is known
+		if dir, m, err := openVersion(root, model, v); err == nil {
+			kind, expired = m.Kind, keep.MaxAge > 0 && now.Sub(m.Created) > keep.MaxAge
 			if err := dir.Close(); err != nil {
 				return nil, err
 			}
-			if now.Sub(m.Created) <= keep.MaxAge {
-				continue
-			}
 		}
-		if due = append(due, v); len(due) == maxPruned {
-			break
+		kept[kind]++
+		aliased := slices.ContainsFunc(aliases, func(a namedPointer) bool { return a.Version == v })
+		if i < len(versions)-1 && !aliased && (expired || kept[kind] > max(keep.Keep, 1)) {
+			due = append(due, v)
 		}
 	}
-	return due, nil
+	slices.Reverse(due)
+	return due[:min(len(due), maxPruned)], nil
 }

@@ -2,6 +2,11 @@ package snapshot
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -79,4 +84,195 @@ func TestWatchWaitsForTheFirst(t *testing.T) {
 	if _, err := w.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// refusedWith waits until a watcher reports an error, and checks that it still serves a version.
+func refusedWith(t *testing.T, w *Watcher, want error, version int64) {
+	t.Helper()
+	s := until(t, w, want.Error(), func(s Status) bool { return errors.Is(s.Err, want) })
+	if s.Version != version || version != 0 && w.Model().Manifest().Version != version {
+		t.Errorf("%v: serves version %d, want %d", want, s.Version, version)
+	}
+}
+
+// E7: an old alias, in which everything was once true, is offered again.
+func TestWatchRefusesAnOldAlias(t *testing.T) {
+	store, dir, keys := publishSigned(t, 1)
+	path := filepath.Join(dir, "m", aliasDir, Latest)
+	old, err := os.ReadFile(path)
+	must(t, err)
+	_, err = store.Publish(t.Context(), "m", testContents(small))
+	must(t, err)
+	options := WatchOptions{Trust: Trust{Keys: keys}, StateFile: filepath.Join(t.TempDir(), "accepted")}
+	w := watchOf(t, DirSource{dir, often}, options)
+	until(t, w, "version 2", func(s Status) bool { return s.Version == 2 && s.SignedBy != "" })
+	replace := func(b []byte) {
+		must(t, os.WriteFile(path+".new", b, 0o644))
+		must(t, os.Rename(path+".new", path))
+	}
+	now, err := os.ReadFile(path)
+	must(t, err)
+	replace(old)
+	refusedWith(t, w, ErrOlder, 2)
+	replace(now)
+	if s := until(t, w, "recovery", func(s Status) bool { return s.Err == nil }); s.Loads != 1 {
+		t.Errorf("loaded %d times, want once", s.Loads)
+	}
+	// Unsigned, the same alias with a larger number is no better.
+	forged := NewStore(dir)
+	must(t, setAlias(t, forged, Latest, 1))
+	refusedWith(t, w, ErrSignature, 2)
+	replace(old)
+	w.Close()
+
+	// A restart remembers; without the state file, or with a pin, the operator decides.
+	again := watchOf(t, DirSource{dir, often}, options)
+	refusedWith(t, again, ErrOlder, 0)
+	pinned := options
+	pinned.Pin = 1
+	until(t, watchOf(t, DirSource{dir, often}, pinned), "the pinned version", func(s Status) bool { return s.Version == 1 && s.Err == nil })
+	// A signed rollback is a later move to an older version.
+	must(t, setAlias(t, store, Latest, 1))
+	until(t, again, "the rollback", func(s Status) bool { return s.Version == 1 && s.Err == nil })
+	options.StateFile = ""
+	until(t, watchOf(t, DirSource{dir, often}, options), "any version", func(s Status) bool { return s.Version == 1 })
+}
+
+// A damaged, mixed or unsigned version is refused while the last good one serves, and taken once it is whole.
+func TestWatchKeepsTheLastGoodModel(t *testing.T) {
+	store, dir := publish(t, 1)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
+	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
+	other := testContents(small)
+	other.Bias[0]++
+	for i := range other.Golden {
+		other.Golden[i].Outputs = nil
+	}
+	// Staged aside and moved in without its parameters: those of version 1 are in their place (E9).
+	_, err := store.Publish(t.Context(), "m", other, Move{Alias: "aside"})
+	must(t, err)
+	must(t, setAlias(t, store, Latest, 1))
+	until(t, w, "version 1 again", func(s Status) bool { return s.Version == 1 && s.Err == nil })
+	first, err := os.ReadFile(filepath.Join(dir, "m", "1", tensorsFile))
+	must(t, err)
+	path := filepath.Join(dir, "m", "2", tensorsFile)
+	second, err := os.ReadFile(path)
+	must(t, err)
+	b, err := os.ReadFile(filepath.Join(dir, "m", aliasDir, "aside"))
+	must(t, err)
+	must(t, os.WriteFile(path, first, 0o644))
+	p, err := decodePointer("aside", b)
+	must(t, err)
+	p.Sequence += 10
+	p.seal("m", Latest, nil)
+	must(t, store.writeAliasFile(dir, Latest, p))
+	refusedWith(t, w, ErrDigest, 1)
+	must(t, os.WriteFile(path, second, 0o644)) // the rest of the copy arrives
+	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
+	if s.Refused < 1 || s.Err != nil {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// writeAliasFile replaces an alias by hand.
+func (s *Store) writeAliasFile(dir, alias string, p Pointer) error {
+	root, err := openModel(dir, "m")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return s.writeAlias(root, alias, &p)
+}
+
+// E8: past its expiry a version is reported, and served only where that is asked for.
+func TestWatchExpiry(t *testing.T) {
+	_, dir := expiring(t)
+	var now atomic.Pointer[time.Time]
+	set := func(after time.Duration) {
+		at := created.Add(after)
+		now.Store(&at)
+	}
+	set(0)
+	clock := func() time.Time { return *now.Load() }
+	strict := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock}})
+	lenient := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}})
+	for _, w := range []*Watcher{strict, lenient} {
+		if s := until(t, w, "version 1", func(s Status) bool { return s.Version == 1 }); s.Expired {
+			t.Error("expired at once")
+		}
+	}
+	set(2 * time.Hour)
+	if !strict.Status().Expired || !lenient.Status().Expired {
+		t.Error("the expiry is not reported")
+	}
+	if strict.Model() != nil || lenient.Model() == nil {
+		t.Errorf("strict serves %v, lenient %v", strict.Model(), lenient.Model())
+	}
+	refusedWith(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock}}), ErrExpired, 0)
+	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}}), "version 1", func(s Status) bool { return s.Version == 1 })
+}
+
+func TestWatchAsksTheProgram(t *testing.T) {
+	store, dir := publish(t, 1)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: func(m *Model) error {
+		if m.Manifest().Version == 2 {
+			return errors.New("not this one")
+		}
+		return nil
+	}})
+	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
+	for range 2 {
+		_, err := store.Publish(t.Context(), "m", testContents(small))
+		must(t, err)
+		if p, err := store.Alias("m", Latest); err == nil && p.Version == 2 {
+			s := until(t, w, "a refusal", func(s Status) bool { return s.Err != nil })
+			if !strings.Contains(s.Err.Error(), "not this one") {
+				t.Errorf("refused with %v", s.Err)
+			}
+		}
+	}
+	until(t, w, "version 3", func(s Status) bool { return s.Version == 3 && s.Err == nil })
+}
+
+func TestWatchOptionsRefused(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "accepted")
+	for name, content := range map[string]string{"not JSON": "{", "of another model": `{"model":"n","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00"}}`,
+		"altered": `{"model":"m","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00","sequence":3,"pointer_digest":"sha256:00"}}`} {
+		must(t, os.WriteFile(state, []byte(content), 0o644))
+		if w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", StateFile: state}); err == nil || !strings.Contains(err.Error(), state) {
+			t.Errorf("state file %s: %v, %v", name, w, err)
+		}
+	}
+	for _, options := range []WatchOptions{{}, {Model: "m", Alias: "../x"}, {Model: "a/b"}} {
+		if w, err := Watch(DirSource{Dir: dir}, options); !errors.Is(err, ErrName) {
+			t.Errorf("%+v: %v, %v, want ErrName", options, w, err)
+		}
+	}
+}
+
+// Publish to loaded by a watching consumer at the default poll: within a second.
+func BenchmarkPublishToLoaded(b *testing.B) {
+	dir := b.TempDir()
+	store, c := NewStore(dir), userItem(5_000, 20, 4)
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: Latest})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	var slowest time.Duration
+	for b.Loop() {
+		began := time.Now()
+		m, err := store.Publish(b.Context(), "m", c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for w.Status().Version != m.Version {
+			if sleep(b.Context(), time.Millisecond) != nil {
+				return
+			}
+		}
+		slowest = max(slowest, time.Since(began))
+	}
+	b.ReportMetric(float64(slowest.Milliseconds()), "ms-slowest")
 }

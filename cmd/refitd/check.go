@@ -46,7 +46,12 @@ func (c *checkConfigCmd) Run(a *app) error {
 
 // loadConfig is config.Load with the exit code of a bad or missing file.
 func loadConfig(path string) (*config.Config, error) {
-	conf, err := config.Load(path)
+	return loadConfigWith(path, config.Exceptions{})
+}
+
+// loadConfigWith is loadConfig with exceptions.
+func loadConfigWith(path string, allow config.Exceptions) (*config.Config, error) {
+	conf, err := config.LoadWith(path, allow)
 	if err != nil {
 		return nil, configError(err, path)
 	}

@@ -24,26 +24,26 @@ func (c *exportONNXCmd) Run(a *app) error {
 	return offline.ExportONNX(c.ref(), c.Output, c.Tensors == "f64", a.out)
 }
 
-// stateFlags name the sample of a model in a state directory.
-type stateFlags struct {
+// directoryFlags name the sample of a model in a state directory.
+type directoryFlags struct {
 	StoragePath string `name:"storage.path" required:"" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
 	Model       string `required:"" placeholder:"NAME" help:"Model."`
 	Output      string `default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
 }
 
 // exportJSONLCmd is export jsonl.
-type exportJSONLCmd struct{ stateFlags }
+type exportJSONLCmd struct{ directoryFlags }
 
 // Run writes the rows and, beside a file, prints the summary.
 func (c *exportJSONLCmd) Run(a *app) error { return c.export(a, offline.JSONL) }
 
 // exportLIBSVMCmd is export libsvm.
-type exportLIBSVMCmd struct{ stateFlags }
+type exportLIBSVMCmd struct{ directoryFlags }
 
 // Run writes the rows and, beside a file, prints the summary.
 func (c *exportLIBSVMCmd) Run(a *app) error { return c.export(a, offline.LIBSVM) }
 
-func (f *stateFlags) export(a *app, format offline.SampleFormat) error {
+func (f *directoryFlags) export(a *app, format offline.SampleFormat) error {
 	return offline.ExportSample(a.ctx, offline.ExportOptions{StoragePath: f.StoragePath, Model: f.Model, Output: f.Output, Format: format,
 		Stdout: a.stdout, Log: a.log}, a.out)
 }

@@ -32,6 +32,11 @@ type cli struct {
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
 	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
+	AcceptGap  acceptGapCmd  `cmd:"" help:"Declare offsets lost that a halted partition needs."`
+	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
+	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
+	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
@@ -39,6 +44,12 @@ type cli struct {
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
 	Diff       diffCmd       `cmd:"" help:"Say what changed between two published versions."`
 	Reproduce  reproduceCmd  `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
+	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
+	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
+	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`
+	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
+	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
 	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 }
 

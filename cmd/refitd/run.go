@@ -1,42 +1,86 @@
 package main
 
 import (
+	"context"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // runCmd is run.
 type runCmd struct {
-	ConfigFile       string        `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file."`
+	ConfigFile       string        `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file. SIGHUP reads it again."`
 	StoragePath      string        `name:"storage.path" placeholder:"DIR" help:"State directory, in place of storage.path."`
-	WebListenAddress string        `name:"web.listen-address" placeholder:"HOST:PORT" help:"Address of health and metrics, in place of web.listen_address."`
+	WebListenAddress string        `name:"web.listen-address" placeholder:"HOST:PORT" help:"Address of the HTTP surface, in place of web.listen_address."`
+	WebConfigFile    string        `name:"web.config.file" placeholder:"FILE" help:"TLS and authentication of the HTTP surface, in place of web.config_file."`
+	EnableLifecycle  bool          `name:"web.enable-lifecycle" help:"Let HTTP requests reload, refit and move aliases."`
+	InsecureNoAuth   bool          `name:"insecure-no-auth" help:"Let the HTTP surface listen on an address that other machines reach without asking who they are."`
 	Until            string        `enum:",end" default:"" help:"end: read up to the log ends as they are now, refit once more and exit."`
 	For              time.Duration `help:"End after this long."`
+	StartFresh       bool          `help:"Begin an empty state although the consumer group has offsets: what was read before is not in it."`
+}
+
+// load reads the configuration and applies the flags, which win over the file.
+func (c *runCmd) load() (*config.Config, error) {
+	allow := config.Exceptions{NoAuth: c.InsecureNoAuth, Listen: c.WebListenAddress != "" || c.WebConfigFile != ""}
+	conf, err := loadConfigWith(c.ConfigFile, allow)
+	if err != nil {
+		return nil, err
+	}
+	if c.StoragePath != "" {
+		if conf.Storage.Path, err = filepath.Abs(c.StoragePath); err != nil {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--storage.path"}
+		}
+	}
+	if c.WebConfigFile != "" {
+		conf.Web.ConfigFile = c.WebConfigFile
+	}
+	if c.WebListenAddress != "" {
+		conf.Web.ListenAddress = c.WebListenAddress
+	}
+	if err := conf.Web.Validate(); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--web.listen-address"}
+	}
+	return conf, nil
 }
 
 // Run runs the daemon until a signal, the time or the log ends.
 func (c *runCmd) Run(a *app) error {
-	conf, err := loadConfig(c.ConfigFile)
+	conf, err := c.load()
 	if err != nil {
 		return err
 	}
-	if c.StoragePath != "" {
-		if conf.Storage.Path, err = filepath.Abs(c.StoragePath); err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--storage.path"}
-		}
-	}
-	if c.WebListenAddress != "" {
-		conf.Web.ListenAddress = c.WebListenAddress
-		if err := conf.Web.Validate(); err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--web.listen-address"}
-		}
-	}
-	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, Out: a.out, Log: a.log})
+	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh, CheckState: checkState, Out: a.out, Log: a.log,
+		Load: c.load, EnableLifecycle: c.EnableLifecycle, Version: version()})
 	if err != nil {
 		return err
 	}
-	return d.Run(a.ctx)
+	ctx, stop := context.WithCancel(a.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { reloadOnHangup(ctx, d) })
+	defer wg.Wait()
+	defer stop()
+	return d.Run(ctx)
+}
+
+// reloadOnHangup reads the configuration again at each SIGHUP until ctx is done. The daemon logs and shows how that ended.
+func reloadOnHangup(ctx context.Context, d *daemon.Daemon) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			_ = d.Reload(ctx)
+		}
+	}
 }

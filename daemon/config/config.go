@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // MaxFileBytes bounds the configuration file.
@@ -60,12 +61,6 @@ type Storage struct {
 	MinFreeBytes Size   `json:"min_free_bytes"` // reading pauses while the file system has less free space than this
 }
 
-// Web is the HTTP listener for health and metrics.
-type Web struct {
-	ListenAddress string `json:"listen_address"`
-	ConfigFile    string `json:"config_file"` // exporter-toolkit file with TLS and authentication; needed for any address but loopback
-}
-
 // Default returns a configuration without models: every key at its default.
 func Default() *Config {
 	return &Config{
@@ -76,13 +71,22 @@ func Default() *Config {
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
-		Web:     Web{ListenAddress: "127.0.0.1:9464"},
+		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}},
 	}
+}
+
+// Exceptions are what the command line allows against the rules for files.
+type Exceptions struct {
+	NoAuth bool // any address may be listened on without authentication
+	Listen bool // flags replace the address or the file with authentication; Web.Validate is called with them
 }
 
 // Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then lists every
 // mistake found. Relative paths in the file are relative to the file.
-func Load(path string) (*Config, error) {
+func Load(path string) (*Config, error) { return LoadWith(path, Exceptions{}) }
+
+// LoadWith is Load with exceptions.
+func LoadWith(path string, allow Exceptions) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -92,13 +96,18 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: read %s: %w", path, err)
 	}
-	return Parse(path, src, os.LookupEnv)
+	return parseWith(path, src, os.LookupEnv, allow)
 }
 
 // Parse is Load for a file's bytes; name is used in messages and its directory for relative paths. lookupEnv resolves ${NAME} in
 // secrets.
 func Parse(name string, src []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
+	return parseWith(name, src, lookupEnv, Exceptions{})
+}
+
+func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), allow Exceptions) (*Config, error) {
 	c := Default()
+	c.Web.noAuth, c.Web.later = allow.NoAuth, allow.Listen
 	c.file, c.directory = name, filepath.Dir(name)
 	fail := func(problems []Problem) error { return &FileError{Path: name, Problems: problems, source: src} }
 	if len(src) > MaxFileBytes {
@@ -150,6 +159,9 @@ func (c *Config) resolvePaths() {
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
 		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile)
+	}
+	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && !filepath.IsAbs(socket) {
+		c.Web.HealthAddress = unixPrefix + filepath.Join(c.directory, socket)
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

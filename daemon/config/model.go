@@ -27,6 +27,7 @@ type Model struct {
 	Train    Train    `json:"train"`
 	Evaluate Evaluate `json:"evaluate"`
 	Publish  Publish  `json:"publish"`
+	Serve    Serve    `json:"serve"`
 }
 
 // Input names the topics and bounds what one event may be.
@@ -120,13 +121,15 @@ type Evaluate struct {
 type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
-	Keep        int      `json:"keep"`         // versions kept; those with an alias always are
+	Keep        int      `json:"keep"`         // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
 
 	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
 	KeepSample     bool     `json:"keep_sample"`      // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
+	Topic          string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
+	InlineMax      Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
 }
 
 // Gate decides whether a new version replaces the champion.
@@ -152,6 +155,7 @@ func DefaultModel() Model {
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+		Serve:    Serve{MaxEvents: 1000, MaxItems: 1000},
 	}
 }
 
@@ -228,11 +232,12 @@ func (s *Schema) Consumer() consumer.Schema {
 	}
 }
 
-// Hash returns the digest of everything the model's versions depend on: the resolved model without its store, which is a place and not
-// a setting, and its threads, which change no result. It has the form sha256:<hex>.
+// Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to and the
+// limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
+	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	return hashOf(c)
 }
 

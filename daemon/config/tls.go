@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// Client returns the client side of TLS, version 1.2 or later with verification, or nil if it is not enabled.
+// Client returns the client side of TLS, version 1.2 or later with verification, or nil if it is not enabled. The client certificate is
+// read again for every connection, so that one that was renewed on disk is taken up.
 func (t *TLS) Client() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
@@ -24,11 +25,17 @@ func (t *TLS) Client() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("config: kafka.tls.cert_file and key_file: %w", err)
+		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("config: kafka.tls.cert_file and key_file: %w", err)
+			}
+			return &pair, nil
 		}
-		out.Certificates = []tls.Certificate{pair}
+		if _, err := load(nil); err != nil {
+			return nil, err
+		}
+		out.GetClientCertificate = load
 	}
 	return out, nil
 }

@@ -110,10 +110,7 @@ func (v *validator) config(c *Config) {
 	if c.Storage.Path == "" {
 		v.bad("storage.path", "", "a directory")
 	}
-	if write := c.Web.listenAdvice(); write != "" {
-		v.bad("web.listen_address", c.Web.ListenAddress, write)
-	}
-	v.file("web.config_file", c.Web.ConfigFile)
+	v.web(&c.Web)
 	if len(c.Models) == 0 {
 		v.bad("models", nil, "at least one model")
 	}
@@ -130,26 +127,6 @@ func (v *validator) config(c *Config) {
 	if len(v.problems) == 0 {
 		v.memory(c)
 	}
-}
-
-// Validate returns an error that says what to write unless the listener has a usable address, and one that other machines reach is
-// protected. The file's own address was checked by Load; a flag that replaces it was not.
-func (w *Web) Validate() error {
-	if write := w.listenAdvice(); write != "" {
-		return fmt.Errorf("config: listen address %q: write %s", w.ListenAddress, write)
-	}
-	return nil
-}
-
-// listenAdvice returns what to write instead of the listen address, or "".
-func (w *Web) listenAdvice() string {
-	if _, _, err := net.SplitHostPort(w.ListenAddress); err != nil {
-		return "host:port, such as 127.0.0.1:9464"
-	}
-	if !isLoopback(w.ListenAddress) && w.ConfigFile == "" {
-		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with TLS and authentication"
-	}
-	return ""
 }
 
 func (v *validator) kafka(k *Kafka) {
@@ -225,6 +202,7 @@ func (v *validator) model(m *Model, path string) {
 	if m.Publish.Store == "" {
 		v.bad(at("publish.store"), "", "a directory")
 	}
+	v.serve(m, path)
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)

@@ -312,6 +312,14 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	c.published = newScorer(u.Model, u.Vocabulary)
 }
 
+// Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.
+// Call it from the goroutine that calls Install.
+func (c *Cycle) Configure(m *config.Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.config = m
+}
+
 // Champion returns the last promoted refit, or nil.
 func (c *Cycle) Champion() *Champion {
 	c.mu.Lock()

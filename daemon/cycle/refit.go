@@ -55,7 +55,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	c.mu.Lock()
 	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
-	if budget := time.Duration(c.config.Train.TimeBudget); budget > 0 {
+	if budget := time.Duration(j.model.Train.TimeBudget); budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()

@@ -9,7 +9,7 @@
 // and the last one the seed of that decision.
 package failpoint
 
-// The sites. The packages below daemon name theirs by themselves; a test holds the two together.
+// The sites. The packages below daemon spell theirs out; a test kills at each, so that none can be misspelt.
 const (
 	SketchCommit    = "sketch.commit"    // before the transaction with rows and ledger
 	SketchCommitted = "sketch.committed" // after it, before anybody knows

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,7 @@ const quickTraining = "max_basis: 2, lambda: 3"
 type settings struct {
 	brokers []string
 	topics  []string
-	group   string // refitd if empty
+	group   string // one of its own if empty
 	size    int    // rows of the sample; 5,000 if 0
 	train   string // the keys of train
 	publish string // further keys of publish
@@ -33,7 +34,7 @@ func configure(t *testing.T, name string, s settings) string {
 func configureIn(t *testing.T, dir, name string, s settings) string {
 	t.Helper()
 	if s.group == "" {
-		s.group = "refitd"
+		s.group = regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name()+"-"+name, "-")
 	}
 	if s.size == 0 {
 		s.size = 5000

@@ -29,14 +29,15 @@ func TestSameGroup(t *testing.T) {
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "group", 4, 1)
 	p := newProducer(t, k.addr(), "group")
-	s := settings{brokers: k.addr(), topics: []string{"group"}}
+	s := settings{brokers: k.addr(), topics: []string{"group"}, group: "same"}
+	// The second finds offsets of the group and no state of its own: it has to be told that this is no accident.
 	first, second := configure(t, "first", s), configure(t, "second", s)
 	d := run(t, refitd, first, nil)
 	d.ready(20 * time.Second)
 	p.load(form(1000, 5000, 5000), ratings(1, 0))
 	var longest time.Duration
 	for i := range form(2, 5, 50) {
-		e := run(t, refitd, second, nil)
+		e := run(t, refitd, second, nil, "--start-fresh")
 		e.ready(20 * time.Second)
 		longest = max(longest, advances(t, d, p))
 		if i%2 == 0 {
@@ -89,13 +90,13 @@ func TestHalfAppliedBatch(t *testing.T) {
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "half", 4, 1)
 	p := newProducer(t, k.addr(), "half")
-	s := settings{brokers: k.addr(), topics: []string{"half"}}
+	s := settings{brokers: k.addr(), topics: []string{"half"}, group: "half"}
 	configs := []string{configure(t, "first", s), configure(t, "second", s)}
 	p.load(form(1000, 3000, 3000), ratings(1, 0))
 	for i := range form(2, 4, 20) {
 		config := configs[i%2]
 		site := []string{"sketch.commit", "sketch.committed", "consumer.between"}[i%3]
-		d := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=sleep:300,0.5,%d", site, i)})
+		d := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=sleep:300,0.5,%d", site, i)}, "--start-fresh")
 		within(t, 20*time.Second, func() error {
 			_, body, err := d.get("/metrics")
 			if err == nil && metricIn(body, "refitd_events_total") == 0 {

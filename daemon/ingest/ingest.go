@@ -21,6 +21,8 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
+	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
+	OnPart func(*sketch.Part)
 
 	decoder      *consumer.Decoder
 	store        *sketch.Store
@@ -157,6 +159,9 @@ func (g *Ingest) finish() error {
 		return g.pause()
 	}
 	g.store.Classify(p)
+	if g.OnPart != nil {
+		g.OnPart(p)
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {

@@ -40,6 +40,8 @@ func storeError(err error, path string) error {
 		code = report.ExitUsage
 	case errors.Is(err, snapshot.ErrNotFound) && !errors.Is(err, fs.ErrNotExist): // else a file of the version is missing
 		code = report.ExitModel
+	case errors.Is(err, snapshot.ErrConflict): // somebody else was faster: the answer is no
+		code = report.ExitNo
 	}
 	return &report.ExitError{Code: code, Err: err, Path: path}
 }

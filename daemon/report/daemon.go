@@ -123,7 +123,10 @@ type VerifyPartition struct {
 	Holes       int64  `json:"holes"`
 	Gap         int64  `json:"gap"`
 	Rows        int64  `json:"rows"`
-	Digest      string `json:"digest"` // ok, mismatch or unverifiable
+	Digest      string `json:"digest"` // of what lies behind checked_from: ok, mismatch or unverifiable
+	// Unverifiable is the number of offsets that the brokers no longer hold as they were read, those of earlier incarnations of the topic included.
+	Unverifiable int64   `json:"unverifiable"`
+	Halted       *string `json:"halted"` // why reading stopped
 }
 
 // VerifySummary ends verify.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -58,6 +59,14 @@ func CodeOf(err error) int {
 	}
 	if e, ok := errors.AsType[*ExitError](err); ok {
 		return e.Code
+	}
+	return ExitNo
+}
+
+// CodeNamed returns the exit code of that name in an Error, and ExitNo for another name.
+func CodeNamed(name string) int {
+	if code := slices.Index(exitNames[:], name); code >= 0 {
+		return code
 	}
 	return ExitNo
 }

@@ -120,8 +120,17 @@ func (s ScoreSummary) WriteText(w io.Writer) error {
 
 // WriteText prints the comparison of one partition.
 func (p VerifyPartition) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s\n",
+	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
 		p.Topic, p.Partition, p.Start, p.Next, p.CheckedFrom, p.Lost, p.Double, p.Rejected, p.Control, p.Aborted, p.Holes, p.Gap, p.Rows, p.Digest)
+	if p.Unverifiable > 0 {
+		fmt.Fprintf(w, ", %d offsets unverifiable", p.Unverifiable)
+	}
+	if p.Halted != nil {
+		fmt.Fprintf(w, ", halted: %s", *p.Halted)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w)
+	}
 	return err
 }
 

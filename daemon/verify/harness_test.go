@@ -179,8 +179,14 @@ func (b *bench) store(ends [partitions]int64, change func(*consumer.Batch)) {
 
 func (b *bench) withStore(f func(*sketch.Store)) {
 	b.t.Helper()
+	b.withStoreOf(0, f)
+}
+
+// withStoreOf opens the state with checkpoints after so many records, 0 for as many as usual.
+func (b *bench) withStoreOf(checkpoint int64, f func(*sketch.Store)) {
+	b.t.Helper()
 	options := ingest.StoreOptions(b.model)
-	options.Dir = b.conf.StatePath(b.model)
+	options.Dir, options.CheckpointEvery = b.conf.StatePath(b.model), checkpoint
 	s, err := sketch.Open(b.context(), options)
 	if err != nil {
 		b.t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -46,6 +47,7 @@ type reader struct {
 
 	meta       kadm.TopicDetails
 	start, end kadm.ListedOffsets // end: of what read_committed may see
+	plain      map[string]bool    // topics of which the broker says that it does not compact them
 }
 
 // newReader connects and lists the extents of the topics. The caller closes the reader.
@@ -73,10 +75,25 @@ func newReader(ctx context.Context, k *config.Kafka, topics []string) (_ *reader
 	if r.end, err = r.admin.ListCommittedOffsets(ctx, topics...); err != nil {
 		return nil, brokerError(ctx, err)
 	}
+	r.plain = make(map[string]bool)
+	configs, err := r.admin.DescribeTopicConfigs(ctx, topics...)
+	if err != nil && ctx.Err() != nil {
+		return nil, brokerError(ctx, err)
+	}
+	for _, c := range configs { // whoever may not see them takes every topic for one that is compacted
+		for _, entry := range c.Configs {
+			if entry.Key == "cleanup.policy" && entry.Value != nil && !strings.Contains(*entry.Value, "compact") {
+				r.plain[c.Name] = true
+			}
+		}
+	}
 	return r, nil
 }
 
 func (r *reader) close() { r.client.Close() }
+
+// compacts reports whether the broker may have taken single records out of a topic.
+func (r *reader) compacts(topic string) bool { return !r.plain[topic] }
 
 // locate learns leaders and topic ids.
 func (r *reader) locate(ctx context.Context) error {
@@ -96,15 +113,9 @@ func brokerError(ctx context.Context, err error) error {
 	return &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("verify: broker unreachable, or it refused us: %w", err), Key: "kafka.bootstrap_servers"}
 }
 
-// read gives sink every offset in [from, to), in the order of the log. An *unreadableError means that the log no longer holds them.
-func (r *reader) read(ctx context.Context, topic string, number int32, from, to int64, sink consumer.Sink) error {
-	if from == to {
-		return nil
-	}
-	logStart, err := r.extent(ctx, topic, number, from, to)
-	if err != nil {
-		return err
-	}
+// read gives sink every offset in [from, to), in the order of the log, which starts at logStart. An *unreadableError means that the log no
+// longer holds them.
+func (r *reader) read(ctx context.Context, topic string, number int32, from, to, logStart int64, sink consumer.Sink) error {
 	for empty := 0; from < to; {
 		answer, err := r.fetch(ctx, topic, number, from)
 		if err != nil {
@@ -135,8 +146,8 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to 
 	return nil
 }
 
-// extent returns the first offset of the log, or an *unreadableError if the log does not hold [from, to).
-func (r *reader) extent(ctx context.Context, topic string, number int32, from, to int64) (logStart int64, err error) {
+// extent returns the first offset of the log, or an *unreadableError if the log does not reach up to the offset to, or does not exist.
+func (r *reader) extent(ctx context.Context, topic string, number int32, to int64) (logStart int64, err error) {
 	start, known := r.start.Lookup(topic, number)
 	end, ended := r.end.Lookup(topic, number)
 	switch err := errors.Join(r.meta[topic].Err, start.Err, end.Err); {
@@ -144,10 +155,8 @@ func (r *reader) extent(ctx context.Context, topic string, number int32, from, t
 		return 0, &unreadableError{-1, "the cluster has no such partition"}
 	case err != nil:
 		return 0, brokerError(ctx, fmt.Errorf("offsets of %s/%d: %w", topic, number, err))
-	case start.Offset > from:
-		return 0, &unreadableError{start.Offset, fmt.Sprintf("the log starts at offset %d, the ledger at %d", start.Offset, from)}
 	case end.Offset < to:
-		return 0, &unreadableError{start.Offset, fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to)}
+		return start.Offset, &unreadableError{start.Offset, fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to)}
 	}
 	return start.Offset, nil
 }
@@ -160,7 +169,13 @@ func (r *reader) fetch(ctx context.Context, topic string, number int32, from int
 		case err == nil:
 			return answer, nil
 		case answer != nil && errors.Is(err, kerr.OffsetOutOfRange):
-			return nil, &unreadableError{answer.LogStartOffset, fmt.Sprintf("offset %d is gone", from)}
+			logStart := from + 1 // a broker does not say in this answer where its log starts
+			if start, err := r.admin.ListStartOffsets(ctx, topic); err == nil {
+				if o, ok := start.Lookup(topic, number); ok && o.Err == nil {
+					logStart = max(logStart, o.Offset)
+				}
+			}
+			return nil, &unreadableError{logStart, fmt.Sprintf("offset %d is gone", from)}
 		case ctx.Err() != nil || attempt == fetchAttempts || !kerr.IsRetriable(err):
 			return nil, brokerError(ctx, fmt.Errorf("fetch of %s/%d from offset %d: %w", topic, number, from, err))
 		}

@@ -1,5 +1,6 @@
 // Package verify proves a state against its topics: an independent Kafka client reads again what the ledger says was read, the sample is
-// recomputed from it in memory, and accounts, digests and rows are compared. It changes neither.
+// recomputed from it in memory, and accounts, digests and rows are compared. It changes neither. What the brokers no longer hold is
+// unverifiable; the checkpoints of the ledger say where proving can begin.
 package verify
 
 import (
@@ -27,7 +28,9 @@ type Options struct {
 	Model *config.Model
 	Dir   string        // the model's state directory; nothing else may have it open
 	Kafka *config.Kafka // nil checks the state directory alone
-	Log   *slog.Logger  // required; says where and how state and topic differ
+	// CheckState, if not nil, looks at the directory first, in another process: damage may end the process that finds it.
+	CheckState func(ctx context.Context, dir string) error
+	Log        *slog.Logger // required; says where and how state and topic differ
 }
 
 // Result is what verify prints.
@@ -39,6 +42,14 @@ type Result struct {
 // Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
 // 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	if o.CheckState != nil {
+		if err := o.CheckState(ctx, o.Dir); err != nil {
+			if ctx.Err() != nil {
+				return nil, interrupted(ctx)
+			}
+			return nil, err
+		}
+	}
 	store, err := sketch.OpenExisting(ctx, o.Dir, o.Log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -57,6 +68,10 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	state, err := store.State()
 	if err != nil {
 		return nil, o.stateError(err)
+	}
+	for _, b := range store.Rollbacks() {
+		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition", b.Partition,
+			"next", b.Next, "witnessed", b.Witnessed)
 	}
 	v := &verification{Options: o, state: state, result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
 	for i := range state.Partitions {
@@ -88,14 +103,19 @@ func account(l *sketch.LedgerRow) report.VerifyPartition {
 	for _, n := range l.Rows {
 		p.Rows += n
 	}
+	if l.Halted != "" {
+		p.Halted = &l.Halted
+	}
 	return p
 }
 
 // verification is one run: the result belongs to the partitions of state by index.
 type verification struct {
 	Options
-	state  *sketch.State
-	result *Result
+	state   *sketch.State
+	rows    rows // of the state
+	result  *Result
+	differs bool // some account does
 }
 
 // recompute reads every partition of the ledger again into a sample in memory and compares.
@@ -106,24 +126,26 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--config.file"}
 	}
 	options := ingest.StoreOptions(v.Model)
-	options.Seed, options.DrawSeed, options.Lineage = store.Seed(), false, store.Lineage()
+	options.Seed, options.DrawSeed, options.Lineage, options.Forgotten = store.Seed(), false, store.Lineage(), v.state.Forgotten
 	memory, err := sketch.NewMemory(options)
 	if err != nil {
 		return report.Exit(report.ExitUsage, err)
 	}
 	defer func() { err = errors.Join(err, memory.Close()) }()
-
-	complete, err := v.read(ctx, memory)
+	if v.rows, err = rowsOf(store, v.state.Partitions); err != nil {
+		return err
+	}
+	complete, err := v.read(ctx, store, memory)
 	if err != nil {
 		return err
+	}
+	// Without a partition's rows the sample of the others is another one; so it is where the state had more to choose from than the log.
+	if !complete || !v.state.OfLog || v.state.UnderFilled {
+		return nil
 	}
 	again, err := memory.State()
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
-	}
-	same := v.compare(again)
-	if !complete {
-		return nil // without a partition's rows the sample of the others is another one
 	}
 	digest := again.SampleDigest.String()
 	v.result.Summary.RecomputedDigest = &digest
@@ -135,15 +157,15 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return nil
 	}
 	v.result.Summary.OK = false
-	if !same { // the rows differ because the accounts do
+	if v.differs { // the rows differ because the accounts do
 		return nil
 	}
-	return v.compareRows(store, memory)
+	return v.compareRows(memory)
 }
 
-// read feeds what the ledger covers of each partition to memory, as the daemon did. complete is false if a partition could not be read
-// from its start to its next; it is then unverifiable.
-func (v *verification) read(ctx context.Context, memory *sketch.Store) (complete bool, err error) {
+// read feeds what the ledger covers of each partition to memory, as the daemon did, and compares as it goes. complete is false if some of a
+// partition could not be read again.
+func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (complete bool, err error) {
 	var topics []string
 	for i := range v.state.Partitions {
 		if t := v.state.Partitions[i].Topic; len(topics) == 0 || topics[len(topics)-1] != t {
@@ -161,45 +183,113 @@ func (v *verification) read(ctx context.Context, memory *sketch.Store) (complete
 	sink := ingest.New(v.Model, memory, nil)
 	complete = true
 	for i := range v.state.Partitions {
-		l, p := &v.state.Partitions[i], &v.result.Partitions[i]
-		if err := memory.Begin(l.Topic, l.Partition, l.Start); err != nil {
+		l := &v.state.Partitions[i]
+		checkpoints, err := store.Checkpoints(l.Topic, l.Partition)
+		if err != nil {
+			return false, v.stateError(err)
+		}
+		if err := memory.BeginAt(l.AtStart()); err != nil {
 			return false, fmt.Errorf("verify: %w", err)
 		}
-		err := r.read(ctx, l.Topic, l.Partition, l.Start, l.Next, sink)
-		if gone, ok := errors.AsType[*unreadableError](err); ok {
-			v.Log.Warn("partition cannot be verified", "topic", l.Topic, "partition", l.Partition, "reason", gone.reason)
-			p.Digest, p.CheckedFrom, complete = digestUnverifiable, max(l.Start, gone.logStart), false
-			v.result.Summary.OK = false
-			continue
-		}
+		whole, err := v.partition(ctx, r, memory, sink, i, checkpoints)
 		if err != nil {
 			return false, err
 		}
+		complete = complete && whole
 	}
 	return complete, nil
 }
 
-// compare compares the accounts of the partitions that were read and reports whether all of them are the same. again has the partitions
-// of the state in the same order. Rows are left to the sample's digest.
-func (v *verification) compare(again *sketch.State) (same bool) {
-	same = true
-	for i := range v.state.Partitions {
-		p := &v.result.Partitions[i]
-		if p.Digest == digestUnverifiable {
-			same = false
-			continue
-		}
-		have, want := v.state.Partitions[i], again.Partitions[i]
-		lost := want.Applied - have.Applied
-		p.Lost, p.Double = max(0, lost), max(0, -lost)
-		// What follows is not of the log: who halted, and the rows, which depend on every partition.
-		have.Halted, have.Rows = "", want.Rows
-		if have != want {
-			v.Log.Error("account differs", "topic", p.Topic, "partition", p.Partition, "state", counts(&have), "log", counts(&want))
-			p.Digest, same = digestMismatch, false
+// partition reads one partition, stretch by stretch between the accounts that the state has of it: that of its start, its checkpoints and the
+// ledger's. Each stretch is proved by itself, so that what the log no longer holds does not put the rest in doubt. whole is false if
+// not every stretch was read.
+func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.Store, sink *ingest.Ingest, i int, checkpoints []sketch.LedgerRow) (whole bool, err error) {
+	l, p := &v.state.Partitions[i], &v.result.Partitions[i]
+	for j := range v.state.Archived {
+		if old := &v.state.Archived[j]; old.Topic == l.Topic && old.Partition == l.Partition {
+			p.Unverifiable += old.Next - old.Start
 		}
 	}
-	return same
+	logStart, err := r.extent(ctx, l.Topic, l.Partition, l.Next)
+	missing, isGone := errors.AsType[*unreadableError](err)
+	if err != nil && !isGone {
+		return false, err
+	}
+	accounts := append(append([]sketch.LedgerRow{l.AtStart()}, checkpoints...), *l)
+	from, firstRead := l.Start, l.Start // what comes behind from is proved
+	whole = true
+	var count tally
+	var altered int64
+	sink.OnPart = func(part *sketch.Part) {
+		count.add(part)
+		altered += v.rows.check(part)
+	}
+	for k := 0; k+1 < len(accounts) && !isGone; k++ {
+		begin, end := &accounts[k], &accounts[k+1]
+		if begin.Next >= end.Next {
+			continue
+		}
+		low := max(begin.Next, logStart)
+		f, lost, double := gone, int64(0), int64(0)
+		if low < end.Next {
+			// Where the log begins inside a stretch, its rows can be compared all the same.
+			if err := memory.AcceptGap(l.Topic, l.Partition, low); err != nil {
+				return false, fmt.Errorf("verify: %w", err)
+			}
+			count.row = *begin
+			err := r.read(ctx, l.Topic, l.Partition, low, end.Next, logStart, sink)
+			unread, ok := errors.AsType[*unreadableError](err)
+			switch {
+			case ok:
+				missing, logStart = unread, max(logStart, unread.logStart)
+			case err != nil:
+				return false, err
+			case low == begin.Next:
+				f, lost, double = count.judge(end, r.compacts(l.Topic))
+			}
+		}
+		switch f {
+		case proved:
+			continue
+		case different:
+			v.Log.Error("account differs", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next, "state", counts(end), "log", counts(&count.row))
+			p.Lost, p.Double, p.Digest, v.differs = p.Lost+lost, p.Double+double, digestMismatch, true
+			continue
+		case compacted:
+			v.Log.Warn("stretch cannot be verified", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next,
+				"reason", "the log no longer holds every record that was read", "records", end.Records()-count.row.Records())
+		case gone:
+			reason := fmt.Sprintf("the log starts at offset %d", logStart)
+			if end.Gap > begin.Gap {
+				reason = "part of it was declared lost"
+			}
+			if missing != nil {
+				reason = missing.reason
+			}
+			v.Log.Warn("stretch cannot be verified", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next, "reason", reason)
+		}
+		whole, from = false, end.Next
+		missing = nil
+	}
+	firstRead = min(max(firstRead, logStart), l.Next)
+	switch {
+	case isGone:
+		v.Log.Warn("partition cannot be verified", "topic", l.Topic, "partition", l.Partition, "reason", missing.reason)
+		whole, from = false, l.Next
+		p.Digest = digestUnverifiable
+	case p.Digest == digestMismatch:
+	case altered > 0:
+		v.Log.Error("rows are not what the log has at their offsets", "topic", l.Topic, "partition", l.Partition, "rows", altered)
+		p.Digest = digestMismatch
+	case from == l.Next && l.Next > l.Start:
+		p.Digest = digestUnverifiable
+	}
+	p.Unverifiable += from - l.Start
+	p.CheckedFrom = from
+	if p.Digest != digestOK {
+		p.CheckedFrom = firstRead
+	}
+	return whole, nil
 }
 
 // counts is what an account differs in, for the log.
@@ -210,12 +300,9 @@ func counts(l *sketch.LedgerRow) slog.Value {
 
 // compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state has not got is lost, a
 // row of the state that the topic does not give is double, one whose content differs is a mismatch alone.
-func (v *verification) compareRows(store, memory *sketch.Store) error {
-	have, err := rowsOf(store)
-	if err != nil {
-		return err
-	}
-	want, err := rowsOf(memory)
+func (v *verification) compareRows(memory *sketch.Store) error {
+	have := v.rows
+	want, err := rowsOf(memory, v.state.Partitions)
 	if err != nil {
 		return err
 	}
@@ -239,38 +326,6 @@ func (v *verification) compareRows(store, memory *sketch.Store) error {
 		}
 	}
 	return nil
-}
-
-type partition struct {
-	topic  string
-	number int32
-}
-
-// A row is what the sample keeps of an event.
-type row struct {
-	role    sketch.Role
-	time    int64
-	weight  float64
-	payload string
-}
-
-// rowsOf returns the rows of a store by partition and offset.
-func rowsOf(s *sketch.Store) (map[partition]map[int64]row, error) {
-	sample, err := s.Sample()
-	if err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
-	}
-	out := make(map[partition]map[int64]row)
-	for role, rows := range map[sketch.Role][]sketch.Row{sketch.Train: sample.Train, sketch.Select: sample.Select, sketch.Gate: sample.Gate} {
-		for _, r := range rows {
-			of := partition{r.Topic, r.Partition}
-			if out[of] == nil {
-				out[of] = make(map[int64]row)
-			}
-			out[of][r.Offset] = row{role, r.Time, r.Weight, string(r.Payload)}
-		}
-	}
-	return out, nil
 }
 
 // conclude adds the partitions up.

@@ -9,6 +9,19 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
+// Starts returns the first offset that the broker still holds of every partition of the topics. Call it before RunUntil, or instead.
+func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error) {
+	defer c.source.drop()
+	ends, err := c.readEnds(ctx)
+	if err == nil {
+		ends, err = c.source.offsets(ctx, slices.Collect(maps.Keys(ends)), kafka.FirstOffset, c.opts.Isolation.level())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("consumer: log starts: %s", c.source.explain(err))
+	}
+	return ends, nil
+}
+
 // Committed returns what the group shows for the partitions of the topics, those that it has offsets for. It is a display, never a place to
 // read from. Without a group it is empty.
 func (c *Consumer) Committed(ctx context.Context) (map[TopicPartition]int64, error) {
@@ -19,24 +32,10 @@ func (c *Consumer) Committed(ctx context.Context) (map[TopicPartition]int64, err
 	if err != nil {
 		return nil, fmt.Errorf("consumer: %s", c.source.explain(err))
 	}
-	req := &kafka.OffsetFetchRequest{GroupID: c.opts.GroupID, Topics: make(map[string][]int)}
-	for _, tp := range slices.Collect(maps.Keys(ends)) {
-		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], int(tp.Partition))
-	}
-	res, err := c.source.client.OffsetFetch(ctx, req)
-	if err == nil {
-		err = res.Error
-	}
+	out, err := c.source.committed(ctx, ends)
 	if err != nil {
 		return nil, fmt.Errorf("consumer: offsets of group %s: %s", c.opts.GroupID, c.source.explain(err))
 	}
-	out := make(map[TopicPartition]int64)
-	for topic, list := range res.Topics {
-		for _, p := range list {
-			if p.Error == nil && p.CommittedOffset >= 0 {
-				out[TopicPartition{topic, int32(p.Partition)}] = p.CommittedOffset
-			}
-		}
-	}
+	maps.DeleteFunc(out, func(_ TopicPartition, offset int64) bool { return offset < 0 })
 	return out, nil
 }

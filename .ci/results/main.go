@@ -1,0 +1,190 @@
+// Command results reads what `go test -json` prints and keeps what became of each test, over the stages of a run.
+//
+//	go test -json ... | results FILE [-figures]   prints packages, failures and, with -figures, what passing tests logged; adds to FILE
+//	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
+//	                                              then every test that never ran but was skipped, with its reason
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/refitd/refitd/"
+
+// event is a line of `go test -json`.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// result is what became of one test. The best counts over stages, but for a failure: what -short skips may have run elsewhere.
+type result struct {
+	Status  string  `json:"status"` // pass, skip or fail
+	Seconds float64 `json:"seconds"`
+	Reason  string  `json:"reason,omitempty"` // of a skip
+}
+
+func main() {
+	log.SetFlags(0)
+	args := os.Args[1:]
+	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" || len(args) == 2 && args[1] != "-figures" {
+		log.Fatal("usage: results FILE [-figures | -table TABLE]")
+	}
+	results, err := load(args[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	if len(args) == 3 {
+		if err := table(os.Stdout, args[2], results); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	failed, err := read(os.Stdin, os.Stdout, results, len(args) == 2)
+	if err == nil {
+		err = save(args[0], results)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func load(file string) (map[string]result, error) {
+	results := map[string]result{}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return results, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return results, json.Unmarshal(b, &results)
+}
+
+func save(file string, results map[string]result) error {
+	b, err := json.Marshal(results)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+// logged matches a line that a test wrote with its log methods.
+var logged = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
+
+// read takes the events of one go test.
+func read(in io.Reader, out io.Writer, results map[string]result, figures bool) (failed bool, err error) {
+	output := map[string][]string{} // by test, until it ends
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(out, lines.Text())
+			continue
+		}
+		name := strings.TrimPrefix(e.Package, module) + "." + e.Test
+		switch {
+		case e.Action == "output" || e.Action == "build-output":
+			output[name] = append(output[name], e.Output)
+		case e.Action == "build-fail":
+			failed = true
+			fmt.Fprint(out, strings.Join(output[name], ""))
+		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
+		case e.Test == "":
+			if e.Action == "fail" {
+				failed = true
+				fmt.Fprint(out, strings.Join(output[name], ""))
+			}
+			fmt.Fprintf(out, "%-5s %-45s %6.1f s\n", e.Action, strings.TrimPrefix(e.Package, module), e.Elapsed)
+			delete(output, name)
+		default:
+			r := result{Status: e.Action, Seconds: e.Elapsed}
+			notes := strings.Join(slices.DeleteFunc(slices.Clone(output[name]), func(l string) bool { return !logged.MatchString(l) }), "")
+			switch {
+			case e.Action == "fail":
+				fmt.Fprint(out, strings.Join(output[name], ""))
+			case e.Action == "skip":
+				r.Reason = strings.TrimSpace(logged.ReplaceAllString(notes, ""))
+			case figures && notes != "":
+				fmt.Fprintf(out, "%s\n%s", name, notes)
+			}
+			keep(results, name, r)
+			delete(output, name)
+		}
+	}
+	return failed, lines.Err()
+}
+
+func keep(results map[string]result, name string, r result) {
+	order := []string{"skip", "pass", "fail"}
+	if old, ok := results[name]; !ok || slices.Index(order, r.Status) >= slices.Index(order, old.Status) {
+		results[name] = r
+	}
+}
+
+var (
+	row  = regexp.MustCompile(`^\| ([A-H]\d+) \|`)
+	test = regexp.MustCompile("`([\\w/]+\\.Test\\w+)`")
+)
+
+// table prints what became of the tests behind each row of the catalogue.
+func table(out io.Writer, file string, results map[string]result) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		m := row.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		names := test.FindAllStringSubmatch(line, -1)
+		status := "no test" // the table says why
+		var parts []string
+		for _, n := range names {
+			r, ok := results[n[1]]
+			if !ok {
+				r.Status = "not run"
+			}
+			parts = append(parts, fmt.Sprintf("%s %s", n[1], r.Status))
+			status = worse(status, r.Status)
+		}
+		counts[status]++
+		fmt.Fprintf(out, "%-4s %-8s %s\n", m[1], status, strings.Join(parts, ", "))
+	}
+	fmt.Fprintf(out, "rows: %d pass, %d fail, %d skipped, %d not run, %d without a test of their own\n", counts["pass"], counts["fail"], counts["skip"],
+		counts["not run"], counts["no test"])
+	skipped := 0
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		if r := results[name]; r.Status == "skip" {
+			skipped++
+			fmt.Fprintf(out, "skipped %s: %s\n", name, r.Reason)
+		}
+	}
+	fmt.Fprintf(out, "tests: %d, of which %d were skipped and ran in no stage\n", len(results), skipped)
+	return nil
+}
+
+// worse is the status of a row so far with one more test.
+func worse(a, b string) string {
+	order := []string{"no test", "pass", "skip", "not run", "fail"}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,34 @@
+package main
+
+import "github.com/refitd/refitd/daemon/operator"
+
+// backupCmd is backup.
+type backupCmd struct {
+	stateFlags
+	Output string `required:"" placeholder:"FILE" help:"File to write. An older one of that name is replaced once the new one is complete."`
+}
+
+// Run writes the state of a stopped daemon to one file.
+func (c *backupCmd) Run(a *app) error {
+	conf, model, err := c.load()
+	if err != nil {
+		return err
+	}
+	return operator.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
+}
+
+// restoreCmd is restore.
+type restoreCmd struct {
+	stateFlags
+	Input string `required:"" placeholder:"FILE" help:"What backup wrote."`
+	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
+}
+
+// Run puts a backup in the place of the state of a stopped daemon.
+func (c *restoreCmd) Run(a *app) error {
+	conf, model, err := c.load()
+	if err != nil {
+		return err
+	}
+	return operator.Restore(a.ctx, conf.StatePath(model), model.Name, c.Input, c.Why, a.log, a.out)
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/refitd/refitd/daemon/integrity"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// checkStateCmd is check-state: what run and verify start as a process of its own, because damage may end the process that finds it.
+type checkStateCmd struct {
+	Dir string `arg:"" help:"State directory of one model."`
+}
+
+// Run reads everything in a state.
+func (c *checkStateCmd) Run(a *app) error {
+	if err := integrity.Check(a.ctx, c.Dir, a.log); err != nil {
+		return err
+	}
+	return a.out.Emit("summary", report.Empty{})
+}
+
+// checkState runs this program's check-state on a state directory.
+func checkState(ctx context.Context, dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p := integrity.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}}
+	return p.Check(ctx, dir)
+}

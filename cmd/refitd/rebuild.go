@@ -1,0 +1,21 @@
+package main
+
+import "github.com/refitd/refitd/daemon"
+
+// rebuildCmd is rebuild.
+type rebuildCmd struct {
+	stateFlags
+	From  string `enum:"start,earliest" default:"start" xor:"from" help:"start: where the state began; earliest: at the first records the brokers hold."`
+	Input string `placeholder:"FILE" xor:"from" help:"Begin with this backup instead."`
+	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
+}
+
+// Run reads the log into a new state and puts it in the place of the old one.
+func (c *rebuildCmd) Run(a *app) error {
+	conf, model, err := c.load()
+	if err != nil {
+		return err
+	}
+	r := daemon.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
+	return r.Run(a.ctx)
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package consumer
+
+// raceEnabled says that code runs ten times slower.
+const raceEnabled = true

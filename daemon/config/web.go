@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Web is the HTTP surface.
+type Web struct {
+	ListenAddress string   `json:"listen_address"`
+	ConfigFile    string   `json:"config_file"`    // exporter-toolkit file with TLS and authentication; needed for any address but loopback
+	HealthAddress string   `json:"health_address"` // second listener for /-/healthy alone: a loopback address, or unix: and a path; empty for none
+	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, beside localhost and addresses
+
+	noAuth bool // the command line allows any address without authentication
+	later  bool // Validate judges the address once flags are applied
+}
+
+// Serve bounds what one HTTP request may ask of a model.
+type Serve struct {
+	MaxEvents int `json:"max_events"` // events of a score request, rows of an inference request
+	MaxItems  int `json:"max_items"`  // k of a top list
+}
+
+// maxInlineBytes is the largest inline_max: it travels in one record, which few brokers take at this size.
+const maxInlineBytes = 64 << 20
+
+// unixPrefix begins the address of a Unix socket.
+const unixPrefix = "unix:"
+
+// Validate returns an error that says what to write unless the listener has a usable address, and one that other machines reach asks for
+// authentication. The file's own address was checked by Load; a flag that replaces it was not.
+func (w *Web) Validate() error {
+	if write := w.listenAdvice(); write != "" {
+		return fmt.Errorf("config: listen address %q: write %s", w.ListenAddress, write)
+	}
+	return nil
+}
+
+// listenAdvice returns what to write instead of the listen address, or "".
+func (w *Web) listenAdvice() string {
+	if _, _, err := net.SplitHostPort(w.ListenAddress); err != nil {
+		return "host:port, such as 127.0.0.1:9464"
+	}
+	switch {
+	case isLoopback(w.ListenAddress) || w.noAuth:
+		return ""
+	case w.ConfigFile == "":
+		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with authentication, or start with --insecure-no-auth"
+	case !authenticates(w.ConfigFile):
+		return "a loopback address such as 127.0.0.1:9464, or give web.config_file basic_auth_users or " +
+			"client_auth_type: RequireAndVerifyClientCert, or start with --insecure-no-auth"
+	}
+	return ""
+}
+
+// authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported elsewhere.
+func authenticates(file string) bool {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return true
+	}
+	var c struct {
+		TLS struct {
+			ClientAuth string `yaml:"client_auth_type"`
+		} `yaml:"tls_server_config"`
+		Users map[string]string `yaml:"basic_auth_users"`
+	}
+	if yaml.Unmarshal(src, &c) != nil {
+		return true
+	}
+	return len(c.Users) > 0 || c.TLS.ClientAuth == "RequireAndVerifyClientCert"
+}
+
+func (v *validator) web(w *Web) {
+	if write := w.listenAdvice(); write != "" && !w.later {
+		v.bad("web.listen_address", w.ListenAddress, write)
+	}
+	v.file("web.config_file", w.ConfigFile)
+	if path, ok := strings.CutPrefix(w.HealthAddress, unixPrefix); ok {
+		if path == "" || len(path) > maxSocketPath {
+			v.bad("web.health_address", w.HealthAddress, fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath))
+		}
+	} else if w.HealthAddress != "" && !isLoopback(w.HealthAddress) {
+		v.bad("web.health_address", w.HealthAddress, "a loopback address such as 127.0.0.1:9465, or unix: and a path")
+	}
+	for i, host := range w.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, ":/*@ ") {
+			v.bad(fmt.Sprintf("web.allowed_hosts[%d]", i), host, "a host name without port, such as refitd.example.org")
+		}
+	}
+}
+
+// maxSocketPath is the room for the path of a Unix socket in Linux's sockaddr_un, less the zero byte at its end.
+const maxSocketPath = 107
+
+// serve checks the limits of requests, and the topic that tells of versions.
+func (v *validator) serve(m *Model, path string) {
+	v.whole(join(path, "serve.max_events"), m.Serve.MaxEvents, 1, 100_000)
+	v.whole(join(path, "serve.max_items"), m.Serve.MaxItems, 1, 100_000)
+	topic := m.Publish.Topic
+	if topic != "" && !isTopic(topic) {
+		v.bad(join(path, "publish.topic"), topic, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
+	}
+	for _, t := range m.Input.Topics {
+		if t == topic {
+			v.bad(join(path, "publish.topic"), topic, "a topic that the model does not read")
+		}
+	}
+	v.size(join(path, "publish.inline_max"), m.Publish.InlineMax, 0, maxInlineBytes)
+	if m.Publish.InlineMax > 0 && topic == "" {
+		v.bad(join(path, "publish.inline_max"), m.Publish.InlineMax, "0, or set publish.topic")
+	}
+}

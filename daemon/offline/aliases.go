@@ -1,0 +1,219 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// MoveOptions say which alias an operator moves, and why.
+type MoveOptions struct {
+	Store      string
+	Model      string
+	Alias      string // empty is champion
+	Version    int64  // 0 is the verb's own choice
+	Why        string
+	SigningKey string // file; empty leaves the alias unsigned
+	Now        func() time.Time
+}
+
+// open returns the store, as this user writes to it.
+func (o *MoveOptions) open() (*snapshot.Store, error) {
+	if o.Alias == "" {
+		o.Alias = snapshot.Champion
+	}
+	store := snapshot.NewStore(o.Store)
+	store.Now, store.By = o.Now, operator()
+	if o.SigningKey != "" {
+		signer, err := snapshot.LoadSigner(o.SigningKey)
+		if err != nil {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--signing-key", Path: o.SigningKey}
+		}
+		store.Signer = signer
+	}
+	return store, nil
+}
+
+// operator names whoever runs this program, for the publish log.
+func operator() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}
+
+// path is what errors of the store are about.
+func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
+
+// move carries out a move from the version that the alias names now, and tells of it.
+func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int64, event snapshot.Event) (*report.AliasMove, error) {
+	record, err := store.MoveAlias(ctx, o.Model, snapshot.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why})
+	if err != nil {
+		return nil, err
+	}
+	return &report.AliasMove{Model: o.Model, Alias: o.Alias, From: from, Version: o.Version, Sequence: record.Sequence,
+		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
+}
+
+// current returns the version that the alias names, 0 if there is no such alias.
+func (o *MoveOptions) current(store *snapshot.Store) (int64, error) {
+	p, err := store.Alias(o.Model, o.Alias)
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		return 0, err
+	}
+	return p.Version, nil
+}
+
+// Promote moves an alias to a version, by default the latest one, once the version is verified. Exit code 6 if there is no such version, 5 if
+// it is damaged.
+func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
+	store, err := o.open()
+	if err != nil {
+		return err
+	}
+	if o.Version == 0 {
+		latest, err := store.Alias(o.Model, snapshot.Latest)
+		if err != nil {
+			return storeError(err, o.path())
+		}
+		o.Version = latest.Version
+	}
+	from, err := o.current(store)
+	if err != nil {
+		return storeError(err, o.path())
+	}
+	move, err := o.move(ctx, store, from, snapshot.EventPromote)
+	if err != nil {
+		return storeError(err, o.path())
+	}
+	return out.Emit("summary", move)
+}
+
+// Rollback moves an alias back: to a version, or to the newest one of before the refit that it stands on now. Exit code 6 if there is none
+// left.
+func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
+	store, err := o.open()
+	if err != nil {
+		return err
+	}
+	from, err := o.current(store)
+	if err != nil {
+		return storeError(err, o.path())
+	}
+	if from == 0 {
+		return storeError(fmt.Errorf("%w: no alias %s of %s to roll back", snapshot.ErrNotFound, o.Alias, o.Model), o.path())
+	}
+	candidates := []int64{o.Version}
+	if o.Version == 0 {
+		if candidates, err = before(store, o.Model, o.Alias); err != nil {
+			return storeError(err, o.path())
+		}
+	}
+	err = fmt.Errorf("%w: the publish log knows no version that %s named before: choose one (--version)", snapshot.ErrNotFound, o.Alias)
+	for _, version := range candidates {
+		var move *report.AliasMove
+		o.Version = version
+		if move, err = o.move(ctx, store, from, snapshot.EventRollback); err == nil {
+			return out.Emit("summary", move)
+		}
+		if errors.Is(err, snapshot.ErrConflict) || ctx.Err() != nil {
+			break
+		}
+	}
+	return storeError(err, o.path())
+}
+
+// before lists the versions to roll an alias back to, best first: those that it named before the refit it stands on now, as far as they
+// are still there. What was rolled back is not gone back to.
+func before(store *snapshot.Store, model, alias string) ([]int64, error) {
+	versions, err := store.Versions(model)
+	if err != nil {
+		return nil, err
+	}
+	var stack [][]int64 // a refit with the updates of it that the alias named, oldest first
+	for r, err := range store.Log(model) {
+		if errors.Is(err, snapshot.ErrFormat) {
+			continue // a damaged line must not stand in the way of a rollback
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range r.Moves {
+			if m.Alias != alias || m.To == 0 {
+				continue
+			}
+			switch n := len(stack); {
+			case r.Event == snapshot.EventRollback:
+				stack = unwind(stack, m.To)
+			case r.Kind == "update" && r.Event == snapshot.EventPublish && n > 0:
+				stack[n-1] = append(stack[n-1], m.To)
+			default:
+				stack = append(stack, []int64{m.To})
+			}
+		}
+	}
+	var list []int64
+	for i := len(stack) - 2; i >= 0; i-- {
+		for _, v := range slices.Backward(stack[i]) {
+			if slices.Contains(versions, v) && !slices.Contains(list, v) {
+				list = append(list, v)
+			}
+		}
+	}
+	return list, nil
+}
+
+// unwind goes back to where the alias named a version.
+func unwind(stack [][]int64, version int64) [][]int64 {
+	for i := len(stack) - 1; i >= 0; i-- {
+		if at := slices.Index(stack[i], version); at >= 0 {
+			stack[i] = stack[i][:at+1]
+			return stack[:i+1]
+		}
+	}
+	return append(stack, []int64{version})
+}
+
+// Aliases lists the aliases of a model.
+func Aliases(dir, model string, out *report.Emitter) error {
+	store, path := snapshot.NewStore(dir), filepath.Join(dir, model)
+	aliases, err := store.Aliases(model)
+	if err != nil {
+		return storeError(err, path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(aliases)) {
+		p, err := store.Alias(model, name)
+		if err != nil {
+			return storeError(err, path)
+		}
+		line := report.Alias{Model: model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence, Event: string(p.Event), Signature: signatureOf(p.KeyID)}
+		if !p.Moved.IsZero() {
+			line.Moved = report.Time(p.Moved)
+		}
+		if err := out.Emit("alias", line); err != nil {
+			return err
+		}
+	}
+	return out.Emit("summary", report.AliasesSummary{Model: model, Aliases: aliases})
+}
+
+// signatureOf says who signed something, as far as it says itself.
+func signatureOf(keyID string) string {
+	if keyID == "" {
+		return "unsigned"
+	}
+	return "key " + keyID
+}

@@ -1,0 +1,223 @@
+package offline
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// history publishes versions of model m, each a refit (r) or an update (u) that becomes champion, or a refit that is kept (k).
+func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
+	t.Helper()
+	o := MoveOptions{Store: t.TempDir(), Model: "m", Why: "a test", Now: clock}
+	store := snapshot.NewStore(o.Store)
+	store.Now = clock
+	for _, kind := range kinds {
+		addVersion(t, store, kind)
+	}
+	return o, store
+}
+
+func addVersion(t *testing.T, store *snapshot.Store, kind rune) {
+	t.Helper()
+	c := &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Regression, Categorical: []string{"user"}}, Kernel: snapshot.ANOVA, Link: snapshot.Identity,
+		NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}, Golden: []snapshot.Golden{{}}, Meta: snapshot.Meta{Kind: "refit", Created: clock(), Decision: "promoted"}}
+	moves := []snapshot.Move{{Alias: snapshot.Champion}}
+	switch kind {
+	case 'u':
+		c.Meta.Kind = "update"
+	case 'k':
+		c.Meta.Decision, moves = "kept", nil
+	}
+	if _, err := store.Publish(t.Context(), "m", c, moves...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// moved runs a verb and returns the version it moved the alias to, or the error.
+func moved(t *testing.T, o MoveOptions, verb string) (int64, error) {
+	t.Helper()
+	lines, err := collect(t, func(out *report.Emitter) error {
+		if verb == "promote" {
+			return Promote(t.Context(), o, out)
+		}
+		return Rollback(t.Context(), o, out)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int64(number(t, last(lines), "version")), nil
+}
+
+func TestRollbackGoesBackByRefits(t *testing.T) {
+	for _, test := range []struct {
+		history string
+		want    []int64 // versions of successive rollbacks
+	}{
+		{"rr", []int64{1}},
+		{"rurkru", []int64{3, 2, 1}[:2]}, // 1 and 2 are one refit, 3 another, 5 and 6 the last
+		{"rrrr", []int64{3, 2, 1}},
+		{"rkkr", []int64{1}},
+	} {
+		o, store := history(t, test.history)
+		for _, want := range test.want {
+			if got, err := moved(t, o, "rollback"); err != nil || got != want {
+				t.Errorf("%s: rollback to %d, %v, want %d", test.history, got, err, want)
+			}
+			if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != want || p.Event != snapshot.EventRollback {
+				t.Errorf("%s: champion %+v, %v, want %d", test.history, p, err, want)
+			}
+		}
+		_, err := moved(t, o, "rollback")
+		wantExit(t, err, report.ExitModel, "--version")
+	}
+}
+
+// A version that was pruned or damaged is passed over; one that is named has to be whole.
+func TestRollbackTakesWhatVerifies(t *testing.T) {
+	o, _ := history(t, "rrrr")
+	if err := os.RemoveAll(filepath.Join(o.Store, "m", "3")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Store, "m", "2", "vocabulary"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.Version = 2
+	_, err := moved(t, o, "rollback")
+	wantExit(t, err, report.ExitState, "digest mismatch")
+	o.Version = 3
+	_, err = moved(t, o, "rollback")
+	wantExit(t, err, report.ExitModel, "no version 3")
+	o.Version = 0
+	if got, err := moved(t, o, "rollback"); err != nil || got != 1 {
+		t.Errorf("rollback to %d, %v, want 1", got, err)
+	}
+	// What is published after a rollback is rolled back to where that went.
+	addVersion(t, snapshot.NewStore(o.Store), 'r')
+	if got, err := moved(t, o, "rollback"); err != nil || got != 1 {
+		t.Errorf("rollback to %d, %v, want 1", got, err)
+	}
+}
+
+func TestPromote(t *testing.T) {
+	o, store := history(t, "rk")
+	if got, err := moved(t, o, "promote"); err != nil || got != 2 {
+		t.Errorf("promoted %d, %v, want the latest, 2", got, err)
+	}
+	o.Alias, o.Version = "canary", 1
+	if got, err := moved(t, o, "promote"); err != nil || got != 1 {
+		t.Errorf("promoted %d, %v, want 1", got, err)
+	}
+	lines, err := collect(t, func(out *report.Emitter) error { return Aliases(o.Store, "m", out) })
+	if err != nil || len(lines) != 4 || get(last(lines), "aliases.canary") != 1.0 || get(last(lines), "aliases.champion") != 2.0 || lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
+		t.Errorf("aliases: %v, %v", lines, err)
+	}
+	o.Alias = "../x"
+	_, err = moved(t, o, "promote")
+	wantExit(t, err, report.ExitUsage, "bad name")
+	o.Alias, o.Model = "", "n"
+	_, err = moved(t, o, "promote")
+	wantExit(t, err, report.ExitModel, "no model n")
+	_ = store
+}
+
+func TestLog(t *testing.T) {
+	o, store := history(t, "r")
+	times := []time.Time{clock()}
+	later := func(step func()) {
+		now := times[len(times)-1].Add(time.Hour)
+		times = append(times, now)
+		o.Now, store.Now = func() time.Time { return now }, func() time.Time { return now }
+		step()
+	}
+	later(func() { addVersion(t, store, 'r') })
+	later(func() {
+		if _, err := moved(t, o, "rollback"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	lines, err := collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", time.Time{}, out) })
+	if err != nil || len(lines) != 4 || number(t, last(lines), "records") != 3 {
+		t.Fatalf("log: %v, %v", lines, err)
+	}
+	if r := lines[2]; r["event"] != "rollback" || r["why"] != "a test" || r["by"] == nil || fmt.Sprint(r["moves"]) != "[map[alias:champion from:2 to:1]]" {
+		t.Errorf("record of the rollback: %v", r)
+	}
+	if r := lines[1]; r["event"] != "publish" || r["decision"] != "promoted" {
+		t.Errorf("record of the publication: %v", r)
+	}
+	for i, want := range []any{1.0, 2.0, 1.0} {
+		lines, err := collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", times[i].Add(time.Minute), out) })
+		if err != nil || get(last(lines), "aliases.champion") != want {
+			t.Errorf("%d h: %v, %v, want champion %v", i, lines, err, want)
+		}
+	}
+	lines, err = collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", times[0].Add(-time.Minute), out) })
+	if err != nil || len(lines) != 1 {
+		t.Errorf("before everything: %v, %v", lines, err)
+	}
+	path := filepath.Join(o.Store, "m", "log.jsonl")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append([]byte("{}}\n"), b...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lines, err = collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", time.Time{}, out) })
+	wantExit(t, err, report.ExitState, "line 1")
+	if len(lines) != 3 {
+		t.Errorf("%d lines, want the other records", len(lines))
+	}
+}
+
+func TestPruneVerb(t *testing.T) {
+	o, _ := history(t, "rrruuu")
+	for _, dry := range []bool{true, false} {
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Prune(t.Context(), PruneOptions{Store: o.Store, Model: "m", Keep: 2, DryRun: dry, Now: clock}, out)
+		})
+		if err != nil || fmt.Sprint(last(lines)["removed"]) != "[1 4]" {
+			t.Errorf("dry run %t: %v, %v, want 1 and 4 removed", dry, lines, err)
+		}
+	}
+}
+
+// Signed moves are accepted by a reader with the key, and only those.
+func TestSignedMoves(t *testing.T) {
+	o, _ := history(t, "r")
+	lines, err := collect(t, func(out *report.Emitter) error { return NewKeys(filepath.Join(o.Store, "keys"), out) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := snapshot.LoadKeys(last(lines)["public_file"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := snapshot.NewStore(o.Store)
+	if store.Signer, err = snapshot.LoadSigner(last(lines)["private_file"].(string)); err != nil {
+		t.Fatal(err)
+	}
+	addVersion(t, store, 'k') // a signed version that nobody promoted
+	open := func() error {
+		_, err := snapshot.Trust{Keys: keys}.Open(o.Store, "m", snapshot.Selector{})
+		return err
+	}
+	if _, err := moved(t, o, "promote"); err != nil || open() == nil {
+		t.Errorf("an unsigned move: %v, and the reader takes it", err)
+	}
+	o.SigningKey = last(lines)["private_file"].(string)
+	if _, err := moved(t, o, "promote"); err != nil || open() != nil {
+		t.Errorf("a signed move: %v, and the reader says %v", err, open())
+	}
+	if err := os.Chmod(o.SigningKey, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = moved(t, o, "promote")
+	wantExit(t, err, report.ExitUsage, o.SigningKey, "chmod 600")
+}

@@ -1,0 +1,96 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Log prints the publish log of a model, or, if at is not zero, what its aliases named at that time. A line of the log that cannot be read
+// is exit code 5, after all the others are printed.
+func Log(dir, model string, at time.Time, out *report.Emitter) error {
+	store, path := snapshot.NewStore(dir), filepath.Join(dir, model)
+	if !at.IsZero() {
+		return logAt(store, model, path, at, out)
+	}
+	summary := report.LogSummary{Model: model}
+	var damage error
+	for r, err := range store.Log(model) {
+		if err != nil {
+			if damage = errors.Join(damage, err); errors.Is(err, snapshot.ErrFormat) {
+				continue
+			}
+			break
+		}
+		summary.Records++
+		if err := out.Emit("record", report.LogRecord{Record: r}); err != nil {
+			return err
+		}
+	}
+	if damage != nil {
+		return storeError(damage, path)
+	}
+	return out.Emit("summary", summary)
+}
+
+// logAt prints what was live.
+func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.Emitter) error {
+	live, err := store.LiveAt(model, at)
+	if err != nil {
+		return storeError(err, path)
+	}
+	moment := report.Time(at)
+	summary := report.LogSummary{Model: model, At: moment, Aliases: make(map[string]int64, len(live)), Records: len(live)}
+	for _, alias := range slices.Sorted(maps.Keys(live)) {
+		line := report.Live{At: moment, Alias: alias, Since: live[alias]}
+		for _, m := range line.Since.Moves {
+			if m.Alias == alias {
+				line.Version = m.To
+			}
+		}
+		summary.Aliases[alias] = line.Version
+		if err := out.Emit("live", line); err != nil {
+			return err
+		}
+	}
+	return out.Emit("summary", summary)
+}
+
+// PruneOptions say which versions an operator removes.
+type PruneOptions struct {
+	Store  string
+	Model  string
+	Keep   int           // of refits, and of updates
+	MaxAge time.Duration // 0 for no limit
+	DryRun bool
+	Now    func() time.Time
+}
+
+// Prune removes old versions, or only says which.
+func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
+	store := snapshot.NewStore(o.Store)
+	store.Now, store.By = o.Now, operator()
+	removed, err := store.Prune(ctx, o.Model, snapshot.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})
+	if err != nil {
+		return storeError(err, filepath.Join(o.Store, o.Model))
+	}
+	if removed == nil {
+		removed = []int64{}
+	}
+	return out.Emit("summary", report.PruneSummary{Model: o.Model, Removed: removed, DryRun: o.DryRun})
+}
+
+// NewKeys makes a key pair in a directory.
+func NewKeys(dir string, out *report.Emitter) error {
+	id, err := snapshot.CreateKeys(dir, nil)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--out", Path: dir}
+	}
+	return out.Emit("summary", report.KeysSummary{KeyID: id, PrivateFile: filepath.Join(dir, id+".key"), PublicFile: filepath.Join(dir, id+".pub")})
+}

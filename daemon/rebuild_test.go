@@ -1,0 +1,310 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/operator"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// loaded is a configuration and its model.
+func loaded(t *testing.T, path string) (*config.Config, *config.Model, string) {
+	t.Helper()
+	conf, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf, &conf.Models[0], conf.StatePath(&conf.Models[0])
+}
+
+// sameState compares states without what depends on the configuration's text.
+func sameState(t *testing.T, what string, got, want report.State) {
+	t.Helper()
+	got.Lineage, want.Lineage, got.ConfigHash, want.ConfigHash = "", "", "", ""
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s\n%+v, want\n%+v", what, got, want)
+	}
+}
+
+// decisions returns the journal of a state.
+func decisions(t *testing.T, dir string) (out []operator.Decision) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var d operator.Decision
+		if err := json.Unmarshal(line, &d); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+var simple = []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2"}
+
+// TestRebuild: a damaged state is refused in words, rebuilt from the log as it was, and kept.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(31, 3000)
+	path := b.configure("rebuild", simple...)
+	first := b.run(path)
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	conf, model, dir := loaded(t, path)
+	if err := os.Remove(filepath.Join(dir, "rows", "MANIFEST")); err != nil {
+		t.Fatal(err)
+	}
+	if damaged := b.run(path); report.CodeOf(damaged.err) != report.ExitState || !strings.Contains(damaged.err.Error(), "MANIFEST missing, refusing") {
+		t.Fatalf("damaged state: %v", damaged.err)
+	}
+	var out bytes.Buffer
+	r := daemon.Rebuild{Config: conf, Model: model, Why: "MANIFEST was lost", Out: report.NewEmitter(&out, true), Log: quiet()}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var summary report.RebuildSummary
+	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &summary); err != nil {
+		t.Fatal(err)
+	}
+	if summary.Events != 3000 || summary.Path != dir {
+		t.Errorf("summary %+v", summary)
+	}
+	sameState(t, "rebuilt state", summary.State, first.state(t))
+	if _, err := os.Stat(filepath.Join(summary.Kept, "rows")); err != nil {
+		t.Errorf("the old state was not kept: %v", err)
+	}
+	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "rebuild" || d[0].Why != "MANIFEST was lost" {
+		t.Errorf("journal %+v", d)
+	}
+	again := b.run(path)
+	if again.err != nil {
+		t.Fatal(again.err)
+	}
+	sameState(t, "state after the next run", again.state(t), first.state(t))
+	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
+		t.Errorf("left behind: %v", leftover)
+	}
+}
+
+// TestBackfill: a second sample from the earliest records is read beside a running daemon, waits for it to stop, and takes over.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(32, 2000)
+	path := b.configure("backfill", append(simple, "start: earliest", "start: latest")...)
+	d, stop := b.start(path)
+	within(t, 20*time.Second, "the daemon to read from the end on", func() bool {
+		status, _ := get(t, "http://"+d.Addr()+"/-/ready")
+		return status == 200
+	})
+	b.produceRatings(33, 1000)
+	within(t, 20*time.Second, "new events", func() bool {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_events_total") == 1000
+	})
+	conf, model, dir := loaded(t, path)
+	lines := make(chan string, 1000)
+	r := daemon.Rebuild{Config: conf, Model: model, Earliest: true, Out: report.NewEmitter(lineWriter(lines), true), Log: quiet()}
+	done := make(chan error, 1)
+	go func() { done <- r.Run(t.Context()) }()
+	for line := range lines {
+		if strings.Contains(line, `"waiting":"stop the daemon`) {
+			break
+		}
+	}
+	b.produceRatings(34, 500) // goes to both
+	within(t, 20*time.Second, "more events", func() bool {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_events_total") == 1500
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	got, want := b.run(path), b.run(b.configure("calm", simple...))
+	if got.err != nil || want.err != nil {
+		t.Fatal(got.err, want.err)
+	}
+	sameState(t, "state after the backfill", got.state(t), want.state(t))
+	if d := decisions(t, dir); len(d) != 1 || !strings.Contains(d[0].What, "earliest") {
+		t.Errorf("journal %+v", d)
+	}
+
+	// Called off, it leaves the old state as it is and nothing else.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = daemon.Rebuild{Config: conf, Model: model, Out: report.NewEmitter(lineWriter(lines), true), Log: quiet()}
+	if err := r.Run(ctx); report.CodeOf(err) == report.ExitDone {
+		t.Errorf("called off: %v", err)
+	}
+	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
+		t.Errorf("left behind: %v", leftover)
+	}
+	again := b.run(path)
+	sameState(t, "state after a rebuild that was called off", again.state(t), want.state(t))
+}
+
+// lineWriter sends what is written to it, or drops it if nobody reads.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// TestBackupAndRestore: a restored state reads on to the same end, alone or in a rebuild, and a state in use is neither backed up nor replaced.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(35, 2000)
+	path := b.configure("backup", simple...)
+	if o := b.run(path); o.err != nil {
+		t.Fatal(o.err)
+	}
+	conf, model, dir := loaded(t, path)
+	file := filepath.Join(b.dir, "state.backup")
+	var out bytes.Buffer
+	emitter := report.NewEmitter(&out, true)
+	if err := operator.Backup(t.Context(), dir, model.Name, file, quiet(), emitter); err != nil {
+		t.Fatal(err)
+	}
+	b.produceRatings(36, 1500)
+	second := b.run(path)
+	if second.err != nil {
+		t.Fatal(second.err)
+	}
+	for range 2 {
+		if err := operator.Restore(t.Context(), dir, model.Name, file, "drill", quiet(), emitter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := b.run(path)
+	if third.err != nil {
+		t.Fatal(third.err)
+	}
+	sameState(t, "restored state read on", third.state(t), second.state(t))
+	if d := decisions(t, dir); len(d) != 2 || d[0].Verb != "restore" || d[1].Why != "drill" {
+		t.Errorf("journal %+v", d)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "rows")); err != nil {
+		t.Fatal(err)
+	}
+	r := daemon.Rebuild{Config: conf, Model: model, Backup: file, Out: emitter, Log: quiet()}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fourth := b.run(path)
+	sameState(t, "state rebuilt from a backup", fourth.state(t), second.state(t))
+
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"backup":  operator.Backup(t.Context(), dir, model.Name, file, quiet(), emitter),
+		"restore": operator.Restore(t.Context(), dir, model.Name, file, "", quiet(), emitter),
+	} {
+		if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "in use by pid") {
+			t.Errorf("%s of a state in use: %v", name, err)
+		}
+	}
+	if err := d.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if leftover, _ := filepath.Glob(dir + ".re*"); len(leftover) > 0 {
+		t.Errorf("left behind: %v", leftover)
+	}
+}
+
+// TestAcceptGap: the gap that halted a partition is declared, once, and the next run reads on behind it.
+func TestAcceptGap(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(37, 2000)
+	path := b.configure("gap", simple...)
+	if first := b.run(path); first.err != nil {
+		t.Fatal(first.err)
+	}
+	b.produceRatings(38, 2000)
+	admin := kadm.NewClient(b.kafka)
+	ends, err := admin.ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ends.Lookup(topic, 1)
+	cut := kadm.Offsets{}
+	cut.Add(kadm.Offset{Topic: topic, Partition: 1, At: end.Offset - 10})
+	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	halted := b.run(path)
+	if report.CodeOf(halted.err) != report.ExitHalted {
+		t.Fatal(halted.err)
+	}
+	next := halted.state(t).Partitions[1].Next
+	conf, model, dir := loaded(t, path)
+	var out bytes.Buffer
+	accept := func(partition int32, to int64) error {
+		g := operator.Gap{Dir: dir, Model: model.Name, Topic: topic, Partition: partition, To: to,
+			LogStart: daemon.LogStart(conf, model, quiet()), Why: "retention was too short", Log: quiet()}
+		return g.Accept(t.Context(), report.NewEmitter(&out, true))
+	}
+	if err := accept(0, 0); report.CodeOf(err) != report.ExitNo || !strings.Contains(err.Error(), "no gap") {
+		t.Errorf("a partition without a gap: %v", err)
+	}
+	if err := accept(9, 0); report.CodeOf(err) != report.ExitUsage {
+		t.Errorf("a partition there is not: %v", err)
+	}
+	if err := accept(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	var line struct {
+		Type string
+		report.Gap
+	}
+	if err := json.Unmarshal(bytes.Split(out.Bytes(), []byte("\n"))[0], &line); err != nil || line.Type != "gap" ||
+		line.Gap != (report.Gap{Model: "ratings", Topic: topic, Partition: 1, From: next, To: end.Offset - 10, Lost: end.Offset - 10 - next}) {
+		t.Errorf("said %+v, %v", line, err)
+	}
+	if err := accept(1, 0); report.CodeOf(err) != report.ExitNo {
+		t.Errorf("the same gap again: %v", err)
+	}
+	again := b.run(path)
+	if again.err != nil {
+		t.Fatal(again.err)
+	}
+	if p := again.state(t).Partitions[1]; p.Gap != line.Lost || p.Next != end.Offset || p.Halted != nil {
+		t.Errorf("partition %+v, want a gap of %d", p, line.Lost)
+	}
+	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "declared lost") {
+		t.Errorf("journal %+v", d)
+	}
+	if err := accept(1, end.Offset+5); err != nil {
+		t.Errorf("with --to: %v", err)
+	}
+	if o := b.run(path); !errors.As(o.err, new(*report.ExitError)) {
+		t.Errorf("a position above the end of the log: %v", o.err)
+	}
+}

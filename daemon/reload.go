@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/web"
+)
+
+// reloadMetrics tell how the last reload ended, under the names that Prometheus' own daemons use.
+type reloadMetrics struct {
+	successful prometheus.Gauge
+	at         prometheus.Gauge
+}
+
+func newReloadMetrics(r prometheus.Registerer) *reloadMetrics {
+	f := promauto.With(r)
+	m := &reloadMetrics{
+		successful: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_config_last_reload_successful",
+			Help: "Whether the configuration file was valid, and taken up, when it was last read."}),
+		at: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_config_last_reload_success_timestamp_seconds",
+			Help: "When the configuration was last taken up."}),
+	}
+	m.successful.Set(1)
+	m.at.SetToCurrentTime()
+	return m
+}
+
+// Reload reads the configuration file again and takes up all that changed, or nothing: not if the file is wrong, and not if a key
+// changed that only a restart takes up. The schedule, the gate and the limits of requests are in force when it returns nil, for a refit
+// under way from the next one on.
+func (d *Daemon) Reload(context.Context) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	err := d.reload()
+	state := web.ReloadStatus{At: time.Now()}
+	if err != nil {
+		state.Error = err.Error()
+		d.reloads.successful.Set(0)
+		d.log.Error("configuration not reloaded", "error", err)
+	} else {
+		d.reloads.successful.Set(1)
+		d.reloads.at.SetToCurrentTime()
+		d.log.Info("configuration reloaded", "file", d.config.File())
+	}
+	d.reloaded.Store(&state)
+	return err
+}
+
+func (d *Daemon) reload() error {
+	if d.Load == nil {
+		return errors.New("daemon: this daemon has no configuration file to read again")
+	}
+	next, err := d.Load()
+	if err != nil {
+		return fmt.Errorf("daemon: the old configuration stays: %w", err)
+	}
+	if err := config.Reloadable(d.config, next); err != nil {
+		return fmt.Errorf("daemon: the old configuration stays: %w", err)
+	}
+	for i, u := range d.units {
+		u.tuned.Store(&next.Models[i])
+		u.nudge()
+	}
+	return nil
+}
+
+// Refit lets a model be refitted now, or as soon as the refit under way has ended.
+func (d *Daemon) Refit(model string) error {
+	for _, u := range d.units {
+		if u.config.Name == model {
+			u.refitNow.Store(true)
+			u.nudge()
+			return nil
+		}
+	}
+	return fmt.Errorf("daemon: no model %q", model)
+}
+
+// nudge lets the trainer look at what there is to do.
+func (u *unit) nudge() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tune takes up a reloaded configuration. It belongs to the trainer's goroutine, which makes it the only time that the cycle and the
+// publisher see another one.
+func (s *schedule) tune() {
+	m := s.tuned.Load()
+	if m == s.model {
+		return
+	}
+	s.model = m
+	s.cycle.Configure(m)
+	s.versions.Configure(m)
+	s.tick.Reset(tickOf(m))
+}
+
+// tickOf is the time between two looks at what there is to do.
+func tickOf(m *config.Model) time.Duration {
+	return min(observeEvery, shortest(m.Train.Every.Std(), m.Publish.UpdateEvery.Std()))
+}

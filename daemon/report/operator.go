@@ -1,0 +1,101 @@
+package report
+
+import (
+	"fmt"
+	"io"
+)
+
+// Gap says which offsets were declared lost: From to To-1.
+type Gap struct {
+	Model     string `json:"model"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	From      int64  `json:"from"`
+	To        int64  `json:"to"`
+	Lost      int64  `json:"lost"`
+}
+
+// WriteText prints the gap and what to do next.
+func (g Gap) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s/%d: %d offsets declared lost, %d to %d; the next run of model %s reads on at %d\n",
+		g.Topic, g.Partition, g.Lost, g.From, g.To-1, g.Model, g.To)
+	return err
+}
+
+// BackupSummary ends backup and restore.
+type BackupSummary struct {
+	Model      string      `json:"model"`
+	Path       string      `json:"path"`            // of the backup
+	Bytes      int64       `json:"bytes,omitempty"` // of a backup that was written
+	State      string      `json:"state,omitempty"` // directory a backup was restored to
+	Kept       string      `json:"kept,omitempty"`  // where the state that was there is now
+	Lineage    string      `json:"lineage"`
+	Format     int         `json:"format"`
+	Rows       *SampleRows `json:"rows,omitempty"`
+	Partitions []Cut       `json:"partitions"`
+}
+
+// WriteText prints what was written where.
+func (s BackupSummary) WriteText(w io.Writer) error {
+	if s.State == "" {
+		fmt.Fprintf(w, "%s: %d rows of model %s, %d bytes\n", s.Path, s.Rows.Train+s.Rows.Holdout, s.Model, s.Bytes)
+	} else {
+		fmt.Fprintf(w, "%s: restored from %s\n", s.State, s.Path)
+		writeKept(w, s.Kept)
+	}
+	return writeCut(w, s.Partitions)
+}
+
+// RebuildTick is emitted by rebuild once a second.
+type RebuildTick struct {
+	ElapsedSeconds Number `json:"elapsed_seconds"`
+	Events         int64  `json:"events"`
+	Lag            int64  `json:"lag"`
+	Waiting        string `json:"waiting,omitempty"` // why a state that has caught up is not in its place yet
+}
+
+// WriteText prints the progress.
+func (t RebuildTick) WriteText(w io.Writer) error {
+	if t.Waiting != "" {
+		_, err := fmt.Fprintf(w, "caught up; %s\n", t.Waiting)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%6.0fs  %d events, %d records to go\n", float64(t.ElapsedSeconds), t.Events, t.Lag)
+	return err
+}
+
+// RebuildSummary ends rebuild.
+type RebuildSummary struct {
+	Seconds Number `json:"seconds"`
+	Events  int64  `json:"events"`
+	Path    string `json:"path"` // state directory
+	Kept    string `json:"kept,omitempty"`
+	State   State  `json:"state"`
+}
+
+// WriteText prints where the states are.
+func (s RebuildSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s: rebuilt from %d events in %.0f s: %d training rows, %d held out\n",
+		s.Path, s.Events, float64(s.Seconds), s.State.Rows.Train, s.State.Rows.Holdout)
+	writeKept(w, s.Kept)
+	cut := make([]Cut, 0, len(s.State.Partitions))
+	for _, p := range s.State.Partitions {
+		cut = append(cut, Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+	}
+	return writeCut(w, cut)
+}
+
+func writeKept(w io.Writer, kept string) {
+	if kept != "" {
+		fmt.Fprintf(w, "the state that was there is kept: %s\n", kept)
+	}
+}
+
+func writeCut(w io.Writer, cut []Cut) error {
+	for _, c := range cut {
+		if _, err := fmt.Fprintf(w, "  %s/%d: up to offset %d\n", c.Topic, c.Partition, c.Next); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Alias is an alias of a model.
+type Alias struct {
+	Model          string `json:"model"`
+	Alias          string `json:"alias"`
+	Version        int64  `json:"version"`
+	ManifestDigest string `json:"manifest_digest"`
+	Sequence       int64  `json:"sequence"`
+	Moved          string `json:"moved,omitempty"`
+	Event          string `json:"event,omitempty"`
+	Signature      string `json:"signature"` // unsigned, or key and its id
+}
+
+// WriteText prints a line.
+func (a Alias) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%-12s version %-6d %s  %s  %s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature)
+	return err
+}
+
+// AliasesSummary ends aliases.
+type AliasesSummary struct {
+	Model   string           `json:"model"`
+	Aliases map[string]int64 `json:"aliases"`
+}
+
+// WriteText prints nothing: the lines say it.
+func (AliasesSummary) WriteText(io.Writer) error { return nil }
+
+// AliasMove ends promote and rollback.
+type AliasMove struct {
+	Model          string `json:"model"`
+	Alias          string `json:"alias"`
+	From           int64  `json:"from"` // 0 is none
+	Version        int64  `json:"version"`
+	Sequence       int64  `json:"sequence"`
+	Time           string `json:"time"`
+	ManifestDigest string `json:"manifest_digest"`
+	PayloadDigest  string `json:"payload_digest"`
+	Why            string `json:"why"`
+	By             string `json:"by"`
+}
+
+// WriteText prints the move.
+func (m *AliasMove) WriteText(w io.Writer) error {
+	from := "nothing"
+	if m.From != 0 {
+		from = fmt.Sprint("version ", m.From)
+	}
+	_, err := fmt.Fprintf(w, "%s of %s: %s to version %d (%s)\n", m.Alias, m.Model, from, m.Version, m.PayloadDigest)
+	return err
+}
+
+// LogRecord is a line of the publish log.
+type LogRecord struct{ snapshot.Record }
+
+// WriteText prints the record on one line.
+func (r LogRecord) WriteText(w io.Writer) error {
+	text := fmt.Sprintf("%s %5d %-9s", Time(r.Time), r.Sequence, r.Event)
+	if r.Version != 0 {
+		text += fmt.Sprintf(" version %d", r.Version)
+	}
+	for _, m := range r.Moves {
+		text += fmt.Sprintf(", %s %d to %d", m.Alias, m.From, m.To)
+	}
+	if len(r.Removed) > 0 {
+		text += fmt.Sprintf(" removed %d", r.Removed)
+	}
+	for _, part := range []string{r.Kind, r.Decision, r.Reason, r.Why, r.By} {
+		if part != "" {
+			text += "; " + part
+		}
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// Live is what an alias named at a time.
+type Live struct {
+	At      string          `json:"at"`
+	Alias   string          `json:"alias"`
+	Version int64           `json:"version"`
+	Since   snapshot.Record `json:"since"` // the record that moved it there
+}
+
+// WriteText prints the version and the record.
+func (l Live) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%-12s version %d, since ", l.Alias, l.Version)
+	return LogRecord{l.Since}.WriteText(w)
+}
+
+// LogSummary ends log.
+type LogSummary struct {
+	Model   string           `json:"model"`
+	Records int              `json:"records"`
+	At      string           `json:"at,omitempty"`
+	Aliases map[string]int64 `json:"aliases,omitempty"` // at that time
+}
+
+// WriteText says so if nothing was live; otherwise the lines say it.
+func (s LogSummary) WriteText(w io.Writer) error {
+	if s.At == "" || s.Records > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "nothing of %s was live at %s\n", s.Model, s.At)
+	return err
+}
+
+// PruneSummary ends prune.
+type PruneSummary struct {
+	Model   string  `json:"model"`
+	Removed []int64 `json:"removed"`
+	DryRun  bool    `json:"dry_run"`
+}
+
+// WriteText prints the versions.
+func (s PruneSummary) WriteText(w io.Writer) error {
+	verb := "removed"
+	if s.DryRun {
+		verb = "would remove"
+	}
+	_, err := fmt.Fprintf(w, "%s %d versions of %s %v\n", verb, len(s.Removed), s.Model, s.Removed)
+	return err
+}
+
+// KeysSummary ends keys new.
+type KeysSummary struct {
+	KeyID       string `json:"key_id"`
+	PrivateFile string `json:"private_file"`
+	PublicFile  string `json:"public_file"`
+}
+
+// WriteText prints where the keys are and what to do with them.
+func (s KeysSummary) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "key %s\n  publish.signing_key_file: %s\n  trusted by consumers:     %s\n", s.KeyID, s.PrivateFile, s.PublicFile)
+	return err
+}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// failure is the answer to a request that cannot be met.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, status int, text string) { answer(w, status, failure{text}) }
+
+// answer writes v as JSON. A client that has gone needs no answer, so the error of the write says nothing.
+func answer(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // a type of this package cannot be encoded
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+}
+
+// requestError is what is wrong with a request, with the status that says so.
+type requestError struct {
+	status int
+	text   string
+}
+
+func (e *requestError) Error() string { return e.text }
+
+func badRequest(format string, args ...any) error {
+	return &requestError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// failWith answers with an error of the store or of a request. What went wrong on this machine goes to the log, not to the client.
+func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
+	if bad, ok := errors.AsType[*requestError](err); ok {
+		fail(w, bad.status, bad.text)
+		return
+	}
+	tooLarge := &http.MaxBytesError{}
+	switch {
+	case errors.As(err, &tooLarge):
+		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+	case errors.Is(err, snapshot.ErrName):
+		fail(w, http.StatusBadRequest, "a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
+	case errors.Is(err, snapshot.ErrNotFound):
+		fail(w, http.StatusNotFound, "there is no such version, or none has been published yet")
+	case errors.Is(err, snapshot.ErrInput):
+		fail(w, http.StatusBadRequest, "an event has a number too large to be scored")
+	case errors.Is(err, snapshot.ErrConflict):
+		fail(w, http.StatusConflict, "the alias was moved meanwhile")
+	case errors.Is(err, snapshot.ErrExpired):
+		fail(w, http.StatusGone, "the version has expired")
+	case errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat), errors.Is(err, snapshot.ErrGolden):
+		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
+		fail(w, http.StatusBadGateway, "the version is damaged or of another format; the log of refitd says more")
+	default:
+		s.Log.Error("request failed", "path", r.URL.Path, "error", err)
+		fail(w, http.StatusInternalServerError, "the request failed; the log of refitd says more")
+	}
+}
+
+// readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8.
+func readJSON(r *http.Request, v any) error {
+	err := jsonv2.UnmarshalRead(r.Body, v, jsonv2.RejectUnknownMembers(true))
+	if tooLarge := (&http.MaxBytesError{}); err == nil || errors.As(err, &tooLarge) {
+		return err
+	}
+	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+		reason := "has another type than asked for"
+		if errors.Is(err, jsonv2.ErrUnknownName) {
+			reason = "is not known"
+		}
+		return badRequest("the body: %s %s", cmpPointer(string(semantic.JSONPointer)), reason)
+	}
+	return badRequest("the body is not one JSON value: %v", err)
+}
+
+// cmpPointer names the place of a value for people.
+func cmpPointer(pointer string) string {
+	if pointer == "" {
+		return "the value"
+	}
+	return strconv.Quote(pointer)
+}

@@ -1,0 +1,398 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+const (
+	maxPolls  = 128                    // long polls at a time; the others get 503
+	maxWait   = 60 * time.Second       // of a long poll
+	pollEvery = 200 * time.Millisecond // between two looks at an alias that somebody waits for
+)
+
+// identity names what answered. It is part of every answer about a version.
+type identity struct {
+	Model   string `json:"model"`
+	Version int64  `json:"version"`
+	Digest  string `json:"digest"` // payload digest: of everything that scores depend on
+}
+
+func identityOf(m *snapshot.Manifest) identity { return identity{m.Model, m.Version, m.PayloadDigest} }
+
+// entry is a version in a list, or one by itself with its manifest.
+type entry struct {
+	identity
+	ManifestDigest string             `json:"manifest_digest"`
+	Created        time.Time          `json:"created"`
+	Decision       string             `json:"decision"`
+	Aliases        []string           `json:"aliases,omitempty"` // in lists only: the entity of a version never changes
+	Manifest       *snapshot.Manifest `json:"manifest,omitempty"`
+}
+
+func entryOf(m *snapshot.Manifest, aliases map[string]int64) entry {
+	e := entry{identity: identityOf(m), ManifestDigest: m.Digest, Created: m.Created, Decision: m.Decision}
+	for name, version := range aliases {
+		if version == m.Version {
+			e.Aliases = append(e.Aliases, name)
+		}
+	}
+	slices.Sort(e.Aliases)
+	return e
+}
+
+// modelEntry is a model in the list of models: nothing but the name before its first version.
+type modelEntry struct {
+	Model   string           `json:"model"`
+	Version *int64           `json:"version"` // the champion
+	Digest  *string          `json:"digest"`
+	Aliases map[string]int64 `json:"aliases"`
+}
+
+func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
+	e := modelEntry{Model: shelf.Name, Aliases: map[string]int64{}}
+	aliases, err := shelf.Store.Aliases(shelf.Name)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Aliases = aliases
+	if champion := shelf.champion(); champion != nil {
+		e.Version, e.Digest = &champion.manifest.Version, &champion.manifest.PayloadDigest
+	}
+	return e, nil
+}
+
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+	list := struct {
+		Models []modelEntry `json:"models"`
+	}{[]modelEntry{}}
+	for _, m := range s.Models {
+		e, err := s.modelEntry(s.shelves[m.Name])
+		if err != nil {
+			s.failWith(w, r, err)
+			return
+		}
+		list.Models = append(list.Models, e)
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	e, err := s.modelEntry(shelf)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if e.Version != nil {
+		w.Header().Set(versionHeader, strconv.FormatInt(*e.Version, 10))
+	}
+	answer(w, http.StatusOK, e)
+}
+
+// listVersions lists every version that is there, newest last. A damaged one is left out, and told in the log.
+func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	list := struct {
+		Model    string  `json:"model"`
+		Versions []entry `json:"versions"`
+	}{shelf.Name, []entry{}}
+	versions, err := shelf.Store.Versions(shelf.Name)
+	var aliases map[string]int64
+	if err == nil {
+		aliases, err = shelf.Store.Aliases(shelf.Name)
+	}
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		s.failWith(w, r, err)
+		return
+	}
+	for _, v := range versions {
+		m, err := shelf.Store.Manifest(shelf.Name, v)
+		if err != nil {
+			if !errors.Is(err, snapshot.ErrNotFound) { // else it was pruned meanwhile
+				s.Log.Warn("version left out of the list", "model", shelf.Name, "version", v, "error", err)
+			}
+			continue
+		}
+		list.Versions = append(list.Versions, entryOf(&m, aliases))
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func (s *Server) listAliases(w http.ResponseWriter, r *http.Request) {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	e, err := s.modelEntry(shelf)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	answer(w, http.StatusOK, struct {
+		Model   string           `json:"model"`
+		Aliases map[string]int64 `json:"aliases"`
+	}{e.Model, e.Aliases})
+}
+
+// showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.
+func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) {
+	shelf, err := s.shelf(r)
+	var version int64
+	if err == nil {
+		version, err = versionOf(r)
+	}
+	var m snapshot.Manifest
+	if err == nil {
+		m, err = shelf.Store.Manifest(shelf.Name, version)
+	}
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if known(w, r, m.Version, etagOf(m.Digest)) {
+		return
+	}
+	e := entryOf(&m, nil)
+	e.Manifest = &m
+	answer(w, http.StatusOK, e)
+}
+
+// known sets the headers of a version and answers 304 if the client has the entity already.
+func known(w http.ResponseWriter, r *http.Request, version int64, etag string) bool {
+	w.Header().Set(versionHeader, strconv.FormatInt(version, 10))
+	w.Header().Set("ETag", etag)
+	if matches(r, etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	return false
+}
+
+// aliasEntry is what an alias names, as snapshot.HTTPSource reads it.
+type aliasEntry struct {
+	Model  string `json:"model"`
+	Alias  string `json:"alias"`
+	Digest string `json:"digest"` // payload digest of the version
+	snapshot.Pointer
+}
+
+// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, or has been
+// moved since the answer that If-None-Match names, for the time of ?wait (30s by default, 60s at most), and answers 304 if that does
+// not happen. An alias that moves back ends the wait, too.
+func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	after, wait, err := pollOf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+	if wait > 0 && isOld(r, p, err, after) {
+		p, err = s.await(w, r, shelf, after, wait)
+	}
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if isOld(r, p, nil, after) {
+		w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
+		w.Header().Set("ETag", p.ETag())
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	s.answerAlias(w, r, shelf, p)
+}
+
+func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, shelf *shelf, p snapshot.Pointer) {
+	m, err := shelf.Store.Manifest(shelf.Name, p.Version)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if r.Method != http.MethodPut && known(w, r, p.Version, p.ETag()) {
+		return
+	}
+	answer(w, http.StatusOK, aliasEntry{shelf.Name, r.PathValue("alias"), m.PayloadDigest, p})
+}
+
+// isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the client says which
+// one it knows. The version 0 is that of an alias that does not exist.
+func isOld(r *http.Request, p snapshot.Pointer, err error, after int64) bool {
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return after == 0
+	}
+	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag()))
+}
+
+// await looks at an alias until it is news, the time is up, or the client or the daemon goes away.
+func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, after int64, wait time.Duration) (snapshot.Pointer, error) {
+	select {
+	case s.polls <- struct{}{}:
+		defer func() { <-s.polls }()
+	default:
+		return snapshot.Pointer{}, s.busy(w, "too many clients wait for an alias")
+	}
+	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to move on.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+		if !isOld(r, p, err, after) {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return p, err
+		case <-tick.C:
+		}
+	}
+}
+
+// busy is the error of a request that has to come again later.
+func (s *Server) busy(w http.ResponseWriter, text string) error {
+	w.Header().Set("Retry-After", "1")
+	return &requestError{http.StatusServiceUnavailable, text + ": try again later"}
+}
+
+// moveAlias lets an alias name a version, if that version can be loaded and scores its golden events; the store sees to that.
+func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) {
+	if !s.lifecycle(w) {
+		return
+	}
+	shelf, err := s.shelf(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	var move struct {
+		Version int64  `json:"version"`
+		Why     string `json:"why"`
+	}
+	if err := readJSON(r, &move); err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	switch {
+	case move.Version < 1:
+		err = badRequest(`"version" is the number of a published version, from 1`)
+	case strings.TrimSpace(move.Why) == "" || len(move.Why) > maxWhyBytes:
+		err = badRequest(`"why" says why, in 1 to %d bytes: it is kept in the publish log`, maxWhyBytes)
+	default:
+		err = s.move(r, shelf, move.Version, move.Why)
+	}
+	var p snapshot.Pointer
+	if err == nil {
+		p, err = shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+	}
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
+	s.answerAlias(w, r, shelf, p)
+}
+
+// maxWhyBytes bounds the reason of a change in the publish log.
+const maxWhyBytes = 1024
+
+// move moves the alias of the path. The publish log keeps who did it: the user that signed in, or the address.
+func (s *Server) move(r *http.Request, shelf *shelf, version int64, why string) error {
+	store := *shelf.Store
+	store.By = whoOf(r)
+	move := snapshot.Move{Alias: r.PathValue("alias"), To: version, Event: snapshot.EventAlias, Why: why}
+	if move.Alias == snapshot.Champion {
+		move.Event = snapshot.EventPromote
+		if now, err := store.Alias(shelf.Name, move.Alias); err == nil && now.Version > version {
+			move.Event = snapshot.EventRollback
+		}
+	}
+	if _, err := store.MoveAlias(r.Context(), shelf.Name, move); err != nil {
+		return err
+	}
+	s.Log.Info("alias moved", "model", shelf.Name, "alias", move.Alias, "version", version, "who", store.By, "why", why)
+	return nil
+}
+
+func whoOf(r *http.Request) string {
+	if user, _, ok := r.BasicAuth(); ok {
+		return "http user " + user
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		return "http certificate " + r.TLS.PeerCertificates[0].Subject.String()
+	}
+	return "http from " + hostOf(r.RemoteAddr)
+}
+
+// versionHeader tells on every answer about a version which one it is.
+const versionHeader = "X-Model-Version"
+
+// versionOf returns the version of the path.
+func versionOf(r *http.Request) (int64, error) {
+	text := r.PathValue("version")
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 1 || strconv.FormatInt(v, 10) != text {
+		return 0, badRequest("a version is a whole number from 1")
+	}
+	return v, nil
+}
+
+// pollOf returns the query of a long poll. Without after there is no wait.
+func pollOf(r *http.Request) (after int64, wait time.Duration, err error) {
+	q := r.URL.Query()
+	if !q.Has("after") {
+		if q.Has("wait") {
+			return 0, 0, badRequest("wait needs after: the version that is known already, 0 for none")
+		}
+		return -1, 0, nil
+	}
+	if after, err = strconv.ParseInt(q.Get("after"), 10, 64); err != nil || after < 0 {
+		return 0, 0, badRequest("after is a version, or 0 for none")
+	}
+	wait = maxWait / 2
+	if q.Has("wait") {
+		if wait, err = time.ParseDuration(q.Get("wait")); err != nil || wait < 0 || wait > maxWait {
+			return 0, 0, badRequest("wait is a duration from 0s to %s", maxWait)
+		}
+	}
+	return after, wait, nil
+}
+
+func etagOf(digest string) string { return fmt.Sprintf("%q", strings.TrimPrefix(digest, "sha256:")) }
+
+// matches reports whether the client has the entity already.
+func matches(r *http.Request, etag string) bool {
+	for tag := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {
+			return true
+		}
+	}
+	return false
+}

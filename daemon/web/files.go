@@ -1,0 +1,145 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+const (
+	maxDownloads = 64               // files on their way at a time; the others get 503
+	chunkBytes   = 32 << 10         // written under one deadline
+	chunkTimeout = 30 * time.Second // for the client to take a chunk: 1 KiB/s is the slowest that gets through
+)
+
+// The files that the manifest does not list: itself, with its own digest in its last line, and its signature, where there is one.
+const (
+	manifestName  = "manifest.json"
+	signatureName = "manifest.sig"
+)
+
+// file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
+// download that was cut and gone on with is checked as one.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.downloads <- struct{}{}:
+		defer func() { <-s.downloads }()
+	default:
+		s.failWith(w, r, s.busy(w, "too many downloads"))
+		return
+	}
+	if err := s.download(w, r); err != nil {
+		s.failWith(w, r, err)
+	}
+}
+
+func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		return err
+	}
+	version := int64(0)
+	if alias := r.PathValue("alias"); alias != "" {
+		var p snapshot.Pointer
+		p, err = shelf.Store.Alias(shelf.Name, alias)
+		version = p.Version
+	} else {
+		version, err = versionOf(r)
+	}
+	if err != nil {
+		return err
+	}
+	manifest, err := shelf.Store.Manifest(shelf.Name, version)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("file")
+	sum, listed := "", name == manifestName || name == signatureName
+	for _, f := range manifest.Files {
+		if f.Name == name {
+			sum, listed = f.SHA256, true
+		}
+	}
+	if !listed {
+		return &requestError{http.StatusNotFound, "the version has no such file"}
+	}
+	f, err := openIn(shelf.Dir, path.Join(shelf.Name, strconv.FormatInt(version, 10), name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set(versionHeader, strconv.FormatInt(version, 10))
+	h.Set("X-Payload-Digest", manifest.PayloadDigest)
+	h.Set("Cache-Control", "private, no-cache") // a cache may keep it, and has to ask with the ETag
+	h.Set("Content-Type", "application/octet-stream")
+	switch name {
+	case manifestName:
+		h.Set("ETag", etagOf(manifest.Digest))
+	case signatureName: // of a few bytes, without a digest
+	default:
+		h.Set("ETag", etagOf(sum))
+		h.Set("Repr-Digest", reprDigest(sum))
+	}
+	http.ServeContent(&chunkWriter{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+	return nil
+}
+
+// openIn opens a regular file below a directory, which neither the name nor a symbolic link can leave.
+func openIn(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	st, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, snapshot.ErrNotFound // pruned meanwhile
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, snapshot.ErrFormat
+	}
+	return root.Open(name)
+}
+
+// reprDigest is the digest of a whole file as RFC 9530 writes it.
+func reprDigest(hexSum string) string {
+	sum, err := hex.DecodeString(hexSum)
+	if err != nil {
+		return ""
+	}
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
+}
+
+// chunkWriter gives every chunk its own deadline, so that a large file may take long and a client that stops reading does not hold its
+// place. It hides io.ReaderFrom, which would send the whole file under one deadline.
+type chunkWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write writes b in chunks.
+func (w *chunkWriter) Write(b []byte) (written int, err error) {
+	for len(b) > 0 {
+		chunk := b[:min(len(b), chunkBytes)]
+		if err := w.control.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return written, err
+		}
+		n, err := w.ResponseWriter.Write(chunk)
+		if written += n; err != nil {
+			return written, err
+		}
+		b = b[len(chunk):]
+	}
+	return written, nil
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Limits bound what one request may ask of a model.
+type Limits struct {
+	MaxEvents int // events of a score request, rows of an inference request
+	MaxItems  int // k of a top list
+}
+
+// DefaultLimits are 1,000 events and 1,000 items.
+func DefaultLimits() Limits { return Limits{MaxEvents: 1000, MaxItems: 1000} }
+
+// prediction is what a version says of one event.
+type prediction struct {
+	Prediction    any             `json:"prediction"` // a number, a class or a list of classes
+	Outputs       []report.Number `json:"outputs"`
+	Probabilities []report.Number `json:"probabilities"`
+	Unseen        []string        `json:"unseen"`
+}
+
+func predictionOf(p *snapshot.Prediction) prediction {
+	out := prediction{Prediction: label(p), Outputs: numbers(p.Outputs), Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
+	if out.Unseen == nil {
+		out.Unseen = []string{}
+	}
+	return out
+}
+
+func label(p *snapshot.Prediction) any {
+	if v, ok := p.Label().(float64); ok {
+		return report.Number(v)
+	}
+	return p.Label()
+}
+
+// numbers converts a list; nil stays nil.
+func numbers(list []float64) []report.Number {
+	if list == nil {
+		return nil
+	}
+	out := make([]report.Number, len(list))
+	for i, v := range list {
+		out[i] = report.Number(v)
+	}
+	return out
+}
+
+// chosen returns the version that the path names: by number, by alias, or the champion.
+func (s *Server) chosen(r *http.Request) (*scorer, error) {
+	shelf, err := s.shelf(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.PathValue("version") != "" {
+		v, err := versionOf(r)
+		if err != nil {
+			return nil, err
+		}
+		return shelf.version(v)
+	}
+	alias := r.PathValue("alias")
+	if alias == "" {
+		alias = snapshot.Champion
+	}
+	return shelf.alias(alias)
+}
+
+// withVersion answers a request with what ask makes of it and of the version it is for.
+func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v *scorer) (any, error)) {
+	began := time.Now()
+	v, err := s.chosen(r)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	w.Header().Set(versionHeader, v.header)
+	body, err := ask(v)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	answer(w, http.StatusOK, body)
+	s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds())
+}
+
+// score predicts a list of events. One that cannot be scored fails the request, with its place and the reason.
+func (s *Server) score(w http.ResponseWriter, r *http.Request) {
+	s.withVersion(w, r, func(v *scorer) (any, error) {
+		var ask struct {
+			Events []jsontext.Value `json:"events"`
+		}
+		if err := readJSON(r, &ask); err != nil {
+			return nil, err
+		}
+		if limit := s.Limits(v.manifest.Model).MaxEvents; len(ask.Events) > limit {
+			return nil, badRequest(`"events" has %d elements, serve.max_events allows %d`, len(ask.Events), limit)
+		}
+		out := struct {
+			identity
+			Predictions []prediction `json:"predictions"`
+		}{v.identity(), make([]prediction, len(ask.Events))}
+		d := v.decoders.Get().(*decoding)
+		defer v.decoders.Put(d)
+		unseen := 0
+		for i, value := range ask.Events {
+			in, reason := d.decode(value)
+			if reason != "" {
+				return nil, badRequest(`"events" element %d: %s`, i, reason)
+			}
+			p, err := v.model.Predict(&in)
+			if err != nil {
+				return nil, err
+			}
+			unseen += len(p.Unseen)
+			out.Predictions[i] = predictionOf(&p)
+		}
+		s.counted(v, len(ask.Events), unseen)
+		return out, nil
+	})
+}
+
+// counted counts scored events and their unseen names.
+func (s *Server) counted(v *scorer, events, unseen int) {
+	s.metrics.scored.WithLabelValues(v.manifest.Model).Add(float64(events))
+	s.metrics.unseen.WithLabelValues(v.manifest.Model).Add(float64(unseen))
+}

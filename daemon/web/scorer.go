@@ -1,0 +1,52 @@
+package web
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// scorer is one loaded version. It is safe for concurrent use.
+type scorer struct {
+	model    *snapshot.Model
+	manifest snapshot.Manifest
+	header   string // the version, for the header
+	decoders sync.Pool
+}
+
+// decoding is the working memory of one request.
+type decoding struct {
+	decoder *consumer.Decoder
+	event   consumer.Event
+	scratch snapshot.Scratch
+	items   []snapshot.Item
+}
+
+func newScorer(m *snapshot.Model) *scorer {
+	s := &scorer{model: m, manifest: m.Manifest()}
+	s.header = strconv.FormatInt(s.manifest.Version, 10)
+	schema := m.Schema()
+	fields := consumer.Schema{Task: consumer.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
+		Categorical: schema.Categorical, Multi: schema.Multi}
+	for _, f := range schema.Numeric {
+		fields.Numeric = append(fields.Numeric, f.Name)
+	}
+	s.decoders.New = func() any {
+		d := consumer.NewDecoder(fields, consumer.DefaultLimits())
+		d.RequireLabel = false
+		return &decoding{decoder: d}
+	}
+	return s
+}
+
+func (s *scorer) identity() identity { return identityOf(&s.manifest) }
+
+// decode reads an event as the daemon does. The result shares memory with d until the next call.
+func (d *decoding) decode(value []byte) (snapshot.Input, consumer.Reason) {
+	if reason := d.decoder.Decode(&d.event, value, 0); reason != "" {
+		return snapshot.Input{}, reason
+	}
+	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, ""
+}

@@ -1,0 +1,203 @@
+// Package web is the daemon's HTTP surface: health, readiness and metrics, the published models with their files, scores over HTTP in the
+// daemon's own form and in that of the Open Inference Protocol, and a status page. It reads the snapshot store and asks the daemon; it
+// neither learns nor publishes. Nothing here can stop ingestion: a request that costs too much is refused.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/prometheus/client_golang/prometheus"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Limits of the listeners. A client that is slower or wants more is cut off or refused.
+const (
+	headerTimeout = 5 * time.Second  // for the request line and headers, so also for a connection that says nothing
+	readTimeout   = 10 * time.Second // for the whole request
+	writeTimeout  = 60 * time.Second // for the answer; downloads and long polls move it on as they go
+	idleTimeout   = 60 * time.Second // between two requests
+	closeTimeout  = 5 * time.Second  // for requests under way when the daemon stops
+	maxHeader     = 16 << 10         // bytes of request line and headers
+	maxBody       = 16 << 20         // bytes of a request body, as of a batch from Kafka
+	maxConns      = 256
+	maxHealth     = 32 // connections of the health listener
+)
+
+// Daemon is what the surface asks of the running daemon. Its methods may be called from any goroutine.
+type Daemon interface {
+	// NotReady returns why the daemon is not ready, nothing if it is.
+	NotReady() []string
+	// Status is what the status page shows.
+	Status() Status
+}
+
+// Lifecycle changes the running daemon. Its methods may be called from any goroutine.
+type Lifecycle interface {
+	// Reload takes up the configuration file anew, all of it or nothing.
+	Reload(ctx context.Context) error
+	// Refit asks for a refit of a model as soon as one can begin, whatever the schedule.
+	Refit(model string) error
+}
+
+// Model is one model of the surface.
+type Model struct {
+	Name  string
+	Dir   string          // of the snapshot store
+	Store *snapshot.Store // of that directory, with what it signs with
+}
+
+// Options of a Server. Everything but Lifecycle, Limits and AllowedHosts is required.
+type Options struct {
+	Daemon   Daemon
+	Registry *prometheus.Registry
+	Models   []Model
+	// Limits returns the bounds of requests for a model; nil takes DefaultLimits.
+	Limits func(model string) Limits
+	// Lifecycle, if not nil, is offered by the endpoints that change something. They are refused without it.
+	Lifecycle Lifecycle
+	// ConfigFile is the exporter-toolkit's file with TLS and authentication; empty serves plain HTTP to everybody.
+	ConfigFile string
+	// AllowedHosts are host names that requests may be addressed to, beside localhost and addresses.
+	AllowedHosts []string
+	// Version of the program, for the Open Inference Protocol.
+	Version string
+	Log     *slog.Logger
+}
+
+// Server serves the surface. Make it with New, call Serve once.
+type Server struct {
+	Options
+	handler   http.Handler
+	shelves   map[string]*shelf
+	metrics   *metrics
+	downloads chan struct{} // a place for each file on its way
+	polls     chan struct{} // a place for each long poll
+}
+
+// New returns a server and registers its metrics.
+func New(o Options) *Server {
+	if o.Limits == nil {
+		o.Limits = func(string) Limits { return DefaultLimits() }
+	}
+	s := &Server{Options: o, shelves: make(map[string]*shelf), metrics: newMetrics(o.Registry),
+		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls)}
+	for _, m := range o.Models {
+		s.shelves[m.Name] = newShelf(m, o.Log)
+		s.metrics.add(m.Name)
+	}
+	s.handler = s.guard(s.mux())
+	return s
+}
+
+// ServeHTTP answers one request, after everything but TLS and authentication.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Check returns an error unless file is a usable exporter-toolkit file; an empty name is one. Asking for client certificates without saying
+// who signs them is refused: any authority that the system trusts would do.
+func Check(file string) error {
+	if err := toolkit.Validate(file); err != nil || file == "" {
+		return err
+	}
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var c struct {
+		TLS struct {
+			ClientAuth string `yaml:"client_auth_type"`
+			CAFile     string `yaml:"client_ca_file"`
+			CA         string `yaml:"client_ca"`
+		} `yaml:"tls_server_config"`
+	}
+	if err := yaml.Unmarshal(src, &c); err != nil {
+		return err
+	}
+	if c.TLS.ClientAuth == "RequireAndVerifyClientCert" && c.TLS.CAFile == "" && c.TLS.CA == "" {
+		return errors.New("tls_server_config: client_auth_type RequireAndVerifyClientCert needs client_ca_file")
+	}
+	return nil
+}
+
+// Serve serves the surface until ctx is done, keeps the champions of all models at hand, and returns nil once every request has ended.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, shelf := range s.shelves {
+		unfollow, err := shelf.follow()
+		if err != nil {
+			return fmt.Errorf("web: %w", err)
+		}
+		defer unfollow()
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
+	addresses, systemd, file := []string{listener.Addr().String()}, false, s.ConfigFile
+	return serve(ctx, server, func() error {
+		return toolkit.Serve(netutil.LimitListener(listener, maxConns), server,
+			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, s.Log)
+	})
+}
+
+// ServeHealth serves /-/healthy alone, without TLS and authentication, until ctx is done: a flood of passwords to be checked does not
+// reach it.
+func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /-/healthy", healthy)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: headerTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
+	return serve(ctx, server, func() error { return server.Serve(netutil.LimitListener(listener, maxHealth)) })
+}
+
+// serve runs a server until ctx is done. Requests under way see ctx, so that those that wait end at once.
+func serve(ctx context.Context, server *http.Server, run func() error) error {
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	var wg sync.WaitGroup
+	wg.Add(1)
+	stop := context.AfterFunc(ctx, func() {
+		defer wg.Done()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if server.Shutdown(bounded) != nil {
+			server.Close()
+		}
+	})
+	err := run()
+	if stop() {
+		wg.Done()
+	}
+	wg.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("web: %w", err)
+}
+
+// ListenHealth opens the address of the health listener: host:port of this machine, or unix: and the path of a socket, which replaces one
+// that a killed daemon left behind.
+func ListenHealth(address string) (net.Listener, error) {
+	path, unix := cutUnix(address)
+	if !unix {
+		return net.Listen("tcp", address)
+	}
+	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
+		if conn, err := net.Dial("unix", path); err == nil {
+			return nil, errors.Join(fmt.Errorf("%s is in use by another process", path), conn.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return net.Listen("unix", path)
+}

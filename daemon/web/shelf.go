@@ -1,0 +1,98 @@
+package web
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of loading.
+const followEvery = 200 * time.Millisecond
+
+// maxVersions is how many versions of a model, beside the champion, stay loaded.
+const maxVersions = 4
+
+// shelf holds the loaded versions of one model. The champion is loaded beside the requests and swapped when it is ready, so that no
+// request waits for a promotion and the one before serves on if the store cannot be read. Other versions are loaded on demand.
+type shelf struct {
+	Model
+	log     *slog.Logger
+	watcher atomic.Pointer[snapshot.Watcher] // nil unless it is followed
+	last    atomic.Pointer[scorer]           // of the watcher's model
+
+	mu       sync.Mutex // guards versions; held while one is loaded, so that it is loaded once
+	versions []*scorer  // least recently used first
+}
+
+func newShelf(m Model, log *slog.Logger) *shelf {
+	return &shelf{Model: m, log: log.With("model", m.Name)}
+}
+
+// follow keeps the champion loaded until stop is called.
+func (s *shelf) follow() (stop func(), err error) {
+	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.watcher.Store(w)
+	return w.Close, nil
+}
+
+// champion returns the followed champion, nil before the first one.
+func (s *shelf) champion() *scorer {
+	w := s.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	m := w.Model()
+	if m == nil {
+		return nil
+	}
+	c := s.last.Load()
+	if c == nil || c.model != m {
+		c = newScorer(m)
+		s.last.Store(c)
+	}
+	return c
+}
+
+// version returns a version, loaded now if it is not at hand.
+func (s *shelf) version(version int64) (*scorer, error) {
+	if c := s.champion(); c != nil && c.manifest.Version == version {
+		return c, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, v := range s.versions {
+		if v.manifest.Version == version {
+			s.versions = append(append(s.versions[:i:i], s.versions[i+1:]...), v)
+			return v, nil
+		}
+	}
+	m, err := snapshot.Open(s.Dir, s.Name, snapshot.Selector{Version: version})
+	if err != nil {
+		return nil, err
+	}
+	v := newScorer(m)
+	if s.versions = append(s.versions, v); len(s.versions) > maxVersions {
+		s.versions = s.versions[1:]
+	}
+	return v, nil
+}
+
+// alias returns the version that an alias names.
+func (s *shelf) alias(alias string) (*scorer, error) {
+	if alias == snapshot.Champion {
+		if c := s.champion(); c != nil {
+			return c, nil
+		}
+	}
+	p, err := s.Store.Alias(s.Name, alias)
+	if err != nil {
+		return nil, err
+	}
+	return s.version(p.Version)
+}

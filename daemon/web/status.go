@@ -1,0 +1,185 @@
+package web
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// Status is what an operator wants to see of a running daemon.
+type Status struct {
+	Now      time.Time
+	Started  time.Time
+	Models   []ModelStatus
+	Disks    []DiskStatus
+	Reload   ReloadStatus
+	NotReady []string
+}
+
+// ModelStatus is the state of one model.
+type ModelStatus struct {
+	Name        string
+	Champion    *report.Version // what consumers have; nil before the first version
+	Published   time.Time       // when the champion was
+	Judged      *report.Version // the last version judged, promoted or not; nil before the first one
+	LastRefit   time.Time       // when a refit last ended with a model; zero if none did since the start
+	Progressive report.Progressive
+	Events      int64 // applied since the start
+	Lag         int64 // records below the log ends that are not applied yet
+	Halted      []HaltedPartition
+	SampleRows  int
+	SampleBytes int64
+}
+
+// HaltedPartition waits for an operator.
+type HaltedPartition struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Reason    string
+}
+
+// DiskStatus is the space of one file system.
+type DiskStatus struct {
+	Path         string
+	FreeBytes    int64
+	MinFreeBytes int64 // reading pauses below it
+}
+
+// ReloadStatus says how the last reload of the configuration ended.
+type ReloadStatus struct {
+	At    time.Time // zero if there was none
+	Error string    // empty if it succeeded
+}
+
+var (
+	//go:embed static/status.html
+	statusHTML string
+	//go:embed static/style.css
+	styleCSS []byte
+)
+
+var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
+	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "digest": shortDigest,
+}).Parse(statusHTML))
+
+// status renders the status page. Names, topics and errors come from outside; the template escapes all of them.
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	state := s.Daemon.Status()
+	state.NotReady = s.Daemon.NotReady()
+	var page bytes.Buffer
+	if err := statusPage.Execute(&page, struct {
+		Status
+		Version string
+	}{state, s.Version}); err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page.Bytes()) // a client that has gone needs no answer
+}
+
+func style(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	_, _ = w.Write(styleCSS)
+}
+
+// lossRow is one predictor in the table of progressive losses.
+type lossRow struct {
+	Role  string
+	N     int64
+	Value string
+	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves.
+	Verdict string
+}
+
+// lossRows returns the window losses of the models, judged against the best baseline, and then of the baselines.
+func lossRows(p report.Progressive) []lossRow {
+	type predictor struct {
+		role    string
+		metrics *report.Metrics
+	}
+	models := []predictor{{"published", p.Window.Published}, {"live", p.Window.Live}}
+	b := p.Baselines
+	baselines := []predictor{{"global mean", b.GlobalMean}, {"item mean", b.ItemMean}, {"SGD biases", b.SGDBias},
+		{"majority", b.Majority}, {"last label", b.LastLabel}}
+	best, known := 0.0, false
+	for _, x := range baselines {
+		if loss, _, ok := lossOf(x.metrics); ok && (!known || loss < best) {
+			best, known = loss, true
+		}
+	}
+	var rows []lossRow
+	for i, x := range append(models, baselines...) {
+		loss, name, ok := lossOf(x.metrics)
+		if !ok {
+			continue
+		}
+		row := lossRow{Role: x.role, N: x.metrics.N, Value: fmt.Sprintf("%s %.4f", name, loss)}
+		if i < len(models) && known {
+			row.Verdict = "better"
+			if loss > best {
+				row.Verdict = "worse"
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// lossOf returns the loss that refitd_progressive_loss shows: RMSE of numbers, error rate of classes.
+func lossOf(m *report.Metrics) (loss float64, name string, ok bool) {
+	switch {
+	case m == nil || m.N == 0:
+	case m.RMSE != nil:
+		return float64(*m.RMSE), "RMSE", true
+	case m.Accuracy != nil:
+		return 1 - float64(*m.Accuracy), "error rate", true
+	}
+	return 0, "", false
+}
+
+func bytesText(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, prefix := float64(n)/unit, 0
+	for ; v >= unit && prefix < 3; prefix++ {
+		v /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[prefix])
+}
+
+// agoText says how long before now a moment was.
+func agoText(now, then time.Time) string {
+	if then.IsZero() {
+		return "never"
+	}
+	d := max(now.Sub(then), 0)
+	if d < time.Minute {
+		return d.Round(time.Second).String() + " ago"
+	}
+	return d.Round(time.Minute).String()[:len(d.Round(time.Minute).String())-len("0s")] + " ago"
+}
+
+func numberText(n *report.Number) string {
+	if n == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.2g", float64(*n))
+}
+
+func shortDigest(digest string) string {
+	const shown = len("sha256:") + 12
+	if len(digest) > shown {
+		return digest[:shown] + "…"
+	}
+	return digest
+}

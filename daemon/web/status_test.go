@@ -1,0 +1,81 @@
+package web
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// descriptors counts the open files of this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("needs /proc: " + err.Error())
+	}
+	return len(list)
+}
+
+func metricsOf(rmse float64) *report.Metrics {
+	return &report.Metrics{N: 20000, RMSE: report.Some(rmse)}
+}
+
+// night is a daemon with something wrong everywhere, told in the words of text.
+func night(text string) Status {
+	now := time.Date(2026, 11, 21, 3, 14, 15, 0, time.UTC)
+	one := report.Version{Model: "ratings", Version: 41, Kind: "update", Decision: "promoted", K: 20, Features: 2625, Outputs: 4,
+		PayloadDigest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
+	last := report.Version{Version: 42, Kind: "refit", Decision: "kept", Reason: text, Status: "time_budget", Rows: 200000,
+		GapRelative: report.Some(0.0123), GapKind: "certified"}
+	return Status{Now: now, Started: now.Add(-26 * time.Hour), Reload: ReloadStatus{At: now.Add(-time.Hour), Error: "refitd.yaml:3:1: " + text},
+		Disks: []DiskStatus{{"/var/lib/refitd/" + text, 100 << 20, 512 << 20}, {"/srv/snapshots", 80 << 30, 512 << 20}},
+		Models: []ModelStatus{{Name: "ratings", Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
+			Progressive: report.Progressive{Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
+				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)}},
+			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
+			Halted: []HaltedPartition{{"ratings", 3, 1204331, text}}}, {Name: "clicks", Lag: 5}}}
+}
+
+// TestStatusPage: F8. Names and errors from outside are shown as text, and the page loads nothing but its own style sheet.
+func TestStatusPage(t *testing.T) {
+	const attack = `<script>alert(1)</script><img src=x onerror=alert(2)>"'&{{.}}`
+	b := newBench(t)
+	b.fake.state, b.fake.reasons = night(attack), []string{"ratings: " + attack}
+	w := b.want(http.StatusOK, nil, "GET", "/", nil)
+	page := w.Body.String()
+	for _, bad := range []string{"<script", "<img", "style=", "onerror=alert(2)>", "javascript:", "http://", "https://"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if n := strings.Count(page, "&lt;script&gt;alert(1)&lt;/script&gt;"); n != 5 {
+		t.Errorf("the text from outside is there %d times, want 5:\n%s", n, page)
+	}
+	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[1], "/") || strings.HasPrefix(m[1], "//") {
+			t.Errorf("the page refers to %q", m[1])
+		}
+	}
+	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`, "relative gap 0.012 certified",
+		"40s ago", "88012 records", "44.0 MiB", "RMSE 0.9341", `class="better"`, `class="worse"`, "Halted: ratings partition 3 at offset 1204331",
+		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+	if css := b.want(http.StatusOK, nil, "GET", "/static/style.css", nil); !strings.HasPrefix(css.Header().Get("Content-Type"), "text/css") || strings.Contains(css.Body.String(), "url(") {
+		t.Errorf("style sheet %v", css.Header())
+	}
+	b.fake.state, b.fake.reasons = Status{}, nil
+	if page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String(); !strings.Contains(page, "<h2>Ready</h2>") {
+		t.Errorf("a daemon without models:\n%s", page)
+	}
+}

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// topRequest asks for the names of a categorical field that are predicted best beside the rest of an event.
+type topRequest struct {
+	Event   jsontext.Value `json:"event"` // what it has in the field Over does not matter
+	Over    string         `json:"over"`
+	K       int            `json:"k"`
+	Exclude []string       `json:"exclude"`
+	Class   string         `json:"class"` // of multiclass and multilabel models: what to rank by
+}
+
+// topItem is a name of a top list.
+type topItem struct {
+	Name       string        `json:"name"`
+	Prediction report.Number `json:"prediction"`
+}
+
+// topk ranks the names of a field.
+func (s *Server) topk(w http.ResponseWriter, r *http.Request) {
+	s.withVersion(w, r, func(v *scorer) (any, error) {
+		ask := topRequest{K: defaultItems}
+		if err := readJSON(r, &ask); err != nil {
+			return nil, err
+		}
+		limits := s.Limits(v.manifest.Model)
+		switch fields := v.model.Schema().Categorical; {
+		case !slices.Contains(fields, ask.Over):
+			return nil, badRequest(`"over" is %q: one of the categorical fields %q`, ask.Over, fields)
+		case ask.K < 1 || ask.K > limits.MaxItems:
+			return nil, badRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, ask.K, limits.MaxItems)
+		case ask.Class != "" && !slices.Contains(v.model.Schema().Classes, ask.Class):
+			return nil, badRequest(`"class" is %q: one of %q`, ask.Class, v.model.Schema().Classes)
+		case ask.Class == "" && len(v.model.Schema().Classes) > 0:
+			return nil, badRequest(`"class" is missing: one of %q`, v.model.Schema().Classes)
+		}
+		event, err := withField(ask.Event, ask.Over)
+		if err != nil {
+			return nil, err
+		}
+		d := v.decoders.Get().(*decoding)
+		defer v.decoders.Put(d)
+		in, reason := d.decode(event)
+		if reason != "" {
+			return nil, badRequest(`"event": %s`, reason)
+		}
+		d.items, err = v.model.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
+		if err != nil {
+			return nil, err
+		}
+		out := struct {
+			identity
+			Items []topItem `json:"items"`
+		}{v.identity(), make([]topItem, len(d.items))}
+		for i, item := range d.items {
+			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
+		}
+		s.counted(v, 1, 0)
+		return out, nil
+	})
+}
+
+// defaultItems is k where a request does not say.
+const defaultItems = 10
+
+// withField returns an event whose categorical field name is there, whatever it had: the decoder asks for every field.
+func withField(event jsontext.Value, name string) ([]byte, error) {
+	var fields map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(event, &fields); err != nil || fields == nil {
+		return nil, badRequest(`"event" is not an object`)
+	}
+	fields[name] = jsontext.Value(`"-"`)
+	b, err := jsonv2.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("web: event: %w", err)
+	}
+	return b, nil
+}
