@@ -188,3 +188,41 @@ func TestRecordIsOptional(t *testing.T) {
 		}
 	}
 }
+
+// Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
+func TestClockCountsSweeps(t *testing.T) {
+	m := ratingsModel(nil)
+	schema := m.Schema.Consumer()
+	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
+	if err := j.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
+		prior := priorFor(likelihoodOf(m), j.problem)
+		sweeps, loss := 0, 1.0
+		fit, err := sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), j.problem, prior, 6, 1, func(*solver.Model) float64 {
+			sweeps++
+			after(sweeps)
+			loss /= 2 // each is better
+			return loss
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fit
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := &clock{Context: ctx}
+	first := run(cut, func(sweeps int) {
+		if sweeps == 3 {
+			cancel() // the fourth is cut short, or the third is not counted
+		}
+	})
+	if cut.cut == nil || cut.cut.Sweeps == nil || *cut.cut.Sweeps != 3 || first.sweeps != 3 {
+		t.Fatalf("cut %+v, the best is that of sweep %d", cut.cut, first.sweeps)
+	}
+	again := run(&clock{Context: t.Context(), repeat: cut.cut}, func(int) {})
+	if again.sweeps != 3 || again.evidence != first.evidence {
+		t.Errorf("sweep %d with evidence %g, was %d with %g", again.sweeps, again.evidence, first.sweeps, first.evidence)
+	}
+}
