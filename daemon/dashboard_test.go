@@ -63,12 +63,12 @@ func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	b.produce([]byte("nonsense"))
 	d, stop := b.start(b.configure("board", "every_events: 0", "every_events: 1000"))
 	t.Cleanup(stop)
-	within(t, 30*time.Second, "a promotion", func() bool {
+	within(t, time.Minute, "a promotion", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_snapshot_info") == 1
 	})
 	b.produceRatings(16, 100) // scored with the first version
-	within(t, 30*time.Second, "a window of the published version", func() bool {
+	within(t, time.Minute, "a window of the published version", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
 	})
@@ -231,7 +231,7 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 			return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == n
 		}
 	}
-	within(t, 20*time.Second, "the first events", applied(200))
+	within(t, time.Minute, "the first events", applied(200))
 	before := names(metrics)
 	var records [][]byte
 	for i := range 300 {
@@ -239,7 +239,7 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
 	}
 	b.produce(records...)
-	within(t, 20*time.Second, "the others", applied(1100))
+	within(t, time.Minute, "the others", applied(1100))
 	after := names(metrics)
 	for name := range after {
 		if !before[name] {
