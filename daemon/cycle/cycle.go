@@ -300,6 +300,7 @@ func (c *Cycle) Update() *Champion {
 		return nil
 	}
 	u := *c.champion
+	u.CutShort = nil // that of the refit
 	u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
