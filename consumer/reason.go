@@ -27,6 +27,9 @@ const (
 	MissingField  Reason = "missing_field"  // a field of the schema is absent or null
 )
 
-// Reasons lists all of them, for metrics that should exist before the first rejection.
+// Panicked is not about the record but about this program: its code panicked on it, twice if it could be tried again.
+const Panicked Reason = "panic"
+
+// Reasons lists those about records, for metrics that should exist before the first rejection.
 var Reasons = []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData, WrongType, NotFinite, NumberRange,
 	LabelRange, LabelUnknown, TimeInvalid, IDEmpty, IDTooLong, WeightInvalid, MissingField}

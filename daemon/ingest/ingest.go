@@ -21,14 +21,20 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
+	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record, which is then rejected.
+	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
 
-	decoder      *consumer.Decoder
+	decode       func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
+	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
 	identity     bool
+	group        func(*consumer.Event) []byte // nil without quotas and cap
+	model        *config.Model
+	forgotten    []string // fields of which values are forgotten
 
 	part   sketch.Part
 	events []consumer.Event // events[i] belongs to part.Records[i]
@@ -52,8 +58,15 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	return &Ingest{decoder: NewDecoder(m), store: store, cycle: c,
+	g := &Ingest{decode: NewDecoder(m).Decode, store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	if c != nil {
+		g.observe = c.Observe
+	}
+	if store != nil { // nil of a reader that only asks for offsets
+		g.forgotten = store.ForgottenFields()
+	}
+	return g
 }
 
 // NewDecoder returns the decoder of a model's events.
@@ -71,6 +84,10 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
+		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
+	}
+	for _, q := range m.Sample.Quotas {
+		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
 	}
 	if m.Sample.Seed != nil {
 		o.Seed = *m.Sample.Seed
@@ -91,7 +108,7 @@ func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Aborted})
 		default:
 			ev := g.event()
-			if reason := g.decoder.Decode(ev, r.Value, r.Timestamp); reason != "" {
+			if reason := g.decodeRecord(ev, r); reason != "" {
 				g.addRejected(r, reason)
 				continue
 			}
@@ -146,6 +163,14 @@ func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 	if g.identity {
 		r.Identity = []byte(ev.Identity)
 	}
+	if g.group != nil {
+		r.Group = g.group(ev)
+	}
+	for _, field := range g.forgotten {
+		for _, value := range valuesOf(g.model, field, ev) {
+			r.Forgotten = r.Forgotten || g.store.Forgets(g.part.Topic, g.part.Partition, offset, field, []byte(value))
+		}
+	}
 	if g.holdoutField >= 0 {
 		r.HoldoutKey = []byte(ev.Categorical[g.holdoutField])
 	}
@@ -169,12 +194,12 @@ func (g *Ingest) finish() error {
 		case r.Replayed:
 			g.counts.Replayed++
 		case r.Fate == sketch.Applied:
+			if g.cycle != nil && !g.observeRecord(&g.events[i], r) {
+				g.count(r)
+				continue
+			}
 			g.counts.Applied++
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
-			if g.cycle != nil {
-				position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-				g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
-			}
 		default:
 			g.count(r)
 		}
