@@ -143,8 +143,15 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if _, err := operator.RestoreBeside(ctx, r.beside, r.Backup, r.Log); err != nil {
 			return err
 		}
-	} else if w, err := sketch.ReadWitness(r.dir); err == nil && options.DrawSeed {
-		options.Seed, options.DrawSeed = w.Seed, false
+	} else if w, err := sketch.ReadWitness(r.dir); err == nil {
+		if options.DrawSeed {
+			options.Seed, options.DrawSeed = w.Seed, false
+		}
+		if options.Forgotten, err = w.Forgotten(); err != nil {
+			return storeError(err, r.dir)
+		}
+	} else if !errors.Is(err, sketch.ErrNoState) {
+		return storeError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, with another seed and from the earliest records", err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
@@ -170,8 +177,6 @@ func (r *Rebuild) begin(ctx context.Context) error {
 				first[consumer.TopicPartition{Topic: t.Topic, Partition: t.Partition}] = t.Start
 			}
 		}
-	} else if err != nil && !errors.Is(err, sketch.ErrNoState) {
-		r.Log.Warn("witness cannot be read: where the state began is not known", "error", err)
 	}
 	for tp, logStart := range starts {
 		start, known := first[tp]

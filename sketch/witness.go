@@ -19,6 +19,28 @@ type Witness struct {
 	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
 	Seed       uint64      `json:"seed"`
 	Partitions []Testimony `json:"partitions"` // by topic and partition
+	// Erased are the subjects whose events a state that is made anew from the log must not let in again.
+	Erased []Erased `json:"erased,omitempty"`
+}
+
+// Erased is a Marker as a witness has it.
+type Erased struct {
+	Marker
+	Hash string `json:"hash"` // hexadecimal
+}
+
+// Forgotten returns the markers for Options.Forgotten.
+func (w *Witness) Forgotten() ([]Marker, error) {
+	var out []Marker
+	for _, e := range w.Erased {
+		hash, err := hex.DecodeString(e.Hash)
+		if err != nil || len(hash) != len(Digest{}) {
+			return nil, corrupt("%s: marker of an erased subject is %.80q", witnessName, e.Hash)
+		}
+		e.Marker.Hash = Digest(hash)
+		out = append(out, e.Marker)
+	}
+	return out, nil
 }
 
 // A Testimony is what a witness says of one partition.
@@ -107,7 +129,7 @@ func syncDir(dir string) error {
 
 // witnessOf returns what may be said of the store: as of a commit, because Apply holds the mutex from its first change to its last.
 func (s *Store) witnessOf() (*Witness, error) {
-	rows := s.Ledger()
+	rows, markers := s.Ledger(), s.Forgotten()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -118,6 +140,9 @@ func (s *Store) witnessOf() (*Witness, error) {
 		l := &rows[i]
 		w.Partitions = append(w.Partitions, Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
 			Start: l.Start, Next: l.Next, Digest: hex.EncodeToString(l.Digest[:])})
+	}
+	for _, m := range markers {
+		w.Erased = append(w.Erased, Erased{Marker: m, Hash: hex.EncodeToString(m.Hash[:])})
 	}
 	return w, nil
 }
