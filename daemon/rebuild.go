@@ -147,9 +147,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if options.DrawSeed {
 			options.Seed, options.DrawSeed = w.Seed, false
 		}
-		if options.Forgotten, err = w.Forgotten(); err != nil {
-			return storeError(err, r.dir)
-		}
+		options.Forgotten = w.Carried()
 	} else if !errors.Is(err, sketch.ErrNoState) {
 		return storeError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, with another seed and from the earliest records", err), r.dir)
 	}

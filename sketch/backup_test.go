@@ -63,21 +63,3 @@ func TestBackup(t *testing.T) {
 		t.Error("restored over a state")
 	}
 }
-
-// TestWitnessOfErasure: a witness has the markers that a state made anew from the log needs, though that state cannot be opened any more.
-func TestWitnessOfErasure(t *testing.T) {
-	o := damageOptions(t.TempDir())
-	s := mustOpen(t, o)
-	must(t, rereadLog(s, 1000))
-	_, err := s.ForgetSubject("user", []byte("u7"))
-	must(t, err)
-	want := s.Forgotten()
-	must(t, s.Close())
-	w, err := ReadWitness(o.Dir)
-	must(t, err)
-	got, err := w.Forgotten()
-	must(t, err)
-	if len(got) != 1 || !reflect.DeepEqual(got, want) {
-		t.Errorf("markers %+v, want %+v", got, want)
-	}
-}
