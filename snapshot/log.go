@@ -190,7 +190,7 @@ func (s *Store) appendLog(root *os.Root, r *Record) error {
 		_, err = f.WriteAt(append(b, '\n'), end)
 	}
 	s.step("log written")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close(), failpoint("snapshot.logged")); err != nil {
 		return fmt.Errorf("%s: %w", logFile, err)
 	}
 	if end == 0 {
