@@ -38,6 +38,7 @@ type cli struct {
 	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
 	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	Forget     forgetCmd     `cmd:"" help:"Erase a subject from the state of a stopped daemon."`
 	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`

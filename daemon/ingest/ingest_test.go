@@ -111,7 +111,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 // TestBadRecordsAreNotSlow (D16): a stream of nothing but bad records goes at least half as fast as one of good ones, measured side by side; as
 // fast as the good ones while they fill the sample if each has to be kept for the dead-letter topic.
 func TestBadRecordsAreNotSlow(t *testing.T) {
-	const n, rounds = 4096, 12
+	const n, rounds = 4096, 6
 	streams := map[string]struct {
 		rows int
 		bad  bool

@@ -154,6 +154,6 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 	for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
 		fmt.Fprintf(w, "alias %s: version %d\n", alias, s.Aliases[alias])
 	}
-	_, err = fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
+	_, err = fmt.Fprintf(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
 	return err
 }
