@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -245,5 +246,12 @@ func TestDeadlineOfEachChunk(t *testing.T) {
 	}
 	if _, ok := any(w).(io.ReaderFrom); ok {
 		t.Error("the writer takes a file as a whole, under one deadline")
+	}
+	b, answered := newBench(t), &deadlines{}
+	r := httptest.NewRequest("GET", manifestPath("ratings", 1, "model.safetensors"), nil)
+	r.Host = "localhost"
+	b.ServeHTTP(answered, r)
+	if len(answered.chunks) == 0 || len(answered.set) != len(answered.chunks) {
+		t.Errorf("a file in %d chunks has %d deadlines", len(answered.chunks), len(answered.set))
 	}
 }
