@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
@@ -57,6 +58,7 @@ type Daemon struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	units    []*unit
+	share    *consumer.Share // models that read the same topics fetch them once; nil with one model
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
@@ -89,6 +91,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
 	m := newMetrics(d.registry)
+	if len(d.config.Models) > 1 {
+		d.share = new(consumer.Share)
+	}
 	for i := range d.config.Models {
 		u, err := newUnit(ctx, d, &d.config.Models[i], m)
 		if err != nil {

@@ -145,5 +145,6 @@ type SnapshotInspection struct {
 	Aliases   map[string]int64 `json:"aliases"`
 	FilesOK   bool             `json:"files_ok"`
 	GoldenOK  bool             `json:"golden_ok"`
-	Signature string           `json:"signature"` // unsigned, or the key that the manifest names; the signature itself is not checked
+	Signature string           `json:"signature"`        // unsigned, or the key that the manifest names; the signature itself is not checked
+	Belief    *Belief          `json:"belief,omitempty"` // absent where a check failed
 }
