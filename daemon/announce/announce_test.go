@@ -113,6 +113,7 @@ func (b *bench) announcer(inline int64) (results func() (ok, failed int), stop f
 			good++
 		}
 	}})
+	a.limit = time.Second
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
 	go func() {

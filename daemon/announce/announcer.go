@@ -39,8 +39,9 @@ type Options struct {
 type Announcer struct {
 	Options
 	client  *kgo.Client // nil until it is needed, and after a failure: what a failed producer has under way is unknown
-	checked bool        // the topic was looked at
-	largest int         // record that the topic takes, bytes
+	limit   time.Duration
+	checked bool // the topic was looked at
+	largest int  // record that the topic takes, bytes
 	sent    snapshot.Pointer
 }
 
@@ -49,7 +50,7 @@ func New(o Options) *Announcer {
 	if o.OnResult == nil {
 		o.OnResult = func(error) {}
 	}
-	return &Announcer{Options: o}
+	return &Announcer{Options: o, limit: sendTimeout}
 }
 
 // Run announces the champion and every one after it until ctx is done, and then once more if there is one that could not be announced. A
@@ -58,7 +59,7 @@ func (a *Announcer) Run(ctx context.Context) {
 	defer a.close()
 	pause, failed := lookEvery, false
 	for {
-		did, err := a.announce(ctx, sendTimeout)
+		did, err := a.announce(ctx, a.limit)
 		switch {
 		case ctx.Err() != nil:
 			if _, err := a.announce(context.WithoutCancel(ctx), lastTimeout); err != nil {

@@ -67,7 +67,12 @@ func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
 		return e, err
 	}
 	e.Aliases = aliases
-	if champion := shelf.champion(); champion != nil {
+	champion, err := shelf.alias(snapshot.Champion)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+	case err != nil: // the list of the others is of use still
+		s.Log.Warn("champion cannot be loaded", "model", shelf.Name, "error", err)
+	default:
 		e.Version, e.Digest = &champion.manifest.Version, &champion.manifest.PayloadDigest
 	}
 	return e, nil
@@ -88,39 +93,40 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
+// showModel answers with a model, its champion and its aliases.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
-	if err != nil {
-		s.failWith(w, r, err)
-		return
+	if e, _, ok := s.entry(w, r); ok {
+		answer(w, http.StatusOK, e)
 	}
-	e, err := s.modelEntry(shelf)
+}
+
+// entry returns the model that the path names, and sets the version of the answer; or it answers with an error.
+func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, shelf *shelf, ok bool) {
+	shelf, err := s.shelf(r)
+	if err == nil {
+		e, err = s.modelEntry(shelf)
+	}
 	if err != nil {
 		s.failWith(w, r, err)
-		return
+		return e, nil, false
 	}
 	if e.Version != nil {
 		w.Header().Set(versionHeader, strconv.FormatInt(*e.Version, 10))
 	}
-	answer(w, http.StatusOK, e)
+	return e, shelf, true
 }
 
 // listVersions lists every version that is there, newest last. A damaged one is left out, and told in the log.
 func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
-	if err != nil {
-		s.failWith(w, r, err)
+	e, shelf, ok := s.entry(w, r)
+	if !ok {
 		return
 	}
 	list := struct {
-		Model    string  `json:"model"`
+		modelEntry
 		Versions []entry `json:"versions"`
-	}{shelf.Name, []entry{}}
+	}{e, []entry{}}
 	versions, err := shelf.Store.Versions(shelf.Name)
-	var aliases map[string]int64
-	if err == nil {
-		aliases, err = shelf.Store.Aliases(shelf.Name)
-	}
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		s.failWith(w, r, err)
 		return
@@ -133,26 +139,9 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		}
-		list.Versions = append(list.Versions, entryOf(&m, aliases))
+		list.Versions = append(list.Versions, entryOf(&m, e.Aliases))
 	}
 	answer(w, http.StatusOK, list)
-}
-
-func (s *Server) listAliases(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
-	if err != nil {
-		s.failWith(w, r, err)
-		return
-	}
-	e, err := s.modelEntry(shelf)
-	if err != nil {
-		s.failWith(w, r, err)
-		return
-	}
-	answer(w, http.StatusOK, struct {
-		Model   string           `json:"model"`
-		Aliases map[string]int64 `json:"aliases"`
-	}{e.Model, e.Aliases})
 }
 
 // showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.

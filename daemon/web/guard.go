@@ -50,7 +50,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			fail(w, http.StatusRequestEntityTooLarge, r.Method+" takes no body")
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(out, r.Body, maxBody) // the server's own writer closes the connection of a body that is too large
 		next.ServeHTTP(w, r)
 	})
 }

@@ -32,7 +32,7 @@ func (s *Server) routes() []route {
 		{"GET /v1/models", s.listModels},
 		{"GET /v1/models/{model}", s.showModel},
 		{"GET /v1/models/{model}/versions", s.listVersions},
-		{"GET /v1/models/{model}/aliases", s.listAliases},
+		{"GET /v1/models/{model}/aliases", s.showModel},
 		{"GET /v1/models/{model}/aliases/{alias}", s.showAlias},
 		{"PUT /v1/models/{model}/aliases/{alias}", s.moveAlias},
 		{"GET /v1/models/{model}/versions/{version}", s.showVersion},
