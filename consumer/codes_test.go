@@ -65,7 +65,7 @@ func TestEveryRetriableCode(t *testing.T) {
 // TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all. The cases share the seconds in
 // which requests are counted.
 func TestCodesThatStay(t *testing.T) {
-	const topic, partitions = "t", 20
+	const topic, partitions = "t", 60
 	cases := []struct {
 		key  kmsg.Key
 		err  *kerr.Error

@@ -79,6 +79,9 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 		return nil, err
 	}
 	c.walker.maxDecompressed = opts.MaxDecompressedBytes
+	if opts.Share != nil {
+		opts.Share.join(c)
+	}
 	return c, nil
 }
 

@@ -137,8 +137,7 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 			p := c.add(tp, offset, true, now)
 			if c.opts.LastRecord != nil {
 				if offset, crc, ok := c.opts.LastRecord(tp.Topic, tp.Partition); ok {
-					p.last = fingerprint{offset, crc}
-					p.doubt()
+					p.last = fingerprint{offset, crc} // compared once it has a leader
 				}
 			}
 			continue

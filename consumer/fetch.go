@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -34,6 +35,8 @@ type fetchResponse struct {
 	TopicsV4       rawTopics `kafka:"min=v4,max=v4"`
 	TopicsV5       rawTopics `kafka:"min=v5,max=v10"`
 	TopicsV11      rawTopics `kafka:"min=v11,max=v11"`
+
+	refs atomic.Int32 // holders but one
 }
 
 func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
@@ -79,8 +82,11 @@ type partitionResponse struct {
 	records   []byte               // aliases the response
 }
 
-// release gives the buffer of the response back; nothing that aliases it may be used any more.
+// release gives the buffer of the response back when its last holder calls it; nothing that aliases it may be used any more.
 func (r *fetchResponse) release() {
+	if r.refs.Add(-1) >= 0 {
+		return
+	}
 	for _, t := range []*rawTopics{&r.TopicsV0, &r.TopicsV4, &r.TopicsV5, &r.TopicsV11} {
 		if t.body != nil {
 			bodies.Put(t.body)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -33,28 +34,21 @@ func backoff(tries int) time.Duration {
 func (c *Consumer) fetch(ctx context.Context, broker int32) {
 	key := fmt.Sprintf("broker %d", broker)
 	for tries, useless, turn := 0, 0, 0; ; turn++ {
-		asked, topics, leads := c.ask(broker, turn)
+		questions, leads := c.ask(broker, turn)
 		if !leads {
 			c.report(key, "")
 			return
 		}
-		if len(asked) == 0 {
+		if len(questions) == 0 {
 			if !sleep(ctx, minBackoff/2) {
 				return
 			}
 			continue
 		}
 		began := time.Now()
-		res, err := c.source.fetch(ctx, topics)
+		res, answers, shared, err := c.answer(ctx, broker, questions)
 		if ctx.Err() != nil {
 			return
-		}
-		if err == nil && res.ErrorCode != 0 {
-			err = kafka.Error(res.ErrorCode)
-		}
-		var answers []partitionResponse
-		if err == nil {
-			answers, err = res.partitions()
 		}
 		if err != nil {
 			tries++
@@ -72,22 +66,28 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		}
 		tries = 0
 		c.report(key, "")
-		c.metrics.fetches.Inc()
+		if !shared {
+			c.metrics.fetches.Inc()
+		}
 		d := delivery{response: res}
 		for i := range answers {
 			a := &answers[i]
-			if q, ok := asked[TopicPartition{a.topic, a.partition}]; ok {
+			at := slices.IndexFunc(questions, func(q question) bool { return q.p.Partition == a.partition && q.p.Topic == a.topic })
+			if at < 0 {
+				continue
+			}
+			if !shared {
 				c.metrics.fetchBytes.Add(float64(len(a.records)))
-				if o, ok := c.accept(ctx, q, a); ok {
-					d.parts = append(d.parts, o)
-				}
+			}
+			if o, ok := c.accept(ctx, questions[at], a); ok {
+				d.parts = append(d.parts, o)
 			}
 		}
 		if !c.send(ctx, d) {
 			return
 		}
 		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
-		if took := time.Since(began); len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
+		if took := time.Since(began); shared || len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
 			useless = 0
 		} else { // answers at once and without use must not make a hot loop
 			useless++
@@ -106,6 +106,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 type question struct {
 	p     *partition
 	from  int64        // its next offset
+	seq   uint64       // of the response of the Share that it was last read from
 	check *fingerprint // fetched from here, if not nil
 }
 
@@ -119,40 +120,45 @@ func (q *question) at() int64 {
 
 // ask lists what to fetch from broker, starting with another partition each turn because a full response leaves out the last ones. leads
 // is false, and the goroutine's place is given up, if broker leads no partition.
-func (c *Consumer) ask(broker int32, turn int) (asked map[TopicPartition]question, topics []fetch.RequestTopic, leads bool) {
+func (c *Consumer) ask(broker int32, turn int) (questions []question, leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	var wanted []*partition
 	for _, p := range c.sorted() {
 		leads = leads || p.leader == broker
 		if !p.answered.IsZero() && now.Sub(p.answered) > staleAfter {
 			p.doubt()
 		}
 		if p.wants(broker, now) {
-			wanted = append(wanted, p)
+			q := question{p: p, from: p.fetched, seq: p.seq}
+			if p.check {
+				last := p.last
+				q.check = &last
+			}
+			questions = append(questions, q)
 		}
 	}
 	if !leads {
 		delete(c.fetchers, broker)
 	}
-	asked = make(map[TopicPartition]question, len(wanted))
-	for i := range wanted {
-		p := wanted[(i+turn)%len(wanted)]
-		q := question{p: p, from: p.fetched}
-		if p.check {
-			last := p.last
-			q.check = &last
-		}
-		asked[p.TopicPartition] = q
-		if n := len(topics); n == 0 || topics[n-1].Topic != p.Topic {
-			topics = append(topics, fetch.RequestTopic{Topic: p.Topic})
+	if n := len(questions); n > 0 {
+		questions = slices.Concat(questions[turn%n:], questions[:turn%n])
+	}
+	return questions, leads
+}
+
+// requestTopics puts questions into a request.
+func requestTopics(questions []question, most int) (topics []fetch.RequestTopic) {
+	for i := range questions {
+		q := &questions[i]
+		if n := len(topics); n == 0 || topics[n-1].Topic != q.p.Topic {
+			topics = append(topics, fetch.RequestTopic{Topic: q.p.Topic})
 		}
 		t := &topics[len(topics)-1]
-		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: p.Partition, CurrentLeaderEpoch: -1, FetchOffset: q.at(),
-			LogStartOffset: -1, PartitionMaxBytes: int32(c.opts.MaxPartitionBytes)})
+		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: q.p.Partition, CurrentLeaderEpoch: -1, FetchOffset: q.at(),
+			LogStartOffset: -1, PartitionMaxBytes: int32(most)})
 	}
-	return asked, topics, leads
+	return topics
 }
 
 // send waits for the sink to take d.

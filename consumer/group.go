@@ -41,40 +41,43 @@ type group struct {
 
 // show commits what moved, and what the group has forgotten or shows below our place.
 func (g *group) show(ctx context.Context) error {
-	applied := make(map[TopicPartition]int64)
-	g.mu.Lock()
-	for tp, p := range g.parts {
-		if p.begun {
-			applied[tp] = p.applied
+	parts := g.positions()
+	if len(parts) == 0 || ctx.Err() != nil && maps.Equal(parts, g.shown) {
+		return nil
+	}
+	var committed map[TopicPartition]int64
+	var err error // a group that cannot be looked at may still be committed to
+	if ctx.Err() == nil {
+		committed, err = g.source.committed(ctx, parts)
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
+		defer cancel()
+	}
+	// The places are looked at after the group, so that what another member has committed by then is not above them.
+	applied := g.positions()
+	furthest := maps.Clone(applied)
+	for _, other := range g.opts.Share.others(g.Consumer) { // lag tools see the one that is behind
+		for tp, at := range other.positions() {
+			if mine, ok := applied[tp]; ok {
+				applied[tp], furthest[tp] = min(mine, at), max(furthest[tp], at)
+			}
 		}
 	}
-	g.mu.Unlock()
 	moved := make(map[TopicPartition]int64)
 	for tp, offset := range applied {
 		if last, ok := g.shown[tp]; !ok || last != offset {
 			moved[tp] = offset
 		}
 	}
-	if len(applied) == 0 || ctx.Err() != nil && len(moved) == 0 {
-		return nil
-	}
-	var committed map[TopicPartition]int64
-	var err error // a group that cannot be looked at may still be committed to
-	if ctx.Err() == nil {
-		committed, err = g.source.committed(ctx, applied)
-	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)
-		defer cancel()
-	}
 	for tp, at := range committed {
 		switch {
-		case at > applied[tp]:
+		case at > furthest[tp]:
 			if g.foreign[tp] != at {
 				g.foreign[tp] = at
 				g.metrics.foreign.Inc()
 				g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; it is not read from",
-					"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", at, "next", applied[tp])
+					"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", at, "next", furthest[tp])
 			}
 		case at < applied[tp]:
 			moved[tp] = applied[tp]
@@ -96,6 +99,19 @@ func (g *group) show(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// positions returns what was applied of the partitions that have begun.
+func (c *Consumer) positions() map[TopicPartition]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[TopicPartition]int64, len(c.parts))
+	for tp, p := range c.parts {
+		if p.begun {
+			out[tp] = p.applied
+		}
+	}
+	return out
 }
 
 // judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.

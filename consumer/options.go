@@ -83,6 +83,8 @@ type Options struct {
 	OnPause  func(topic string, partition int32, offset int64, reason string)
 	OnResume func(topic string, partition int32)
 
+	Share *Share // fetch together with other consumers; nil fetches alone
+
 	MaxWait              time.Duration // how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
 	MaxPartitionBytes    int           // asked for per partition and fetch; a larger batch still comes whole
 	MaxBatchRecords      int           // records in one call of the sink

@@ -20,10 +20,11 @@ type partition struct {
 	applied int64 // the sink has stored everything below
 	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
 	last    fingerprint
-	check   bool  // last is to be compared before anything else is applied
-	end     int64 // high watermark, -1 before the first answer
-	stable  int64 // last stable offset, -1 before the first answer
-	start   int64 // log start, -1 before the first answer
+	check   bool   // last is to be compared before anything else is applied
+	seq     uint64 // of the response of the Share that it was last read from
+	end     int64  // high watermark, -1 before the first answer
+	stable  int64  // last stable offset, -1 before the first answer
+	start   int64  // log start, -1 before the first answer
 
 	begun   bool // the caller knows where the partition started
 	waiting bool // a gap or a halt is on its way to the goroutine that calls the sink

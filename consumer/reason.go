@@ -8,7 +8,7 @@ type Reason string
 // counts; then fields, in the order of the value; then missing_field.
 const (
 	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
-	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, a list longer than Limits.MaxMulti, or an object of more than 2048 names
+	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, a list longer than Limits.MaxMulti, or an object of more than 1024 names
 	NotUTF8       Reason = "not_utf8"       // bytes that are not UTF-8
 	NotJSON       Reason = "not_json"       // not JSON by RFC 8259, the empty value and literals such as NaN included
 	NotObject     Reason = "not_object"     // JSON, but not an object
@@ -27,6 +27,9 @@ const (
 	MissingField  Reason = "missing_field"  // a field of the schema is absent or null
 )
 
-// Reasons lists all of them, for metrics that should exist before the first rejection.
+// Panicked is not about the record but about this program: its code panicked on it, twice if it could be tried again.
+const Panicked Reason = "panic"
+
+// Reasons lists those about records, for metrics that should exist before the first rejection.
 var Reasons = []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData, WrongType, NotFinite, NumberRange,
 	LabelRange, LabelUnknown, TimeInvalid, IDEmpty, IDTooLong, WeightInvalid, MissingField}

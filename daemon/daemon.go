@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
@@ -56,10 +58,13 @@ type Daemon struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	units    []*unit
+	share    *consumer.Share // models that read the same topics fetch them once; nil with one model
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
-	began    time.Time
+
+	announcers []*announce.Announcer
+	began      time.Time
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -86,6 +91,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
 	m := newMetrics(d.registry)
+	if len(d.config.Models) > 1 {
+		d.share = new(consumer.Share)
+	}
 	for i := range d.config.Models {
 		u, err := newUnit(ctx, d, &d.config.Models[i], m)
 		if err != nil {
@@ -94,6 +102,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		d.units = append(d.units, u)
 	}
 	d.registry.MustRegister(&states{units: d.units, memory: memory})
+	if d.announcers, err = d.newAnnouncers(m); err != nil {
+		return nil, err
+	}
 	d.surface = d.newSurface()
 	return d, nil
 }
@@ -127,12 +138,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer stopRun() // models that nobody can watch do not run on
 		served <- d.serve(webCtx)
 	}()
+	announced := d.announce(webCtx)
 	group, groupCtx := errgroup.WithContext(runCtx)
 	for _, u := range d.units {
 		group.Go(func() error { return u.run(groupCtx) })
 	}
 	err = group.Wait()
 	stopWeb()
+	announced()
 	if err = errors.Join(err, <-served); err != nil {
 		return err
 	}

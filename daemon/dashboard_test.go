@@ -63,12 +63,12 @@ func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	b.produce([]byte("nonsense"))
 	d, stop := b.start(b.configure("board", "every_events: 0", "every_events: 1000"))
 	t.Cleanup(stop)
-	within(t, 30*time.Second, "a promotion", func() bool {
+	within(t, time.Minute, "a promotion", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_snapshot_info") == 1
 	})
 	b.produceRatings(16, 100) // scored with the first version
-	within(t, 30*time.Second, "a window of the published version", func() bool {
+	within(t, time.Minute, "a window of the published version", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
 	})
@@ -202,4 +202,52 @@ func startPrometheus(t *testing.T, path, target string) string {
 		}
 	})
 	return "http://" + address
+}
+
+// TestProducersCannotMakeSeries: whatever is in the records, a daemon shows the series it had, and few of them.
+func TestProducersCannotMakeSeries(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(17, 200)
+	d, stop := b.start(b.configure("hostile"))
+	defer stop()
+	scrape := func() string {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return metrics
+	}
+	names := func(metrics string) map[string]bool {
+		out := make(map[string]bool)
+		for _, l := range series(t, metrics) {
+			if name := l.Get(labels.MetricName); strings.HasPrefix(name, "refitd_") {
+				out[l.String()] = true
+			}
+		}
+		return out
+	}
+	var metrics string
+	applied := func(n float64) func() bool {
+		return func() bool {
+			metrics = scrape()
+			return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == n
+		}
+	}
+	within(t, time.Minute, "the first events", applied(200))
+	before := names(metrics)
+	var records [][]byte
+	for i := range 300 {
+		records = append(records, fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i), fmt.Appendf(nil, `{"rating":%d`, i),
+			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
+	}
+	b.produce(records...)
+	within(t, time.Minute, "the others", applied(1100))
+	after := names(metrics)
+	for name := range after {
+		if !before[name] {
+			t.Errorf("new series %s", name)
+		}
+	}
+	if limit := 2000 + 20*4; len(after) > limit {
+		t.Errorf("%d series, at most %d", len(after), limit)
+	}
+	t.Logf("%d series", len(after))
 }

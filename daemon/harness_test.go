@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(childConfig); path != "" {
 		os.Exit(child(path))
 	}
+	if dir := os.Getenv(childBroker); dir != "" {
+		os.Exit(serve(dir))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -107,7 +107,7 @@ func TestMetrics(t *testing.T) {
 		"start: earliest", "start: earliest, dead_letter: {topic: refused}"))
 	defer stop()
 	var metrics string
-	within(t, 20*time.Second, "a look at the losses after a promotion", func() bool {
+	within(t, time.Minute, "a look at the losses after a promotion", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_progressive_loss") > 0 && sum(t, metrics, "refitd_snapshot_info") == 1
 	})

@@ -39,7 +39,8 @@ type metrics struct {
 	expires         *prometheus.GaugeVec
 	dataTime        *prometheus.GaugeVec
 
-	letters *deadletter.Metrics
+	letters   *deadletter.Metrics
+	announced *prometheus.CounterVec
 }
 
 // The values of labels that are known beforehand.
@@ -79,6 +80,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
 		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
 		letters:         deadletter.NewMetrics(r),
+		announced:       counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "model", "result"),
 	}
 }
 
@@ -99,6 +101,7 @@ func (m *metrics) add(c *config.Model) {
 	}
 	for _, r := range results {
 		m.published.WithLabelValues(model, r)
+		m.announced.WithLabelValues(model, r)
 	}
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)

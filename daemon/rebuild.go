@@ -148,6 +148,8 @@ func (r *Rebuild) open(ctx context.Context) error {
 			options.Seed, options.DrawSeed = w.Seed, false
 		}
 		options.Forgotten = w.Carried()
+	} else if !errors.Is(err, sketch.ErrNoState) {
+		return storeError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, with another seed and from the earliest records", err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
@@ -173,8 +175,6 @@ func (r *Rebuild) begin(ctx context.Context) error {
 				first[consumer.TopicPartition{Topic: t.Topic, Partition: t.Partition}] = t.Start
 			}
 		}
-	} else if err != nil && !errors.Is(err, sketch.ErrNoState) {
-		r.Log.Warn("witness cannot be read: where the state began is not known", "error", err)
 	}
 	for tp, logStart := range starts {
 		start, known := first[tp]

@@ -93,7 +93,7 @@ func (s *schedule) step(ctx context.Context) error {
 	every := s.model.Publish.UpdateEvery.Std()
 	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
 		s.updateAt, s.updateEvents = time.Now(), applied
-		return s.update(ctx)
+		return s.contain("update", func() error { return s.update(ctx) })
 	}
 	return nil
 }
@@ -131,7 +131,11 @@ func (u *unit) refit(ctx context.Context) trained {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
 	}
 	against := u.cycle.Champion()
-	challenger, err := u.cycle.Refit(ctx, sample)
+	var challenger *cycle.Champion
+	err = recovered(func() (err error) {
+		challenger, err = u.fit(ctx, sample)
+		return err
+	})
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
 		u.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
@@ -140,7 +144,7 @@ func (u *unit) refit(ctx context.Context) trained {
 		return trained{}
 	case err != nil:
 		u.metrics.trainFailed.WithLabelValues(u.config.Name).Inc()
-		u.log.Error("refit failed", "error", err)
+		u.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		return trained{}
 	}
 	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
@@ -156,6 +160,11 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 	if t.err != nil || t.challenger == nil {
 		return t.err
 	}
+	return s.contain("refit", func() error { return s.promote(ctx, t) })
+}
+
+// promote is install for a challenger that there is.
+func (s *schedule) promote(ctx context.Context, t trained) error {
 	if reason := s.behindPublished(); reason != "" {
 		s.log.Warn("publication waits", "reason", reason)
 		return nil
@@ -217,7 +226,7 @@ func (u *unit) update(ctx context.Context) error {
 func (u *unit) publish(ctx context.Context, ch *cycle.Champion) error {
 	window := u.cycle.Progressive().Window
 	ch.Progressive = window.Published
-	if err := u.versions.Publish(ctx, ch); err != nil {
+	if err := u.write(ctx, ch); err != nil {
 		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
 		u.log.Error("publish failed", "error", err)
 		return err

@@ -35,6 +35,8 @@ type unit struct {
 	cycle    *cycle.Cycle
 	consumer *consumer.Consumer
 	versions *publish.Publisher
+	fit      func(context.Context, *cycle.Sample) (*cycle.Champion, error) // cycle.Refit
+	write    func(context.Context, *cycle.Champion) error                  // versions.Publish
 	*keeper
 	letters *deadletter.Sender // nil if rejected records are only counted
 
@@ -92,6 +94,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
+	u.fit, u.write = u.cycle.Refit, u.versions.Publish
 	u.compare()
 	if err := u.revive(); err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	}
 	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
-	sink.OnApplied = u.onApplied
+	sink.OnApplied, sink.OnPanic = u.onApplied, u.onPanic
 	read, err := consumerOptions(d, m)
 	if err != nil {
 		return nil, err
@@ -118,6 +121,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	if m.Input.OnGap == "record" {
 		read.AcceptGap = u.store.AcceptGap
 	}
+	read.Share = d.share
 	read.Registerer = modelRegisterer(d.registry, m.Name, len(d.config.Models))
 	if u.consumer, err = consumer.New(read, u.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)

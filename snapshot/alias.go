@@ -87,11 +87,11 @@ func (s *Store) expect(root *os.Root, move Move) (*Pointer, error) {
 // commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
 // that the log does not have, from which recover writes the record. The caller holds the lock.
 func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move) error {
-	last, err := lastSequence(root)
+	last, err := lastRecord(root) // no alias has a larger number: recoverLog saw to that
 	if err != nil {
 		return err
 	}
-	record.Sequence, record.Time, record.By = last+1, s.Now().UTC().Truncate(time.Millisecond), s.By
+	record.Sequence, record.Time, record.By = last.Sequence+1, s.Now().UTC().Truncate(time.Millisecond), s.By
 	for _, move := range moves {
 		old, err := readAlias(root, move.Alias)
 		if err != nil && !errors.Is(err, ErrNotFound) {

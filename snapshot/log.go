@@ -142,23 +142,6 @@ func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error
 	return live, nil
 }
 
-// lastSequence returns the largest sequence number in use, in the log or in an alias. The caller holds the lock.
-func lastSequence(root *os.Root) (int64, error) {
-	aliases, err := aliasesIn(root)
-	if err != nil {
-		return 0, err
-	}
-	last, err := lastRecord(root)
-	if err != nil {
-		return 0, err
-	}
-	sequence := last.Sequence
-	for _, a := range aliases {
-		sequence = max(sequence, a.Sequence)
-	}
-	return sequence, nil
-}
-
 // lastRecord reads the last whole line of the log that can be read, the zero record if there is none.
 func lastRecord(root *os.Root) (Record, error) {
 	f, err := openLog(root)
@@ -207,7 +190,7 @@ func (s *Store) appendLog(root *os.Root, r *Record) error {
 		_, err = f.WriteAt(append(b, '\n'), end)
 	}
 	s.step("log written")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close(), failpoint("snapshot.logged")); err != nil {
 		return fmt.Errorf("%s: %w", logFile, err)
 	}
 	if end == 0 {

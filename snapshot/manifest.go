@@ -51,6 +51,13 @@ type Cut struct {
 	Next      int64  `json:"next"`
 }
 
+// CutShort is where the time budget ended a refit, so that another one can end there without a clock.
+type CutShort struct {
+	Solves int   `json:"solves"`           // that ended by themselves
+	Steps  []int `json:"steps,omitempty"`  // of the solve that was cut short, one for each λ it ran: -1 ended by itself, -2 had not begun
+	Sweeps *int  `json:"sweeps,omitempty"` // whole variational sweeps, if the clock ended those
+}
+
 // Counts are what became of the records of the partitions of a cut, over all of them.
 type Counts struct {
 	Applied  int64 `json:"applied"`
@@ -92,6 +99,8 @@ type Meta struct {
 	Reason           string             `json:"reason"`
 	Progressive      *Metrics           `json:"progressive,omitempty"` // of the version consumers had, over the window before the cut
 	Cut              []Cut              `json:"cut"`
+	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil for a refit that ended by itself
+	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
 	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
 	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time
 	Lineage          string             `json:"lineage,omitempty"`

@@ -55,7 +55,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	}
 	for range 4 {
 		wg.Go(func() {
-			for last := int64(0); sleep(ctx, often/4) == nil; { // or the readers would leave the publisher no processor
+			for last := int64(0); sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
 				m, err := Open(dir, "m", Selector{Alias: Latest})
 				if err == nil {
 					err = read(&last, m)

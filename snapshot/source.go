@@ -23,12 +23,12 @@ type Source interface {
 }
 
 // pollEvery is the default pause between two looks at an alias: a version is loaded within a second of its publication.
-const pollEvery = 500 * time.Millisecond
+const pollEvery = 250 * time.Millisecond
 
 // DirSource is a Source that reads a store, or a synchronised copy of one, and looks at one small alias file at a time.
 type DirSource struct {
 	Dir string
-	// Every is the mean pause between two looks; 0 is 500 ms. Each is drawn from ±20 %, so that many readers of a shared disk spread.
+	// Every is the mean pause between two looks; 0 is 250 ms. Each is drawn from ±20 %, so that many readers of a shared disk spread.
 	Every time.Duration
 }
 

@@ -88,6 +88,24 @@ func TestTopKAgainstPredict(t *testing.T) {
 	}
 }
 
+// Candidates are passed over by a bound on one output: with one output the bound is the value itself, and nothing is passed over wrongly.
+func TestTopKBoundIsSafe(t *testing.T) {
+	for _, outputs := range []int{1, 2, 5} {
+		m, err := NewModel(userItem(400, 3, outputs))
+		must(t, err)
+		for _, k := range []int{1, 5, 50} {
+			for _, user := range []string{"u1", "u2", ""} {
+				q := Query{Input: Input{Categorical: []string{user, ""}}, Over: "item", K: k}
+				got, err := m.TopK(nil, &q, new(Scratch))
+				must(t, err)
+				if want := slowTopK(t, m, &q); !sameRanking(got, want) {
+					t.Fatalf("%d outputs, %d for %q: %.200v, want %.200v", outputs, k, user, fmt.Sprint(got), fmt.Sprint(want))
+				}
+			}
+		}
+	}
+}
+
 // widen adds n names to the field item.
 func widen(c *Contents, n int) {
 	rng := rand.New(rand.NewPCG(3, 3))

@@ -110,6 +110,9 @@ func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
 	case <-w.loaded:
 		return w.model.Load(), nil
 	case <-w.done:
+		if m := w.model.Load(); m != nil {
+			return m, nil
+		}
 		return nil, fmt.Errorf("snapshot: watch %s: closed", w.options.Model)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("snapshot: watch %s: no model yet: %w", w.options.Model, errors.Join(ctx.Err(), w.Status().Err))

@@ -121,6 +121,7 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 		return t.options.Judge(model)
 	}
 	s.Lambda = point.Lambda
+	ctx = s.stoppable(ctx)
 	s.OnStep = func(step Step, model *Model) bool {
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {

@@ -82,6 +82,7 @@ type Result struct {
 	GapFailure  float64
 	GapEstimate float64 // the gap if no basis vector is better than the best one found; at most Gap
 	Steps       []Step  // step 0 comes before any selection
+	CutShort    bool    // ctx was done before the end: this is the model of the last of Steps
 
 	StochasticEpochs int
 	FISTAIterations  int

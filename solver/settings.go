@@ -132,6 +132,9 @@ type Settings struct {
 	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a model of its own that the callee may keep.
 	// Returning true ends the solve with status Interrupted.
 	OnStep func(Step, *Model) (stop bool)
+	// Stop, if not nil, is asked before each step, and before the result is polished and certified, with Lambda and the number of steps made. True ends
+	// the solve there as a deadline does: this repeats a solve that one cut short after as many steps. Path asks it from several goroutines.
+	Stop func(lambda float64, steps int) bool
 	// Now is the clock behind Step.Seconds; nil takes time.Now.
 	Now func() time.Time
 }

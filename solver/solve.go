@@ -16,8 +16,9 @@ import (
 // deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the starting point (the warm
 // model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or are those
 // of ctx if it was done before the starting point was evaluated. No number in a result is NaN or infinite. The result depends on p, warm and s only,
-// not on the number of workers; one that ctx cut short is repeated by Rough and MaxSteps = len(Steps)−1. p and warm are read, never written.
+// not on the number of workers; one that ctx cut short is repeated by Settings.Stop at len(Steps). p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
+	ctx = s.stoppable(ctx)
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, err
@@ -186,6 +187,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
 	last := math.Inf(1)
 	for step := 0; ; step++ {
+		r.mayStop(ctx)
 		if step > 0 || !r.scored {
 			r.refit(ctx, step == 0)
 			r.prune()
@@ -285,6 +287,7 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 // finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
 	res := &r.result
+	r.mayStop(ctx)
 	if !r.s.Rough && ctx.Err() == nil {
 		if n := len(res.Steps); res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish(ctx)
@@ -301,6 +304,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		}
 	}
 	if res.GapKind == "" {
+		res.CutShort = ctx.Err() != nil
 		end := r.complete
 		if r.saved != nil && r.saved.objective < end.objective {
 			end = r.saved

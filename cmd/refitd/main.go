@@ -45,6 +45,8 @@ type cli struct {
 	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
 	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Diff       diffCmd       `cmd:"" help:"Say what changed between two published versions."`
+	Reproduce  reproduceCmd  `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
 	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
 	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
 	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`

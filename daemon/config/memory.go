@@ -91,6 +91,9 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 		row, covariance := m.posteriorRow(int64(VariationalBasis(int(n), int(k))))
 		parts["variational"] = 8 * (posteriors*d*(row+covariance) + 6*n*outputs) // and the moments and pseudo-observations of a sweep
 	}
+	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
+		parts["kept_sample"] = (storedRowBytes+names*nameBytes+numbers*8)*(n+h)/2 + parts["variational"]/posteriors + parameters
+	}
 	// The collector lets the heap grow to twice what is live before it runs; Badger's tables and the fetch buffers are not heap garbage.
 	for _, part := range []string{"training_rows", "held_out_rows", "refit", "variational"} {
 		parts["garbage"] += parts[part] / 2

@@ -140,6 +140,7 @@ type Publish struct {
 
 	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
+	KeepSample     bool     `json:"keep_sample"`      // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
 	Topic          string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
 	InlineMax      Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
@@ -249,7 +250,7 @@ func (s *Schema) Consumer() consumer.Schema {
 // limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
-	c.Publish.Store, c.Publish.SigningKeyFile, c.Train.Threads = "", "", 0
+	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	return hashOf(c)
 }

@@ -22,6 +22,8 @@ type Champion struct {
 	Events     *snapshot.Counts
 	Golden     []consumer.Event
 	Cause      Cause // of the gate's decision
+	CutShort   *snapshot.CutShort
+	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
 
 	Progressive *report.Metrics // window loss of what consumers had, when this was published
 	Chosen      bool            // by an operator, not by the gate

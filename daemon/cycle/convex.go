@@ -81,10 +81,19 @@ func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patien
 			onStep(&candidate{model: model, lambda: lambda, step: step, loss: score})
 		}
 	}
-	points, at, err := solver.Path(ctx, p, lambdas, s, o)
+	clock, inner := clockOf(ctx)
+	tried := clock.begun(lambdas)
+	s.Stop = clock.stop(tried)
+	points, at, err := solver.Path(inner, p, tried, s, o)
 	if err != nil {
 		return nil, err
 	}
+	results := make([]*solver.Result, len(points))
+	for i, point := range points {
+		results[i] = point.Result
+	}
+	clock.solved(len(lambdas), results...)
+	s.Stop = nil
 	best := points[at]
 	c := &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}
 	return c.polish(ctx, p, s, judge)
@@ -146,10 +155,13 @@ func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda
 		}
 		return false
 	}
-	result, err := solver.Solve(ctx, p, warm, s)
+	clock, inner := clockOf(ctx)
+	s.Stop = clock.stop([]float64{lambda})
+	result, err := solver.Solve(inner, p, warm, s)
 	if err != nil {
 		return nil, err
 	}
+	clock.solved(1, result)
 	last := &candidate{model: result.Model, lambda: lambda, loss: judge(result.Model), final: true}
 	if n := len(result.Steps); n > 0 {
 		last.step = result.Steps[n-1]
@@ -181,7 +193,8 @@ func lambdasFor(ctx context.Context, m *config.Model, p *solver.Problem, s solve
 	if m.Train.Lambda > 0 {
 		return []float64{float64(m.Train.Lambda) * lambdaUnit(p)}, nil
 	}
-	top, err := solver.LambdaMax(ctx, p, s)
+	_, inner := clockOf(ctx)
+	top, err := solver.LambdaMax(inner, p, s)
 	if err != nil {
 		return nil, err
 	}

@@ -245,10 +245,10 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 // which waits only for the last few of them.
 func (c *Cycle) Install(ch *Champion) {
 	c.mu.Lock()
+	defer c.mu.Unlock() // also after a panic, which the daemon survives
 	next := c.newLearner(ch, c.learner)
 	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
 		c.install(ch, next)
-		c.mu.Unlock()
 		return
 	}
 	c.since.cut(ch.Version.Cut)
@@ -261,13 +261,14 @@ func (c *Cycle) Install(ch *Champion) {
 			c.relearn(next, pending, &ev, targets)
 			break
 		}
-		c.mu.Unlock()
-		c.relearn(next, pending, &ev, targets)
+		func() {
+			c.mu.Unlock()
+			defer c.mu.Lock()
+			c.relearn(next, pending, &ev, targets)
+		}()
 		done += len(pending)
-		c.mu.Lock()
 	}
 	c.install(ch, next)
-	c.mu.Unlock()
 }
 
 // installBatch is how many events Install learns while Observe waits.
@@ -299,6 +300,7 @@ func (c *Cycle) Update() *Champion {
 		return nil
 	}
 	u := *c.champion
+	u.CutShort = nil // that of the refit
 	u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -40,6 +41,7 @@ type refitJob struct {
 	means   *means
 	golden  []consumer.Event
 	sample  *Sample
+	repeat  *snapshot.CutShort // where the refit to repeat was cut short
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -71,15 +73,25 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 }
 
 func (j *refitJob) run(ctx context.Context) (*Champion, error) {
+	record, err := j.record()
+	if err != nil {
+		return nil, err
+	}
 	if err := j.prepare(); err != nil {
 		return nil, err
 	}
 	warm := j.project(j.vocab)
-	best, variational, err := j.stages(ctx, warm)
+	kept, err := record.finish(warm)
+	if err != nil {
+		return nil, err
+	}
+	clock := &clock{Context: ctx, repeat: j.repeat}
+	best, variational, err := j.stages(clock, warm)
 	if err != nil {
 		return nil, err
 	}
 	ch := j.challenger(best, variational, warm)
+	ch.CutShort, ch.Kept = clock.cut, kept
 	j.judge(ch)
 	return ch, nil
 }

@@ -119,11 +119,14 @@ func sweep(ctx context.Context, s *posterior.State, p *solver.Problem, prior pos
 	if err != nil {
 		return nil, err
 	}
+	clock, inner := clockOf(ctx)
+	limit = clock.sweeps(limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
-		e, err := refit.Sweep(ctx)
+		e, err := refit.Sweep(inner)
 		if ctx.Err() != nil {
+			clock.swept(n - 1)
 			break
 		}
 		if err != nil {

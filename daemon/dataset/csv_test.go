@@ -188,3 +188,12 @@ func FuzzSparse(f *testing.F) {
 		}
 	})
 }
+
+// TestLongCSV: what is bounded is a record, not the file.
+func TestLongCSV(t *testing.T) {
+	line := strings.Repeat("x", 1<<20) + "\n"
+	path := write(t, "x.csv", "a\n"+strings.Repeat(line, maxLineBytes>>20+2))
+	if records, skipped := scan(t, path, CSV, "a"); len(records) != maxLineBytes>>20+2 || skipped.Lines != 0 {
+		t.Errorf("%d records, %d skipped", len(records), skipped.Lines)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -143,8 +144,14 @@ func (s *Sender) empty(ctx context.Context, p *producer) error {
 		if len(letters) == 0 {
 			return nil
 		}
+		if err := failpoint.At(failpoint.LettersSend); err != nil {
+			return err
+		}
 		acknowledged, err := p.send(ctx, s.Model, letters)
 		if len(acknowledged) > 0 {
+			if err := failpoint.At(failpoint.LettersSent); err != nil {
+				return err
+			}
 			if err := s.Store.Forget(acknowledged); err != nil {
 				return &storageError{err}
 			}

@@ -75,9 +75,6 @@ func commonColumns(a, b *snapshot.Contents) [][2]int {
 	return pairs
 }
 
-// constantName is the column that is always 1.
-const constantName = "(constant)"
-
 // columnNames names every column: user=u1, age, (constant).
 func columnNames(c *snapshot.Contents) []string {
 	names := make([]string, 0, c.NumFeatures)
@@ -91,7 +88,7 @@ func columnNames(c *snapshot.Contents) []string {
 		names = append(names, f.Name)
 	}
 	if c.Schema.Augment {
-		names = append(names, constantName)
+		names = append(names, snapshot.Constant)
 	}
 	return names
 }

@@ -19,10 +19,13 @@ const (
 	SnapshotSynced  = "snapshot.synced"  // all files durable, the version not yet visible
 	SnapshotRenamed = "snapshot.renamed" // the version visible, its directory not yet durable, "latest" still the old one
 	SnapshotAlias   = "snapshot.alias"   // after an alias moved
+	SnapshotLogged  = "snapshot.logged"  // the publish log has its line
+	LettersSend     = "letters.send"     // rejected records are in the outbox, not yet sent
+	LettersSent     = "letters.sent"     // they were acknowledged and are still in the outbox
 	DaemonKeep      = "daemon.keep"      // a version promoted, what its refit leaves to the next not yet kept
 	DaemonShutdown  = "daemon.shutdown"  // everything has stopped, the state is still open
 )
 
 // Sites lists them all.
 var Sites = []string{SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
-	SnapshotAlias, DaemonKeep, DaemonShutdown}
+	SnapshotAlias, SnapshotLogged, LettersSend, LettersSent, DaemonKeep, DaemonShutdown}

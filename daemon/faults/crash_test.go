@@ -3,6 +3,7 @@ package faults_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
@@ -125,9 +128,11 @@ func validStore(t *testing.T, config string) {
 func TestFailpoints(t *testing.T) {
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "failpoints", 4, 1)
+	makeTopic(t, admin(t, addr), "letters", 1, 1)
 	p := newProducer(t, addr, "failpoints")
-	config := configure(t, "failpoints", settings{brokers: addr, topics: []string{"failpoints"}, train: trainOften, publish: publishOften})
-	p.load(1500, ratings(1, 0))
+	config := configure(t, "failpoints", settings{brokers: addr, topics: []string{"failpoints"}, train: trainOften, publish: publishOften,
+		input: "dead_letter: {topic: letters}"})
+	p.load(1500, badIn(10, 1, 0))
 	defer p.stop()
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to go on from
 		t.Fatalf("exit code %d, %+v", code, c.failure)
@@ -167,8 +172,33 @@ func TestFailpoints(t *testing.T) {
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
 		t.Fatalf("exit code %d, %+v", code, c.failure)
 	}
-	p.accountedFor(inspect(t, config))
+	state := inspect(t, config)
+	p.accountedFor(state)
 	proved(t, config)
+	rejected := 0
+	for _, l := range state.Partitions {
+		rejected += int(l.Rejected)
+	}
+	if letters := distinctKeys(t, addr, "letters", rejected); letters != rejected {
+		t.Errorf("%d records have a dead letter, %d were rejected", letters, rejected)
+	}
+}
+
+// distinctKeys reads a topic from its start until it has seen so many different keys, at most for a while.
+func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	keys := map[string]bool{}
+	for len(keys) < want && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { keys[string(r.Key)] = true })
+	}
+	return len(keys)
 }
 
 // TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable or not, the next

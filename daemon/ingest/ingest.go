@@ -21,10 +21,13 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
+	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record, which is then rejected.
+	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
 
-	decoder      *consumer.Decoder
+	decode       func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
+	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
@@ -55,8 +58,11 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{decoder: NewDecoder(m), store: store, cycle: c, group: groupOf(m), model: m,
+	g := &Ingest{decode: NewDecoder(m).Decode, store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	if c != nil {
+		g.observe = c.Observe
+	}
 	if store != nil { // nil of a reader that only asks for offsets
 		g.forgotten = store.ForgottenFields()
 	}
@@ -102,7 +108,7 @@ func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
 			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Aborted})
 		default:
 			ev := g.event()
-			if reason := g.decoder.Decode(ev, r.Value, r.Timestamp); reason != "" {
+			if reason := g.decodeRecord(ev, r); reason != "" {
 				g.addRejected(r, reason)
 				continue
 			}
@@ -188,12 +194,12 @@ func (g *Ingest) finish() error {
 		case r.Replayed:
 			g.counts.Replayed++
 		case r.Fate == sketch.Applied:
+			if g.cycle != nil && !g.observeRecord(&g.events[i], r) {
+				g.count(r)
+				continue
+			}
 			g.counts.Applied++
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
-			if g.cycle != nil {
-				position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-				g.cycle.Observe(&g.events[i], r.Role == sketch.Train && !r.Forgotten, position, r.Payload)
-			}
 		default:
 			g.count(r)
 		}

@@ -181,14 +181,14 @@ func (e *sampleExport) writeColumns(w io.Writer) error {
 func writeWhole(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
 	}
 	defer os.Remove(f.Name()) // nothing is left to remove once renamed
 	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %w", err), Key: "--output", Path: path}
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
 	}
 	return nil
 }

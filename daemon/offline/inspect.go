@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -69,9 +70,14 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	if err != nil {
 		return storeError(err, path)
 	}
-	_, damage := snapshot.Open(ref.Store, ref.Model, ref.selector()) // by its alias, which pins the manifest
-	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases,
+	// By its alias, which pins the manifest. An expired version can still be looked at.
+	m, damage := snapshot.Trust{AllowExpired: true}.Open(ref.Store, ref.Model, ref.selector())
+	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
 		FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
+	if damage == nil {
+		inspection.Belief = diff.Believes(m)
+		inspection.Belief.Lineage = append(inspection.Belief.Lineage, ancestors(store, &manifest)...)
+	}
 	if err := out.Emit("snapshot", inspection); err != nil {
 		return err
 	}
@@ -79,4 +85,21 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitState, Err: damage, Path: path}
 	}
 	return out.Emit("summary", report.Empty{})
+}
+
+// maxAncestors bounds the line of parents that is shown.
+const maxAncestors = 20
+
+// ancestors returns the parents of a version, nearest first, until one is not in the store any more.
+func ancestors(store *snapshot.Store, m *snapshot.Manifest) []report.Ancestor {
+	var line []report.Ancestor
+	for parent := m.Parent; parent != nil && len(line) < maxAncestors; {
+		p, err := store.Manifest(m.Model, *parent)
+		if err != nil {
+			break
+		}
+		line = append(line, report.Ancestor{Version: p.Version, Kind: p.Kind, Decision: p.Decision, Created: report.Time(p.Created)})
+		parent = p.Parent
+	}
+	return line
 }

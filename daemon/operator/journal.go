@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -22,9 +23,8 @@ const journalFile = "journal.jsonl"
 // Posterior is the file, in the state directory, with what the last promoted refit needs beside its snapshot.
 const Posterior = "posterior"
 
-// companions are the files of a state directory that go with the rows wherever they go: the journal, and what the daemon keeps of the last
-// promoted refit.
-var companions = []string{journalFile, Posterior}
+// companions are the files of a state directory that go with the rows wherever they go.
+var companions = []string{journalFile, Posterior, config.ModelFile}
 
 // A Decision is a line of the journal.
 type Decision struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -151,6 +152,13 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
 		contents.Meta.Expires = contents.Meta.Created.Add(after)
 	}
+	if ch.Kept != nil && p.store != nil {
+		var err error
+		if contents.Meta.KeptSample, err = reproduce.Keep(p.dir, p.model.Name, ch.Kept); err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		ch.Kept = nil
+	}
 	digest, err := snapshot.PayloadDigest(contents)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -212,7 +220,11 @@ func (p *Publisher) prune(ctx context.Context) error {
 		return nil
 	}
 	keep := snapshot.Retention{Keep: p.model.Publish.Keep, MaxAge: p.model.Publish.KeepFor.Std()}
-	if _, err := p.store.Prune(ctx, p.model.Name, keep); err != nil {
+	removed, err := p.store.Prune(ctx, p.model.Name, keep)
+	if err == nil && len(removed) > 0 {
+		err = reproduce.Prune(p.store, p.dir, p.model.Name)
+	}
+	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil

@@ -86,3 +86,28 @@ func (s SampleSummary) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
 	return err
 }
+
+// ReproduceSummary ends reproduce.
+type ReproduceSummary struct {
+	Model            string   `json:"model"`
+	Version          int64    `json:"version"`
+	Equal            bool     `json:"equal"`
+	PayloadDigest    string   `json:"payload_digest"`
+	ReproducedDigest string   `json:"reproduced_digest"`
+	Status           string   `json:"status"`
+	Warm             bool     `json:"warm"`
+	Differences      []string `json:"differences"`
+}
+
+// WriteText prints the verdict and what differs.
+func (s ReproduceSummary) WriteText(w io.Writer) error {
+	if s.Equal {
+		_, err := fmt.Fprintf(w, "version %d of %s was rebuilt to the same payload, %s\n", s.Version, s.Model, s.PayloadDigest)
+		return err
+	}
+	fmt.Fprintf(w, "version %d of %s: rebuilt to %s, published as %s\n", s.Version, s.Model, s.ReproducedDigest, s.PayloadDigest)
+	for _, d := range s.Differences {
+		fmt.Fprintln(w, d)
+	}
+	return nil
+}

@@ -154,6 +154,11 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 	for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
 		fmt.Fprintf(w, "alias %s: version %d\n", alias, s.Aliases[alias])
 	}
-	_, err = fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
+	if s.Belief != nil {
+		if err := s.Belief.WriteText(w); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
 	return err
 }

@@ -29,7 +29,7 @@ const (
 	partitions = 2
 )
 
-func startBroker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
+func startBroker(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic)}, opts...)...)
 	if err != nil {
@@ -41,7 +41,7 @@ func startBroker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 
 // bench is a topic, what is known to be in it, and a state directory.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	broker  *kfake.Cluster
 	conf    *config.Config
 	model   *config.Model
@@ -57,7 +57,7 @@ type place struct {
 }
 
 // newBench has a sample that is too small for the events, so that rows are evicted.
-func newBench(t *testing.T, opts ...kfake.Opt) *bench {
+func newBench(t testing.TB, opts ...kfake.Opt) *bench {
 	b := &bench{t: t, broker: startBroker(t, opts...), dir: t.TempDir(), open: make(map[*kgo.Client][]place)}
 	b.configure("{size: 100, half_life: 30d, holdout: {fraction: 0.2, size: 20}}")
 	return b
@@ -198,7 +198,7 @@ func (b *bench) withStoreOf(checkpoint int64, f func(*sketch.Store)) {
 }
 
 func (b *bench) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	b.t.Cleanup(cancel)
 	return ctx
 }

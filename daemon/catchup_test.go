@@ -1,0 +1,159 @@
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/quickstart"
+)
+
+// childBroker names the directory of a broker that a child process of a test is.
+const childBroker = "REFITD_TEST_BROKER"
+
+// serve is a broker until its standard input ends.
+func serve(dir string) int {
+	b, err := quickstart.StartBroker(quickstart.BrokerOptions{Dir: dir, Logger: quiet()})
+	if err == nil {
+		err = b.CreateTopic(context.Background(), topic, 8, 0)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer b.Close()
+	fmt.Println(b.Addr())
+	_, _ = os.Stdin.Read(make([]byte, 1)) // the end is what is waited for
+	return 0
+}
+
+// backlog starts a broker in a process of its own and writes n ratings of about 100 bytes to 8 partitions.
+func backlog(t *testing.T, n int) (addr string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), childBroker+"="+filepath.Join(t.TempDir(), "broker")), os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = strings.TrimSpace(line)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		value := fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web","page":"start"}`,
+			int(60000*r.Float64()*r.Float64()), int(9000*r.Float64()*r.Float64()), 1+r.IntN(5), 1700000000000+int64(i))
+		cl.Produce(t.Context(), &kgo.Record{Partition: int32(i % 8), Value: value}, nil)
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// emptySink takes what comes and keeps nothing.
+type emptySink struct{ records int }
+
+func (s *emptySink) Apply(_ context.Context, b *consumer.Batch) error {
+	s.records += len(b.Records)
+	return nil
+}
+
+// bareRate reads the topic to its end and does nothing with it, in records a second.
+func bareRate(t *testing.T, addr string, n int) float64 {
+	t.Helper()
+	o := consumer.DefaultOptions()
+	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{topic}, quiet(), prometheus.NewRegistry()
+	var sink emptySink
+	c, err := consumer.New(o, &sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := c.Ends(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := c.RunUntil(t.Context(), ends); err != nil || sink.records != n {
+		t.Fatalf("%d of %d records, %v", sink.records, n, err)
+	}
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// TestCatchUp measures how fast a backlog is worked off with everything on: decoding, scoring, fold-in, holding out, digests, durable
+// transactions. The figures are for a machine that does nothing else, so the test asks only for a share of what fetching alone does in
+// the same run. REFITD_CATCHUP_RECORDS sets the backlog.
+func TestCatchUp(t *testing.T) {
+	n := 300_000
+	if testing.Short() {
+		n = 50_000
+	}
+	if text := os.Getenv("REFITD_CATCHUP_RECORDS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bench{t: t, dir: t.TempDir(), addr: backlog(t, n)}
+	bareRate(t, b.addr, n) // files into memory
+	bare := bareRate(t, b.addr, n)
+	t.Logf("%-28s %9.0f records/s", "fetch alone", bare)
+	const size = "size: 20000"
+	for _, c := range []struct {
+		name  string
+		floor float64 // of the share of fetching alone; a tenth of what an idle machine of two cores does
+		edit  []string
+	}{
+		{"full uniform sample", 0.005, []string{size, "size: 10000"}},
+		{"while the sample fills", 0.003, []string{size, "size: " + strconv.Itoa(2*n)}},
+		{"full sample with decay", 0.003, []string{size, "size: 10000, half_life: 1h"}},
+	} {
+		path := b.configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0", "every_events: 0, time_budget: 1s"}, c.edit...)...)
+		o := b.run(path)
+		if o.err != nil {
+			t.Fatalf("%s: %v", c.name, o.err)
+		}
+		applied := int64(0)
+		for _, p := range o.state(t).Partitions {
+			applied += p.Applied
+		}
+		rate := float64(o.summary.EventsPerSecond)
+		t.Logf("%-28s %9.0f events/s, %.3f of fetching alone", c.name, rate, rate/bare)
+		if applied != int64(n) || rate < c.floor*bare {
+			t.Errorf("%s: %d of %d events, %.4f of fetching alone, want %g", c.name, applied, n, rate/bare, c.floor)
+		}
+	}
+}

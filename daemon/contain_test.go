@@ -1,0 +1,171 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// pair is a daemon with two models, a and b, on one topic of 2000 ratings.
+func pair(t *testing.T, log io.Writer) *Daemon {
+	t.Helper()
+	const topic = "ratings"
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for i := range 2000 {
+		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31))%5)}, nil)
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	model := func(name, label string) string {
+		return fmt.Sprintf(`
+  - name: %s
+    input: {topics: [%s], start: earliest}
+    schema: {task: ordinal, label: %s, levels: 5, categorical: [user, item]}
+    sample: {size: 20000, seed: 42}
+    train: {every: 100ms, max_basis: 2}
+    publish: {store: store, update_every: 100ms, gate: {min_rows: 20}}
+`, name, topic, label)
+	}
+	text := fmt.Sprintf("kafka: {bootstrap_servers: [%q], group_id: g, fetch_max_wait: 100ms}\nstorage: {path: state, min_free_bytes: 1MiB}\nweb: {listen_address: '127.0.0.1:0'}\nmodels:%s%s",
+		cluster.ListenAddrs()[0], model("a", "rating"), model("b", "rating"))
+	conf, err := config.Parse(filepath.Join(t.TempDir(), "pair.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(t.Context(), Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("%s: not within 30s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestTroubleOfOneModelIsItsOwn has the trainer of model a panic at first, then its publisher, then neither: the daemon stays up, model b
+// learns and publishes all the while, and model a does once it can.
+func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	d := pair(t, &log)
+	a, b := d.units[0], d.units[1]
+	fit, write := a.fit, a.write
+	var phase, fits, writes atomic.Int32
+	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		if phase.Load() == 0 {
+			fits.Add(1)
+			a.applied.Add(1) // as if more came, so that the next refit is due
+			panic("fit")
+		}
+		return fit(ctx, s)
+	}
+	a.write = func(ctx context.Context, ch *cycle.Champion) error {
+		if phase.Load() == 1 {
+			writes.Add(1)
+			a.applied.Add(1)
+			panic("write")
+		}
+		return write(ctx, ch)
+	}
+	published := make(map[string]int)
+	var mu sync.Mutex
+	d.OnVersion = func(v report.Version) {
+		mu.Lock()
+		defer mu.Unlock()
+		published[v.Model]++
+	}
+	count := func(model string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return published[model]
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	until(t, "panics of the trainer", func() bool { return fits.Load() >= 3 && count("b") >= 1 })
+	phase.Store(1)
+	until(t, "panics of the publisher", func() bool { return writes.Load() >= 3 })
+	if n := count("a"); n > 0 {
+		t.Errorf("model a published %d versions", n)
+	}
+	phase.Store(2)
+	a.applied.Add(1)
+	until(t, "a version of model a", func() bool { return count("a") >= 1 && a.applied.Load() >= 2000 && b.applied.Load() == 2000 })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{`msg="refit failed" model=a error="panic: fit"`, `msg="publish failed" model=a kind=refit error="panic: write"`} {
+		if !strings.Contains(log.String(), text) {
+			t.Errorf("the log does not say %s", text)
+		}
+	}
+}
+
+// TestStorageErrorOfOneModelEndsAll: what is in doubt on disk is not worked around.
+func TestStorageErrorOfOneModelEndsAll(t *testing.T) {
+	t.Parallel()
+	d := pair(t, io.Discard)
+	if err := d.units[0].store.Close(); err != nil { // what comes to be stored is refused
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := d.Run(ctx); report.CodeOf(err) != report.ExitState || ctx.Err() != nil {
+		t.Errorf("%v", err)
+	}
+}

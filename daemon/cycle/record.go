@@ -1,0 +1,153 @@
+package cycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// ErrNotKept is returned for a version whose sample was not kept.
+var ErrNotKept = errors.New("cycle: the sample of the version was not kept: set publish.keep_sample before it is trained")
+
+// Record is what a refit was made of: with it and the manifest the refit is repeated. Beside the rows it has what the refit went on from: the
+// live model at that moment, in which there are events folded in that no version has.
+type Record struct {
+	Model  *config.Model
+	Sample *Sample
+	start  *keptStart
+}
+
+const recordFormat = 1
+
+// keptHead and keptStart are the two values of a record, gob-encoded and compressed together.
+type keptHead struct {
+	Format int
+	Model  []byte // config.Model.Stored
+	Sample *Sample
+}
+
+type keptStart struct {
+	Warm      bool // false: the refit started from nothing
+	Model     *solver.Model
+	Posterior *posterior.State
+	Lambda    float64
+	Up        bool
+}
+
+// recorder writes the record of a refit: the rows first, for the refit takes them.
+type recorder struct {
+	out     bytes.Buffer
+	encoder *zstd.Encoder
+	gob     *gob.Encoder
+}
+
+// record begins the record, nil if none is kept.
+func (j *refitJob) record() (*recorder, error) {
+	if !j.model.Publish.KeepSample || j.repeat != nil {
+		return nil, nil
+	}
+	r := &recorder{}
+	var err error
+	if r.encoder, err = zstd.NewWriter(&r.out, zstd.WithEncoderConcurrency(1)); err != nil {
+		return nil, fmt.Errorf("cycle: record: %w", err)
+	}
+	r.gob = gob.NewEncoder(r.encoder)
+	if err := r.gob.Encode(keptHead{recordFormat, j.model.Stored(), j.sample}); err != nil {
+		return nil, fmt.Errorf("cycle: record: %w", err)
+	}
+	return r, nil
+}
+
+// finish adds the start and returns the bytes.
+func (r *recorder) finish(w *warmStart) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	var start keptStart
+	if w != nil {
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up}
+	}
+	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
+		return nil, fmt.Errorf("cycle: record: %w", err)
+	}
+	return r.out.Bytes(), nil
+}
+
+// maxRecordBytes bounds what a record may take once it is decompressed.
+const maxRecordBytes = 8 << 30
+
+// ReadRecord decodes Champion.Kept.
+func ReadRecord(b []byte) (*Record, error) {
+	d, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("cycle: kept sample: %w", err)
+	}
+	defer d.Close()
+	decoder := gob.NewDecoder(io.LimitReader(d, maxRecordBytes))
+	var head keptHead
+	if err := decoder.Decode(&head); err != nil {
+		return nil, fmt.Errorf("cycle: kept sample: %w", err)
+	}
+	if head.Format != recordFormat {
+		return nil, fmt.Errorf("cycle: kept sample of format %d, this build reads %d: use the build that wrote it", head.Format, recordFormat)
+	}
+	r := &Record{Sample: head.Sample, start: new(keptStart)}
+	if r.Model, err = config.DecodeStored(head.Model); err != nil {
+		return nil, err
+	}
+	if err := decoder.Decode(r.start); err != nil {
+		return nil, fmt.Errorf("cycle: kept sample: %w", err)
+	}
+	return r, nil
+}
+
+// HeldOut returns the held-out events: those for the choice of strength and basis size, then those of the gate.
+func (r *Record) HeldOut() ([]consumer.Event, error) {
+	names := make(interner)
+	chosen, err := decodeRows(r.Sample.Select, names)
+	if err != nil {
+		return nil, err
+	}
+	judged, err := decodeRows(r.Sample.Gate, names)
+	return append(chosen, judged...), err
+}
+
+// Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its model. The time budget
+// of the configuration does not apply. It takes the training rows of the record.
+func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, workers int) (*Champion, error) {
+	if cut == nil {
+		cut = &snapshot.CutShort{Solves: noCut}
+	}
+	schema := r.Model.Schema.Consumer()
+	j := &refitJob{model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, repeat: cut,
+		project: func(v *Vocabulary) *warmStart {
+			if !r.start.Warm {
+				return nil
+			}
+			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up}
+			if w.posterior != nil {
+				w.posterior.Field = v.field
+			}
+			return w
+		}}
+	ch, err := j.run(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err() // what ends early for another reason proves nothing
+	}
+	return ch, err
+}
+
+// noCut is a number of solves that no refit reaches.
+const noCut = 1 << 30

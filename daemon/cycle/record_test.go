@@ -1,0 +1,228 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// stages are the ways of a refit: variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and
+// several.
+var stages = []struct {
+	name   string
+	model  func() *config.Model
+	events func(n int) []consumer.Event
+}{
+	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []consumer.Event { return stream(5, n) }},
+	{"output, stochastic", func() *config.Model {
+		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
+	}, func(n int) []consumer.Event { return stream(6, n) }},
+	{"output, svrg, fixed lambda", func() *config.Model {
+		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
+	}, func(n int) []consumer.Event { return stream(7, n) }},
+	{"full", func() *config.Model {
+		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
+	}, func(n int) []consumer.Event { return stream(8, n) }},
+	{"numbers", switchModel, func(n int) []consumer.Event { return numbers(9, n) }},
+	{"classes", func() *config.Model { return classesModel(consumer.Multiclass, nil) }, func(n int) []consumer.Event { return classStream(consumer.Multiclass, n) }},
+}
+
+func payloadOf(t *testing.T, ch *Champion, m *config.Model) string {
+	t.Helper()
+	digest, err := snapshot.PayloadDigest(ch.Contents(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// repeated makes a refit again from its record alone and compares the payloads.
+func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
+	t.Helper()
+	record, err := ReadRecord(ch.Kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record.Model.Hash() != m.Hash() {
+		t.Fatal("the kept settings are others")
+	}
+	if held, err := record.HeldOut(); err != nil || len(held) == 0 {
+		t.Fatalf("%d held-out events, error %v", len(held), err)
+	}
+	again, err := record.Repeat(t.Context(), ch.CutShort, workers)
+	if err != nil {
+		t.Fatalf("cut %+v: %v", ch.CutShort, err)
+	}
+	if got, want := payloadOf(t, again, m), payloadOf(t, ch, m); got != want || again.Version.Status != ch.Version.Status {
+		t.Errorf("cut %+v, warm %t: %s with status %s, was %s with %s", ch.CutShort, ch.Version.Warm, got, again.Version.Status, want, ch.Version.Status)
+	}
+}
+
+// Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
+func TestRefitIsRepeated(t *testing.T) {
+	for _, s := range stages {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			m := s.model()
+			m.Publish.KeepSample = true
+			c := newCycle(t, m)
+			events := s.events(1800)
+			for round := range 3 {
+				observeAll(c, events[round*600:round*600+600])
+				ch := refit(t, c, sampleOf(events[:round*600+600]))
+				if ch.Version.Warm != (round > 0) || ch.CutShort != nil {
+					t.Fatalf("round %d: warm %t, cut short %+v", round, ch.Version.Warm, ch.CutShort)
+				}
+				repeated(t, ch, m, 1+round)
+				ch.Version.Version = int64(round + 1)
+				c.Install(ch)
+			}
+		})
+	}
+}
+
+// A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
+func TestRefitCutShortIsRepeated(t *testing.T) {
+	budgets := 24
+	if testing.Short() {
+		budgets = 3
+	}
+	for _, s := range stages {
+		t.Run(s.name, func(t *testing.T) {
+			m := s.model()
+			m.Publish.KeepSample = true
+			events := s.events(3000)
+			short, kinds := 0, make(map[string]int)
+			for _, warm := range []bool{false, true} {
+				c := newCycle(t, m)
+				observeAll(c, events[:1500])
+				rows := events[:1500]
+				if warm {
+					ch := refit(t, c, sampleOf(rows))
+					ch.Version.Version = 1
+					c.Install(ch)
+					observeAll(c, events[1500:])
+					rows = events
+				}
+				start := time.Now()
+				refit(t, c, sampleOf(rows))
+				whole := time.Since(start)
+				for n := range budgets {
+					ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(n+1)/time.Duration(budgets+1))
+					ch, err := c.Refit(ctx, sampleOf(rows))
+					cancel()
+					if err != nil {
+						if !errors.Is(err, context.DeadlineExceeded) {
+							t.Fatal(err)
+						}
+						continue // there was no model yet
+					}
+					if ch.CutShort != nil {
+						short++
+						switch {
+						case ch.CutShort.Sweeps != nil:
+							kinds["sweeps"]++
+						case ch.CutShort.Steps == nil:
+							kinds["between"]++
+						case len(ch.CutShort.Steps) > 1:
+							kinds["path"]++
+						default:
+							kinds["solve"]++
+						}
+					}
+					repeated(t, ch, m, 1+n%2)
+				}
+			}
+			t.Logf("%d refits cut short: %v", short, kinds)
+			if short == 0 {
+				t.Error("no refit was cut short with a model")
+			}
+		})
+	}
+}
+
+// A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
+func TestClockStopsEachLambda(t *testing.T) {
+	c := &clock{Context: t.Context(), repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
+	lambdas := []float64{8, 4, 2, 1}
+	begun := c.begun(lambdas)
+	if len(begun) != 3 {
+		t.Fatalf("%v begun", begun)
+	}
+	stop := c.stop(begun)
+	for _, x := range []struct {
+		lambda float64
+		steps  int
+		want   bool
+	}{{8, 1, false}, {8, 2, true}, {4, 100, false}, {2, 0, true}} {
+		if stop(x.lambda, x.steps) != x.want {
+			t.Errorf("λ %g after %d steps: want %t", x.lambda, x.steps, x.want)
+		}
+	}
+	if c.Err() != nil {
+		t.Error("done before the solve that was cut short")
+	}
+	c.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
+	if !errors.Is(c.Err(), context.DeadlineExceeded) {
+		t.Errorf("error %v after it", c.Err())
+	}
+}
+
+// Without publish.keep_sample nothing is kept, and what is no record is an error.
+func TestRecordIsOptional(t *testing.T) {
+	m := ratingsModel(nil)
+	c := newCycle(t, m)
+	ch := refit(t, c, sampleOf(stream(1, 300)))
+	if ch.Kept != nil {
+		t.Errorf("%d bytes kept", len(ch.Kept))
+	}
+	for _, b := range [][]byte{nil, {1, 2, 3}, make([]byte, 1000)} {
+		if _, err := ReadRecord(b); err == nil {
+			t.Error("no error")
+		}
+	}
+}
+
+// Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
+func TestClockCountsSweeps(t *testing.T) {
+	m := ratingsModel(nil)
+	schema := m.Schema.Consumer()
+	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
+	if err := j.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
+		prior := priorFor(likelihoodOf(m), j.problem)
+		sweeps, loss := 0, 1.0
+		fit, err := sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), j.problem, prior, 6, 1, func(*solver.Model) float64 {
+			sweeps++
+			after(sweeps)
+			loss /= 2 // each is better
+			return loss
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fit
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := &clock{Context: ctx}
+	first := run(cut, func(sweeps int) {
+		if sweeps == 3 {
+			cancel() // the fourth is cut short, or the third is not counted
+		}
+	})
+	if cut.cut == nil || cut.cut.Sweeps == nil || *cut.cut.Sweeps != 3 || first.sweeps != 3 {
+		t.Fatalf("cut %+v, the best is that of sweep %d", cut.cut, first.sweeps)
+	}
+	again := run(&clock{Context: t.Context(), repeat: cut.cut}, func(int) {})
+	if again.sweeps != 3 || again.evidence != first.evidence {
+		t.Errorf("sweep %d with evidence %g, was %d with %g", again.sweeps, again.evidence, first.sweeps, first.evidence)
+	}
+}

@@ -1,0 +1,133 @@
+package export
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/sketch"
+)
+
+// tagged is a model with every kind of field.
+func tagged(task string) *config.Model {
+	m := config.DefaultModel()
+	m.Name = "tagged"
+	m.Schema = config.Schema{Task: task, Label: "y", Time: "ts", TimeUnit: "s", Weight: "w", Identity: "id", Categorical: []string{"user"}, Multi: []string{"tags"},
+		Numeric: []string{"age"}}
+	if task == "multiclass" || task == "multilabel" {
+		m.Schema.Classes = []string{"red", "<green>"}
+	}
+	seed := uint64(1)
+	m.Sample.Size, m.Sample.Seed, m.Sample.Holdout.Fraction = 40, &seed, 0.2
+	m.Resolve()
+	return &m
+}
+
+// What is exported as JSON Lines is accepted by the daemon's decoder as the event it was, for every task.
+func TestJSONRowsAreEventsAgain(t *testing.T) {
+	for _, task := range []string{"regression", "binary", "multiclass", "multilabel"} {
+		m := tagged(task)
+		decoder := ingest.NewDecoder(m)
+		event := consumer.Event{Label: 1, Weight: 2.5, Time: 1_700_000_000_500, Categorical: []string{"naïve \"<\\\u2028"}, Numeric: []float64{-0.125},
+			Multi: [][]string{{"b", "a"}}}
+		switch task {
+		case "multiclass":
+			event.Label, event.Classes = 0, []string{"<green>"}
+		case "multilabel":
+			event.Label, event.Classes = 0, []string{"red", "<green>"}
+		}
+		line, err := AppendJSON([]byte("kept"), &m.Schema, &Row{Event: event, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7})
+		if err != nil || !bytes.HasPrefix(line, []byte(`kept{"y":`)) {
+			t.Fatalf("%s, error %v", line, err)
+		}
+		var back consumer.Event
+		if reason := decoder.Decode(&back, line[len("kept"):], -1); reason != "" {
+			t.Fatalf("%s: %s: %s", task, reason, line)
+		}
+		if want := cycle.AppendEvent(nil, &event); !bytes.Equal(cycle.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
+			t.Errorf("%s: %+v, was %+v", task, back, event)
+		}
+		if !bytes.HasSuffix(line, []byte(`"_role":"gate","_weight":1,"_inclusion_probability":0.25,"_topic":"t","_partition":3,"_offset":7}`)) {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+func TestLIBSVMRows(t *testing.T) {
+	m := tagged("multilabel")
+	rows := []*Row{
+		{Event: consumer.Event{Classes: []string{"red", "<green>"}, Categorical: []string{"u2"}, Multi: [][]string{{"z", "a"}}, Numeric: []float64{3}}, Weight: 0.5},
+		{Event: consumer.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select, Weight: 1, Inclusion: 1},
+	}
+	add, done := CollectColumns(&m.Schema)
+	for _, r := range rows {
+		if err := add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := done()
+	var got []string
+	for _, r := range rows {
+		got = append(got, string(c.AppendLIBSVM(nil, m.Schema.Classes, r)))
+	}
+	want := []string{"0,1 2:1 3:0.5 4:0.5 5:3 # role=train weight=0.5", "1 1:1 # role=select weight=1 inclusion_probability=1"}
+	if !slices.Equal(got, want) || c.NumColumns() != 5 {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var names []string
+	if err := c.Each(func(_ int, field, name string) error {
+		names = append(names, field+"="+name)
+		return nil
+	}); err != nil || !slices.Equal(names, []string{"user=u1", "user=u2", "tags=a", "tags=z", "age="}) {
+		t.Errorf("%q, error %v", names, err)
+	}
+	if ClassNumber([]string{"3", "7"}, "7") != "7" {
+		t.Error("classes that are numbers are renumbered")
+	}
+}
+
+// Every row of a sample is exported once, with its weight.
+func TestRowsHaveWeights(t *testing.T) {
+	m := tagged("regression")
+	store, err := sketch.NewMemory(ingest.StoreOptions(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Begin("t", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	sink := ingest.New(m, store, nil)
+	for i := range int64(100) {
+		ev := consumer.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"}, Multi: [][]string{nil}, Numeric: []float64{1}}
+		if err := sink.Feed("t", 0, i, &ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := store.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, total := map[sketch.Role]int{}, 0.0
+	if err := Rows(s, func(r *Row) error {
+		if roles[r.Role]++; r.Role == sketch.Train {
+			total += r.Weight
+		}
+		if !(r.Inclusion > 0 && r.Inclusion <= 1) {
+			t.Errorf("inclusion probability %g", r.Inclusion)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if roles[sketch.Train] != len(s.Train) || roles[sketch.Select] != len(s.Select) || roles[sketch.Gate] != len(s.Gate) || len(s.Train) == 0 {
+		t.Errorf("%v", roles)
+	}
+	if mean := total / float64(len(s.Train)); mean < 1-1e-9 || mean > 1+1e-9 {
+		t.Errorf("mean weight %g", mean)
+	}
+}

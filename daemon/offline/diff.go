@@ -1,0 +1,133 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/diff"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Diff compares two versions of a model: a and b are version numbers or aliases. Exit code 1 if their predictions are not of the same kind.
+func Diff(store, model, a, b string, out *report.Emitter) error {
+	first, err := openAny(store, model, a)
+	if err != nil {
+		return err
+	}
+	second, err := openAny(store, model, b)
+	if err != nil {
+		return err
+	}
+	s := report.DiffSummary{Model: model, A: sideOf(first), B: sideOf(second), Basis: diff.Basis(first, second), Features: diff.Features(first, second)}
+	s.Same = s.A.PayloadDigest == s.B.PayloadDigest
+	golden, err := diff.Golden(first, second)
+	if err != nil {
+		return report.Exit(report.ExitNo, err)
+	}
+	if s.Golden, err = diff.Churn(first, second, golden); err != nil {
+		return report.Exit(report.ExitNo, err)
+	}
+	if err := heldOut(store, first, second, &s); err != nil {
+		return err
+	}
+	return out.Emit("summary", s)
+}
+
+// openAny opens a version by its number or an alias, an expired one too: nobody is going to be scored with it.
+func openAny(store, model, version string) (*snapshot.Model, error) {
+	sel := snapshot.Selector{Alias: version}
+	if n, err := strconv.ParseInt(version, 10, 64); err == nil {
+		sel = snapshot.Selector{Version: n}
+	}
+	m, err := snapshot.Trust{AllowExpired: true}.Open(store, model, sel)
+	if err != nil {
+		return nil, storeError(err, filepath.Join(store, model))
+	}
+	return m, nil
+}
+
+func sideOf(m *snapshot.Model) report.VersionSide {
+	x := m.Manifest()
+	s := report.VersionSide{Version: x.Version, Kind: x.Kind, Created: report.Time(x.Created), PayloadDigest: x.PayloadDigest, ConfigHash: x.ConfigHash,
+		K: x.NumBasis, Features: x.NumFeatures, Lambda: report.Number(x.Lambda), Rows: x.Rows, Gate: metricsOf(x.Gate)}
+	if x.GapRelative != nil {
+		s.GapRelative = report.Some(float64(*x.GapRelative))
+	}
+	return s
+}
+
+// metricsOf converts the metrics of a manifest.
+func metricsOf(m *snapshot.Metrics) *report.Metrics {
+	if m == nil {
+		return nil
+	}
+	number := func(n *snapshot.Number) *report.Number {
+		if n == nil {
+			return nil
+		}
+		return report.Some(float64(*n))
+	}
+	return &report.Metrics{N: m.N, Loss: number(m.Loss), RMSE: number(m.RMSE), MAE: number(m.MAE), Accuracy: number(m.Accuracy),
+		NDCG1: number(m.NDCG1), NDCG5: number(m.NDCG5)}
+}
+
+// heldOut compares the versions on the held-out events kept beside the newer one, or else beside the other; without any there is nothing to
+// compare on.
+func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
+	newer, other := b, a
+	if a.Manifest().Version > b.Manifest().Version {
+		newer, other = a, b
+	}
+	events, err := keptHoldout(store, newer)
+	if errors.Is(err, cycle.ErrNotKept) {
+		events, err = keptHoldout(store, other)
+	}
+	if errors.Is(err, cycle.ErrNotKept) || err == nil && len(events) == 0 {
+		return nil
+	}
+	if err != nil {
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: filepath.Join(store, s.Model)}
+	}
+	inputs := make([]snapshot.Input, len(events))
+	for i := range events {
+		inputs[i] = inputOf(&events[i])
+	}
+	churn, err := diff.Churn(a, b, inputs)
+	if err != nil {
+		return report.Exit(report.ExitNo, err)
+	}
+	s.HeldOut = &churn
+	for _, side := range []struct {
+		version *snapshot.Model
+		to      **report.Metrics
+	}{{a, &s.A.HeldOut}, {b, &s.B.HeldOut}} {
+		target, err := cycle.NewTarget(modelOf(side.version), nil)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", side.version.Manifest().Version, err), Path: store}
+		}
+		e := newEvaluation(side.version, target, nil)
+		targets := make([]float64, target.Outputs())
+		for i := range events {
+			if target.Encode(targets, &events[i]) { // else a class that only the other version knows
+				e.add(&events[i])
+			}
+		}
+		m := e.all.metrics()
+		*side.to = &m
+	}
+	return nil
+}
+
+// keptHoldout returns the held-out events kept beside a version, or cycle.ErrNotKept.
+func keptHoldout(store string, version *snapshot.Model) ([]consumer.Event, error) {
+	kept, err := openKept(store, version)
+	if err != nil {
+		return nil, err
+	}
+	return kept.HeldOut()
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Interaction is what two features together add to an output, beyond what each adds alone.
+type Interaction struct {
+	Features [2]string `json:"features"`
+	Weight   Number    `json:"weight"` // for values of 1: names, and numbers one scale away from their center
+}
+
+// OutputBelief is what a version believes about one output.
+type OutputBelief struct {
+	Output       string        `json:"output"`       // class, "rating ≤ 2", or the label
+	BasisUsed    int           `json:"basis_used"`   // basis vectors with a weight for it
+	Interactions []Interaction `json:"interactions"` // the largest, by absolute weight
+	Exact        bool          `json:"exact"`        // no larger one exists; false if the search was cut short
+}
+
+// BasisUsage is a basis vector with its weight for each output shown.
+type BasisUsage struct {
+	BasisVector
+	Weights []Number `json:"weights"`
+}
+
+// VersionSizes is what a version takes.
+type VersionSizes struct {
+	Bytes      int64          `json:"bytes"` // of its files
+	Parameters int            `json:"parameters"`
+	Nonzero    int            `json:"nonzero"`
+	Features   map[string]int `json:"features"` // names by field
+}
+
+// Ancestor is a version that a version stands on.
+type Ancestor struct {
+	Version  int64  `json:"version"`
+	Kind     string `json:"kind"`
+	Decision string `json:"decision"`
+	Created  string `json:"created"`
+}
+
+// Belief is what a version has learned, by name.
+type Belief struct {
+	Outputs      []OutputBelief `json:"outputs"`
+	OutputsTotal int            `json:"outputs_total"` // more than shown if there are many
+	Basis        []BasisUsage   `json:"basis"`
+	Sizes        VersionSizes   `json:"sizes"`
+	Lineage      []Ancestor     `json:"lineage"` // parents as far as they are in the store, nearest first
+}
+
+// WriteText prints the top interactions of each output, the basis and the sizes.
+func (b *Belief) WriteText(w io.Writer) error {
+	for _, o := range b.Outputs {
+		more := ""
+		if !o.Exact {
+			more = " (search cut short: there may be larger ones)"
+		}
+		fmt.Fprintf(w, "%s: %d basis vectors%s\n", o.Output, o.BasisUsed, more)
+		rows := [][]string{}
+		for _, x := range o.Interactions {
+			rows = append(rows, []string{"", x.Features[0], "×", x.Features[1], plain(x.Weight)})
+		}
+		if err := table(w, rows); err != nil {
+			return err
+		}
+	}
+	if n := b.OutputsTotal - len(b.Outputs); n > 0 {
+		fmt.Fprintf(w, "and %d more outputs\n", n)
+	}
+	for _, v := range b.Basis {
+		fmt.Fprintf(w, "basis vector %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+	}
+	fmt.Fprintf(w, "%d bytes, %d parameters, %d of them not zero\n", b.Sizes.Bytes, b.Sizes.Parameters, b.Sizes.Nonzero)
+	for _, a := range b.Lineage {
+		fmt.Fprintf(w, "from version %d (%s, %s, %s)\n", a.Version, a.Kind, a.Decision, a.Created)
+	}
+	return nil
+}

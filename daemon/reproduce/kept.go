@@ -1,0 +1,112 @@
+// Package reproduce keeps the samples of refits beside their versions, and makes a refit again from one. It neither reads topics nor publishes.
+package reproduce
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written before the version
+// that names them has a number. Readers of versions never look there.
+const (
+	directory = "samples"
+	extension = ".zst"
+	prefix    = "sha256:"
+)
+
+// ErrDigest is returned for a kept sample that is not the one its version names.
+var ErrDigest = errors.New("reproduce: the kept sample is damaged")
+
+// Keep writes the record of a refit beside the versions of a model and returns its digest, for the manifest. It is durable when Keep returns.
+func Keep(store, model string, record []byte) (digest string, err error) {
+	sum := sha256.Sum256(record)
+	name := hex.EncodeToString(sum[:])
+	dir := filepath.Join(store, model, directory)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("reproduce: keep: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".tmp-*")
+	if err != nil {
+		return "", fmt.Errorf("reproduce: keep: %w", err)
+	}
+	defer os.Remove(f.Name()) // nothing is left to remove once renamed
+	_, err = f.Write(record)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("reproduce: keep: %w", err)
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, name+extension)); err != nil {
+		return "", fmt.Errorf("reproduce: keep: %w", err)
+	}
+	d, err := os.Open(dir)
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
+	}
+	if err != nil {
+		return "", fmt.Errorf("reproduce: keep: %w", err)
+	}
+	return prefix + name, nil
+}
+
+// Open reads the record of the refit that a version is, verified against its manifest. It returns cycle.ErrNotKept or ErrDigest.
+func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
+	name, ok := strings.CutPrefix(m.KeptSample, prefix)
+	if sum, err := hex.DecodeString(name); !ok || err != nil || len(sum) != sha256.Size {
+		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, cycle.ErrNotKept)
+	}
+	path := filepath.Join(store, m.Model, directory, name+extension)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reproduce: version %d: %s is gone: %w", m.Version, path, cycle.ErrNotKept)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, err)
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != name {
+		return nil, fmt.Errorf("%w: %s has SHA-256 %x: restore the file", ErrDigest, path, sum)
+	}
+	return cycle.ReadRecord(b)
+}
+
+// Prune removes the kept samples of a model that no version in the store names any more.
+func Prune(s *snapshot.Store, store, model string) error {
+	dir := filepath.Join(store, model, directory)
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reproduce: prune: %w", err)
+	}
+	versions, err := s.Versions(model)
+	if err != nil {
+		return fmt.Errorf("reproduce: prune: %w", err)
+	}
+	named := make(map[string]bool)
+	for _, v := range versions {
+		m, err := s.Manifest(model, v)
+		if errors.Is(err, snapshot.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil // its sample cannot be told from the others: all stay
+		}
+		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
+	}
+	for _, f := range files {
+		if !named[f.Name()] {
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("reproduce: prune: %w", err)
+			}
+		}
+	}
+	return nil
+}
