@@ -5,6 +5,9 @@
 // not of the order or the number of times they arrived. Efraimidis and Spirakis 2006 (weights); Cormode, Shkapenyuk, Srivastava
 // and Xu 2009 (forward decay). Held-out events go to two samples of their own, which training never sees.
 //
+// Under quotas each class is a sample of its own; under a cap the rows are the best among the best of each entity. An erasure, or a
+// larger size, leaves a sample under-filled: it holds the events above its threshold until they fill it. Either starts a new lineage.
+//
 // The ledger has one row for each partition: start, next, what became of each offset between them, and a digest chained
 // over the records. Rows, counts and ledger change in one transaction, so a state is always that of a log prefix.
 //
@@ -16,7 +19,7 @@
 //	I1  next of a partition only grows
 //	I2  rows, evictions, ledger, letters and aux of a piece are written in one transaction
 //	I3  applied + rejected + control + aborted + holes + gap = next - start
-//	I4  rows of a role = min(capacity, eligible), as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
+//	I4  rows of a role = min(capacity, eligible) unless under-filled, as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
 //	I9  after a storage error nothing is written any more by this process
 //
 // # Keys
@@ -24,6 +27,9 @@
 //	s                          settings: JSON, written once
 //	c                          counters: thresholds, rejections by reason
 //	a                          aux: opaque bytes of the caller
+//	f hash                     marker of a forgotten subject: JSON
+//	h topic 0x00 partition incarnation        ledger row of a topic that was made again
+//	k topic 0x00 partition incarnation next   checkpoint: the ledger row as it was
 //	l topic 0x00 partition     ledger row; the partition big-endian
 //	o topic 0x00 partition incarnation offset    letter of the outbox
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
@@ -38,4 +44,10 @@
 //
 // Open looks at the files of the database before Badger does, because Badger answers a full disk and damaged files by ending the process, and
 // a missing MANIFEST by deleting its tables.
+//
+// # The proof
+//
+// TestHistories plays random histories (deliveries from anywhere, crashes, lost suffixes, truncation, compaction, copies, resizes, erasures,
+// recreated topics, rebuilds) against an oracle that sorts everything anew; testdata/mutants.txt lists what it must notice, each
+// with a seed that shows it, the bugs that this code once had among them.
 package sketch

@@ -38,6 +38,20 @@ func (m *Marker) cut(topic string, number int32) (at Position, ok bool) {
 	return at, false
 }
 
+// extend moves the ends of a marker to where those of another one of the subject are further.
+func (m *Marker) extend(cut []Position) (moved bool) {
+	for _, p := range cut {
+		i := slices.IndexFunc(m.Cut, func(q Position) bool { return q.Topic == p.Topic && q.Partition == p.Partition })
+		switch {
+		case i < 0:
+			m.Cut, moved = append(m.Cut, p), true
+		case p.Incarnation > m.Cut[i].Incarnation || p.Incarnation == m.Cut[i].Incarnation && p.Next > m.Cut[i].Next:
+			m.Cut[i], moved = p, true
+		}
+	}
+	return moved
+}
+
 // ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new lineage. Erase then takes its rows
 // out. A subject forgotten again is forgotten up to now.
 func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
@@ -69,8 +83,9 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 	}
 	if old, ok := s.markers[m.Hash]; ok {
 		m.Rows = old.Rows
+		m.extend(old.Cut) // a state made anew has not come as far as the one that it was first forgotten in
 	}
-	s.settings.renew(m.Cut)
+	s.settings.renew(s.positions())
 	s.sealAll()
 	if s.settings.CapBy != "" && s.settings.CapBy != field {
 		s.settings.NotOfLog = true // which rows the cap had put out before those that leave now is not known
@@ -94,11 +109,12 @@ func (s *Store) Remember(markers []Marker) error {
 		return s.err
 	}
 	for _, m := range markers {
-		if _, ok := s.markers[m.Hash]; ok {
-			continue
+		old, ok := s.markers[m.Hash]
+		if old.Cut = slices.Clone(old.Cut); !old.extend(m.Cut) && ok {
+			continue // it reaches as far
 		}
-		m.Rows, m.Done = 0, false
-		s.settings.renew(m.Cut)
+		m.Cut, m.Rows, m.Done = old.Cut, old.Rows, false
+		s.settings.renew(s.positions())
 		s.putMarker(&m)
 		s.sealAll()
 		s.pending.putSettings(&s.settings)

@@ -156,7 +156,8 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 		}
 		s.backend = d
 	}
-	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", len(s.all[Train].heap),
+	rows, _ := s.Size()
+	log.Info("state opened", "dir", o.Dir, "lineage", s.settings.Lineage, "rows", rows[Train]+rows[Select]+rows[Gate],
 		"partitions", len(s.ledger), "seconds", time.Since(start).Seconds())
 	return s, nil
 }

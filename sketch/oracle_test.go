@@ -207,11 +207,11 @@ func (w *oracle) view() view {
 		}
 		if len(rows) > capacity {
 			v.threshold[sample] = max(v.threshold[sample], rows[capacity].key)
-			if w.o.CapBy != "" && capacity > 0 {
-				v.threshold[sample] = rows[capacity-1].key
-			}
-			rows = rows[:capacity]
 		}
+		if w.o.CapBy != "" && capacity > 0 && len(rows) >= capacity && !math.IsInf(v.threshold[sample], -1) {
+			v.threshold[sample] = rows[capacity-1].key // of a full sample under a cap the set knows no other
+		}
+		rows = rows[:min(len(rows), capacity)]
 		slices.SortFunc(rows, func(a, b oracleRow) int { return slices.Compare(a.id[:], b.id[:]) })
 		v.kept[sample] = rows
 	}
