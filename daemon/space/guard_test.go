@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +22,11 @@ func (c *counting) Apply(context.Context, *consumer.Batch) error { c.batches++; 
 // every batch.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		free, looks := int64(100), 0
+		var free atomic.Int64
+		free.Store(100)
+		looks := 0
 		g := New("state", 50, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		g.free = func(string) (int64, error) { looks++; return free, nil }
+		g.free = func(string) (int64, error) { looks++; return free.Load(), nil }
 		to := &counting{}
 		s := g.Sink(to)
 		batch := &consumer.Batch{Records: []consumer.Record{{Value: make([]byte, 1<<10)}}}
@@ -44,7 +47,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%d looks after %d bytes, want 2", looks, lookEveryBytes)
 		}
 
-		free = 49
+		free.Store(49)
 		time.Sleep(lookEvery)
 		before, start := to.batches, time.Now()
 		done := make(chan error, 1)
@@ -54,7 +57,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%d batches on a full disk, reason %q", to.batches-before, g.Reason())
 		}
 		time.Sleep(time.Minute)
-		free = 50
+		free.Store(50)
 		if err := <-done; err != nil || to.batches != before+1 {
 			t.Errorf("error %v, %d batches once there was space", err, to.batches-before)
 		}
@@ -62,7 +65,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("went on after %v", d)
 		}
 
-		free = 0
+		free.Store(0)
 		time.Sleep(lookEvery)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { done <- s.Apply(ctx, batch) }()
