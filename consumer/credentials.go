@@ -3,9 +3,9 @@ package consumer
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -15,23 +15,23 @@ import (
 // countedSASL counts the exchanges that have begun and not succeeded.
 type countedSASL struct {
 	sasl.Mechanism
-	open *atomic.Int32
+	source *source
 }
 
 type countedExchange struct {
 	sasl.StateMachine
-	open *atomic.Int32
+	source *source
 }
 
 func (m countedSASL) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	exchange, first, err := m.Mechanism.Start(ctx)
-	m.open.Add(1)
-	return countedExchange{exchange, m.open}, first, err
+	m.source.authenticating.Add(1)
+	return countedExchange{exchange, m.source}, first, err
 }
 
 func (e countedExchange) Next(ctx context.Context, challenge []byte) (done bool, response []byte, err error) {
 	if done, response, err = e.StateMachine.Next(ctx, challenge); done && err == nil {
-		e.open.Add(-1)
+		e.source.accepted()
 	}
 	return done, response, err
 }
@@ -64,6 +64,14 @@ func watchExpiry(conf *tls.Config, m *metrics) *tls.Config {
 	return conf
 }
 
+// accepted notes that a connection was let in: the others that the same request needs need not wait.
+func (s *source) accepted() {
+	s.authenticating.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = nil
+}
+
 // mayDial returns the last refusal while it is too early to try again.
 func (s *source) mayDial() error {
 	s.mu.Lock()
@@ -89,6 +97,7 @@ func (s *source) answered(err error) error {
 	switch {
 	case err == nil:
 		s.refusal = nil
+	case s.refusal != nil && errors.Is(err, s.refusal): // no news
 	case refused(err) && s.tried:
 		s.refusal, s.tried, s.retry = err, false, time.Now().Add(s.refusedPause)
 	}

@@ -53,7 +53,7 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{}), refusedPause: 10 * time.Second}
 	dialer := net.Dialer{Timeout: 3 * time.Second}
 	if mechanism != nil {
-		mechanism = countedSASL{mechanism, &s.authenticating}
+		mechanism = countedSASL{mechanism, s}
 	}
 	s.transport = &kafka.Transport{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {

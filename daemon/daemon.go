@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
@@ -59,7 +60,9 @@ type Daemon struct {
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
-	began    time.Time
+
+	announcers []*announce.Announcer
+	began      time.Time
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -94,6 +97,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		d.units = append(d.units, u)
 	}
 	d.registry.MustRegister(&states{units: d.units, memory: memory})
+	if d.announcers, err = d.newAnnouncers(m); err != nil {
+		return nil, err
+	}
 	d.surface = d.newSurface()
 	return d, nil
 }
@@ -127,12 +133,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer stopRun() // models that nobody can watch do not run on
 		served <- d.serve(webCtx)
 	}()
+	announced := d.announce(webCtx)
 	group, groupCtx := errgroup.WithContext(runCtx)
 	for _, u := range d.units {
 		group.Go(func() error { return u.run(groupCtx) })
 	}
 	err = group.Wait()
 	stopWeb()
+	announced()
 	if err = errors.Join(err, <-served); err != nil {
 		return err
 	}

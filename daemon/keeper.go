@@ -58,8 +58,16 @@ func (u *unit) openState(ctx context.Context) (err error) {
 			return storeError(err, options.Dir)
 		}
 	}
+	if err := ingest.CheckSchema(options.Dir, u.config); err != nil {
+		return storeError(err, options.Dir)
+	}
 	if u.store, err = sketch.Open(ctx, options); err != nil {
 		return storeError(err, options.Dir)
+	}
+	if rows, err := ingest.Erase(ctx, u.config, u.store); err != nil {
+		return storeError(err, options.Dir)
+	} else if rows > 0 {
+		u.log.Warn("rows of forgotten subjects were still in the state, and are out now", "rows", rows)
 	}
 	u.Look()
 	u.keeper.empty = len(u.store.Ledger()) == 0

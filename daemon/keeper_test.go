@@ -232,19 +232,26 @@ func TestOlderState(t *testing.T) {
 	t.Logf("%d versions", len(versions))
 }
 
-// TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
-// in ten minutes it stays down.
-func TestStorageErrors(t *testing.T) {
+// tracer returns strace, which makes calls of the system fail, or skips the test.
+func tracer(t *testing.T) string {
+	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("strace is not installed: writes cannot be made to fail")
 	}
-	b := newBench(t)
-	b.produceRatings(27, 30_000)
-	path := b.configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")
 	if out, err := exec.Command(strace, "-f", "-e", "inject=msync:error=EIO:when=60000", os.Args[0], "-test.run=^$").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot trace here: %v %.200s", err, out)
 	}
+	return strace
+}
+
+// TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
+// in ten minutes it stays down.
+func TestStorageErrors(t *testing.T) {
+	strace := tracer(t)
+	b := newBench(t)
+	b.produceRatings(27, 30_000)
+	path := b.configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")
 	for i := range 3 {
 		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
 			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 8+i), os.Args[0])
@@ -284,4 +291,52 @@ func TestCheckBeforeOpening(t *testing.T) {
 	if _, err := os.Stat(dir); dir == "" || !os.IsNotExist(err) {
 		t.Errorf("state %q was made: %v", dir, err)
 	}
+}
+
+// TestFullStore: a store that is full does not keep events from being applied; its versions are told and counted as failures, and go on once
+// there is space.
+func TestFullStore(t *testing.T) {
+	disk := smallDisk(t, 1)
+	b := newBench(t)
+	b.produceRatings(41, 2000)
+	filler := filepath.Join(disk, "filler")
+	occupy(t, filler, 0)
+	store := filepath.Join(disk, "store")
+	d, stop := b.start(b.configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store), "every_events: 0", "every_events: 500")...))
+	defer stop()
+	metrics := func() (text string) { _, text = get(t, "http://"+d.Addr()+"/metrics"); return text }
+	within(t, 20*time.Second, "a version that cannot be published", func() bool {
+		return sum(t, metrics(), "refitd_publish_total") > 0
+	})
+	b.produceRatings(42, 1000)
+	within(t, 20*time.Second, "events beside a full store", func() bool { return sum(t, metrics(), "refitd_events_total") == 3000 })
+	if strings.Contains(metrics(), `refitd_publish_total{model="ratings",result="success"} 1`) {
+		t.Fatal("a version was published on a full disk")
+	}
+	names, _ := filepath.Glob(filepath.Join(store, "ratings", "*"))
+	for _, name := range names {
+		if base := filepath.Base(name); base != ".lock" && base != "aliases" {
+			t.Errorf("left behind in the store: %s", name)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	b.produceRatings(43, 1000)
+	within(t, 20*time.Second, "a version once there is space", func() bool {
+		return strings.Contains(metrics(), `refitd_publish_total{model="ratings",result="success"} 1`)
+	})
+}
+
+// TestSlowDisk: writes that take 200 ms each make a run slow and nothing else.
+func TestSlowDisk(t *testing.T) {
+	b := newBench(t)
+	b.produceRatings(44, 4000)
+	path := b.configure("slow", "lambda: auto", "lambda: 3")
+	cmd := exec.CommandContext(t.Context(), tracer(t), "-f", "-o", os.DevNull, "-e", "trace=msync", "-e", "inject=msync:delay_exit=200000", os.Args[0])
+	cmd.Env = append(os.Environ(), childConfig+"="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%.2000s", err, out)
+	}
+	b.sameAsCalm(path)
 }

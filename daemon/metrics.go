@@ -33,12 +33,14 @@ type metrics struct {
 	decisions       *prometheus.CounterVec
 	published       *prometheus.CounterVec
 	features        *prometheus.GaugeVec
+	dropped         *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
 	expires         *prometheus.GaugeVec
 	dataTime        *prometheus.GaugeVec
 
-	letters *deadletter.Metrics
+	letters   *deadletter.Metrics
+	announced *prometheus.CounterVec
 }
 
 // The values of labels that are known beforehand.
@@ -72,11 +74,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "model", "decision", "reason"),
 		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "model", "result"),
 		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have.", "model"),
+		dropped:         counter("dictionary_dropped_total", "Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).", "model"),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
 		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
 		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
 		letters:         deadletter.NewMetrics(r),
+		announced:       counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "model", "result"),
 	}
 }
 
@@ -97,12 +101,14 @@ func (m *metrics) add(c *config.Model) {
 	}
 	for _, r := range results {
 		m.published.WithLabelValues(model, r)
+		m.announced.WithLabelValues(model, r)
 	}
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)
 	}
 	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
+	m.dropped.WithLabelValues(model)
 }
 
 // applied counts a stored batch.

@@ -143,8 +143,11 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if _, err := operator.RestoreBeside(ctx, r.beside, r.Backup, r.Log); err != nil {
 			return err
 		}
-	} else if w, err := sketch.ReadWitness(r.dir); err == nil && options.DrawSeed {
-		options.Seed, options.DrawSeed = w.Seed, false
+	} else if w, err := sketch.ReadWitness(r.dir); err == nil {
+		if options.DrawSeed {
+			options.Seed, options.DrawSeed = w.Seed, false
+		}
+		options.Forgotten = w.Carried()
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {

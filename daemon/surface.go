@@ -131,7 +131,23 @@ func (u *unit) status() web.ModelStatus {
 		m.SampleRows += n
 	}
 	m.SampleBytes = bytes
+	if m.Champion == nil {
+		m.Waiting = u.waiting(rows[sketch.Train], m.SampleRows)
+	}
 	return m
+}
+
+// waiting says why there is no version yet.
+func (u *unit) waiting(train, rows int) string {
+	switch rejected := u.rejected.Load(); {
+	case rows == 0 && rejected > 0:
+		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total", rejected)
+	case rows == 0:
+		return "no version yet: no event was read"
+	case train == 0:
+		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
+	}
+	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
 }
 
 // dated is a version and when it was published.

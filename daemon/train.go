@@ -144,6 +144,7 @@ func (u *unit) refit(ctx context.Context) trained {
 		return trained{}
 	}
 	u.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	u.metrics.dropped.WithLabelValues(u.config.Name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	u.refitted.Store(&now)
 	return trained{challenger: challenger, against: against}

@@ -39,6 +39,8 @@ type unit struct {
 	letters *deadletter.Sender // nil if rejected records are only counted
 
 	applied  atomic.Int64  // events since the start
+	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
+	rejected atomic.Int64  // records that are no events, since the start
 	reading  atomic.Int64  // nanoseconds from the start to the last stored batch with an event
 	wake     chan struct{} // there is something new to train on
 	promoted int
@@ -180,9 +182,17 @@ func (u *unit) lastRecord(topic string, partition int32) (offset int64, crc uint
 
 // onApplied counts a stored batch and wakes the trainer.
 func (u *unit) onApplied(c ingest.Counts) {
+	u.newest = max(u.newest, c.Watermark) // of this batch: another partition may be further
+	c.Watermark = u.newest
 	u.metrics.applied(u.config.Name, c)
-	if u.letters != nil && len(c.Rejected) > 0 {
-		u.letters.Wake()
+	if len(c.Rejected) > 0 {
+		for _, n := range c.Rejected {
+			u.rejected.Add(n)
+		}
+		u.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		if u.letters != nil {
+			u.letters.Wake()
+		}
 	}
 	if c.Applied == 0 {
 		return

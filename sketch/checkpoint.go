@@ -46,8 +46,8 @@ func (s *Store) checkpoint(place int32) {
 }
 
 // Checkpoints returns the accounts of a partition as they were at earlier offsets, in the order of Next: where a verification can start
-// that the log does not reach back for to the beginning (BeginAt). Rows and Halted are not part of them. Every 1M records make one; what of
-// them is kept gets sparser with age and is 64 at most.
+// that the log does not reach back for to the beginning (BeginAt). Rows and Halted are not part of them. Every 1M records make one, and every
+// gap, which takes the place of the last one; what of them is kept gets sparser with age and is some 64 at most.
 func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 	s.mu.Lock()
 	place, ok := s.places[partition{topic, number}]

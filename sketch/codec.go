@@ -348,6 +348,8 @@ func decodeMarker(key, value []byte) (Marker, error) {
 	if err := json.Unmarshal(b, &m); err != nil || len(key) != 1+len(m.Hash) {
 		return m, corrupt("marker at key %x is not readable", key)
 	}
-	copy(m.Hash[:], key[1:])
+	if string(m.Hash[:]) != string(key[1:]) {
+		return m, corrupt("marker at key %x is of %v", key, m.Hash)
+	}
 	return m, nil
 }

@@ -33,7 +33,7 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s: set it back, or start from an empty storage directory",
+	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s: set it back, run refitd rebuild, or give the model another storage.path",
 		e.Key, e.Configured, e.Stored)
 }
 

@@ -14,7 +14,7 @@ import (
 // also when the log is read from its beginning. Later ones are events like any other. The accounts go on counting all of them.
 type Marker struct {
 	Field string     `json:"field"`
-	Hash  Digest     `json:"-"` // of field and value, see SubjectHash; the value itself is not kept
+	Hash  Digest     `json:"hash"` // of field and value, see SubjectHash; the value itself is not kept
 	Cut   []Position `json:"cut"`
 	Rows  int64      `json:"rows"` // taken out so far
 	Done  bool       `json:"done"` // all of them are
@@ -41,6 +41,18 @@ func (m *Marker) cut(topic string, number int32) (at Position, ok bool) {
 // ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new lineage. Erase then takes its rows
 // out. A subject forgotten again is forgotten up to now.
 func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
+	m, err := s.mark(field, value)
+	if err != nil || s.home == nil {
+		return m, err
+	}
+	w, err := s.witnessOf() // a state that is made in the place of this one learns of it there
+	if err == nil {
+		err = w.write(s.home.dir)
+	}
+	return m, err
+}
+
+func (s *Store) mark(field string, value []byte) (Marker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -73,23 +85,28 @@ func (s *Store) putMarker(m *Marker) {
 	s.markers[m.Hash] = *m
 }
 
-// Forgotten returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say of the topics that are
-// there now, which it takes for the first of their name.
-func (s *Store) Forgotten() []Marker {
+// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state has not got are to be
+// forgotten in it too, as far as they were there. Erase must follow.
+func (s *Store) Remember(markers []Marker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.sortedMarkers()
-	for i := range out {
-		var cut []Position
-		for _, p := range out[i].Cut {
-			if place, ok := s.places[partition{p.Topic, p.Partition}]; ok && s.ledger[place].Incarnation == p.Incarnation {
-				p.Incarnation = 0
-				cut = append(cut, p)
-			}
-		}
-		out[i].Cut, out[i].Done, out[i].Row = cut, true, nil
+	if s.err != nil {
+		return s.err
 	}
-	return out
+	for _, m := range markers {
+		if _, ok := s.markers[m.Hash]; ok {
+			continue
+		}
+		m.Rows, m.Done = 0, false
+		s.settings.renew(m.Cut)
+		s.putMarker(&m)
+		s.sealAll()
+		s.pending.putSettings(&s.settings)
+		if err := s.commit(nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) sortedMarkers() []Marker {

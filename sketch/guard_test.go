@@ -369,3 +369,37 @@ func TestNoValueLog(t *testing.T) {
 	}
 	must(t, s.Close())
 }
+
+// failing is a backend whose commits fail from the given one on.
+type failing struct {
+	backend
+	commits, from int
+}
+
+func (f *failing) commit(ops []op) error {
+	if f.commits++; f.commits >= f.from {
+		return syscall.EIO
+	}
+	return f.backend.commit(ops)
+}
+
+// TestStorageErrorIsFinal: after a commit that failed nothing is tried any more (I9), whatever is asked for.
+func TestStorageErrorIsFinal(t *testing.T) {
+	s, err := NewMemory(damageOptions(""))
+	must(t, err, rereadLog(s, 500))
+	f := &failing{backend: s.backend, from: 3}
+	s.backend = f
+	if err := rereadLog(s, 2000); !errors.Is(err, ErrStorage) || !errors.Is(err, syscall.EIO) {
+		t.Fatalf("error %v", err)
+	}
+	for name, err := range map[string]error{
+		"Apply": rereadLog(s, 3000), "Begin": s.Begin("b", 0, 0), "Halt": s.Halt("a", 0, "x"), "AcceptGap": s.AcceptGap("a", 0, 9999),
+	} {
+		if !errors.Is(err, ErrStorage) {
+			t.Errorf("%s: %v, want the storage error", name, err)
+		}
+	}
+	if f.commits != 3 {
+		t.Errorf("%d commits, the third of which failed", f.commits)
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"math"
+	"strings"
 )
 
 // NoTime is the watermark of a partition of which no event was applied.
@@ -15,6 +17,20 @@ type Digest [32]byte
 
 // String returns "sha256:" and the sum in hexadecimal.
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
+// MarshalText returns String.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Digest) UnmarshalText(text []byte) error {
+	sum, ok := strings.CutPrefix(string(text), "sha256:")
+	b, err := hex.DecodeString(sum)
+	if !ok || err != nil || len(b) != len(d) {
+		return fmt.Errorf("sketch: %q is no digest", text)
+	}
+	copy(d[:], b)
+	return nil
+}
 
 // A LedgerRow accounts for the offsets Start..Next-1 of one partition:
 //

@@ -187,7 +187,9 @@ func TestErasure(t *testing.T) {
 	if must(t, err); again != 0 {
 		t.Errorf("%d rows more at the second time", again)
 	}
-	forgotten := s.Forgotten()
+	w, err := ReadWitness(o.Dir)
+	must(t, err)
+	forgotten := w.Carried()
 	must(t, s.Purge(), s.Check(), s.Close())
 	holdsBytes(t, o.Dir, "subject-6 ", true)
 	holdsBytes(t, o.Dir, "subject-7 ", false)

@@ -40,6 +40,9 @@ type Options struct {
 	Seed     uint64  // of all priorities; equal seeds over equal logs give equal samples
 	DrawSeed bool    // ignore Seed: take that of the existing state, or draw one for a new state
 
+	// Rules say, in the caller's words, which events are valid. Others start a new lineage, which the log would not give again.
+	Rules string
+
 	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state has its own.
 	Forgotten []Marker
 
@@ -147,6 +150,7 @@ type settings struct {
 	Quotas          []Quota       `json:"quotas,omitempty"`
 	CapBy           string        `json:"cap_by,omitempty"`
 	CapShare        float64       `json:"cap_share,omitempty"`
+	Rules           string        `json:"rules,omitempty"`
 
 	Origin    string     `json:"origin,omitempty"`     // the first lineage, if it was another: what the witness remembers
 	Partial   bool       `json:"partial,omitempty"`    // an erasure or a larger size left the samples under-filled
@@ -165,7 +169,7 @@ func (o *Options) settings() settings {
 	s := settings{
 		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
-		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
+		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare, Rules: o.Rules,
 	}
 	if s.HoldoutHalfLife == 0 {
 		s.HoldoutHalfLife = s.HalfLife
@@ -202,5 +206,8 @@ func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
 		}
 	}
 	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since, s.Unsettled, s.NotOfLog
+	if s.Rules != "" && s.Rules != c.Rules {
+		c.Lineage, c.Origin, c.NotOfLog = drawLineage(), s.origin(), true
+	}
 	return c, nil
 }

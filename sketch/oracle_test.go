@@ -259,12 +259,12 @@ func newest(rows []oracleRow) []oracleRow {
 	return slices.Collect(maps.Values(best))
 }
 
-// account returns the ledger row, but for Rows, and what it was after each every records.
+// account returns the ledger row, but for Rows, and what of the accounts after each every records and after each gap is kept.
 func (w *oracle) account(p *oraclePartition, reasons map[string]int64, every int64) (l LedgerRow, checkpoints []LedgerRow) {
 	l = LedgerRow{Topic: p.topic, Partition: p.number, Incarnation: p.incarnation, Start: p.start, Next: p.start, LastOffset: -1, Watermark: NoTime, archived: p.over}
 	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian, []uint32{p.incarnation, uint32(p.number)})
 	l.Digest = sha256.Sum256(b)
-	records := int64(0)
+	records, byNumber := int64(0), map[int64]LedgerRow{}
 	for _, g := range p.got {
 		l.Next++
 		r := g.record
@@ -274,6 +274,7 @@ func (w *oracle) account(p *oraclePartition, reasons map[string]int64, every int
 			continue
 		case g.gap:
 			l.Gap++
+			byNumber[records/every] = l
 			continue
 		case g.bad:
 			continue
@@ -297,21 +298,22 @@ func (w *oracle) account(p *oraclePartition, reasons map[string]int64, every int
 		l.Digest = sha256.Sum256(append(b, byte(r.Fate)))
 		l.LastOffset, l.LastCRC = r.Offset, r.CRC
 		if records++; records%every == 0 {
-			checkpoints = append(checkpoints, l)
+			byNumber[records/every] = l
 		}
 	}
-	return l, thinned(checkpoints)
+	return l, thinned(byNumber)
 }
 
 // thinned is what is kept of checkpoints.
-func thinned(all []LedgerRow) (out []LedgerRow) {
-	for i, l := range all {
-		step := 1
-		for age := len(all) - 1 - i; age >= 16; age /= 2 {
+func thinned(byNumber map[int64]LedgerRow) (out []LedgerRow) {
+	numbers := slices.Sorted(maps.Keys(byNumber))
+	for _, n := range numbers {
+		step, age := int64(1), numbers[len(numbers)-1]-n
+		for a := age; a >= 16; a /= 2 {
 			step *= 2
 		}
-		if (i+1)%step == 0 && len(all)-1-i < 1024 {
-			out = append(out, l)
+		if n%step == 0 && age < 1024 {
+			out = append(out, byNumber[n])
 		}
 	}
 	return out

@@ -349,7 +349,11 @@ func (h *history) rebuild() error {
 		return nil
 	}
 	o := h.o
-	o.Forgotten = h.store.Forgotten()
+	w, err := h.store.witnessOf()
+	if err != nil {
+		return err
+	}
+	o.Forgotten = w.Carried()
 	if h.broken.forgetsMarkers {
 		o.Forgotten = nil
 	}

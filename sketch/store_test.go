@@ -163,11 +163,11 @@ func TestOpenRefuses(t *testing.T) {
 		{"other seed", func(t *testing.T, o *Options) { o.Seed++ }, ErrConfig, "sample.seed is 4"},
 		{"identity", func(t *testing.T, o *Options) { o.Identity = "id" }, ErrConfig, "schema.identity"},
 		{"bad fraction", func(t *testing.T, o *Options) { o.HoldoutFraction = 1 }, nil, "sample.holdout.fraction is 1"},
-		{"MANIFEST gone", func(t *testing.T, o *Options) { must(t, os.Remove(filepath.Join(o.Dir, "rows", "MANIFEST"))) }, ErrCorrupt, "MANIFEST"},
+		{"MANIFEST gone", func(t *testing.T, o *Options) { must(t, os.Remove(filepath.Join(o.Dir, "rows", "MANIFEST"))) }, ErrCorrupt, "MANIFEST missing, refusing"},
 		{"emptied", func(t *testing.T, o *Options) {
 			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")))
 			must(t, os.Mkdir(filepath.Join(o.Dir, "rows"), 0o700))
-		}, ErrCorrupt, "MANIFEST"},
+		}, ErrCorrupt, "MANIFEST missing, refusing"},
 		{"exchanged", func(t *testing.T, o *Options) {
 			other := made(t)
 			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")), os.Rename(filepath.Join(other.Dir, "rows"), filepath.Join(o.Dir, "rows")))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,8 @@ type Witness struct {
 	Format     int         `json:"format"`
 	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
 	Seed       uint64      `json:"seed"`
-	Partitions []Testimony `json:"partitions"` // by topic and partition
+	Forgotten  []Marker    `json:"forgotten,omitempty"` // by field and hash
+	Partitions []Testimony `json:"partitions"`          // by topic and partition
 }
 
 // A Testimony is what a witness says of one partition.
@@ -50,6 +52,27 @@ func ReadWitness(dir string) (*Witness, error) {
 		err = fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
 	}
 	return w, err
+}
+
+// Carried returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say of the topics that are
+// there now, which it takes for the first of their name.
+func (w *Witness) Carried() []Marker {
+	now := map[partition]uint32{}
+	for _, t := range w.Partitions {
+		now[partition{t.Topic, t.Partition}] = t.Incarnation
+	}
+	out := slices.Clone(w.Forgotten)
+	for i := range out {
+		var cut []Position
+		for _, p := range out[i].Cut {
+			if incarnation, ok := now[partition{p.Topic, p.Partition}]; ok && incarnation == p.Incarnation {
+				p.Incarnation = 0
+				cut = append(cut, p)
+			}
+		}
+		out[i].Cut, out[i].Done, out[i].Row = cut, true, nil
+	}
+	return out
 }
 
 // readWitness returns an error wrapping os.ErrNotExist if there is no witness.
@@ -113,7 +136,7 @@ func (s *Store) witnessOf() (*Witness, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	w := &Witness{Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
+	w := &Witness{Forgotten: s.sortedMarkers(), Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
 	for i := range rows {
 		l := &rows[i]
 		w.Partitions = append(w.Partitions, Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,

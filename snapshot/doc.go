@@ -1,16 +1,21 @@
-// Package snapshot is the format in which refitd publishes models, the store that holds their versions, and the scorer for programs that use
+// Package snapshot is the format in which refitd publishes models, the store that holds their versions, and the library of programs that use
 // them. It needs the standard library only: no Kafka, no Badger, no metrics.
 //
-// A program that scores opens the version that an alias names, once, and keeps the model:
+// A service follows an alias and asks for the model with each request:
 //
-//	m, err := snapshot.Open("snapshots", "ratings", snapshot.Selector{Alias: snapshot.Champion}) // verified and self-tested
+//	w, err := snapshot.Watch(snapshot.DirSource{Dir: "snapshots"}, snapshot.WatchOptions{Model: "ratings"}) // alias champion
 //	...
-//	in, err := m.Schema().InputFromMap(map[string]any{"user": "196", "item": "242"})
-//	...
-//	p, err := m.Predict(&in) // p.Value, p.Classes, p.Probabilities, p.Unseen
+//	defer w.Close()
+//	if m := w.Model(); m != nil { // nil until the first version is loaded
+//		p, err := m.Predict(&in) // p.Value, p.Classes, p.Probabilities, p.Unseen
+//	}
 //
-// On the hot path, fill an Input by hand and call Score with a Scratch of your own: nothing is allocated. A Model never changes, so
-// a newer version is another Model; swap a pointer to it.
+// The example of the package is such a service, whole. A program that runs once takes Open. In place of a directory, HTTPSource asks a daemon;
+// any other Source will do, for nothing that it says is trusted.
+//
+// On the hot path, fill an Input by hand and call Score, ScoreBatch or TopK with a Scratch of your own: nothing is allocated. A Model never
+// changes and may be used by any number of goroutines; a Scratch belongs to one at a time. A Watcher swaps a pointer to another Model, so hold on to what
+// Model returned for the length of a request.
 //
 // # Model
 //
@@ -20,22 +25,42 @@
 //	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous)
 //
 // (Blondel, Niculae, Otsuka and Ueda 2017), and the link of the manifest turns them into a prediction. Names that the vocabulary does
-// not have contribute nothing and are reported; missing fields contribute nothing.
+// not have contribute nothing, are counted by Score and named by Predict and Explain; missing fields contribute nothing.
 //
 // # Files
 //
 //	<store>/<model>/<version>/manifest.json      shape, schema, origin, metrics, size and SHA-256 of the other files; written last
+//	<store>/<model>/<version>/manifest.sig       {"key_id":…,"algorithm":"ed25519","signature":…} over the bytes of manifest.json, if signed
 //	<store>/<model>/<version>/model.safetensors  F64 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
-//	<store>/<model>/aliases/<alias>              {"version":7,"manifest_digest":"sha256:…"}
+//	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
+//	<store>/<model>/log.jsonl                    the publish log: a Record on each line, only ever appended to
 //	<store>/<model>/.lock, .staging-*            writers only
 //
 // Versions are integers that grow by one and are never rewritten; directories appear by a rename and aliases are replaced by one, each after
-// fsync. The manifest ends in the digest of its own bytes, and an alias pins that digest, so any altered bit of a version is noticed; against
-// somebody who alters files and digests together only a signature helps, which this format does not have yet. model.safetensors is
-// a plain safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest.
-// testdata/score.py is a scorer in Python that reads every file.
+// fsync. A directory without a valid manifest is no version: a synchronised copy may arrive in any order. "latest" is the newest published
+// version, promoted or not; "champion" is the one to use; other names are free.
+//
+// The manifest is JSON with one field of the top level on each line, in the order of Manifest, values without spaces, times in UTC with
+// milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of its fields. model.safetensors is a plain
+// safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest, so there is no
+// offset, type or name in it to be trusted. testdata/score.py is a scorer in Python that reads every file.
+//
+// A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day. A writer cuts off what a killed one left of a line.
+//
+// # What a reader refuses
+//
+// In this order, and before any file but the manifest is parsed: an alias that is not signed by a trusted key or is older than the one
+// accepted last (Watch; see Pointer.Sequence); a manifest of more than 64 KiB; one without a signature of a trusted key over its bytes (Trust.Keys); one that does
+// not end in its own digest, is of another version, model or manifest than the alias names, or of a format that this build does not read; a
+// version that has expired; a file that has not the size and SHA-256 of the manifest. Then a header that is not the one of the shape, numbers
+// that are not finite, a vocabulary that does not fit, and golden events that score otherwise. Paths do not leave the model's
+// directory, by ".." or by links. A watcher that refuses a version serves the last good one and says why in its Status.
+//
+// Without keys the digests show every accident, and nobody's authorship: whoever can write the store can forge a version. With keys, a
+// mirror can only withhold new versions, which an expiry bounds. Rotate a key by trusting the old and the new one for as long as
+// versions or aliases of the old one are in use; revoke it by taking it off the list.
 //
 // # Promise
 //
@@ -45,5 +70,5 @@
 //
 // # History
 //
-//	1  first format
+//	1  first format; since then with signatures, expiry, counts and previous manifest, moves of aliases numbered and logged
 package snapshot

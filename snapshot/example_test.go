@@ -46,3 +46,25 @@ func ExampleModel_Score() {
 	// i1 [0.09375 0.40625]
 	// i2 [0.296875 -1]
 }
+
+func ExampleModel_Explain() {
+	m, err := snapshot.Open("testdata/v1", "ratings", snapshot.Selector{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e, err := m.Explain(&snapshot.Input{Categorical: []string{"u1", "i2"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("outputs", e.Outputs)
+	for _, term := range e.Terms[:3] { // the largest ones; all of them add up to the outputs
+		fmt.Println(term.Features, term.Contribution)
+	}
+	// Output:
+	// outputs [0.296875 -1]
+	// [item=i2] [1 -1]
+	// [] [-0.5 0.75]
+	// [item=i2 (constant)] [-0.375 -0.71875]
+}

@@ -1,9 +1,11 @@
 package snapshot
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -79,4 +81,65 @@ func TestHalfCopiedVersion(t *testing.T) {
 	if m, err := store.Publish(t.Context(), "m", testContents(small)); err != nil || m.Version != 3 {
 		t.Errorf("version %d, %v, want 3: a number is not used again", m.Version, err)
 	}
+}
+
+// E4: what is claimed costs nothing until it comes: a version whose manifest promises a quarter of a gigabyte is refused for the price of
+// what is there.
+func TestClaimsDoNotAllocate(t *testing.T) {
+	_, dir := publish(t, 1)
+	files := readStored(t, dir)
+	m, err := decodeManifest(files[manifestFile])
+	must(t, err)
+	m.Files[0].Bytes = maxModelBytes
+	files[manifestFile], err = m.encode()
+	must(t, err)
+	for _, size := range []int{0, 1, 600} {
+		files[tensorsFile] = make([]byte, size)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := (Trust{}).load("m", Pointer{Version: 1}, files.read); !errors.Is(err, ErrDigest) {
+			t.Errorf("%d bytes: %v, want ErrDigest", size, err)
+		}
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+			t.Errorf("%d bytes cost %d", size, got)
+		}
+	}
+}
+
+// Nothing that a file or a server sends as an alias, a signature or a log makes a reader panic, and what is accepted is in its one form.
+func FuzzPointer(f *testing.F) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	s, err := NewSigner(key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	p := Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: created, Event: EventPublish}
+	p.seal("m", Latest, s)
+	b, err := p.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	sig, err := (&signature{s.ID(), "ed25519", s.sign(b)}).encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(sig)
+	f.Add([]byte(`{"version":1,"manifest_digest":"sha256:00"}` + "\n"))
+	keys := Keys{s.ID(): key.Public().(ed25519.PublicKey)}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := decodePointer(Latest, b); err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Error(err)
+			}
+		} else if got.Verify("m", Latest, keys) == nil && !got.same(&p) {
+			t.Errorf("a forged alias is accepted: %q", b)
+		} else if err := got.Verify("m", Latest, nil); err != nil && !isRefusal(err) {
+			t.Error(err)
+		}
+		if _, err := keys.verifyManifest(b, b); !errors.Is(err, ErrSignature) {
+			t.Errorf("a forged signature: %v", err)
+		}
+	})
 }

@@ -13,9 +13,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -36,6 +38,7 @@ type cli struct {
 	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
 	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	Forget     forgetCmd     `cmd:"" help:"Erase a subject from the state of a stopped daemon."`
 	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
@@ -129,10 +132,11 @@ func fail(out *report.Emitter, stderr io.Writer, err error) int {
 
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
+	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		lines = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(logs.NewHandler(lines, time.Now))
 }
 
 // version returns the module version and revision that the Go command recorded in the binary.

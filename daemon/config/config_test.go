@@ -122,6 +122,7 @@ func TestDefaultsFile(t *testing.T) {
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
 		Numeric: []string{}, Multi: []string{}}
+	m.Sample.Quotas = []Quota{}
 	m.Resolve()
 	want.Models = []Model{m}
 	want.file, want.directory = "defaults.yaml", "."
@@ -142,7 +143,9 @@ func TestDefaultsFile(t *testing.T) {
 			case f.Kind() == reflect.Struct:
 				walk(f, child)
 			case f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct:
-				walk(f.Elem(), child+"[0]")
+				if _, ok := d.at[child+"[0]"]; ok || f.Elem() == reflect.TypeFor[Model]() { // an empty list has no keys
+					walk(f.Elem(), child+"[0]")
+				}
 			}
 		}
 	}
@@ -171,6 +174,14 @@ func TestMistakes(t *testing.T) {
 		{"negative seed", "seed: 42", "seed: -1", `8:34 models[0].sample.seed | negative | `},
 		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
 		{"infinite", "fraction: 0.1", "fraction: .inf", `8:73 models[0].sample.holdout.fraction | expected a finite number | `},
+		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {", `8:70 models[0].sample.quotas[0].class | is "6": write one of 1, 2, 3, 4, 5 | 1`},
+		{"quotas above the whole", "holdout: {", "quotas: [{class: 1, share: 0.6}, {class: 2, share: 0.6}], holdout: {", `8:61 models[0].sample.quotas | shares add up to 1.2 | `},
+		{"quota of nothing", "holdout: {", "quotas: [{class: 1, share: 0}], holdout: {", `8:80 models[0].sample.quotas[0].share | above 0 and at most 1 | `},
+		{"quotas and cap", "holdout: {", "quotas: [{class: 1, share: 0.6}], cap: {by: user, share: 0.1}, holdout: {", `8:61 models[0].sample.quotas | cannot be combined with sample.cap | `},
+		{"cap without a share", "holdout: {", "cap: {by: user}, holdout: {", `8:58 models[0].sample.cap.share | is 0: write a number between 0 and 1 | `},
+		{"cap by no field", "holdout: {", "cap: {by: country, share: 0.1}, holdout: {", `8:63 models[0].sample.cap.by | one of the categorical fields | `},
+		{"cap without a field", "holdout: {", "cap: {share: 0.1}, holdout: {", `8:58 models[0].sample.cap.by | one of the categorical fields | `},
+		{"cap and identity", "categorical: [user, item]}\n    sample: {size: 200000,", "categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},", `8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
 		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
 		{"enum", "penalty: l1linf", "penalty: l1lin", `9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
 		{"missing", "label: rating, ", "", `7:13 models[0].schema.label | is missing: write the name of the field with the label | `},

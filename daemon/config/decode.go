@@ -362,10 +362,16 @@ func keys(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() {
-			names = append(names, f.Tag.Get("json"))
+			names = append(names, keyOf(f))
 		}
 	}
 	return names
+}
+
+// keyOf returns the key of a field.
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return key
 }
 
 func join(path, key string) string {

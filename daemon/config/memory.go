@@ -14,6 +14,7 @@ import (
 // What one thing takes in memory, measured or counted from the types that hold it, in bytes.
 const (
 	indexRowBytes       = 64       // priority, identity hash and position of a sample row
+	cappedRowBytes      = 160      // two more map entries and the rank among the rows of the entity
 	vocabularyNameBytes = 96       // map entry, string header, and a name of 24 bytes
 	rowFixedBytes       = 250      // of a decoded row while a refit encodes it: label, weight, time, slice headers, and its stored bytes
 	nameBytes           = 32       // string header and a name of 16 bytes
@@ -64,8 +65,12 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 	if m.Train.Linear > 0 {
 		parameters += 8 * d * outputs
 	}
+	index := int64(indexRowBytes)
+	if m.Sample.Cap.By != "" {
+		index += cappedRowBytes
+	}
 	parts := map[string]int64{
-		"sample_index":  indexRowBytes * (n + h),
+		"sample_index":  index * (n + h),
 		"training_rows": n * (row + csr),
 		"held_out_rows": h * (row + csr),
 		"vocabulary":    vocabularyNameBytes * d,

@@ -72,6 +72,20 @@ type Sample struct {
 	Seed     *uint64  `json:"seed"`      // nil: drawn once and stored with the state
 	HalfLife Duration `json:"half_life"` // of the inclusion weight, in event time; 0 never forgets
 	Holdout  Holdout  `json:"holdout"`
+	Quotas   []Quota  `json:"quotas,omitempty"` // shares of the rows by class of the label; the other classes share what is left
+	Cap      Cap      `json:"cap,omitzero"`
+}
+
+// Quota is the share of the sample that the events of one class have.
+type Quota struct {
+	Class ClassName `json:"class"` // ordinal: a level; binary: 0 or 1; multiclass: a class
+	Share float64   `json:"share"` // in (0, 1]
+}
+
+// Cap bounds the rows of one entity.
+type Cap struct {
+	By    string  `json:"by"`    // categorical field; empty bounds none
+	Share float64 `json:"share"` // of the rows, in (0, 1)
 }
 
 // Holdout is the separate sample that training never sees.

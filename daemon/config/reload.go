@@ -39,7 +39,7 @@ func changed(a, b reflect.Value, key string, note func(key string)) {
 	case a.Kind() == reflect.Struct && a.Type() != reflect.TypeFor[Secret]():
 		for i := range a.NumField() {
 			if f := a.Type().Field(i); f.IsExported() {
-				changed(a.Field(i), b.Field(i), join(key, f.Tag.Get("json")), note)
+				changed(a.Field(i), b.Field(i), join(key, keyOf(f)), note)
 			}
 		}
 	case a.Kind() == reflect.Slice && a.Type().Elem().Kind() == reflect.Struct && a.Len() == b.Len():

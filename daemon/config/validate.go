@@ -332,6 +332,8 @@ func (v *validator) sample(m *Model, path string) {
 	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
 		v.bad(path+".holdout.half_life", s.Holdout.HalfLife, fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))
 	}
+	v.quotas(m, path+".quotas")
+	v.cap(m, path+".cap")
 }
 
 func (v *validator) train(m *Model, path string) {

@@ -141,6 +141,20 @@ func (l Linear) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat([]byte("ridge:"), float64(l), 'g', -1, 64), nil
 }
 
+// A ClassName is a class of the label, written as text or as a number.
+type ClassName string
+
+// UnmarshalText takes the text as it is; true and false stand for the binary classes 1 and 0.
+func (c *ClassName) UnmarshalText(text []byte) error {
+	switch *c = ClassName(text); *c {
+	case "true":
+		*c = "1"
+	case "false":
+		*c = "0"
+	}
+	return nil
+}
+
 // A Switch is true, false or auto.
 type Switch string
 

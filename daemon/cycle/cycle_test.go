@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -352,5 +353,60 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []consumer.Event)
 	}
 	if _, err := Revive(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
+	}
+}
+
+// A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not replaced on too few
+// rows.
+func TestAdoptedChampionIsCompared(t *testing.T) {
+	m := ratingsModel(nil)
+	c := newCycle(t, m)
+	events := stream(8, 3000)
+	first := refit(t, c, sampleOf(events))
+	c.Install(first)
+	poor := first.Contents(m) // the same, but for what it learned of the users and items
+	for i := range poor.Weights {
+		poor.Weights[i] = 0
+	}
+	for i := range poor.Linear {
+		poor.Linear[i] = 0
+	}
+	for i := range poor.Golden {
+		poor.Golden[i].Outputs = nil
+	}
+	poor.Meta.Created = time.Unix(1, 0)
+	dir := t.TempDir()
+	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, poor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted, err := FromSnapshot(m, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted.Chosen = true
+	c.Adopt(adopted)
+	if c.Champion() != adopted || adopted.Lambda <= 0 {
+		t.Fatalf("champion %v with λ %g, want the adopted one", c.Champion().Version.Version, adopted.Lambda)
+	}
+	observeAll(c, events[:200]) // its baselines and its fold-in work
+	next := refit(t, c, sampleOf(events))
+	if g := next.Version.ChampionGate; next.Version.Decision != "promoted" || g == nil || float64(*g.RMSE) < 1.2*float64(*next.Version.Gate.RMSE) {
+		t.Errorf("%s: %s; gate %+v, champion %+v: the poor version would lose clearly", next.Version.Decision, next.Version.Reason, next.Version.Gate, g)
+	}
+	few := sampleOf(events)
+	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
+	if next := refit(t, c, few); next.Version.Decision != "kept" || !strings.Contains(next.Version.Reason, "an operator chose") {
+		t.Errorf("on too few rows: %s, %s", next.Version.Decision, next.Version.Reason)
+	}
+	adopted.Chosen = false
+	few = sampleOf(events)
+	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
+	if next := refit(t, c, few); next.Version.Decision != "promoted" {
+		t.Errorf("on too few rows, nobody's choice: %s, %s", next.Version.Decision, next.Version.Reason)
 	}
 }

@@ -161,8 +161,8 @@ func TestVocabularyIsCappedByCountThenName(t *testing.T) {
 	schema := ratingsModel(nil).Schema.Consumer()
 	events := []consumer.Event{{Categorical: []string{"b", "x"}}, {Categorical: []string{"a", "x"}}, {Categorical: []string{"c", "y"}}, {Categorical: []string{"c", "y"}}}
 	v := buildVocabulary(&schema, events, false, 3)
-	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) {
-		t.Errorf("kept %v, want %v", v.Names, want)
+	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) || v.Dropped != 2 {
+		t.Errorf("kept %v without %d, want %v without 2", v.Names, v.Dropped, want)
 	}
 	index, _ := v.Encode(nil, nil, &events[0])
 	if !slices.Equal(index, []int32{1}) {

@@ -16,6 +16,7 @@ type Vocabulary struct {
 	Center  []float64  // numeric fields: x = (value − Center) / Scale, in [-1, 1] over the sample
 	Scale   []float64
 	Augment bool
+	Dropped int // names of the sample that there was no room for
 
 	schema *consumer.Schema
 	index  []map[string]int32
@@ -63,7 +64,8 @@ func buildVocabulary(schema *consumer.Schema, events []consumer.Event, augment b
 	slices.SortFunc(all, func(a, b nameCount) int {
 		return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.field, b.field), cmp.Compare(a.name, b.name))
 	})
-	all = all[:min(len(all), limit)]
+	dropped := max(0, len(all)-limit)
+	all = all[:len(all)-dropped]
 	names := make([][]string, fields)
 	for _, n := range all {
 		names[n.field] = append(names[n.field], n.name)
@@ -71,7 +73,7 @@ func buildVocabulary(schema *consumer.Schema, events []consumer.Event, augment b
 	for _, list := range names {
 		slices.Sort(list)
 	}
-	v := &Vocabulary{Names: names, Augment: augment, schema: schema}
+	v := &Vocabulary{Names: names, Augment: augment, Dropped: dropped, schema: schema}
 	for f := range low {
 		center, scale := (high[f]+low[f])/2, (high[f]-low[f])/2
 		if !(scale > 0) || math.IsInf(center, 0) || math.IsInf(scale, 0) { // constant, or no rows

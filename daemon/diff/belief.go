@@ -20,10 +20,7 @@ const (
 // Believes returns what a version has learned, but for its lineage: the largest interactions of each output, the use of the basis, sizes.
 func Believes(m *snapshot.Model) *report.Belief {
 	c, manifest := m.Contents(), m.Manifest()
-	b := &report.Belief{Outputs: []report.OutputBelief{}, OutputsTotal: c.NumOutputs, Basis: []report.BasisUsage{}, Lineage: []report.Ancestor{}, Signed: "unsigned"}
-	if manifest.KeyID != "" {
-		b.Signed = "signed by key " + manifest.KeyID
-	}
+	b := &report.Belief{Outputs: []report.OutputBelief{}, OutputsTotal: c.NumOutputs, Basis: []report.BasisUsage{}, Lineage: []report.Ancestor{}}
 	names := columnNames(c)
 	for o := range min(c.NumOutputs, shownOutputs) {
 		x := report.OutputBelief{Output: outputName(c, o)}

@@ -99,3 +99,32 @@ func TestStopWhileTraining(t *testing.T) {
 		})
 	}
 }
+
+// TestSecondDaemon (A9, A10): a second daemon on the same state is refused within 2 s while the first runs, also while the first is
+// stopped, and the first is unharmed; the lock of a killed one is no obstacle.
+func TestSecondDaemon(t *testing.T) {
+	addr := embedded(t)
+	makeTopic(t, admin(t, addr), "second", 2, 1)
+	p := newProducer(t, addr, "second")
+	p.load(1000, ratings(1, 0))
+	config := configure(t, "second", settings{brokers: addr, topics: []string{"second"}})
+	first := run(t, refitd, config, nil)
+	first.ready(readyLimit)
+	refused := func() {
+		t.Helper()
+		second := run(t, refitd, config, nil)
+		if code := second.wait(10 * time.Second); code != report.ExitState || second.failure == nil || time.Since(second.began) > 2*time.Second {
+			t.Errorf("the second daemon: exit code %d after %v, %+v", code, time.Since(second.began), second.failure)
+		}
+	}
+	refused()
+	frozen(t, first, refused)
+	first.ready(readyLimit)
+	first.kill()
+	again := run(t, refitd, config, nil)
+	again.ready(readyLimit)
+	p.stop()
+	again.caughtUp(20*time.Second, "second", p.ends())
+	p.accountedFor(again.stopClean())
+	proved(t, config)
+}

@@ -29,6 +29,9 @@ type Ingest struct {
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
 	identity     bool
+	group        func(*consumer.Event) []byte // nil without quotas and cap
+	model        *config.Model
+	forgotten    []string // fields of which values are forgotten
 
 	part   sketch.Part
 	events []consumer.Event // events[i] belongs to part.Records[i]
@@ -38,21 +41,26 @@ type Ingest struct {
 
 // Counts says what became of the records of one batch.
 type Counts struct {
-	Topic     string
-	Partition int32
-	Applied   int64
-	Replayed  int64
-	Control   int64
-	Aborted   int64
-	Holes     int64
-	Rejected  map[consumer.Reason]int64
-	Watermark int64 // newest event time of the batch, milliseconds since 1970
+	Topic      string
+	Partition  int32
+	Applied    int64
+	Replayed   int64
+	Control    int64
+	Aborted    int64
+	Holes      int64
+	Rejected   map[consumer.Reason]int64
+	RejectedAt int64 // offset of the first of them
+	Watermark  int64 // newest event time of the batch, milliseconds since 1970
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	return &Ingest{decoder: NewDecoder(m), store: store, cycle: c,
+	g := &Ingest{decoder: NewDecoder(m), store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	if store != nil { // nil of a reader that only asks for offsets
+		g.forgotten = store.ForgottenFields()
+	}
+	return g
 }
 
 // NewDecoder returns the decoder of a model's events.
@@ -70,6 +78,10 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
+		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
+	}
+	for _, q := range m.Sample.Quotas {
+		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
 	}
 	if m.Sample.Seed != nil {
 		o.Seed = *m.Sample.Seed
@@ -145,6 +157,14 @@ func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
 	if g.identity {
 		r.Identity = []byte(ev.Identity)
 	}
+	if g.group != nil {
+		r.Group = g.group(ev)
+	}
+	for _, field := range g.forgotten {
+		for _, value := range valuesOf(g.model, field, ev) {
+			r.Forgotten = r.Forgotten || g.store.Forgets(g.part.Topic, g.part.Partition, offset, field, []byte(value))
+		}
+	}
 	if g.holdoutField >= 0 {
 		r.HoldoutKey = []byte(ev.Categorical[g.holdoutField])
 	}
@@ -172,7 +192,7 @@ func (g *Ingest) finish() error {
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
 			if g.cycle != nil {
 				position := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-				g.cycle.Observe(&g.events[i], r.Role == sketch.Train, position, r.Payload)
+				g.cycle.Observe(&g.events[i], r.Role == sketch.Train && !r.Forgotten, position, r.Payload)
 			}
 		default:
 			g.count(r)
@@ -218,6 +238,9 @@ func (g *Ingest) count(r *sketch.Record) {
 	case sketch.Rejected:
 		if g.counts.Rejected == nil {
 			g.counts.Rejected = make(map[consumer.Reason]int64)
+		}
+		if len(g.counts.Rejected) == 0 {
+			g.counts.RejectedAt = r.Offset
 		}
 		g.counts.Rejected[consumer.Reason(r.Reason)]++
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +104,79 @@ func TestBatchesDoNotMatter(t *testing.T) {
 			if gotSums != sums {
 				t.Errorf("batches of %d, overlapping %v: sums %s, want %s", size, again, gotSums, sums)
 			}
+		}
+	}
+}
+
+// TestBadRecordsAreNotSlow (D16): a stream of nothing but bad records goes at least half as fast as one of good ones, measured side by side; as
+// fast as the good ones while they fill the sample if each has to be kept for the dead-letter topic.
+func TestBadRecordsAreNotSlow(t *testing.T) {
+	const n, rounds = 4096, 6
+	streams := map[string]struct {
+		rows int
+		bad  bool
+		g    *Ingest
+		s    *sketch.Store
+		best time.Duration
+	}{"good": {}, "bad": {bad: true}, "bad, with letters": {bad: true, rows: 1 << 20}}
+	good := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, n)
+	bad := *good
+	bad.Records = slices.Clone(good.Records)
+	for i := range good.Records {
+		if i%10 == 9 {
+			good.Records[i].Value = good.Records[i-1].Value
+		}
+		bad.Records[i].Value = append([]byte("x"), good.Records[i].Value...)
+	}
+	for name, s := range streams {
+		m := ratings(1_000_000)
+		c, err := cycle.New(m, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := StoreOptions(m)
+		o.Dir, o.OutboxRows = t.TempDir(), s.rows
+		if s.s, err = sketch.Open(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.s.Begin("t", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		s.g, s.best = New(m, s.s, c), time.Hour
+		streams[name] = s
+	}
+	for round := range int64(rounds) { // taking turns, so that the machine is as busy for each
+		for name, s := range streams {
+			b := *good
+			if s.bad {
+				b = bad
+			}
+			b.Base, b.Next = round*n, (round+1)*n
+			for i := range b.Records {
+				b.Records[i].Offset = b.Base + int64(i)
+			}
+			began := time.Now()
+			if err := s.g.Apply(context.Background(), &b); err != nil {
+				t.Fatal(err)
+			}
+			s.best = min(s.best, time.Since(began))
+			streams[name] = s
+		}
+	}
+	for name, s := range streams {
+		rejected := int64(0)
+		for _, l := range s.s.Ledger() {
+			rejected += l.Rejected
+		}
+		if want := map[bool]int64{true: n * rounds}[s.bad]; rejected != want || s.s.OutboxLen() != int(min(rejected, int64(s.rows))) {
+			t.Errorf("%s: %d rejected, %d letters", name, rejected, s.s.OutboxLen())
+		}
+		t.Logf("%s: %.0f records a second", name, n/s.best.Seconds())
+		if s.best > 2*streams["good"].best {
+			t.Errorf("%s takes %v for %d records, good ones %v", name, s.best, n, streams["good"].best)
+		}
+		if err := s.s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -15,16 +15,31 @@ func StateOf(model string, s *sketch.State) report.State {
 		out.RejectedByReason = map[string]int64{}
 	}
 	for i := range s.Partitions {
-		l := &s.Partitions[i]
-		p := report.PartitionState{Topic: l.Topic, Partition: l.Partition, Start: l.Start, Next: l.Next, Applied: l.Applied,
-			Rejected: l.Rejected, Control: l.Control, Aborted: l.Aborted, Holes: l.Holes, Gap: l.Gap, Digest: l.Digest.String()}
-		for _, n := range l.Rows {
-			p.Rows += n
+		out.Partitions = append(out.Partitions, account(&s.Partitions[i]))
+	}
+	for i := range s.Archived {
+		out.Archived = append(out.Archived, account(&s.Archived[i]))
+	}
+	if s.UnderFilled {
+		out.UnderFilledSince = []report.Cut{}
+		for _, p := range s.Since {
+			out.UnderFilledSince = append(out.UnderFilledSince, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 		}
-		if l.Halted != "" {
-			p.Halted = &l.Halted
-		}
-		out.Partitions = append(out.Partitions, p)
+	}
+	for _, m := range s.Forgotten {
+		out.Forgotten = append(out.Forgotten, report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done})
 	}
 	return out
+}
+
+func account(l *sketch.LedgerRow) report.PartitionState {
+	p := report.PartitionState{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Start: l.Start, Next: l.Next, Applied: l.Applied,
+		Rejected: l.Rejected, Control: l.Control, Aborted: l.Aborted, Holes: l.Holes, Gap: l.Gap, Digest: l.Digest.String()}
+	for _, n := range l.Rows {
+		p.Rows += n
+	}
+	if l.Halted != "" {
+		p.Halted = &l.Halted
+	}
+	return p
 }

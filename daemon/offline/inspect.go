@@ -72,7 +72,7 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	}
 	// By its alias, which pins the manifest. An expired version can still be looked at.
 	m, damage := snapshot.Trust{AllowExpired: true}.Open(ref.Store, ref.Model, ref.selector())
-	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases,
+	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
 		FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
 	if damage == nil {
 		inspection.Belief = diff.Believes(m)

@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,9 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
+		if err := remember(dir, beside); err != nil {
+			return "", stateError(err, beside)
+		}
 		for _, name := range companions {
 			if err := adopt(filepath.Join(dir, name), filepath.Join(beside, name)); err != nil {
 				return "", stateError(err, dir)
@@ -90,6 +94,19 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 		return kept, stateError(err, dir)
 	}
 	return kept, nil
+}
+
+// remember tells the state in beside of the subjects that the one in dir was to forget: a backup may be older than that.
+func remember(dir, beside string) error {
+	w, err := sketch.ReadWitness(dir)
+	if err != nil || len(w.Forgotten) == 0 {
+		return nil // what cannot be read has nothing to say
+	}
+	store, err := sketch.OpenExisting(context.Background(), beside, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.Remember(w.Forgotten), store.Close())
 }
 
 // Clear removes what an earlier try left in a directory beside a state. The error wraps sketch.ErrLocked if it is still being made.

@@ -49,7 +49,6 @@ type Belief struct {
 	Basis        []BasisUsage   `json:"basis"`
 	Sizes        VersionSizes   `json:"sizes"`
 	Lineage      []Ancestor     `json:"lineage"` // parents as far as they are in the store, nearest first
-	Signed       string         `json:"signed"`  // id of the key, or "unsigned"
 }
 
 // WriteText prints the top interactions of each output, the basis and the sizes.
@@ -74,7 +73,7 @@ func (b *Belief) WriteText(w io.Writer) error {
 	for _, v := range b.Basis {
 		fmt.Fprintf(w, "basis vector %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
 	}
-	fmt.Fprintf(w, "%d bytes, %d parameters, %d of them not zero; %s\n", b.Sizes.Bytes, b.Sizes.Parameters, b.Sizes.Nonzero, b.Signed)
+	fmt.Fprintf(w, "%d bytes, %d parameters, %d of them not zero\n", b.Sizes.Bytes, b.Sizes.Parameters, b.Sizes.Nonzero)
 	for _, a := range b.Lineage {
 		fmt.Fprintf(w, "from version %d (%s, %s, %s)\n", a.Version, a.Kind, a.Decision, a.Created)
 	}

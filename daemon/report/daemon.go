@@ -141,9 +141,10 @@ type VerifySummary struct {
 
 // SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store.
 type SnapshotInspection struct {
-	Manifest any              `json:"manifest"`
-	Aliases  map[string]int64 `json:"aliases"`
-	FilesOK  bool             `json:"files_ok"`
-	GoldenOK bool             `json:"golden_ok"`
-	Belief   *Belief          `json:"belief,omitempty"` // absent where a check failed
+	Manifest  any              `json:"manifest"`
+	Aliases   map[string]int64 `json:"aliases"`
+	FilesOK   bool             `json:"files_ok"`
+	GoldenOK  bool             `json:"golden_ok"`
+	Signature string           `json:"signature"`        // unsigned, or the key that the manifest names; the signature itself is not checked
+	Belief    *Belief          `json:"belief,omitempty"` // absent where a check failed
 }

@@ -127,6 +127,12 @@ func (s State) WriteText(w io.Writer) error {
 	if err := table(w, rows); err != nil {
 		return err
 	}
+	if s.UnderFilledSince != nil {
+		fmt.Fprintln(w, "the sample is under-filled: it holds fewer rows than its size until enough new events have come")
+	}
+	for _, f := range s.Forgotten {
+		fmt.Fprintf(w, "forgotten: %s %s, %d rows\n", f.Field, f.Subject, f.Rows)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(s.RejectedByReason)) {
 		fmt.Fprintf(w, "rejected as %s: %d\n", reason, s.RejectedByReason[reason])
 	}

@@ -159,6 +159,6 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w, "files match their digests: %t; golden pairs match: %t\n", s.FilesOK, s.GoldenOK)
+	_, err = fmt.Fprintf(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
 	return err
 }

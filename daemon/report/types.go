@@ -26,6 +26,8 @@ type PartitionState struct {
 	Rows      int64   `json:"rows"`
 	Digest    string  `json:"digest"`
 	Halted    *string `json:"halted"`
+	// Incarnation counts how often the topic was made again and accepted by the operator.
+	Incarnation uint32 `json:"incarnation,omitempty"`
 }
 
 // SampleRows counts the rows of the two samples.
@@ -45,6 +47,10 @@ type State struct {
 	SampleDigest     string           `json:"sample_digest"`
 	RejectedByReason map[string]int64 `json:"rejected_by_reason"`
 	Partitions       []PartitionState `json:"partitions"`
+	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since; absent if there is none.
+	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`
+	Forgotten        []Subject        `json:"forgotten,omitempty"`
+	Archived         []PartitionState `json:"archived,omitempty"` // accounts of topics that were made again
 }
 
 // Cut is where a version's training sample ends in one partition.

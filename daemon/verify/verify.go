@@ -140,8 +140,11 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return err
 	}
 	// Without a partition's rows the sample of the others is another one; so it is where the state had more to choose from than the log.
-	if !complete || !v.state.OfLog || v.state.UnderFilled {
+	if !complete || !v.state.OfLog {
 		return nil
+	}
+	if err := memory.Align(store); err != nil { // an under-filled sample has fewer rows than the log would give
+		return fmt.Errorf("verify: %w", err)
 	}
 	again, err := memory.State()
 	if err != nil {

@@ -7,8 +7,16 @@ import (
 
 // readiness is what /-/ready answers.
 type readiness struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons"`
+	Ready   bool             `json:"ready"`
+	Reasons []string         `json:"reasons"`
+	Models  []modelReadiness `json:"models"`
+}
+
+// modelReadiness says which version a model has, or why it has none. That does not make the daemon unready.
+type modelReadiness struct {
+	Model   string `json:"model"`
+	Version *int64 `json:"version"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
@@ -18,12 +26,19 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	reasons := s.Daemon.NotReady()
-	if len(reasons) > 0 {
-		answer(w, http.StatusServiceUnavailable, readiness{Reasons: reasons})
-		return
+	out := readiness{Reasons: s.Daemon.NotReady(), Models: []modelReadiness{}}
+	for _, m := range s.Daemon.Status().Models {
+		one := modelReadiness{Model: m.Name, Reason: m.Waiting}
+		if m.Champion != nil {
+			one.Version = &m.Champion.Version
+		}
+		out.Models = append(out.Models, one)
 	}
-	answer(w, http.StatusOK, readiness{Ready: true, Reasons: []string{}})
+	status := http.StatusServiceUnavailable
+	if len(out.Reasons) == 0 {
+		out.Ready, out.Reasons, status = true, []string{}, http.StatusOK
+	}
+	answer(w, status, out)
 }
 
 // lifecycle refuses what changes the daemon or a store unless it was switched on.

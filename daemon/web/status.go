@@ -25,6 +25,7 @@ type Status struct {
 type ModelStatus struct {
 	Name        string
 	Champion    *report.Version // what consumers have; nil before the first version
+	Waiting     string          // why there is no champion, empty if there is one
 	Published   time.Time       // when the champion was
 	Judged      *report.Version // the last version judged, promoted or not; nil before the first one
 	LastRefit   time.Time       // when a refit last ended with a model; zero if none did since the start

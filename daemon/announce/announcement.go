@@ -1,0 +1,107 @@
+// Package announce tells consumers over a compacted Kafka topic which version of a model is the champion. The key of a record is the model,
+// so the topic keeps the last announcement of each; the value is what the alias says, the digests of the version's files and a summary of
+// its manifest, and under a limit the files themselves. The store comes first: an Announcer repeats what the alias there says, however
+// often Kafka fails, so the two cannot disagree for long and one version never has two payloads. A Source lets snapshot.Watch follow
+// the topic.
+//
+// It needs neither the configuration nor the rest of the daemon, so that a program that consumes models can use it.
+package announce
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Format is the version of the record's value. A reader passes over records of a later one.
+const Format = 1
+
+// The headers of a record, so that it can be chosen without reading the value: the format, and the version announced.
+const (
+	FormatHeader  = "refitd-format"
+	VersionHeader = "refitd-version"
+)
+
+// maxValueBytes bounds a record that is read: the files of the largest inline_max, 64 MiB, in base64, and what is beside them.
+const maxValueBytes = 90 << 20
+
+// ErrRecord means that a record of the topic is not an announcement.
+var ErrRecord = errors.New("no announcement")
+
+// Announcement is the value of a record. What an alias says stands in it as in the alias file, signature included.
+type Announcement struct {
+	Model  string `json:"model"`
+	Alias  string `json:"alias"`  // champion
+	Digest string `json:"digest"` // payload digest of the version
+	snapshot.Pointer
+	Summary Summary           `json:"summary"`
+	Files   []snapshot.File   `json:"files"`            // with size and digest
+	Inline  map[string][]byte `json:"inline,omitempty"` // every file of the version by name, manifest and signature included, or none
+}
+
+// Summary is what a consumer wants to know of a version before it loads it; the manifest has the whole.
+type Summary struct {
+	Kind        string            `json:"kind"` // refit or update
+	Created     time.Time         `json:"created"`
+	Expires     time.Time         `json:"expires,omitzero"`
+	Watermark   time.Time         `json:"event_time_watermark,omitzero"`
+	Decision    string            `json:"decision"`
+	Reason      string            `json:"reason"`
+	NumFeatures int               `json:"features"`
+	NumOutputs  int               `json:"outputs"`
+	NumBasis    int               `json:"k"`
+	GapRelative *snapshot.Number  `json:"gap_relative"`
+	GapKind     string            `json:"gap_kind,omitempty"`
+	Gate        *snapshot.Metrics `json:"gate"`
+}
+
+// of announces a version that an alias names.
+func of(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
+	return &Announcement{Model: m.Model, Alias: alias, Digest: m.PayloadDigest, Pointer: p, Files: m.Files, Summary: Summary{Kind: m.Kind,
+		Created: m.Created, Expires: m.Expires, Watermark: m.Watermark, Decision: m.Decision, Reason: m.Reason, NumFeatures: m.NumFeatures,
+		NumOutputs: m.NumOutputs, NumBasis: m.NumBasis, GapRelative: m.GapRelative, GapKind: m.GapKind, Gate: m.Gate}}
+}
+
+// record returns the record for a topic.
+func (a *Announcement) record(topic string) (*kgo.Record, error) {
+	value, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("announce: %w", err)
+	}
+	return &kgo.Record{Topic: topic, Key: []byte(a.Model), Value: value, Headers: []kgo.RecordHeader{
+		{Key: FormatHeader, Value: strconv.AppendInt(nil, Format, 10)}, {Key: VersionHeader, Value: strconv.AppendInt(nil, a.Version, 10)}}}, nil
+}
+
+// Read returns the announcement of a record, or ErrRecord. The digest over what the alias says is checked, its signature is not: that is for
+// snapshot.Watch, which knows the keys.
+func Read(r *kgo.Record) (*Announcement, error) {
+	format := ""
+	for _, h := range r.Headers {
+		if h.Key == FormatHeader {
+			format = string(h.Value)
+		}
+	}
+	if format != strconv.Itoa(Format) {
+		return nil, fmt.Errorf("announce: %w: format %q, this build reads %d", ErrRecord, format, Format)
+	}
+	if len(r.Value) > maxValueBytes {
+		return nil, fmt.Errorf("announce: %w: %d bytes, at most %d are read", ErrRecord, len(r.Value), maxValueBytes)
+	}
+	var a Announcement
+	if err := json.Unmarshal(r.Value, &a); err != nil {
+		return nil, fmt.Errorf("announce: %w: %w", ErrRecord, err)
+	}
+	if a.Model != string(r.Key) {
+		return nil, fmt.Errorf("announce: %w: the key is %q, the model %q", ErrRecord, r.Key, a.Model)
+	}
+	if err := a.Verify(a.Model, a.Alias, nil); err != nil {
+		return nil, fmt.Errorf("announce: %w: %w", ErrRecord, err)
+	}
+	return &a, nil
+}

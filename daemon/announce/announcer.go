@@ -1,0 +1,214 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+const (
+	lookEvery   = 250 * time.Millisecond // between two looks at the alias
+	sendTimeout = 10 * time.Second       // of one announcement, the check of the topic included
+	lastTimeout = 5 * time.Second        // of the announcement that is still to be made when the daemon stops
+	retryMin    = 500 * time.Millisecond // the pause after a failure doubles from this
+	retryMax    = 30 * time.Second       // to this
+)
+
+// Options of an Announcer. Inline and OnResult may be zero.
+type Options struct {
+	Kafka    []kgo.Opt // brokers, encryption, sign-in
+	Topic    string
+	Model    string
+	Dir      string          // of the store
+	Store    *snapshot.Store // of that directory
+	Inline   int64           // largest sum of the files of a version that go into the record, bytes; 0 for none
+	OnResult func(err error) // told of every attempt
+	Log      *slog.Logger
+}
+
+// Announcer announces the champion of one model. Make it with New, call Run once.
+type Announcer struct {
+	Options
+	client  *kgo.Client // nil until it is needed, and after a failure: what a failed producer has under way is unknown
+	checked bool        // the topic was looked at
+	largest int         // record that the topic takes, bytes
+	sent    snapshot.Pointer
+}
+
+// New returns an announcer. Nothing is connected before Run.
+func New(o Options) *Announcer {
+	if o.OnResult == nil {
+		o.OnResult = func(error) {}
+	}
+	return &Announcer{Options: o}
+}
+
+// Run announces the champion and every one after it until ctx is done, and then once more if there is one that could not be announced. A
+// failure is told, logged once until it is over, and tried again with what the alias says by then.
+func (a *Announcer) Run(ctx context.Context) {
+	defer a.close()
+	pause, failed := lookEvery, false
+	for {
+		did, err := a.announce(ctx, sendTimeout)
+		switch {
+		case ctx.Err() != nil:
+			if _, err := a.announce(context.WithoutCancel(ctx), lastTimeout); err != nil {
+				a.Log.Error("champion not announced at the end", "topic", a.Topic, "error", err)
+			}
+			return
+		case err != nil:
+			if pause = min(max(2*pause, retryMin), retryMax); !failed {
+				a.Log.Error("champion not announced: tried again until it is", "topic", a.Topic, "error", err)
+			}
+			failed = true
+		case did || !failed:
+			pause, failed = lookEvery, false
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent something.
+func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
+	p, err := a.Store.Alias(a.Model, snapshot.Champion)
+	if errors.Is(err, snapshot.ErrNotFound) || err == nil && p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest {
+		return false, nil
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		err = a.send(ctx, p)
+	}
+	if err != nil {
+		a.close()
+		err = fmt.Errorf("announce: %w", err)
+	} else {
+		a.sent = p
+	}
+	if ctx.Err() == nil {
+		a.OnResult(err)
+	}
+	return err == nil, err
+}
+
+// send makes the announcement of a version and waits until the brokers have it.
+func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
+	m, err := a.Store.Manifest(a.Model, p.Version)
+	if err != nil {
+		return err
+	}
+	what := of(snapshot.Champion, p, &m)
+	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
+		return err
+	}
+	if a.client == nil {
+		options := append([]kgo.Opt{kgo.ProducerBatchMaxBytes(int32(batchBytes(a.Inline)))}, a.Kafka...) // idempotent, and acknowledged by all replicas
+		if a.client, err = kgo.NewClient(options...); err != nil {
+			return err
+		}
+	}
+	// A request whose answer never comes ends with ctx.
+	client := a.client
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		client.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+	}()
+	if err := a.check(ctx); err != nil {
+		return err
+	}
+	if what.Inline != nil && batchBytes(size(&m)) > a.largest {
+		what.Inline = nil // told when the topic was looked at
+	}
+	err = a.produce(ctx, what)
+	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {
+		a.Log.Warn("version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower publish.inline_max",
+			"topic", a.Topic, "version", p.Version, "bytes", size(&m))
+		what.Inline = nil
+		err = a.produce(ctx, what)
+	}
+	if err == nil {
+		a.Log.Info("champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
+	}
+	return err
+}
+
+func (a *Announcer) produce(ctx context.Context, what *Announcement) error {
+	record, err := what.record(a.Topic)
+	if err != nil {
+		return err
+	}
+	return a.client.ProduceSync(ctx, record).FirstErr()
+}
+
+// batchBytes is the room for the record of a version whose files have so many bytes: base64, and 128 KiB for the announcement itself. It is at
+// least what every broker takes by default.
+func batchBytes(inline int64) int { return max(int(inline/3*4)+128<<10, delivered) }
+
+// size returns the bytes of the files of a version.
+func size(m *snapshot.Manifest) int64 {
+	total := int64(0)
+	for _, f := range m.Files {
+		total += f.Bytes
+	}
+	return total
+}
+
+// The files of a version that its manifest does not list.
+const (
+	manifestFile  = "manifest.json"
+	signatureFile = "manifest.sig"
+)
+
+// inline returns the files of a version, nil if they are too large.
+func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manifest) (map[string][]byte, error) {
+	if size(m) > a.Inline || a.Inline == 0 {
+		return nil, nil
+	}
+	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
+	names := []string{manifestFile, signatureFile}
+	for _, f := range m.Files {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
+		f, err := source.File(ctx, a.Model, version, name)
+		if name == signatureFile && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		files[name] = b
+	}
+	return files, nil
+}
+
+func (a *Announcer) close() {
+	if a.client != nil {
+		a.client.Close()
+		a.client = nil
+	}
+}

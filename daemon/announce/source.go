@@ -1,0 +1,182 @@
+package announce
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in which records arrive.
+// Make it with NewSource; Run has to be running.
+type Source struct {
+	client *kgo.Client
+	topic  string
+	files  snapshot.Source
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	last    map[string]*Announcement
+	caught  bool          // the announcements that were there at the start have been read
+	changed chan struct{} // closed and replaced with every change
+}
+
+var _ snapshot.Source = (*Source)(nil)
+
+// NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that do not travel in the topic,
+// nil if all do. A nil log logs nothing.
+func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, log *slog.Logger) (*Source, error) {
+	options := append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxDecompressBatchBytes(maxValueBytes),
+		kgo.KeepControlRecords()}, kafka...) // with control records the last offset of a partition is always seen
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("announce: %w", err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Source{client: client, topic: topic, files: files, log: log, last: make(map[string]*Announcement), changed: make(chan struct{})}, nil
+}
+
+// retryPause is the time between two attempts to ask for the end of the topic.
+const retryPause = time.Second
+
+// Run reads the topic until ctx is done. It closes the client; call it once.
+func (s *Source) Run(ctx context.Context) {
+	defer s.client.Close()
+	ends := s.ends(ctx)
+	s.note(func() { s.caught = len(ends) == 0 })
+	for ctx.Err() == nil {
+		fetches := s.client.PollFetches(ctx)
+		fetches.EachError(func(topic string, partition int32, err error) {
+			if ctx.Err() == nil {
+				s.log.Warn("topic of announcements cannot be read", "topic", topic, "partition", partition, "error", err)
+			}
+		})
+		s.note(func() {
+			fetches.EachRecord(func(r *kgo.Record) {
+				s.take(r)
+				if end, waiting := ends[r.Partition]; waiting && r.Offset+1 >= end {
+					delete(ends, r.Partition)
+				}
+			})
+			s.caught = len(ends) == 0
+		})
+	}
+}
+
+// ends returns, for each partition with records, the offset after the last one, as soon as the brokers tell.
+func (s *Source) ends(ctx context.Context) map[int32]int64 {
+	admin := kadm.NewClient(s.client)
+	for {
+		starts, err := admin.ListStartOffsets(ctx, s.topic)
+		var listed kadm.ListedOffsets
+		if err == nil {
+			listed, err = admin.ListEndOffsets(ctx, s.topic)
+		}
+		if err == nil {
+			err = listed.Error()
+		}
+		if err == nil {
+			ends := make(map[int32]int64)
+			listed.Each(func(o kadm.ListedOffset) {
+				if first, ok := starts.Lookup(s.topic, o.Partition); ok && o.Offset > first.Offset {
+					ends[o.Partition] = o.Offset
+				}
+			})
+			return ends
+		}
+		if ctx.Err() == nil {
+			s.log.Warn("end of the topic of announcements is not known yet", "topic", s.topic, "error", err)
+		}
+		timer := time.NewTimer(retryPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// take keeps an announcement if it is newer than the one there is. The caller holds mu.
+func (s *Source) take(r *kgo.Record) {
+	if r.Attrs.IsControl() || r.Value == nil {
+		return
+	}
+	a, err := Read(r)
+	if err != nil {
+		s.log.Warn("record passed over", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
+		return
+	}
+	last := s.last[a.Model]
+	switch {
+	case last == nil || a.Sequence > last.Sequence:
+		s.last[a.Model] = a
+	case a.Sequence == last.Sequence && a.ManifestDigest != last.ManifestDigest:
+		s.log.Error("two versions were announced as the same: the first one stays", "model", a.Model, "version", last.Version, "other", a.Version)
+	case a.Sequence == last.Sequence && last.Inline == nil:
+		last.Inline = a.Inline // announced again, this time with its files
+	}
+}
+
+// note runs a change and wakes those who wait.
+func (s *Source) note(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Wait returns the last announcement of a model once the announcements that were there at the start have been read, and waits while it is the
+// one that last names. Only the champion is announced.
+func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
+	if alias != snapshot.Champion {
+		return snapshot.Pointer{}, fmt.Errorf("announce: %w: the topic tells of the alias %s only, not of %q", snapshot.ErrNotFound, snapshot.Champion, alias)
+	}
+	for {
+		s.mu.Lock()
+		a, caught, changed := s.last[model], s.caught, s.changed
+		s.mu.Unlock()
+		switch {
+		case !caught:
+		case a == nil:
+			return snapshot.Pointer{}, fmt.Errorf("announce: %w: no announcement of the model %s in the topic %s", snapshot.ErrNotFound, model, s.topic)
+		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest:
+			return a.Pointer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return snapshot.Pointer{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// File opens a file of a version: from its announcement if it is there, else where the files are.
+func (s *Source) File(ctx context.Context, model string, version int64, name string) (io.ReadCloser, error) {
+	s.mu.Lock()
+	a := s.last[model]
+	s.mu.Unlock()
+	if a != nil && a.Version == version && a.Inline != nil {
+		b, ok := a.Inline[name]
+		if !ok {
+			return nil, fmt.Errorf("announce: %w: %s is not among the files of version %d", fs.ErrNotExist, name, version)
+		}
+		return io.NopCloser(bytes.NewReader(b)), nil
+	}
+	if s.files == nil {
+		return nil, fmt.Errorf("announce: version %d of %s was announced without its files: name a source that has them", version, model)
+	}
+	return s.files.File(ctx, model, version, name)
+}

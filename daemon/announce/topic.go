@@ -1,0 +1,84 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// The settings of the topic that matter.
+const (
+	cleanupPolicy   = "cleanup.policy"
+	maxMessageBytes = "max.message.bytes"
+	compact         = "compact"
+	delivered       = 1_000_012 // franz-go's largest batch, a little below Kafka's own max.message.bytes
+)
+
+// check creates the topic, compacted and with one partition, or looks at the one there is and says what is wrong with it: without compaction
+// a consumer that joins late reads every announcement there ever was, with deletion it may find none.
+func (a *Announcer) check(ctx context.Context) error {
+	if a.checked {
+		return nil
+	}
+	admin := kadm.NewClient(a.client)
+	need := batchBytes(a.Inline)
+	policy, largest := compact, strconv.Itoa(need)
+	settings := map[string]*string{cleanupPolicy: &policy}
+	if a.Inline > 0 {
+		settings[maxMessageBytes] = &largest
+	}
+	const brokersDefault = -1
+	_, err := admin.CreateTopic(ctx, 1, brokersDefault, settings, a.Topic)
+	if err == nil {
+		a.Log.Info("topic created", "topic", a.Topic, cleanupPolicy, compact)
+		a.checked, a.largest = true, need
+		return nil
+	}
+	if !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("create topic %s (publish.topic): %w", a.Topic, err)
+	}
+	found, err := a.settings(ctx, admin)
+	if err != nil {
+		// Not being allowed to look is no reason not to announce.
+		a.Log.Warn("settings of the topic cannot be read: it should be compacted", "topic", a.Topic, "error", err)
+	}
+	if p, known := found[cleanupPolicy]; known && p != compact {
+		a.Log.Warn("topic is not only compacted: consumers that join late may find no announcement, or old ones first; "+
+			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", a.Topic, cleanupPolicy, p)
+	}
+	a.largest = delivered
+	if n, err := strconv.Atoi(found[maxMessageBytes]); err == nil {
+		a.largest = n
+	}
+	if a.Inline > 0 && a.largest < need {
+		a.Log.Warn("topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
+			"set it with kafka-configs --alter --add-config max.message.bytes="+largest, "topic", a.Topic, maxMessageBytes, a.largest)
+	}
+	a.checked = true
+	return nil
+}
+
+// settings returns the settings of the topic by name.
+func (a *Announcer) settings(ctx context.Context, admin *kadm.Client) (map[string]string, error) {
+	described, err := admin.DescribeTopicConfigs(ctx, a.Topic)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]string)
+	for _, topic := range described {
+		if topic.Err != nil {
+			return nil, topic.Err
+		}
+		for _, c := range topic.Configs {
+			if c.Value != nil {
+				found[c.Key] = strings.TrimSpace(*c.Value)
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,59 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/sketch"
+)
+
+// CheckSchema returns a *sketch.ConfigError if the rows in a state directory cannot go on under a model's schema: they are stored without the
+// names of their fields, and have the labels that the old schema allowed. A directory without a model says nothing.
+func CheckSchema(dir string, m *config.Model) error {
+	was, err := config.ReadStored(dir)
+	if errors.Is(err, config.ErrNoModelFile) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	old, now := &was.Schema, &m.Schema
+	for _, k := range []struct {
+		key             string
+		stored, current any
+		fits            bool
+	}{
+		{"schema.task", old.Task, now.Task, old.Task == now.Task},
+		{"schema.label", old.Label, now.Label, old.Label == now.Label},
+		{"schema.time", old.Time, now.Time, old.Time == now.Time},
+		{"schema.time_unit", old.TimeUnit, now.TimeUnit, old.TimeUnit == now.TimeUnit},
+		{"schema.categorical", old.Categorical, now.Categorical, slices.Equal(old.Categorical, now.Categorical)},
+		{"schema.numeric", old.Numeric, now.Numeric, slices.Equal(old.Numeric, now.Numeric)},
+		{"schema.multi", old.Multi, now.Multi, slices.Equal(old.Multi, now.Multi)},
+		{"schema.levels", old.Levels, now.Levels, old.Levels <= now.Levels},
+		{"schema.classes", old.Classes, now.Classes, isWider(old.Classes, now.Classes)},
+		{"schema.label_min", old.LabelMin, now.LabelMin, isOpen(now) || !isOpen(old) && now.LabelMin <= old.LabelMin},
+		{"schema.label_max", old.LabelMax, now.LabelMax, isOpen(now) || !isOpen(old) && now.LabelMax >= old.LabelMax},
+	} {
+		if !k.fits {
+			return &sketch.ConfigError{Key: k.key, Stored: fmt.Sprint(k.stored), Configured: fmt.Sprint(k.current)}
+		}
+	}
+	return nil
+}
+
+// isWider reports whether every class of old is allowed now; an empty list allows any.
+func isWider(old, now []string) bool {
+	return len(now) == 0 || len(old) > 0 && !slices.ContainsFunc(old, func(c string) bool { return !slices.Contains(now, c) })
+}
+
+// isOpen reports whether labels have no bounds.
+func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
+
+// rulesOf digests what decides whether an event is valid, beside the schema's fields: with other rules the log gives another state.
+func rulesOf(m *config.Model) string {
+	s, in := &m.Schema, &m.Input
+	return fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)
+}

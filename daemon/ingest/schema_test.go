@@ -1,0 +1,70 @@
+package ingest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/sketch"
+)
+
+// TestCheckSchema: what the rows of a state do not carry is refused with its key, what they do goes on, and other rules for events start a
+// new lineage.
+func TestCheckSchema(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*config.Model)
+		key     string // refused
+		lineage bool   // new
+	}{
+		"nothing":         {func(*config.Model) {}, "", false},
+		"training":        {func(m *config.Model) { m.Train.MaxBasis = 3 }, "", false},
+		"fields swapped":  {func(m *config.Model) { m.Schema.Categorical = []string{"item", "user"} }, "schema.categorical", false},
+		"field added":     {func(m *config.Model) { m.Schema.Numeric = []string{"price"} }, "schema.numeric", false},
+		"other label":     {func(m *config.Model) { m.Schema.Label = "stars" }, "schema.label", false},
+		"other task":      {func(m *config.Model) { m.Schema.Task = "regression" }, "schema.task", false},
+		"fewer levels":    {func(m *config.Model) { m.Schema.Levels = 4 }, "schema.levels", false},
+		"more levels":     {func(m *config.Model) { m.Schema.Levels = 10 }, "", true},
+		"longer names":    {func(m *config.Model) { m.Input.MaxIDBytes = 1024 }, "", true},
+		"other half-life": {func(m *config.Model) { m.Sample.HalfLife = 1e15 }, "sample.half_life", false},
+		"more rows":       {func(m *config.Model) { m.Sample.Size *= 2 }, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, dir := ratings(100), t.TempDir()
+			o := StoreOptions(m)
+			o.Dir = dir
+			store, err := sketch.Open(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lineage := store.Lineage()
+			if err := errors.Join(store.Close(), os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			c.change(m)
+			err = CheckSchema(dir, m)
+			if err == nil {
+				o = StoreOptions(m)
+				o.Dir = dir
+				if store, err = sketch.Open(t.Context(), o); err == nil {
+					if got := store.Lineage() != lineage; got != c.lineage {
+						t.Errorf("new lineage: %t, want %t", got, c.lineage)
+					}
+					if err := store.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			key := ""
+			if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
+				key = e.Key
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if key != c.key {
+				t.Errorf("refused for %q, want %q", key, c.key)
+			}
+		})
+	}
+}

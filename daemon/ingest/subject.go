@@ -1,0 +1,97 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/sketch"
+)
+
+// groupOf returns what quotas or a cap divide a model's events by, nil if it has neither: the class of the label, as config.Quota names it,
+// or the name in the cap's field.
+func groupOf(m *config.Model) func(*consumer.Event) []byte {
+	if field := slices.Index(m.Schema.Categorical, m.Sample.Cap.By); field >= 0 {
+		return func(ev *consumer.Event) []byte { return []byte(ev.Categorical[field]) }
+	}
+	if len(m.Sample.Quotas) == 0 {
+		return nil
+	}
+	if consumer.Task(m.Schema.Task) == consumer.Multiclass {
+		return func(ev *consumer.Event) []byte { return []byte(ev.Classes[0]) }
+	}
+	return func(ev *consumer.Event) []byte { return strconv.AppendInt(nil, int64(ev.Label), 10) }
+}
+
+// SubjectFields returns the fields by whose values a model's events can be forgotten: those that the rows carry, and the identity.
+func SubjectFields(m *config.Model) []string {
+	fields := slices.Concat(m.Schema.Categorical, m.Schema.Multi)
+	if id := m.Schema.Identity; id != "" && !slices.Contains(fields, id) {
+		fields = append(fields, id)
+	}
+	return fields
+}
+
+// valuesOf returns the values that an event has in a field of SubjectFields.
+func valuesOf(m *config.Model, field string, ev *consumer.Event) []string {
+	if i := slices.Index(m.Schema.Categorical, field); i >= 0 {
+		return ev.Categorical[i : i+1]
+	}
+	if i := slices.Index(m.Schema.Multi, field); i >= 0 {
+		return ev.Multi[i]
+	}
+	if field == m.Schema.Identity {
+		return []string{ev.Identity}
+	}
+	return nil
+}
+
+// Erase takes the rows of forgotten subjects out of a store that are still in it: after a process ended in the middle of it, or in a state
+// from a backup. Nothing may be applied before.
+func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int, err error) {
+	var ev consumer.Event
+	names := make(map[string]string)
+	var damage error
+	rows, err = store.Erase(ctx, func(field string, payload []byte) (out [][]byte) {
+		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+			damage = fmt.Errorf("ingest: forget: %w", err)
+			return nil
+		}
+		clear(names)
+		for _, value := range valuesOf(m, field, &ev) {
+			out = append(out, []byte(value))
+		}
+		return out
+	})
+	if err == nil {
+		err = damage
+	}
+	return rows, err
+}
+
+// CountRows returns how many rows of the samples have a value in a field, by reading them all. Of the identity field, which rows do not carry,
+// it knows nothing.
+func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int, err error) {
+	sample, err := store.Sample()
+	if err != nil {
+		return 0, err
+	}
+	var ev consumer.Event
+	names := make(map[string]string)
+	for _, rows := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
+		for i := range rows {
+			if err := cycle.DecodeEvent(&ev, rows[i].Payload, names); err != nil {
+				return 0, fmt.Errorf("ingest: forget: %w", err)
+			}
+			clear(names)
+			if field != m.Schema.Identity && slices.Contains(valuesOf(m, field, &ev), value) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}

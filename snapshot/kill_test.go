@@ -1,0 +1,125 @@
+//go:build unix
+
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// killEnv makes a run of the test binary publish to a store and kill itself: the directory and the number of the step.
+const killEnv = "SNAPSHOT_KILL"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(killEnv); spec != "" {
+		if err := publishAndDie(spec); err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// publishAndDie publishes a version that becomes champion, moves champion back, and prunes; it kills itself at the step with the number.
+func publishAndDie(spec string) error {
+	dir, number, _ := strings.Cut(spec, "|")
+	left, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	store := NewStore(dir)
+	if store.Signer, err = NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
+		return err
+	}
+	store.hook = func(step string) {
+		if left--; left < 0 {
+			fmt.Println(step)
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	ctx := context.Background()
+	if _, err := store.Publish(ctx, "m", testContents(small), Move{Alias: Champion}); err != nil {
+		return err
+	}
+	if _, err := store.MoveAlias(ctx, "m", Move{Alias: Champion, To: 2, Event: EventRollback}); err != nil {
+		return err
+	}
+	_, err = store.Prune(ctx, "m", Retention{Keep: 1})
+	return err
+}
+
+// E2: wherever a publisher is killed, every alias names a whole and signed version; the next writer removes what was left behind, completes
+// the log, and goes on with larger numbers.
+func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	var steps []string
+	for number := 0; ; number++ {
+		store, dir, keys := publishSigned(t, 2)
+		must(t, setAlias(t, store, Champion, 1))
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), killEnv+"="+dir+"|"+strconv.Itoa(number))
+		out, err := child.Output()
+		status, _ := child.ProcessState.Sys().(syscall.WaitStatus)
+		if err != nil && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+			t.Fatalf("step %d: %v: %s", number, err, out)
+		}
+		step := strings.TrimSpace(string(out))
+		check := func(when string) {
+			aliases, err := store.Aliases("m")
+			if err != nil || aliases[Latest] < 2 || aliases[Champion] < 1 {
+				t.Errorf("%s %q: aliases %v, %v", when, step, aliases, err)
+			}
+			for alias := range aliases {
+				if _, err := (Trust{Keys: keys}).Open(dir, "m", Selector{Alias: alias}); err != nil {
+					t.Errorf("%s %q: %s: %v", when, step, alias, err)
+				}
+			}
+			versions, err := store.Versions("m")
+			must(t, err)
+			for _, v := range versions {
+				if _, err := (Trust{Keys: keys}).Open(dir, "m", Selector{Version: v}); err != nil {
+					t.Errorf("%s %q: version %d: %v", when, step, v, err)
+				}
+			}
+		}
+		check("killed at")
+		must(t, store.Recover(t.Context(), "m"))
+		check("recovered from")
+		if left, err := filepath.Glob(filepath.Join(dir, "m", "*", ".new")); err != nil || len(left) > 0 {
+			t.Errorf("%q: left behind: %v, %v", step, left, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "m", staging+"*")); err != nil || len(left) > 0 {
+			t.Errorf("%q: left behind: %v, %v", step, left, err)
+		}
+		all := records(t, store)
+		for _, alias := range []string{Latest, Champion} {
+			p, err := store.Alias("m", alias)
+			must(t, err)
+			if live, err := store.LiveAt("m", p.Moved); err != nil || live[alias].Sequence != p.Sequence {
+				t.Errorf("%q: the log says %s was moved by %+v, %v; the alias says %d", step, alias, live[alias], err, p.Sequence)
+			}
+		}
+		m, err := store.Publish(t.Context(), "m", testContents(small))
+		must(t, err)
+		if last := records(t, store); len(last) != len(all)+1 || last[len(all)].Sequence <= all[len(all)-1].Sequence || m.Version < 3 {
+			t.Errorf("%q: version %d, record %+v", step, m.Version, last[len(all)])
+		}
+		if err == nil && child.ProcessState.Success() {
+			break
+		}
+		steps = append(steps, step)
+	}
+	if len(steps) < 20 {
+		t.Errorf("only %d steps: %q", len(steps), steps)
+	}
+}

@@ -1,0 +1,138 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// publishesEnv sets the number of publishes of TestReadersDuringManyPublishes; the full run has 10,000.
+const publishesEnv = "SNAPSHOT_PUBLISHES"
+
+// residentBytes is the resident memory of this process, 0 where it is not told.
+func residentBytes() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(b))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// E1: eight readers in a loop, four opening and four watching, see whole versions only and never an older one, while versions are
+// published and pruned; memory and files stay flat.
+func TestReadersDuringManyPublishes(t *testing.T) {
+	publishes := 500
+	if testing.Short() {
+		publishes = 60
+	}
+	if n, err := strconv.Atoi(os.Getenv(publishesEnv)); err == nil {
+		publishes = n
+	}
+	store, dir := publish(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var reads atomic.Int64
+	errs := make(chan error, 8)
+	read := func(last *int64, m *Model) error {
+		v := m.Manifest().Version
+		if v < *last {
+			return fmt.Errorf("version %d after %d", v, *last)
+		}
+		*last = v
+		reads.Add(1)
+		return nil
+	}
+	for range 4 {
+		wg.Go(func() {
+			for last := int64(0); sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
+				m, err := Open(dir, "m", Selector{Alias: Latest})
+				if err == nil {
+					err = read(&last, m)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+		w := watchOf(t, DirSource{dir, often}, WatchOptions{})
+		wg.Go(func() {
+			in, s := testInputs()[0], new(Scratch)
+			dst := make([]float64, 4)
+			for last := int64(0); sleep(ctx, often/4) == nil; {
+				m := w.Model()
+				if m == nil {
+					continue
+				}
+				m.Score(dst, &in, s)
+				if err := read(&last, m); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	var warm int64
+	for i := range publishes {
+		if _, err := store.Publish(t.Context(), "m", testContents(small)); err != nil {
+			t.Fatal(err)
+		}
+		if i%5 == 4 {
+			if _, err := store.Prune(t.Context(), "m", Retention{Keep: 3}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == publishes/5 { // the heap has found its size
+			warm = residentBytes()
+		}
+		if len(errs) > 0 {
+			break
+		}
+	}
+	now := residentBytes()
+	stop()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	if now > warm+32<<20 {
+		t.Errorf("resident memory grew from %d to %d MiB", warm>>20, now>>20)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "m"))
+	must(t, err)
+	if len(entries) > 12 {
+		t.Errorf("%d entries in the model's directory", len(entries))
+	}
+	t.Logf("%d publishes, %d reads, resident %d MiB after a fifth, %d MiB at the end", publishes, reads.Load(), warm>>20, now>>20)
+}
+
+// E14: what a reader has open can be read to its end after the version was pruned.
+func TestOpenFilesOutliveAPrune(t *testing.T) {
+	store, dir := publish(t, 3)
+	source := DirSource{Dir: dir}
+	f, err := source.File(t.Context(), "m", 1, tensorsFile)
+	must(t, err)
+	defer f.Close()
+	removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1})
+	must(t, err)
+	if len(removed) != 2 {
+		t.Errorf("removed %v, want 1 and 2", removed)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "m", "3", tensorsFile))
+	must(t, err)
+	if b, err := readAtMost(f, tensorsFile, maxModelBytes); err != nil || string(b) != string(kept) {
+		t.Errorf("%d bytes, %v, want %d", len(b), err, len(kept))
+	}
+}
