@@ -66,7 +66,11 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 
 // Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
 func TestRefitIsRepeated(t *testing.T) {
-	for _, s := range stages {
+	some := stages
+	if testing.Short() {
+		some = stages[:2]
+	}
+	for _, s := range some {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			m := s.model()
@@ -89,11 +93,11 @@ func TestRefitIsRepeated(t *testing.T) {
 
 // A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
 func TestRefitCutShortIsRepeated(t *testing.T) {
-	budgets := 24
+	budgets, some := 24, stages
 	if testing.Short() {
-		budgets = 3
+		budgets, some = 3, stages[:2]
 	}
-	for _, s := range stages {
+	for _, s := range some {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true
@@ -140,7 +144,7 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 				}
 			}
 			t.Logf("%d refits cut short: %v", short, kinds)
-			if short == 0 {
+			if short == 0 && !testing.Short() {
 				t.Error("no refit was cut short with a model")
 			}
 		})
