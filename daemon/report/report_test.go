@@ -77,8 +77,8 @@ var fields = map[string]string{
 	"invalid":       "line reason",
 	"scored":        "scored invalid",
 	"state":         "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
-	"snapshot":      "manifest aliases files_ok golden_ok",
-	"partition":     "topic partition start checked_from next lost double rejected control aborted holes gap rows digest",
+	"snapshot":      "manifest aliases files_ok golden_ok signature",
+	"partition":     "topic partition start checked_from next lost double rejected control aborted holes gap rows digest unverifiable halted",
 	"verify":        "ok lost double gap sample_digest recomputed_digest",
 	"error":         "code message",
 }
