@@ -131,6 +131,14 @@ func TestHostileConnections(t *testing.T) {
 	if closed < maxConns-1 { // one place may have been taken by a connection of the table above
 		t.Errorf("%d of the first %d silent connections were closed after %v", closed, maxConns, time.Since(began))
 	}
+	// Those beyond the cap have not been accepted, so their time has not run out.
+	last := silent[flood-1]
+	if err := last.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, last); err == nil {
+		t.Errorf("connection %d was accepted beside %d others", flood, maxConns)
+	}
 	t.Logf("%d silent connections, the first %d closed within %v", flood, closed, time.Since(began))
 	for _, conn := range silent {
 		conn.Close()

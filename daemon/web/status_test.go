@@ -62,7 +62,7 @@ func TestStatusPage(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`, "relative gap 0.012 certified",
-		"40s ago", "88012 records", "44.0 MiB", "RMSE 0.9341", `class="better"`, `class="worse"`, "Halted: ratings partition 3 at offset 1204331",
+		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`, `<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, "Halted: ratings partition 3 at offset 1204331",
 		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
