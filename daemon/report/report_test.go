@@ -78,7 +78,7 @@ var fields = map[string]string{
 	"scored":        "scored invalid",
 	"state":         "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
 	"snapshot":      "manifest aliases files_ok golden_ok",
-	"partition":     "topic partition start checked_from next lost double rejected control aborted holes gap rows digest",
+	"partition":     "topic partition start checked_from next lost double rejected control aborted holes gap rows digest unverifiable halted",
 	"verify":        "ok lost double gap sample_digest recomputed_digest",
 	"error":         "code message",
 }
