@@ -37,7 +37,7 @@ type Cause string
 
 // Causes are all there are, with the decision that each leads to.
 var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "too_few_rows": "promoted",
-	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "overtaken": "kept"}
+	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "chosen": "kept", "overtaken": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {

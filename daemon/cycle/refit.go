@@ -253,7 +253,7 @@ func (j *refitJob) judge(ch *Champion) {
 		decide("incomparable", "incomparable: the task or its outputs changed")
 		return
 	case len(j.gate.events) < gate.MinRows && j.champion.Chosen:
-		v.Reason = fmt.Sprintf("an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
+		decide("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
 			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
 		return
 	case len(j.gate.events) < gate.MinRows:
