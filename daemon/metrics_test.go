@@ -85,6 +85,7 @@ refitd_train_failures_total{model="ratings"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="degenerate"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="incomparable"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="not_finite"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="chosen"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="overtaken"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse"} 1
 refitd_gate_decisions_total{decision="promoted",model="ratings",reason="first_version"} 0
