@@ -17,6 +17,14 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		applyForever(dir)
 	}
+	if dir := os.Getenv(probeDir); dir != "" {
+		probe(dir)
+		return
+	}
+	if verb := os.Getenv(helperVerb); verb != "" {
+		help(verb, os.Getenv("SKETCH_HELPER_DIR"))
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
