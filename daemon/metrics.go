@@ -113,6 +113,9 @@ func (m *metrics) add(c *config.Model) {
 
 // applied counts a stored batch.
 func (m *metrics) applied(model string, c ingest.Counts) {
+	if c.Watermark > 0 { // before the counts: a scrape in between shows no events without a time
+		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
+	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	for reason, n := range c.Rejected {
 		m.rejected.WithLabelValues(model, string(reason)).Add(float64(n))
@@ -120,9 +123,6 @@ func (m *metrics) applied(model string, c ingest.Counts) {
 	m.fates.WithLabelValues(model, "control").Add(float64(c.Control))
 	m.fates.WithLabelValues(model, "aborted").Add(float64(c.Aborted))
 	m.fates.WithLabelValues(model, "hole").Add(float64(c.Holes))
-	if c.Watermark > 0 {
-		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
-	}
 }
 
 // trained records a refit that ended with a model.
