@@ -131,6 +131,7 @@ var memoryKeys = map[string]string{
 	"fold_in":       "train.fold_in.max_rows",
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",
+	"kept_sample":   "publish.keep_sample",
 	"variational":   "train.max_features and train.max_basis",
 }
 
