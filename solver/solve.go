@@ -138,6 +138,7 @@ func (r *solve) evaluate() {
 
 // total derives the objective from the loss.
 func (r *solve) total() {
+	r.loss = max(0, r.loss) // no loss is negative, but for rounding
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
 	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
 }
