@@ -8,9 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const lockName = "LOCK"
+
+// How long a lock that is held is waited for, and how often it is tried: well below the 2 s in which a second daemon has to be refused.
+const (
+	lockWait  = time.Second
+	lockPause = 20 * time.Millisecond
+)
 
 // A Lock keeps other processes out of a state directory. The system releases it when the process ends, however it ends.
 type Lock struct{ file *os.File }
@@ -23,7 +30,14 @@ func LockDir(dir string) (*Lock, error) {
 	if err != nil {
 		return nil, denied(err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	// A process that was killed may leave the one that checks the state behind it for a moment.
+	for try := time.Duration(0); ; try += lockPause {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || try >= lockWait {
+			break
+		}
+		time.Sleep(lockPause)
+	}
+	if err != nil {
 		text, _ := io.ReadAll(io.LimitReader(f, 20))
 		f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {

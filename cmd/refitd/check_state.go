@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 
 	"github.com/refitd/refitd/daemon/integrity"
@@ -15,6 +16,10 @@ type checkStateCmd struct {
 
 // Run reads everything in a state.
 func (c *checkStateCmd) Run(a *app) error {
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(int(report.ExitState)) // the process that asked has ended, and the next one wants the state
+	}()
 	if err := integrity.Check(a.ctx, c.Dir, a.log); err != nil {
 		return err
 	}

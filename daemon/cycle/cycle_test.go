@@ -345,6 +345,9 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []consumer.Event)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(again.Golden) != len(opened.Contents().Golden) {
+		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published", len(again.Golden), len(opened.Contents().Golden))
+	}
 	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) {
 		t.Error("the revived champion differs")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -151,6 +152,9 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / rowsPerLambda,
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
 			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias}}
+	for _, g := range c.Golden {
+		ch.Golden = append(ch.Golden, consumer.Event{Categorical: g.Input.Categorical, Numeric: g.Input.Numeric, Multi: g.Input.Multi})
+	}
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
 	}

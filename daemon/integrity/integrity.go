@@ -48,9 +48,14 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, p.Path)
 	cmd.Args = append(slices.Clone(p.Args), dir)
+	alive, err := cmd.StdinPipe() // closed when this process ends, however it ends: the other one must not hold the state any longer
+	if err != nil {
+		return fmt.Errorf("integrity: %w", err)
+	}
+	defer alive.Close()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	err = cmd.Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
