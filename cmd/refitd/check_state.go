@@ -18,7 +18,7 @@ type checkStateCmd struct {
 func (c *checkStateCmd) Run(a *app) error {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
-		os.Exit(int(report.ExitState)) // the process that asked has ended, and the next one wants the state
+		os.Exit(report.ExitState) // the process that asked has ended, and the next one wants the state
 	}()
 	if err := integrity.Check(a.ctx, c.Dir, a.log); err != nil {
 		return err
