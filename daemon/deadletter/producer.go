@@ -27,14 +27,15 @@ func (p *producer) send(ctx context.Context, model string, letters []sketch.Lett
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	closed := make(chan struct{})
+	client, closed := p.client, make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { // ends a record whose answer never comes
 		defer close(closed)
-		p.client.Close()
+		client.Close()
 	})
 	defer func() {
 		if !stop() {
 			<-closed
+			p.client = nil
 		}
 	}()
 	records := make([]*kgo.Record, len(letters))
@@ -43,7 +44,7 @@ func (p *producer) send(ctx context.Context, model string, letters []sketch.Lett
 		records[i] = Envelope(model, &letters[i])
 		position[records[i]] = i
 	}
-	for _, r := range p.client.ProduceSync(ctx, records...) {
+	for _, r := range client.ProduceSync(ctx, records...) {
 		if r.Err == nil {
 			acknowledged = append(acknowledged, letters[position[r.Record]])
 		} else if err == nil {
