@@ -1,12 +1,13 @@
 // Command results reads what `go test -json` prints and keeps what became of each test, over the stages of a run.
 //
-//	go test -json ... | results FILE [-figures]   prints packages, failures and, with -figures, what passing tests logged; adds to FILE
+//	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE
 //	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
 //	                                              then every test that never ran but was skipped, with its reason
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ var logged = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
 // read takes the events of one go test.
 func read(in io.Reader, out io.Writer, results map[string]result, figures bool) (failed bool, err error) {
 	output := map[string][]string{} // by test, until it ends
+	var ended []event               // packages without a failure
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -107,9 +109,11 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 		case e.Test == "":
 			if e.Action == "fail" {
 				failed = true
-				fmt.Fprint(out, strings.Join(output[name], ""))
+				broken(out, output, results, name)
+				fmt.Fprintf(out, "fail  %-45s %6.1f s\n", strings.TrimPrefix(e.Package, module), e.Elapsed)
+			} else {
+				ended = append(ended, event{Package: strings.TrimPrefix(e.Package, module), Elapsed: e.Elapsed})
 			}
-			fmt.Fprintf(out, "%-5s %-45s %6.1f s\n", e.Action, strings.TrimPrefix(e.Package, module), e.Elapsed)
 			delete(output, name)
 		default:
 			r := result{Status: e.Action, Seconds: e.Elapsed}
@@ -126,7 +130,28 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 			delete(output, name)
 		}
 	}
+	slices.SortFunc(ended, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	fmt.Fprintf(out, "%d packages without a failure", len(ended))
+	for i, p := range ended[:min(5, len(ended))] {
+		fmt.Fprintf(out, "%s %s %.0f s", []string{", the longest", ","}[min(i, 1)], p.Package, p.Elapsed)
+	}
+	fmt.Fprintln(out)
 	return failed, lines.Err()
+}
+
+// broken prints what a failed package said itself, and what the tests said that it took with it: a panic ends a test without a result.
+func broken(out io.Writer, output map[string][]string, results map[string]result, name string) {
+	for _, test := range slices.Sorted(maps.Keys(output)) {
+		said := slices.DeleteFunc(slices.Clone(output[test]), func(l string) bool { return strings.HasPrefix(l, "=== ") })
+		if !strings.HasPrefix(test, name) || len(said) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "%s\n%s", test, strings.Join(said[:min(len(said), 100)], ""))
+		if test != name {
+			keep(results, test, result{Status: "fail"})
+			delete(output, test)
+		}
+	}
 }
 
 func keep(results map[string]result, name string, r result) {
