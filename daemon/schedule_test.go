@@ -19,11 +19,13 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// onlyWhenAsked makes the first model of a pair refit at nobody's word but an operator's.
-func onlyWhenAsked(u *unit) {
-	m := *u.config
-	m.Train.Every, m.Train.EveryEvents = 0, 0
-	u.tuned.Store(&m)
+// onlyWhenAsked makes the models refit at nobody's word but an operator's.
+func onlyWhenAsked(d *Daemon) {
+	for _, u := range d.units {
+		m := *u.config
+		m.Train.Every, m.Train.EveryEvents = 0, 0
+		u.tuned.Store(&m)
+	}
 }
 
 // running runs a daemon until stop.
@@ -60,7 +62,7 @@ func TestPanicOfTheSolver(t *testing.T) {
 	var log lockedBuffer
 	d := pair(t, &log)
 	a := d.units[0]
-	onlyWhenAsked(a)
+	onlyWhenAsked(d)
 	fit := a.fit
 	var broken atomic.Bool
 	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
@@ -109,7 +111,7 @@ func TestOneRefitAtATime(t *testing.T) {
 	t.Parallel()
 	d := pair(t, io.Discard)
 	a := d.units[0]
-	onlyWhenAsked(a)
+	onlyWhenAsked(d)
 	fit := a.fit
 	var begun, under, most atomic.Int32
 	release := make(chan struct{})
