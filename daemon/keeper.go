@@ -97,7 +97,14 @@ func (u *unit) compare() {
 	}
 	u.keeper.published = manifest.Cut
 	behind := int64(0)
+	incarnation := make(map[string]uint32)
+	for _, l := range u.store.Ledger() {
+		incarnation[l.Topic] = max(incarnation[l.Topic], l.Incarnation)
+	}
 	for _, c := range manifest.Cut {
+		if incarnation[c.Topic] > 0 {
+			continue // which topic of that name was cut is not said
+		}
 		if next, ok := u.store.Position(c.Topic, c.Partition); ok && next < c.Next {
 			behind += c.Next - next
 			u.log.Warn("state is behind the newest version: offsets are read again before the next one is published",
