@@ -156,6 +156,7 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 	}
 	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload))}
 	if old := res.find(r.id); old != nil {
+		s.duplicates++
 		newer, err := s.replaces(key, l, r)
 		if err != nil || !newer {
 			return err
