@@ -165,7 +165,7 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // promote is install for a challenger that there is.
 func (s *schedule) promote(ctx context.Context, t trained) error {
-	if reason := s.behindPublished(); reason != "" {
+	if reason := s.behindPublished(t.challenger.Version.Cut); reason != "" {
 		s.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
@@ -202,7 +202,7 @@ func (u *unit) update(ctx context.Context) error {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
 	}
-	if reason := u.behindPublished(); reason != "" {
+	if reason := u.behindPublished(nil); reason != "" {
 		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
