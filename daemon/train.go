@@ -25,7 +25,7 @@ type trained struct {
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
 // more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	s := schedule{unit: u, model: u.config, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now(), tick: time.NewTicker(tickOf(u.config))}
+	s := newSchedule(u)
 	defer s.tick.Stop()
 	for {
 		finished := false
@@ -56,7 +56,8 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 	}
 }
 
-// schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
+// schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own. Its times are read
+// from the monotonic clock: setting the wall clock neither hastens nor delays anything.
 type schedule struct {
 	*unit
 	model        *config.Model // as last tuned
@@ -67,6 +68,11 @@ type schedule struct {
 	updateAt     time.Time
 	updateEvents int64
 	lookAt       time.Time
+}
+
+func newSchedule(u *unit) *schedule {
+	now := time.Now()
+	return &schedule{unit: u, model: u.config, refitAt: now, updateAt: now, lookAt: now, tick: time.NewTicker(tickOf(u.config))}
 }
 
 // step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.

@@ -21,7 +21,7 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
-	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record, which is then rejected.
+	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record.
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
@@ -47,6 +47,7 @@ type Counts struct {
 	Topic      string
 	Partition  int32
 	Applied    int64
+	Unlearned  int64 // of those, the ones on which the cycle panicked
 	Replayed   int64
 	Control    int64
 	Aborted    int64
@@ -194,9 +195,8 @@ func (g *Ingest) finish() error {
 		case r.Replayed:
 			g.counts.Replayed++
 		case r.Fate == sketch.Applied:
-			if g.cycle != nil && !g.observeRecord(&g.events[i], r) {
-				g.count(r)
-				continue
+			if g.cycle != nil {
+				g.observeRecord(&g.events[i], r)
 			}
 			g.counts.Applied++
 			g.counts.Watermark = max(g.counts.Watermark, r.Time)
@@ -279,8 +279,9 @@ func payloads(rows []sketch.Row) [][]byte {
 	return out
 }
 
-// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit.
-func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) error {
+// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit. Rows on
+// which the cycle panics are left out and counted.
+func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
 	for _, p := range cut {
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
@@ -295,9 +296,13 @@ func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) error {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
 	for _, r := range rows {
-		if err := c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload); err != nil {
-			return err
+		p, err := relearnRow(c, r)
+		if err != nil {
+			return panicked, err
+		}
+		if p {
+			panicked++
 		}
 	}
-	return nil
+	return panicked, nil
 }
