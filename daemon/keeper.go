@@ -114,9 +114,9 @@ func (u *unit) compare() {
 	u.rollbacks = max(u.rollbacks, behind)
 }
 
-// behindPublished says where the state is behind the newest version, or is empty: published cuts only grow. A log that ends below a cut is
-// not the one that was cut.
-func (u *unit) behindPublished() string {
+// behindPublished says where the state, or the cut of a refit that was taken before the state had caught up, is behind the newest version, or
+// is empty: published cuts only grow. cut is nil for an update. A log that ends below a cut is not the one that was cut.
+func (u *unit) behindPublished(cut []report.Cut) string {
 	ends := make(map[string]int64)
 	for _, p := range u.consumer.Status().Partitions {
 		ends[fmt.Sprint(p.Topic, "/", p.Partition)] = p.HighWatermark
@@ -127,11 +127,18 @@ func (u *unit) behindPublished() string {
 		}
 		name := fmt.Sprint(c.Topic, "/", c.Partition)
 		next, _ := u.store.Position(c.Topic, c.Partition)
+		for _, own := range cut {
+			if own.Topic == c.Topic && own.Partition == c.Partition {
+				next = min(next, own.Next)
+			}
+		}
 		if end, known := ends[name]; next < c.Next && !(known && end >= 0 && end < c.Next) {
 			return fmt.Sprintf("%s is at offset %d, the newest version was cut at %d", name, next, c.Next)
 		}
 	}
-	u.keeper.published = nil // caught up
+	if cut != nil {
+		u.keeper.published = nil // caught up, and so are the cuts of later refits
+	}
 	return ""
 }
 

@@ -10,10 +10,14 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // observeEvery is the time between two looks at the disk, and between two words to the witness.
 const observeEvery = 5 * time.Second
+
+// publishRetry is the time between two attempts to write a version to a store that does not take it.
+const publishRetry = 5 * time.Second
 
 // trained is what a refit came to.
 type trained struct {
@@ -68,6 +72,8 @@ type schedule struct {
 	updateAt     time.Time
 	updateEvents int64
 	lookAt       time.Time
+	unpublished  *trained // that the store did not take, nil without one
+	retryAt      time.Time
 }
 
 func newSchedule(u *unit) *schedule {
@@ -95,6 +101,10 @@ func (s *schedule) step(ctx context.Context) error {
 	if s.running == nil && (s.refitNow.Swap(false) || due) {
 		s.refitEvents, s.running = applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
+	}
+	if t := s.unpublished; t != nil && time.Now().After(s.retryAt) {
+		s.unpublished = nil
+		return s.contain("refit", func() error { return s.promote(ctx, *t) })
 	}
 	every := s.model.Publish.UpdateEvery.Std()
 	if every > 0 && time.Since(s.updateAt) >= every && applied > s.updateEvents {
@@ -162,7 +172,7 @@ func (u *unit) refit(ctx context.Context) trained {
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
 func (s *schedule) install(ctx context.Context, t trained) error {
-	s.running, s.refitAt = nil, time.Now()
+	s.running, s.refitAt, s.unpublished = nil, time.Now(), nil
 	if t.err != nil || t.challenger == nil {
 		return t.err
 	}
@@ -171,7 +181,7 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // promote is install for a challenger that there is.
 func (s *schedule) promote(ctx context.Context, t trained) error {
-	if reason := s.behindPublished(); reason != "" {
+	if reason := s.behindPublished(t.challenger.Version.Cut); reason != "" {
 		s.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
@@ -183,10 +193,14 @@ func (s *schedule) promote(ctx context.Context, t trained) error {
 		v.Decision, t.challenger.Cause = publish.Kept, "overtaken"
 		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
-	s.metrics.judged(t.challenger)
 	if err := s.publish(ctx, t.challenger); err != nil {
-		return nil // told and counted; the champion stays, the next refit tries again
+		// The next refit is compared with the other champion, and a model that cannot be published never can.
+		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) && !errors.Is(err, snapshot.ErrGolden) {
+			s.unpublished, s.retryAt = &t, time.Now().Add(publishRetry)
+		}
+		return nil // told and counted; the champion stays
 	}
+	s.metrics.judged(t.challenger)
 	if t.challenger.Version.Decision == publish.Promoted {
 		s.cycle.Install(t.challenger)
 		s.updateAt, s.updateEvents = time.Time{}, 0 // consumers get what was learned since the cut with the next step
@@ -198,7 +212,8 @@ func (s *schedule) promote(ctx context.Context, t trained) error {
 }
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
-func (u *unit) update(ctx context.Context) error {
+func (s *schedule) update(ctx context.Context) error {
+	u := s.unit
 	u.follow()
 	if u.versions.Chosen() {
 		u.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
@@ -208,7 +223,7 @@ func (u *unit) update(ctx context.Context) error {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
 	}
-	if reason := u.behindPublished(); reason != "" {
+	if reason := u.behindPublished(nil); reason != "" {
 		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
@@ -222,6 +237,7 @@ func (u *unit) update(ctx context.Context) error {
 		return nil
 	}
 	if err := u.publish(ctx, live); err != nil {
+		s.updateEvents = 0 // tried again when the next one is due, with new events or without
 		return nil
 	}
 	u.cycle.PublishUpdate(live)

@@ -202,16 +202,13 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 		return err
 	}
 	defer dir.Close()
-	s.step("alias " + alias)
-	if err := writeFile(dir, newAlias, b); err != nil {
+	if err := s.step("snapshot.moving"); err != nil {
 		return err
 	}
-	s.step("alias " + alias + " written")
-	if err := dir.Rename(newAlias, alias); err != nil {
+	if err := errors.Join(writeFile(dir, newAlias, b), s.step("snapshot.alias_written")); err != nil {
 		return err
 	}
-	s.step("alias " + alias + " renamed")
-	return errors.Join(syncDir(dir), failpoint("snapshot.alias"))
+	return errors.Join(dir.Rename(newAlias, alias), syncDir(dir), s.step("snapshot.alias"))
 }
 
 // removeAlias removes an alias, durably.

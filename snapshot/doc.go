@@ -36,6 +36,7 @@
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
 //	<store>/<model>/log.jsonl                    the publish log: a Record on each line, only ever appended to
+//	<store>/<model>/log-<sequence>.jsonl         older files of it, put aside at 16 MiB; the newest 16 stay
 //	<store>/<model>/.lock, .staging-*            writers only
 //
 // Versions are integers that grow by one and are never rewritten; directories appear by a rename and aliases are replaced by one, each after
@@ -47,7 +48,9 @@
 // safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest, so there is no
 // offset, type or name in it to be trusted. testdata/score.py is a scorer in Python that reads every file.
 //
-// A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day. A writer cuts off what a killed one left of a line.
+// A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day, and the log, which takes 272 MiB at most, goes back two
+// months. Each file begins with the records of the moves that stood when it was begun, so that what is live is known from it alone. A writer cuts
+// off what a killed one left of a line. Copy files that were put aside to keep them for longer.
 //
 // # What a reader refuses
 //

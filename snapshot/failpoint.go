@@ -2,8 +2,8 @@
 
 package snapshot
 
-// Failpoint is told of every durable step by its name and may end the process there, wait, or return an error, which the step then
-// returns. Set it before anything else runs. It exists under the build tag failpoint only.
+// Failpoint is the hook of every store: it is told of every durable step by its name and may end the process there, wait, or return an
+// error, which the step then returns. Set it before anything else runs. It exists under the build tag failpoint only.
 var Failpoint = func(site string) error { return nil }
 
-func failpoint(site string) error { return Failpoint(site) }
+func failpoint() func(site string) error { return func(site string) error { return Failpoint(site) } }

@@ -2,5 +2,5 @@
 
 package snapshot
 
-// failpoint is where a test build may fail; this build does nothing there.
-func failpoint(string) error { return nil }
+// failpoint is the hook of a store where a test build may fail; this build has none.
+func failpoint() func(site string) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,11 +42,13 @@ func publishAndDie(spec string) error {
 	if store.Signer, err = NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
 		return err
 	}
-	store.hook = func(step string) {
+	store.logBytes = 1000 // so that it begins another file, too
+	store.hook = func(site string) error {
 		if left--; left < 0 {
-			fmt.Println(step)
+			fmt.Println(site)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
+		return nil
 	}
 	ctx := context.Background()
 	if _, err := store.Publish(ctx, "m", testContents(small), Move{Alias: Champion}); err != nil {
@@ -119,7 +122,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 		steps = append(steps, step)
 	}
-	if len(steps) < 20 {
+	if len(steps) < 20 || !slices.Contains(steps, "snapshot.log_aside") {
 		t.Errorf("only %d steps: %q", len(steps), steps)
 	}
 }

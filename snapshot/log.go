@@ -77,29 +77,52 @@ func (s *Store) Log(model string) iter.Seq2[Record, error] {
 			return
 		}
 		defer root.Close()
-		f, err := openLog(root)
-		if errors.Is(err, fs.ErrNotExist) {
-			return
-		}
+		files, err := openLogs(root)
 		if err != nil {
 			yield(Record{}, fmt.Errorf("snapshot: log of %s: %w", model, err))
 			return
 		}
-		defer f.Close()
+		last := int64(0)
+		for _, f := range files {
+			defer f.Close()
+			for r, err := range linesOf(f) {
+				if err != nil {
+					err = fmt.Errorf("snapshot: log of %s: %s: %w", model, f.Name(), err)
+				} else if r.Sequence <= last {
+					continue // carried over from the file before
+				} else {
+					last = r.Sequence
+				}
+				if !yield(r, err) || err != nil && !errors.Is(err, ErrFormat) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesOf yields the records of one file.
+func linesOf(f io.Reader) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
 		lines := bufio.NewReaderSize(f, maxRecordBytes)
 		for number := 1; ; number++ {
 			line, err := lines.ReadSlice('\n')
+			long := errors.Is(err, bufio.ErrBufferFull)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = lines.ReadSlice('\n')
+			}
 			if err == io.EOF {
 				return
 			}
 			var r Record
-			if err == nil {
+			switch {
+			case err != nil:
+			case long:
+				err = fmt.Errorf("line %d: %w: longer than any record", number, ErrFormat)
+			default:
 				if err = json.Unmarshal(line, &r); err != nil {
 					err = fmt.Errorf("line %d: %w: %v", number, ErrFormat, err)
 				}
-			}
-			if err != nil {
-				err = fmt.Errorf("snapshot: log of %s: %w", model, err)
 			}
 			if !yield(r, err) || err != nil && !errors.Is(err, ErrFormat) {
 				return
@@ -108,20 +131,11 @@ func (s *Store) Log(model string) iter.Seq2[Record, error] {
 	}
 }
 
-// openLog opens the log, which has to be a regular file.
-func openLog(root *os.Root) (*os.File, error) {
-	st, err := root.Lstat(logFile)
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: not a regular file", logFile, ErrFormat)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return root.Open(logFile)
-}
+// openLog opens the log's newest file, which has to be a regular one.
+func openLog(root *os.Root) (*os.File, error) { return openRegular(root, logFile) }
 
 // LiveAt returns, for each alias of a model that named a version at a moment, the last record that moved it until then. Where a clock was set
-// back, the order of the log counts. It returns ErrNotFound, or ErrFormat for a log with a line that cannot be read.
+// back, the order of the log counts. Of a moment before the log's oldest file, only aliases that have not moved since are known. It returns ErrNotFound, or ErrFormat for a log with a line that cannot be read.
 func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error) {
 	live := make(map[string]Record)
 	for r, err := range s.Log(model) {
@@ -174,8 +188,12 @@ func lastRecord(root *os.Root) (Record, error) {
 	}
 }
 
-// appendLog adds a record, durably. What is left of a torn last line is cut off first. The caller holds the lock.
+// appendLog adds a record, durably. What is left of a torn last line is cut off first, and a file that is full is put aside. The caller holds
+// the lock.
 func (s *Store) appendLog(root *os.Root, r *Record) error {
+	if err := s.rotate(root); err != nil {
+		return fmt.Errorf("%s: %w", logFile, err)
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -186,11 +204,12 @@ func (s *Store) appendLog(root *os.Root, r *Record) error {
 	}
 	end, err := wholeLines(f)
 	if err == nil {
-		s.step("log")
+		err = s.step("snapshot.log")
+	}
+	if err == nil {
 		_, err = f.WriteAt(append(b, '\n'), end)
 	}
-	s.step("log written")
-	if err := errors.Join(err, f.Sync(), f.Close(), failpoint("snapshot.logged")); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close(), s.step("snapshot.logged")); err != nil {
 		return fmt.Errorf("%s: %w", logFile, err)
 	}
 	if end == 0 {
@@ -219,6 +238,9 @@ func wholeLines(f *os.File) (int64, error) {
 
 // recoverLog writes the record of alias moves whose writer was killed before it could. The caller holds the lock.
 func (s *Store) recoverLog(root *os.Root) error {
+	if err := resumeRotation(root); err != nil {
+		return err
+	}
 	last, err := lastRecord(root)
 	if err != nil {
 		return err

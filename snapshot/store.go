@@ -36,17 +36,22 @@ type Store struct {
 	Signer *Signer          // signs manifests and aliases; nil leaves them unsigned. Set it before use.
 	Now    func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
-	dir  string
-	hook func(step string) // tests die here
+	dir      string
+	logBytes int64                   // size at which the publish log begins another file
+	hook     func(site string) error // nil but in tests: is told of every durable step, and may fail it
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
-func NewStore(dir string) *Store { return &Store{dir: dir, Now: time.Now} }
+func NewStore(dir string) *Store {
+	return &Store{dir: dir, Now: time.Now, logBytes: maxLogBytes, hook: failpoint()}
+}
 
-func (s *Store) step(name string) {
-	if s.hook != nil {
-		s.hook(name)
+// step is where a test may end the process, or make a durable step fail.
+func (s *Store) step(site string) error {
+	if s.hook == nil {
+		return nil
 	}
+	return s.hook(site)
 }
 
 // Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to the publish log and
@@ -161,22 +166,20 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 		return err
 	}
 	defer dir.Close()
-	s.step("staging")
+	if err := s.step("snapshot.staging"); err != nil {
+		return err
+	}
 	for _, f := range files {
-		err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), failpoint("snapshot.write"))
-		s.step(f.name)
-		if err != nil {
+		if err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), s.step("snapshot.write")); err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := errors.Join(syncDir(dir), failpoint("snapshot.synced")); err != nil {
+	if err := errors.Join(syncDir(dir), s.step("snapshot.synced")); err != nil {
 		return err
 	}
-	s.step("synced")
-	if err := errors.Join(root.Rename(staging+name, name), failpoint("snapshot.renamed")); err != nil {
+	if err := errors.Join(root.Rename(staging+name, name), s.step("snapshot.renamed")); err != nil {
 		return err
 	}
-	s.step("renamed")
 	return syncDir(root)
 }
 

@@ -8,7 +8,11 @@ type diffCmd struct {
 	Model string `required:"" placeholder:"NAME" help:"Model."`
 	A     string `arg:"" placeholder:"A" help:"Version or alias."`
 	B     string `arg:"" placeholder:"B" help:"Version or alias to compare it with."`
+
+	trustFlags
 }
 
 // Run prints the comparison.
-func (c *diffCmd) Run(a *app) error { return offline.Diff(c.Store, c.Model, c.A, c.B, a.out) }
+func (c *diffCmd) Run(a *app) error {
+	return offline.Diff(offline.SnapshotRef{Store: c.Store, Model: c.Model, TrustedKeys: c.TrustedKey}, c.A, c.B, a.out)
+}

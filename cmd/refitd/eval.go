@@ -13,10 +13,17 @@ type snapshotFlags struct {
 	Model   string `required:"" placeholder:"NAME" help:"Model."`
 	Alias   string `xor:"version" placeholder:"champion" help:"Version that this alias names; champion by default."`
 	Version int64  `xor:"version" placeholder:"N" help:"Version by its number."`
+
+	trustFlags
+}
+
+// trustFlags say whose signatures a version has to have.
+type trustFlags struct {
+	TrustedKey []string `sep:"none" placeholder:"FILE" help:"Refuse what is not signed by the key in this file (.pub of keys new). Repeatable: one of them is enough."`
 }
 
 func (f *snapshotFlags) ref() offline.SnapshotRef {
-	return offline.SnapshotRef{Store: f.Store, Model: f.Model, Alias: f.Alias, Version: f.Version}
+	return offline.SnapshotRef{Store: f.Store, Model: f.Model, Alias: f.Alias, Version: f.Version, TrustedKeys: f.TrustedKey}
 }
 
 // evalCmd is eval.

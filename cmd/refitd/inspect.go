@@ -14,15 +14,17 @@ type inspectCmd struct {
 	Model       string `required:"" placeholder:"NAME" help:"Model."`
 	Alias       string `xor:"version" placeholder:"champion" help:"With --store: version that this alias names; champion by default."`
 	Version     int64  `xor:"version" placeholder:"N" help:"With --store: version by its number."`
+
+	trustFlags
 }
 
 // Run prints a model's state, or a version.
 func (c *inspectCmd) Run(a *app) error {
 	if c.Store != "" {
-		return offline.InspectSnapshot(offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version}, a.out)
+		return offline.InspectSnapshot(offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version, TrustedKeys: c.TrustedKey}, a.out)
 	}
-	if c.Alias != "" || c.Version != 0 {
-		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--alias and --version go with --store, not with --storage.path"), Key: "--storage.path"}
+	if c.Alias != "" || c.Version != 0 || c.TrustedKey != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--alias, --version and --trusted-key go with --store, not with --storage.path"), Key: "--storage.path"}
 	}
 	return offline.InspectState(a.ctx, c.StoragePath, c.Model, a.log, a.out)
 }

@@ -97,7 +97,7 @@ func (v *validator) file(path, name string) {
 
 // private reads a file with a secret in it and returns its text without the last line end.
 func (v *validator) private(path, name string) string {
-	if err := checkPrivate(name); err != nil {
+	if err := CheckPrivate(name); err != nil {
 		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
 		return ""
 	}
@@ -211,7 +211,7 @@ func (v *validator) model(m *Model, path string) {
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
 	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
 	if path := m.Publish.SigningKeyFile; path != "" {
-		if err := checkPrivate(path); err != nil {
+		if err := CheckPrivate(path); err != nil {
 			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
 		}
 	}

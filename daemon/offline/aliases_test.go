@@ -215,6 +215,21 @@ func TestSignedMoves(t *testing.T) {
 	if _, err := moved(t, o, "promote"); err != nil || open() != nil {
 		t.Errorf("a signed move: %v, and the reader says %v", err, open())
 	}
+	ref := SnapshotRef{Store: o.Store, Model: "m", TrustedKeys: []string{last(lines)["public_file"].(string)}}
+	inspected, err := collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
+	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {
+		t.Errorf("inspect with the key: %v, %v", inspected, err)
+	}
+	if _, err := ref.open(); err != nil {
+		t.Errorf("score with the key: %v", err)
+	}
+	stranger, err := snapshot.CreateKeys(filepath.Join(o.Store, "keys"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref.TrustedKeys[0] = filepath.Join(o.Store, "keys", stranger+".pub")
+	_, err = ref.open()
+	wantExit(t, err, report.ExitState, "is not trusted")
 	if err := os.Chmod(o.SigningKey, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,19 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Diff compares two versions of a model: a and b are version numbers or aliases. Exit code 1 if their predictions are not of the same kind.
-func Diff(store, model, a, b string, out *report.Emitter) error {
-	first, err := openAny(store, model, a)
+// Diff compares two versions of a model: a and b are version numbers or aliases, of which ref has neither. Exit code 1 if their predictions are
+// not of the same kind.
+func Diff(ref SnapshotRef, a, b string, out *report.Emitter) error {
+	store, model := ref.Store, ref.Model
+	t, err := trust(ref.TrustedKeys, true)
 	if err != nil {
 		return err
 	}
-	second, err := openAny(store, model, b)
+	first, err := openAny(t, store, model, a)
+	if err != nil {
+		return err
+	}
+	second, err := openAny(t, store, model, b)
 	if err != nil {
 		return err
 	}
@@ -38,13 +44,13 @@ func Diff(store, model, a, b string, out *report.Emitter) error {
 	return out.Emit("summary", s)
 }
 
-// openAny opens a version by its number or an alias, an expired one too: nobody is going to be scored with it.
-func openAny(store, model, version string) (*snapshot.Model, error) {
+// openAny opens a version by its number or an alias.
+func openAny(t snapshot.Trust, store, model, version string) (*snapshot.Model, error) {
 	sel := snapshot.Selector{Alias: version}
 	if n, err := strconv.ParseInt(version, 10, 64); err == nil {
 		sel = snapshot.Selector{Version: n}
 	}
-	m, err := snapshot.Trust{AllowExpired: true}.Open(store, model, sel)
+	m, err := t.Open(store, model, sel)
 	if err != nil {
 		return nil, storeError(err, filepath.Join(store, model))
 	}

@@ -50,6 +50,10 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 // of which nothing is shown.
 func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	store, path := snapshot.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
+	t, err := trust(ref.TrustedKeys, true)
+	if err != nil {
+		return err
+	}
 	aliases, err := store.Aliases(ref.Model)
 	if err != nil {
 		return storeError(err, path)
@@ -70,11 +74,16 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	if err != nil {
 		return storeError(err, path)
 	}
-	// By its alias, which pins the manifest. An expired version can still be looked at.
-	m, damage := snapshot.Trust{AllowExpired: true}.Open(ref.Store, ref.Model, ref.selector())
+	m, damage := t.Open(ref.Store, ref.Model, ref.selector()) // by its alias, which pins the manifest
+	if errors.Is(damage, snapshot.ErrSignature) {
+		return storeError(damage, path)
+	}
 	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
 		FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
 	if damage == nil {
+		if m.SignedBy() != "" {
+			inspection.Signature += ", trusted"
+		}
 		inspection.Belief = diff.Believes(m)
 		inspection.Belief.Lineage = append(inspection.Belief.Lineage, ancestors(store, &manifest)...)
 	}

@@ -14,7 +14,11 @@ import (
 // cannot be reproduced, with why.
 func Reproduce(ctx context.Context, ref SnapshotRef, workers int, out *report.Emitter) error {
 	path := filepath.Join(ref.Store, ref.Model)
-	version, err := snapshot.Trust{AllowExpired: true}.Open(ref.Store, ref.Model, ref.selector())
+	t, err := trust(ref.TrustedKeys, true)
+	if err != nil {
+		return err
+	}
+	version, err := t.Open(ref.Store, ref.Model, ref.selector())
 	if err != nil {
 		return storeError(err, path)
 	}

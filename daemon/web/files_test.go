@@ -70,6 +70,19 @@ func TestFilesAreTheStores(t *testing.T) {
 	}
 }
 
+// hostilePaths ask for what is no file of a version.
+var hostilePaths = []string{
+	"/v1/models/..%2f..%2fetc/versions/1/files/passwd", "/v1/models/ratings/versions/1/files/..%2f..%2f..%2fsecret",
+	"/v1/models/ratings/versions/1/files/../../../secret", "/v1/models/../../secret", "/v1/models/ratings/versions/1/files/%2e%2e%2f%2e%2e%2fsecret",
+	"/v1/models/ratings/versions/1/files/%00", "/v1/models/ratings/versions/1/files/vocabulary%00", "/v1/models/ratings%00/versions",
+	"/v1//models/ratings", "//v1/models", "/v1/models/ratings/versions/..%5c..%5csecret/files/vocabulary", `/v1/models/ratings/versions/1/files/..\..\secret`,
+	"/v1/models/ratings/versions/1/files/%2fetc%2fpasswd", "/v1/models/ratings/versions/1/files//etc/passwd", "/v1/models/ratings/versions/1/files/.",
+	"/v1/models/ratings/versions/%2e%2e/files/secret", "/v1/models/ratings/versions/aliases/files/champion", "/v1/models/ratings/aliases/..%2f1/files/vocabulary",
+	"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock", "/v1/models/RATINGS/versions", "/v1/models/ratings/versions/+1/files/vocabulary",
+	"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside", "/v1/models/clicks/versions/7/files/manifest.json",
+	"/v1/models/" + strings.Repeat("a", 300) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
+}
+
 // TestTraversal: F7. Whatever a path says, nothing but the files of a version is read.
 func TestTraversal(t *testing.T) {
 	b := newBench(t)
@@ -91,17 +104,7 @@ func TestTraversal(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(outside), filepath.Join(b.dir, "clicks", "7")); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{
-		"/v1/models/..%2f..%2fetc/versions/1/files/passwd", "/v1/models/ratings/versions/1/files/..%2f..%2f..%2fsecret",
-		"/v1/models/ratings/versions/1/files/../../../secret", "/v1/models/../../secret", "/v1/models/ratings/versions/1/files/%2e%2e%2f%2e%2e%2fsecret",
-		"/v1/models/ratings/versions/1/files/%00", "/v1/models/ratings/versions/1/files/vocabulary%00", "/v1/models/ratings%00/versions",
-		"/v1//models/ratings", "//v1/models", "/v1/models/ratings/versions/..%5c..%5csecret/files/vocabulary", `/v1/models/ratings/versions/1/files/..\..\secret`,
-		"/v1/models/ratings/versions/1/files/%2fetc%2fpasswd", "/v1/models/ratings/versions/1/files//etc/passwd", "/v1/models/ratings/versions/1/files/.",
-		"/v1/models/ratings/versions/%2e%2e/files/secret", "/v1/models/ratings/versions/aliases/files/champion", "/v1/models/ratings/aliases/..%2f1/files/vocabulary",
-		"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock", "/v1/models/RATINGS/versions", "/v1/models/ratings/versions/+1/files/vocabulary",
-		"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside", "/v1/models/clicks/versions/7/files/manifest.json",
-		"/v1/models/" + strings.Repeat("a", 300) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
-	} {
+	for _, path := range hostilePaths {
 		for _, method := range []string{"GET", "HEAD"} {
 			w := b.ask(method, path, nil)
 			if w.Code < 400 || w.Code == http.StatusInternalServerError || strings.Contains(w.Body.String(), secret) {

@@ -154,41 +154,55 @@ func TestHostileConnections(t *testing.T) {
 	})
 }
 
-// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others told to come again; no answer is slow.
+// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others told to come again, so that an answer takes little longer
+// than that of the cheapest route to as many clients.
 func TestScrapes(t *testing.T) {
 	b := newBench(t)
 	addr, _ := b.listen(t)
 	client := newClient(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	codes := map[int]int{}
-	var took []time.Duration
-	for range 100 {
-		wg.Go(func() {
-			for range 5 {
-				began := time.Now()
-				res, err := client.Get("http://" + addr + "/metrics")
-				if err != nil {
-					t.Error(err)
-					return
+	flood := func(path string) (codes map[int]int, p99 time.Duration) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var took []time.Duration
+		codes = map[int]int{}
+		for range 100 {
+			wg.Go(func() {
+				for range 5 {
+					began := time.Now()
+					res, err := client.Get("http://" + addr + path)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+					mu.Lock()
+					codes[res.StatusCode]++
+					if res.StatusCode == http.StatusOK {
+						took = append(took, time.Since(began))
+					}
+					mu.Unlock()
 				}
-				_, _ = io.Copy(io.Discard, res.Body)
-				res.Body.Close()
-				mu.Lock()
-				codes[res.StatusCode]++
-				if res.StatusCode == http.StatusOK {
-					took = append(took, time.Since(began))
-				}
-				mu.Unlock()
-			}
-		})
+			})
+		}
+		wg.Wait()
+		if len(took) == 0 {
+			t.Fatalf("%s: answers %v", path, codes)
+		}
+		slices.Sort(took)
+		return codes, took[len(took)*99/100]
 	}
-	wg.Wait()
-	slices.Sort(took)
-	if codes[http.StatusOK] == 0 || codes[http.StatusOK]+codes[http.StatusServiceUnavailable] != 500 {
+	flood("/-/healthy") // opens the connections
+	_, cheapest := flood("/-/healthy")
+	codes, p99 := flood("/metrics")
+	if codes[http.StatusOK]+codes[http.StatusServiceUnavailable] != 500 {
 		t.Errorf("answers %v", codes)
 	}
-	t.Logf("answers %v, served p50 %v, p99 %v (bar 50ms)", codes, took[len(took)/2], took[len(took)*99/100])
+	bar := max(50*time.Millisecond, 4*cheapest) // on a busy machine, what its clients cost by themselves counts
+	t.Logf("answers %v, p99 of those served %v (bar 50ms, on this machine now %v)", codes, p99, bar)
+	if p99 > bar {
+		t.Errorf("p99 %v, want %v at most", p99, bar)
+	}
 }
 
 // TestReconnects: F18. A thousand connections leave neither goroutines nor descriptors behind; TestMain looks for the goroutines.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -105,7 +107,7 @@ func New(o Options) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Check returns an error unless file is a usable exporter-toolkit file; an empty name is one. Asking for client certificates without saying
-// who signs them is refused: any authority that the system trusts would do.
+// who signs them is refused: any authority that the system trusts would do. So is a key that other users may read.
 func Check(file string) error {
 	if err := toolkit.Validate(file); err != nil || file == "" {
 		return err
@@ -118,6 +120,7 @@ func Check(file string) error {
 		TLS struct {
 			ClientAuth string `yaml:"client_auth_type"`
 			CAFile     string `yaml:"client_ca_file"`
+			KeyFile    string `yaml:"key_file"`
 			CA         string `yaml:"client_ca"`
 		} `yaml:"tls_server_config"`
 	}
@@ -126,6 +129,14 @@ func Check(file string) error {
 	}
 	if c.TLS.ClientAuth == "RequireAndVerifyClientCert" && c.TLS.CAFile == "" && c.TLS.CA == "" {
 		return errors.New("tls_server_config: client_auth_type RequireAndVerifyClientCert needs client_ca_file")
+	}
+	if key := c.TLS.KeyFile; key != "" {
+		if !filepath.IsAbs(key) {
+			key = filepath.Join(filepath.Dir(file), key)
+		}
+		if err := config.CheckPrivate(key); err != nil {
+			return fmt.Errorf("tls_server_config: key_file: %w", err)
+		}
 	}
 	return nil
 }

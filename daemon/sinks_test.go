@@ -1,0 +1,120 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/announce"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// announced reads the whole topic of announcements.
+func (b *bench) announced(topic string) (list []*announce.Announcement) {
+	b.t.Helper()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer reader.Close()
+	for {
+		ctx, cancel := context.WithTimeout(b.t.Context(), 500*time.Millisecond)
+		fetches := reader.PollFetches(ctx)
+		cancel()
+		if fetches.NumRecords() == 0 {
+			return list
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			a, err := announce.Read(r)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			list = append(list, a)
+		})
+	}
+}
+
+// TestStoreAway: E12. While the store of versions cannot be written to, reading goes on, consumers keep what they have and the topic tells of
+// nothing that the store does not hold; once it can, the same refit is published without another event, and announced.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.produceRatings(31, 1500)
+	d, log, stop := b.startWith(b.configure("w", "every_events: 0", "every_events: 500", "update_every: 0s", "update_every: 0s, topic: champions"))
+	base := "http://" + d.Addr()
+	metric := func(name string) float64 {
+		_, text := get(t, base+"/metrics")
+		return sum(t, text, name)
+	}
+	caught := func(n int) { // every refit that is due has ended
+		t.Helper()
+		within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
+	}
+	caught(1500)
+	within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
+	model := filepath.Join(b.dir, "store-w", "ratings")
+	if err := os.Rename(model, model+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(model, []byte("not a directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.announced("champions"))
+	b.produceRatings(32, 600)
+	failures := `refitd_publish_total{model="ratings",result="failure"}`
+	within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
+	caught(2100)
+	if status, _ := get(t, base+"/v2/health/ready"); status != http.StatusOK {
+		t.Errorf("without the store the daemon is not ready: %d", status)
+	}
+	if n := len(b.announced("champions")); n != before {
+		t.Errorf("%d announcements while the store was away", n-before)
+	}
+	within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
+
+	if err := os.Remove(model); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(model+".away", model); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	store := snapshot.NewStore(filepath.Join(b.dir, "store-w"))
+	latest := func() snapshot.Pointer {
+		p, err := store.Alias("ratings", snapshot.Latest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	was := latest().Version
+	within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
+	t.Logf("published %v after the store was back (bar 60s)", time.Since(back))
+	stop()
+	list, versions := b.announced("champions"), map[int64]string{}
+	for _, a := range list {
+		m, err := store.Manifest("ratings", a.Version)
+		if err != nil {
+			t.Errorf("version %d was announced and is not in the store: %v", a.Version, err)
+			continue
+		}
+		if known, ok := versions[a.Version]; ok && known != a.Digest || m.PayloadDigest != a.Digest {
+			t.Errorf("version %d has several payloads: %s, %s, %s", a.Version, known, a.Digest, m.PayloadDigest)
+		}
+		versions[a.Version] = a.Digest
+	}
+	champion, err := store.Alias("ratings", snapshot.Champion)
+	if err != nil || len(list) == 0 || list[len(list)-1].ManifestDigest != champion.ManifestDigest {
+		t.Errorf("the champion %+v (%v) is not the one announced last, of %d", champion, err, len(list))
+	}
+	if !strings.Contains(log.String(), "publish failed") {
+		t.Error("the failure was not logged")
+	}
+}

@@ -1,0 +1,167 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A file of the publish log that has grown to maxLogBytes is put aside as log-<sequence of its last record>.jsonl, and the next one begins with
+// the records of the moves that still stand. Of those put aside the newest maxLogs stay: at a version every ten seconds, two months.
+const (
+	maxLogBytes = 16 << 20
+	maxLogs     = 16
+	logPrefix   = "log-"
+	logSuffix   = ".jsonl"
+	newLog      = staging + "log" // swept with what killed writers leave
+)
+
+// asideLogs returns the sequences that name the files put aside, ascending.
+func asideLogs(root *os.Root) ([]int64, error) {
+	names, err := list(root, ".")
+	if err != nil {
+		return nil, err
+	}
+	var sequences []int64
+	for _, name := range names {
+		if number, ok := strings.CutPrefix(strings.TrimSuffix(name, logSuffix), logPrefix); ok {
+			if n, err := strconv.ParseInt(number, 10, 64); err == nil && asideLog(n) == name {
+				sequences = append(sequences, n)
+			}
+		}
+	}
+	slices.Sort(sequences)
+	return sequences, nil
+}
+
+func asideLog(sequence int64) string {
+	return logPrefix + strconv.FormatInt(sequence, 10) + logSuffix
+}
+
+// openLogs opens the files of the log, oldest first. The newest is opened before the others are looked for: put aside in between, it is met
+// twice rather than not at all.
+func openLogs(root *os.Root) (files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range files {
+				err = errors.Join(err, f.Close())
+			}
+			files = nil
+		}
+	}()
+	newest, err := openLog(root)
+	if newest != nil {
+		files = append(files, newest)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return files, err
+	}
+	aside, err := asideLogs(root)
+	if err != nil {
+		return files, err
+	}
+	for _, sequence := range aside {
+		f, err := openRegular(root, asideLog(sequence))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+	}
+	if newest != nil {
+		files = append(files[1:], newest)
+	}
+	return files, nil
+}
+
+// rotate puts a full file aside and begins the next one. The caller holds the lock. A writer killed in between leaves the full file under its
+// new name only, which resumeRotation takes back.
+func (s *Store) rotate(root *os.Root) error {
+	f, err := openLog(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil || st.Size() < s.logBytes {
+		return errors.Join(err, f.Close())
+	}
+	carried, last, err := standing(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := errors.Join(writeFile(root, newLog, carried), s.step("snapshot.log_begun")); err != nil {
+		return err
+	}
+	if err := errors.Join(root.Rename(logFile, asideLog(last)), s.step("snapshot.log_aside")); err != nil {
+		return err
+	}
+	if err := errors.Join(root.Rename(newLog, logFile), syncDir(root)); err != nil {
+		return err
+	}
+	aside, err := asideLogs(root)
+	if err != nil {
+		return err
+	}
+	for len(aside) > maxLogs {
+		if err := root.Remove(asideLog(aside[0])); err != nil {
+			return err
+		}
+		aside = aside[1:]
+	}
+	return nil
+}
+
+// resumeRotation takes the newest file put aside as the log, if there is none because a writer was killed.
+func resumeRotation(root *os.Root) error {
+	if _, err := root.Lstat(logFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	aside, err := asideLogs(root)
+	if err != nil || len(aside) == 0 {
+		return err
+	}
+	return errors.Join(root.Rename(asideLog(aside[len(aside)-1]), logFile), syncDir(root))
+}
+
+// standing returns the lines that the next file begins with: of each record the moves that no later one overtook, where there are any, and the
+// last record in any case, for its sequence. What cannot be read is left where it is.
+func standing(f *os.File) (lines []byte, last int64, err error) {
+	var records []Record
+	for r, err := range linesOf(f) {
+		if err != nil && !errors.Is(err, ErrFormat) {
+			return nil, 0, err
+		}
+		if err == nil && r.Sequence > last {
+			records, last = append(records, r), r.Sequence
+		}
+	}
+	moved := make(map[string]bool)
+	for i := len(records) - 1; i >= 0; i-- {
+		records[i].Moves = slices.DeleteFunc(records[i].Moves, func(m AliasMove) bool {
+			later := moved[m.Alias]
+			moved[m.Alias] = true
+			return later || m.To == 0
+		})
+	}
+	for _, r := range records {
+		if len(r.Moves) == 0 && r.Sequence != last {
+			continue
+		}
+		b, err := json.Marshal(&r)
+		if err != nil {
+			return nil, 0, fmt.Errorf("record %d: %w", r.Sequence, err)
+		}
+		lines = append(append(lines, b...), '\n')
+	}
+	return lines, last, nil
+}

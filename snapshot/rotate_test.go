@@ -1,0 +1,165 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// The publish log is bounded: full files are put aside, the oldest of many removed, and what was live is known all the same. A reader meets
+// every record that is left once, in order.
+func TestLogRotates(t *testing.T) {
+	store, dir := publish(t, 0)
+	store.logBytes = 1500
+	clock := created
+	store.Now = func() time.Time {
+		clock = clock.Add(time.Second)
+		return clock
+	}
+	var all []Record
+	live := func(until time.Time) map[string]int64 { // by the records themselves, all of them
+		aliases := map[string]int64{}
+		for _, r := range all {
+			for _, m := range r.Moves {
+				if !r.Time.After(until) {
+					aliases[m.Alias] = m.To
+				}
+				if m.To == 0 {
+					delete(aliases, m.Alias)
+				}
+			}
+		}
+		return aliases
+	}
+	aside := func() []int64 {
+		root, err := openModel(dir, "m")
+		must(t, err)
+		defer root.Close()
+		names, err := asideLogs(root)
+		must(t, err)
+		return names
+	}
+	check := func() {
+		t.Helper()
+		var got []Record
+		for r, err := range store.Log("m") {
+			must(t, err)
+			if len(got) > 0 && r.Sequence <= got[len(got)-1].Sequence {
+				t.Fatalf("record %d after %d", r.Sequence, got[len(got)-1].Sequence)
+			}
+			got = append(got, r)
+		}
+		for i := range all[1:] {
+			if len(aside()) == maxLogs {
+				break
+			}
+			if got[i].Sequence != all[i].Sequence || got[i].Event != all[i].Event {
+				t.Fatalf("record %d of %d is %+v, want %+v", i, len(got), got[i], all[i])
+			}
+		}
+		if last := all[len(all)-1]; got[len(got)-1].Sequence != last.Sequence {
+			t.Fatalf("the last record is %d, want %d", got[len(got)-1].Sequence, last.Sequence)
+		}
+		found, err := store.LiveAt("m", clock)
+		must(t, err)
+		now := map[string]int64{}
+		for alias, r := range found {
+			i := slices.IndexFunc(r.Moves, func(m AliasMove) bool { return m.Alias == alias })
+			now[alias] = r.Moves[i].To
+			if i := slices.IndexFunc(all, func(o Record) bool { return o.Sequence == r.Sequence }); i < 0 || !all[i].Time.Equal(r.Time) {
+				t.Fatalf("%s was moved by %+v, which never was", alias, r)
+			}
+		}
+		if want := live(clock); !maps.Equal(now, want) {
+			t.Fatalf("live now %v, want %v", now, want)
+		}
+	}
+	note := func() {
+		t.Helper()
+		root, err := openModel(dir, "m")
+		must(t, err)
+		defer root.Close()
+		r, err := lastRecord(root)
+		must(t, err)
+		all = append(all, r)
+	}
+	contents := testContents(small)
+	for i := range 120 {
+		_, err := store.Publish(t.Context(), "m", contents, Move{Alias: Champion})
+		must(t, err)
+		note()
+		switch {
+		case i == 3:
+			_, err = store.MoveAlias(t.Context(), "m", Move{Alias: "kept", To: 2})
+			must(t, err)
+			note()
+		case i%7 == 5:
+			alias := fmt.Sprint("other", i%3)
+			_, err = store.MoveAlias(t.Context(), "m", Move{Alias: alias, To: int64(i)})
+			must(t, err)
+			note()
+		case i%20 == 19:
+			_, err := store.MoveAlias(t.Context(), "m", Move{Alias: "other2"})
+			must(t, err)
+			note()
+			removed, err := store.Prune(t.Context(), "m", Retention{Keep: 5})
+			must(t, err)
+			if len(removed) > 0 {
+				note()
+			}
+		}
+		if i%5 == 0 {
+			check()
+		}
+	}
+	check()
+	if n := len(aside()); n != maxLogs {
+		t.Errorf("%d files put aside, want %d", n, maxLogs)
+	}
+	// What was live at any time that the files cover.
+	var first time.Time
+	for r := range store.Log("m") {
+		if r.Sequence > aside()[0] {
+			first = r.Time
+			break
+		}
+	}
+	for at := first; !at.After(clock); at = at.Add(3 * time.Second) {
+		found, err := store.LiveAt("m", at)
+		must(t, err)
+		want := map[string]int64{}
+		for _, r := range all {
+			for _, m := range r.Moves {
+				switch {
+				case r.Time.After(at):
+				case m.To == 0:
+					delete(want, m.Alias)
+				default:
+					want[m.Alias] = r.Sequence
+				}
+			}
+		}
+		got := map[string]int64{}
+		for alias, r := range found {
+			got[alias] = r.Sequence
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("at %v: moved by %v, want %v", at, got, want)
+		}
+	}
+	// A reader that comes between the two renames of a writer. TestKilledAtEveryStep ends writers there.
+	path := filepath.Join(dir, "m", logFile)
+	must(t, os.Rename(path, path+".away"))
+	var got int64
+	for r, err := range store.Log("m") {
+		must(t, err)
+		got = r.Sequence
+	}
+	if last := aside()[maxLogs-1]; got != last {
+		t.Errorf("between two files a reader meets %d last, want %d", got, last)
+	}
+}
