@@ -42,6 +42,7 @@ type Contents struct {
 	NumFeatures int
 	NumOutputs  int
 	NumBasis    int
+	Tensors     string     // type of the numbers as they are stored, F64 or F32; "" is F64
 	Basis       []float64  // d×k, feature-major: Basis[j*k+r] is coordinate j of h_r
 	Weights     []float64  // k×m, row-major
 	Linear      []float64  // d×m, feature-major; nil for no linear term
@@ -62,6 +63,9 @@ type Golden struct {
 func (c *Contents) checkShape() error {
 	if err := c.Schema.validate(); err != nil {
 		return err
+	}
+	if c.Tensors != "" && tensorBytes(c.Tensors) == 0 {
+		return fmt.Errorf("tensors of type %q: F64 and F32 are known", c.Tensors)
 	}
 	if c.Kernel != ANOVA && c.Kernel != Homogeneous {
 		return fmt.Errorf("kernel %q is not anova or homogeneous", c.Kernel)

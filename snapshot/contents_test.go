@@ -29,6 +29,8 @@ var shapes = []shape{
 	{Multilabel, Identity, Homogeneous, 2, false},
 	{Ordinal, OrdinalLink, ANOVA, 5, true},
 	{Ordinal, Identity, ANOVA, 0, true},
+	{Multiclass, Identity, Homogeneous, 3, false},
+	{Ordinal, OrdinalLink, Homogeneous, 4, false},
 }
 
 func (s shape) String() string {

@@ -32,7 +32,7 @@ func TestExplainAddsUp(t *testing.T) {
 						t.Errorf("event %d: term %d is larger than the one before", i, at)
 					}
 				}
-				if !closeTo(sum, e.Outputs) {
+				if !closeTo(sum, e.Outputs, goldenTolerance) {
 					t.Errorf("event %d: terms add up to %v, outputs are %v", i, sum, e.Outputs)
 				}
 			}

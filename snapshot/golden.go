@@ -10,6 +10,14 @@ import (
 // goldenTolerance allows for sums rounded differently on another processor (fused multiply-add), relative to 1 + |want|.
 const goldenTolerance = 1e-9
 
+// trainerTolerance is that of a published model to the trainer's own outputs, which know nothing of parameters rounded to F32.
+func trainerTolerance(c *Contents) float64 {
+	if c.Tensors == F32 {
+		return 1e-5
+	}
+	return goldenTolerance
+}
+
 // goldenLine is a line of golden.jsonl. Prediction is Prediction.Label.
 type goldenLine struct {
 	Event      map[string]any `json:"event"`
@@ -31,7 +39,7 @@ func encodeGolden(m *Model) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("golden event %d: %w", i, err)
 		}
-		if g.Outputs != nil && !closeTo(p.Outputs, g.Outputs) {
+		if g.Outputs != nil && !closeTo(p.Outputs, g.Outputs, trainerTolerance(&m.contents)) {
 			return nil, fmt.Errorf("golden event %d scores %v, the trainer says %v: %w", i, p.Outputs, g.Outputs, ErrGolden)
 		}
 		if err := enc.Encode(goldenLine{m.contents.Schema.toMap(&g.Input), p.Outputs, p.Label()}); err != nil {
@@ -61,11 +69,11 @@ func checkGolden(m *Model, b []byte) error {
 		if err != nil {
 			return fmt.Errorf("golden.jsonl, line %d: %w: %w", number, ErrGolden, err)
 		}
-		if !closeTo(p.Outputs, g.Outputs) {
+		if !closeTo(p.Outputs, g.Outputs, goldenTolerance) {
 			return fmt.Errorf("golden.jsonl, line %d: %w: outputs %v, published with %v: use the build of refitd that wrote the version", number, ErrGolden, p.Outputs, g.Outputs)
 		}
 		// Names are not compared: outputs that are equal but for rounding may lie on either side of a tie.
-		if want, ok := g.Prediction.(float64); ok && m.contents.Schema.Task != Binary && !closeTo([]float64{p.Value}, []float64{want}) {
+		if want, ok := g.Prediction.(float64); ok && m.contents.Schema.Task != Binary && !closeTo([]float64{p.Value}, []float64{want}, goldenTolerance) {
 			return fmt.Errorf("golden.jsonl, line %d: %w: prediction %g, published with %g: use the build of refitd that wrote the version", number, ErrGolden, p.Value, want)
 		}
 		m.contents.Golden = append(m.contents.Golden, Golden{Input: in, Outputs: g.Outputs})
@@ -76,12 +84,13 @@ func checkGolden(m *Model, b []byte) error {
 	return nil
 }
 
-func closeTo(got, want []float64) bool {
+// closeTo reports whether numbers agree within a tolerance relative to 1 + |want|.
+func closeTo(got, want []float64, tolerance float64) bool {
 	if len(got) != len(want) {
 		return false
 	}
 	for i, w := range want {
-		if !(math.Abs(got[i]-w) <= goldenTolerance*(1+math.Abs(w))) {
+		if !(math.Abs(got[i]-w) <= tolerance*(1+math.Abs(w))) {
 			return false
 		}
 	}

@@ -222,6 +222,7 @@ func decodeManifest(b []byte) (Manifest, error) {
 // PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. It depends on
 // neither times, versions nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
+	c = c.rounded()
 	if err := c.validate(); err != nil {
 		return "", fmt.Errorf("snapshot: %w: %w", ErrContents, err)
 	}

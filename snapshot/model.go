@@ -15,7 +15,7 @@ type Model struct {
 	signedBy string
 }
 
-// NewModel builds a model from contents without a store. It keeps the slices of c, which must not change afterwards. The manifest has neither
+// NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change afterwards. The manifest has neither
 // version nor files; golden events are not checked. It returns ErrContents.
 func NewModel(c *Contents) (*Model, error) {
 	m, err := newModel(c)
@@ -26,6 +26,7 @@ func NewModel(c *Contents) (*Model, error) {
 }
 
 func newModel(c *Contents) (*Model, error) {
+	c = c.rounded()
 	if err := c.validate(); err != nil {
 		return nil, err
 	}

@@ -21,11 +21,14 @@ func TestPythonReadsSnapshots(t *testing.T) {
 		some = shapes[:3] // each starts Python, which takes a second
 	}
 	for _, s := range some {
-		name := strings.ToLower(s.String())
-		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(s)); err != nil {
-			t.Fatal(err)
+		for _, tensors := range []string{F64, F32} {
+			name, c := strings.ToLower(s.String()+"-"+tensors), testContents(s)
+			c.Tensors = tensors
+			if _, err := NewStore(dir).Publish(t.Context(), name, c); err != nil {
+				t.Fatal(err)
+			}
+			checks = append(checks, []string{filepath.Join(dir, name, "1"), randomEvents(t, s, tensors)})
 		}
-		checks = append(checks, []string{filepath.Join(dir, name, "1"), randomEvents(t, s)})
 	}
 	for _, files := range checks {
 		arguments := append([]string{filepath.Join("testdata", "score.py")}, files...)
@@ -36,9 +39,10 @@ func TestPythonReadsSnapshots(t *testing.T) {
 }
 
 // randomEvents writes 1,000 events with the library's scores, in the form of golden.jsonl, and returns the path.
-func randomEvents(t *testing.T, s shape) string {
+func randomEvents(t *testing.T, s shape, tensors string) string {
 	t.Helper()
 	c := testContents(s)
+	c.Tensors = tensors
 	rng := rand.New(rand.NewPCG(2, 3))
 	name := func(names ...string) string { return names[rng.IntN(len(names))] }
 	c.Golden = nil

@@ -2,28 +2,41 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
 )
 
+// The types of the numbers in model.safetensors. Models score in float64 whatever the type; F32 halves the file and rounds every parameter, by
+// 6e-8 of its value at most.
+const (
+	F64 = "F64"
+	F32 = "F32"
+)
+
+// tensorBytes returns the size of a number of a type, 0 for one that this build does not know.
+func tensorBytes(dtype string) int {
+	return map[string]int{F64: 8, F32: 4}[dtype]
+}
+
 // tensorHeader returns the header of model.safetensors for a shape: the length of the JSON as 8 bytes little-endian, the JSON itself,
-// padded with spaces so that the numbers start at a multiple of 8. A shape has one header and no other: a reader compares bytes, so there is no
-// offset, name or shape in a file that it would have to trust.
-func tensorHeader(d, m, k int, linear bool) (header []byte, numbers int, err error) {
+// padded with spaces so that the numbers start at a multiple of 8. A shape has one header of each type and no other: a reader compares bytes,
+// so there is no offset, name or shape in a file that it would have to trust.
+func tensorHeader(d, m, k int, linear bool, dtype string) (header []byte, numbers int, err error) {
 	// The products stay below 2^63: see the limits in contents.go.
 	total := int64(d)*int64(k) + int64(k)*int64(m) + int64(m)
 	if linear {
 		total += int64(d) * int64(m)
 	}
-	if total > maxModelBytes/8 {
+	if total > maxModelBytes/8 { // of memory, where every number takes 8 bytes
 		return nil, 0, fmt.Errorf("%d parameters (%d features, %d basis vectors, %d outputs), the limit is %d: lower train.max_features or train.max_basis",
 			total, d, k, m, maxModelBytes/8)
 	}
 	text := []byte(`{"__metadata__":{"format":"refitd 1"}`)
 	offset := 0
 	tensor := func(name string, shape ...int) {
-		size := 8
+		size := tensorBytes(dtype)
 		for _, n := range shape {
 			size *= n
 		}
@@ -31,7 +44,7 @@ func tensorHeader(d, m, k int, linear bool) (header []byte, numbers int, err err
 		if len(shape) > 1 {
 			columns = fmt.Sprintf(",%d", shape[1])
 		}
-		text = fmt.Appendf(text, `,%q:{"dtype":"F64","shape":[%d%s],"data_offsets":[%d,%d]}`, name, rows, columns, offset, offset+size)
+		text = fmt.Appendf(text, `,%q:{"dtype":%q,"shape":[%d%s],"data_offsets":[%d,%d]}`, name, dtype, rows, columns, offset, offset+size)
 		offset += size
 	}
 	tensor("basis", d, k)
@@ -47,50 +60,83 @@ func tensorHeader(d, m, k int, linear bool) (header []byte, numbers int, err err
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), int(total), nil
 }
 
-// encodeTensors returns the bytes of model.safetensors: F64, little-endian, basis d×k, weights k×m, linear d×m if there is one, bias m.
+// rounded returns the contents with the parameters that readers of their type will have.
+func (c *Contents) rounded() *Contents {
+	if c.Tensors != F32 {
+		return c
+	}
+	r := *c
+	for _, values := range []*[]float64{&r.Basis, &r.Weights, &r.Linear, &r.Bias} {
+		if *values == nil {
+			continue // no linear term
+		}
+		to := make([]float64, len(*values))
+		for i, v := range *values {
+			to[i] = float64(float32(v))
+		}
+		*values = to
+	}
+	return &r
+}
+
+// encodeTensors returns the bytes of model.safetensors: little-endian, basis d×k, weights k×m, linear d×m if there is one, bias m.
 func encodeTensors(c *Contents) ([]byte, error) {
-	header, numbers, err := tensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil)
+	dtype := cmp.Or(c.Tensors, F64)
+	header, numbers, err := tensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil, dtype)
 	if err != nil {
 		return nil, err
 	}
-	b := append(make([]byte, 0, len(header)+8*numbers), header...)
+	b := append(make([]byte, 0, len(header)+tensorBytes(dtype)*numbers), header...)
 	for _, values := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias} {
 		for _, v := range values {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+			if dtype == F32 {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+			} else {
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+			}
 		}
 	}
 	return b, nil
 }
 
-// decodeTensors sets the parameters of c, whose shape is known from the manifest. Memory is taken only once the length is right.
+// decodeTensors sets the parameters of c and their type; their shape is known from the manifest. Memory is taken only once the length is right.
 func decodeTensors(c *Contents, b []byte) error {
 	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
-	for _, linear := range []bool{false, true} {
-		header, numbers, err := tensorHeader(d, m, k, linear)
+	for _, form := range []struct {
+		dtype  string
+		linear bool
+	}{{F64, false}, {F64, true}, {F32, false}, {F32, true}} {
+		header, numbers, err := tensorHeader(d, m, k, form.linear, form.dtype)
 		if err != nil {
 			return fmt.Errorf("model.safetensors: %w: %w", ErrFormat, err)
 		}
 		if !bytes.HasPrefix(b, header) {
 			continue
 		}
-		if len(b) != len(header)+8*numbers {
-			return fmt.Errorf("model.safetensors: %w: %d bytes, want %d", ErrFormat, len(b), len(header)+8*numbers)
+		size := tensorBytes(form.dtype)
+		if len(b) != len(header)+size*numbers {
+			return fmt.Errorf("model.safetensors: %w: %d bytes, want %d", ErrFormat, len(b), len(header)+size*numbers)
 		}
 		b = b[len(header):]
 		take := func(n int) []float64 {
 			values := make([]float64, n)
 			for i := range values {
-				values[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+				if form.dtype == F32 {
+					values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[size*i:])))
+				} else {
+					values[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[size*i:]))
+				}
 			}
-			b = b[8*n:]
+			b = b[size*n:]
 			return values
 		}
+		c.Tensors = form.dtype
 		c.Basis, c.Weights = take(d*k), take(k*m)
-		if linear {
+		if form.linear {
 			c.Linear = take(d * m)
 		}
 		c.Bias = take(m)
 		return nil
 	}
-	return fmt.Errorf("model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64", ErrFormat, d, m, k)
+	return fmt.Errorf("model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64 or F32", ErrFormat, d, m, k)
 }

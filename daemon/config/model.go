@@ -142,9 +142,12 @@ type Publish struct {
 	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
 	KeepSample     bool     `json:"keep_sample"`      // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
-	Topic          string   `json:"topic"`      // compacted topic that tells consumers of each champion; empty for none
-	InlineMax      Size     `json:"inline_max"` // largest version whose files travel in the topic, too; 0 for none
+	Topic          string   `json:"topic"`             // compacted topic that tells consumers of each champion; empty for none
+	InlineMax      Size     `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
+	Tensors        string   `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
 }
+
+const tensorsF64 = "f64"
 
 // Gate decides whether a new version replaces the champion.
 type Gate struct {
@@ -168,7 +171,7 @@ func DefaultModel() Model {
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
 		},
 		Evaluate: Evaluate{Window: 20_000},
-		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Tensors: tensorsF64, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
 		Serve:    Serve{MaxEvents: 1000, MaxItems: 1000},
 	}
 }
@@ -252,6 +255,9 @@ func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
+	if c.Publish.Tensors == tensorsF64 {
+		c.Publish.Tensors = "" // as before there was a choice
+	}
 	return hashOf(c)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -148,6 +149,7 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	v := &ch.Version
 	v.Parent = p.champion
 	contents := ch.Contents(p.model)
+	contents.Tensors = strings.ToUpper(p.model.Publish.Tensors)
 	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Epoch = Writer, p.now(), p.epoch
 	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
 		contents.Meta.Expires = contents.Meta.Created.Add(after)

@@ -40,6 +40,7 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 		return nil, err
 	}
 	contents := again.Contents(record.Model)
+	contents.Tensors = version.Contents().Tensors
 	digest, err := snapshot.PayloadDigest(contents)
 	if err != nil {
 		return nil, fmt.Errorf("reproduce: %w", err)

@@ -23,7 +23,7 @@ for file in manifest["files"]:
     assert len(content) == file["bytes"] and hashlib.sha256(content).hexdigest() == file["sha256"], file["name"]
 
 schema = manifest["schema"]
-tensors = load_file(folder / "model.safetensors")
+tensors = {name: t.astype(np.float64) for name, t in load_file(folder / "model.safetensors").items()}  # F32 scores in double, too
 d, m, k = manifest["features"], manifest["outputs"], manifest["k"]
 assert tensors["basis"].shape == (d, k) and tensors["weights"].shape == (k, m) and tensors["bias"].shape == (m,)
 
