@@ -16,6 +16,7 @@ type Store struct {
 	backend    backend
 	home       *home // nil in memory
 	outboxRows int   // letters at most, 0 keeps none
+	heads      heads
 
 	mu          sync.Mutex              // guards what follows
 	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes

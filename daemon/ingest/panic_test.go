@@ -43,8 +43,8 @@ func TestPanicOnOneRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := New(m, store, c)
-		decode, observe := g.decode, g.observe
-		g.decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+		decode, observe := g.readers[0].decode, g.observe
+		g.readers[0].decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
 			if bytes.Equal(value, poison) || c != nil && bytes.Equal(value, fickle) && !failed {
 				failed = failed || bytes.Equal(value, fickle)
 				panic("decode")
