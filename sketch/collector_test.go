@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"runtime"
 	"runtime/metrics"
 	"testing"
 )
@@ -22,6 +23,7 @@ func TestCollector(t *testing.T) {
 	used := func() (collector, all float64) {
 		samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 			{Name: "/cpu/classes/user:cpu-seconds"}}
+		runtime.GC() // the shares are computed at the end of a collection
 		metrics.Read(samples)
 		collector = samples[0].Value.Float64() - samples[1].Value.Float64() // idle processors cost nothing
 		return collector, collector + samples[2].Value.Float64()
