@@ -43,3 +43,14 @@ type Batch struct {
 type Sink interface {
 	Apply(ctx context.Context, b *Batch) error
 }
+
+// A Queue is a Sink that can take the next batch while it stores the last ones, in order. The consumer then calls Take in place of Apply, and a
+// batch counts as stored when a later Flush has returned nil; there is one at the latest when all of a response has been taken. The records of
+// a batch may be used during Take alone.
+type Queue interface {
+	Sink
+	// Take is Apply, but for when the batch is stored. The error may be of a batch before.
+	Take(ctx context.Context, b *Batch) error
+	// Flush waits until all batches are stored. It is also called when the consumer has to end.
+	Flush() error
+}

@@ -17,6 +17,7 @@ import (
 type Consumer struct {
 	opts    Options
 	sink    Sink
+	queue   Queue // sink, if it is one
 	source  *source
 	metrics *metrics
 
@@ -40,6 +41,27 @@ type Consumer struct {
 	walker  walker
 	records []Record
 	batch   Batch
+	taken   []tally // of batches that queue has taken and not said to have stored
+}
+
+// tally is what is told of a batch once it is stored.
+type tally struct {
+	p          *partition
+	base, next int64
+	fates      [Aborted + 1]int
+	records    int
+	last       fingerprint // of the last record delivered, if there was one
+}
+
+func tallyOf(p *partition, b *Batch) tally {
+	t := tally{p: p, base: b.Base, next: b.Next, records: len(b.Records)}
+	for i := range b.Records {
+		r := &b.Records[i]
+		if t.fates[r.Fate]++; r.Fate == Delivered {
+			t.last = fingerprint{r.Offset, r.CRC}
+		}
+	}
+	return t
 }
 
 // delivery is one response on its way to the sink.
@@ -73,6 +95,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
 		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string), pauseTold: pauseTold, pauseLimit: pauseLimit}
+	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer)
 	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
@@ -136,20 +159,62 @@ func (c *Consumer) apply(ctx context.Context) error {
 }
 
 func (c *Consumer) deliver(ctx context.Context, d delivery) error {
-	for i := range d.parts {
+	err := c.deliverParts(ctx, d.parts)
+	if err != nil {
+		c.taken = c.taken[:0] // nobody knows how much of it is stored
+	}
+	if flushed := c.flush(); err == nil { // in any case: nothing is stored any more after Run
+		err = flushed
+	}
+	if err == nil && ctx.Err() == nil && d.response != nil {
+		d.response.release()
+	}
+	return err
+}
+
+func (c *Consumer) deliverParts(ctx context.Context, parts []portion) error {
+	for i := range parts {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := c.deliverPortion(ctx, &d.parts[i]); err != nil {
+		if err := c.deliverPortion(ctx, &parts[i]); err != nil {
 			return err
 		}
 		if err := failpoint("consumer.between"); err != nil {
 			return err
 		}
 	}
-	if d.response != nil {
-		d.response.release()
+	return nil
+}
+
+// take gives the sink a batch.
+func (c *Consumer) take(ctx context.Context, p *partition, b *Batch) error {
+	if c.queue == nil {
+		if err := c.sink.Apply(ctx, b); err != nil {
+			return err
+		}
+		c.applied(tallyOf(p, b))
+		return nil
 	}
+	if err := c.queue.Take(ctx, b); err != nil {
+		return err
+	}
+	c.taken = append(c.taken, tallyOf(p, b))
+	return nil
+}
+
+// flush waits until all that the sink has taken is stored.
+func (c *Consumer) flush() error {
+	if c.queue == nil {
+		return nil
+	}
+	if err := c.queue.Flush(); err != nil {
+		return fmt.Errorf("consumer: apply: %w", err)
+	}
+	for _, t := range c.taken {
+		c.applied(t)
+	}
+	c.taken = c.taken[:0]
 	return nil
 }
 
@@ -197,8 +262,11 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 		if next > from {
 			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
 				LastStable: o.stable, Records: c.records}
-			err := c.sink.Apply(ctx, &c.batch)
+			err := c.take(ctx, p, &c.batch)
 			if full, ok := errors.AsType[*PauseError](err); ok {
+				if err := c.flush(); err != nil {
+					return err
+				}
 				c.pause(p, &c.batch, full)
 				return nil
 			}
@@ -206,15 +274,22 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
 			}
 			from = next
-			c.applied(p, &c.batch)
 		}
 		if err != nil { // its CRC was right: to fetch it again would not help
+			if err := c.flush(); err != nil {
+				return err
+			}
 			if big, ok := errors.AsType[*tooBigError](err); ok && c.opts.AcceptGap != nil {
 				c.opts.Logger.Warn("batch given up", "topic", p.Topic, "partition", p.Partition, "reason", err.Error())
 				return c.acceptGap(p, min(big.next, p.until))
 			}
 			c.halt(p, err.Error())
 			return nil
+		}
+	}
+	if o.gap || o.halt != "" {
+		if err := c.flush(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -227,19 +302,17 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 	return nil
 }
 
-func (c *Consumer) applied(p *partition, b *Batch) {
+func (c *Consumer) applied(t tally) {
+	p := t.p
 	c.resumed(p)
-	c.metrics.applied(b)
+	c.metrics.applied(&t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.applied = b.Next
-	p.fetched = max(p.fetched, b.Next)
+	p.applied = t.next
+	p.fetched = max(p.fetched, t.next)
 	p.moved = time.Now()
-	for i := len(b.Records) - 1; i >= 0; i-- {
-		if r := &b.Records[i]; r.Fate == Delivered {
-			p.last = fingerprint{r.Offset, r.CRC}
-			break
-		}
+	if t.fates[Delivered] > 0 {
+		p.last = t.last
 	}
 	p.lag.Set(float64(max(p.end-p.applied, 0)))
 }

@@ -17,7 +17,7 @@ type Schema struct {
 	Task        Task
 	Label       string
 	Levels      int      // ordinal: 2 or more
-	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any
+	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any finite number
 	LabelMax    float64
 	Time        string // field with the event time; empty uses the record's own time stamp

@@ -287,7 +287,7 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 
 func truncated(end, position int64) string {
 	return fmt.Sprintf("log end %d is below our position %d: the topic was truncated or made anew, and what we applied is not what it holds; "+
-		"start from an empty state, or restore the topic", end, position)
+		"see \"recreated topics\" in configs/kafka.md", end, position)
 }
 
 func (c *Consumer) gap(o portion) portion {

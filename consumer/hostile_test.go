@@ -76,31 +76,34 @@ func hostileJSON() map[string]struct {
 	}
 }
 
-// TestHostileJSON (D6): each of them has one meaning, in at most a millisecond.
+// TestHostileJSON (D6): each of them has one meaning, and takes at most a few times as long as so many bytes of harmless JSON.
 func TestHostileJSON(t *testing.T) {
 	d := NewDecoder(ratings, DefaultLimits())
-	for name, c := range hostileJSON() {
-		value := []byte(c.value)
-		if name != "a million keys" && len(value) > DefaultLimits().MaxEventBytes {
-			t.Errorf("%s: the test's record has %d bytes", name, len(value))
-		}
+	decode := func(value []byte, want Reason) time.Duration {
 		best := time.Duration(math.MaxInt64) // the machine may have other things to do
 		for range 20 {
 			var ev Event
 			began := time.Now()
 			got := d.Decode(&ev, value, now)
 			best = min(best, time.Since(began))
-			if got != c.want {
-				t.Errorf("%s: %q, want %q", name, got, c.want)
+			if got != want {
+				t.Errorf("%.40s: %q, want %q", value, got, want)
 				break
 			}
 		}
-		limit := time.Millisecond
-		if raceEnabled {
-			limit *= 200
+		return best
+	}
+	harmless := `{"user":"u","item":"i","rating":4,"ts":1,"rest":[` + strings.Repeat(`"abc",`, 10_000) + `1]}`
+	perByte := float64(decode([]byte(harmless), "")) / float64(len(harmless))
+	for name, c := range hostileJSON() {
+		value := []byte(c.value)
+		if name != "a million keys" && len(value) > DefaultLimits().MaxEventBytes {
+			t.Errorf("%s: the test's record has %d bytes", name, len(value))
 		}
-		if best > limit {
-			t.Errorf("%s: %d bytes took %v", name, len(value), best)
+		ratio := float64(decode(value, c.want)) / (perByte * float64(len(value)+1000))
+		t.Logf("%s: %.2f times as long", name, ratio)
+		if ratio > 20 {
+			t.Errorf("%s: %d bytes took %.1f times as long as harmless ones", name, len(value), ratio)
 		}
 	}
 }

@@ -76,13 +76,9 @@ func (m *metrics) partition(tp TopicPartition) (lag, high prometheus.Gauge) {
 }
 
 // applied counts the offsets of a batch that the sink has stored.
-func (m *metrics) applied(b *Batch) {
-	var fates [Aborted + 1]int
-	for i := range b.Records {
-		fates[b.Records[i].Fate]++
-	}
-	m.delivered.Add(float64(fates[Delivered]))
-	m.control.Add(float64(fates[Control]))
-	m.aborted.Add(float64(fates[Aborted]))
-	m.holes.Add(float64(b.Next - b.Base - int64(len(b.Records))))
+func (m *metrics) applied(t *tally) {
+	m.delivered.Add(float64(t.fates[Delivered]))
+	m.control.Add(float64(t.fates[Control]))
+	m.aborted.Add(float64(t.fates[Aborted]))
+	m.holes.Add(float64(t.next - t.base - int64(t.records)))
 }

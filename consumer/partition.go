@@ -54,7 +54,8 @@ func (p *partition) wants(broker int32, now time.Time) bool {
 	return p.fetched < p.until
 }
 
-func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied >= p.until && !p.check }
+// done reports whether RunUntil has nothing more to expect of it. A position above the end is not done but about to halt.
+func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied == p.until && !p.check }
 
 // Status is what the consumer is doing, for readiness and for people.
 type Status struct {

@@ -36,7 +36,7 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 		for n := len(b.Records); n > 0 && b.Records[n-1].Offset >= e.Next; n-- {
 			b.Records = b.Records[:n-1]
 		}
-		c.applied(p, b)
+		c.applied(tallyOf(p, b))
 	}
 	now := time.Now()
 	c.mu.Lock()

@@ -27,7 +27,7 @@ const (
 	MissingField  Reason = "missing_field"  // a field of the schema is absent or null
 )
 
-// Panicked is not about the record but about this program: its code panicked on it, twice if it could be tried again.
+// Panicked is not about the record but about this program: its decoder panicked on it, twice.
 const Panicked Reason = "panic"
 
 // Reasons lists those about records, for metrics that should exist before the first rejection.

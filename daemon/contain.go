@@ -15,11 +15,15 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// recovered runs step and makes an error of a panic. It does not reach goroutines that step starts.
+// recovered runs step and makes an error of a panic, also of one on a goroutine of the solver, which raises it again where it was called.
 func recovered(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &panicError{value: v, stack: debug.Stack()}
+			p := &panicError{value: v, stack: debug.Stack()}
+			if worker, ok := v.(interface{ Stack() []byte }); ok {
+				p.stack = worker.Stack()
+			}
+			err = p
 		}
 	}()
 	return step()

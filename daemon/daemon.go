@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,11 +79,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
-	memory := d.config.Memory()
-	if memory.BudgetBytes > 0 {
-		debug.SetMemoryLimit(memory.BudgetBytes) // the collector works harder rather than let garbage pass the budget
-	}
-	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes)
+	d.limitMemory()
 	if err := d.listen(); err != nil {
 		return nil, err
 	}
@@ -101,7 +96,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 		d.units = append(d.units, u)
 	}
-	d.registry.MustRegister(&states{units: d.units, memory: memory})
+	d.registry.MustRegister(&states{units: d.units, memory: d.config.Memory()})
 	if d.announcers, err = d.newAnnouncers(m); err != nil {
 		return nil, err
 	}

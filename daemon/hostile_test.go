@@ -133,7 +133,7 @@ func TestKeyFlood(t *testing.T) {
 	stop()
 }
 
-// TestDuplicateFlood (D11): under an identity, an event that is sent again and again is in the sample once.
+// TestDuplicateFlood (D11): under an identity, an event that is sent again and again is in the sample once, and counted.
 func TestDuplicateFlood(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -154,6 +154,12 @@ func TestDuplicateFlood(t *testing.T) {
 		t.Errorf("%+v rows of %d events, want 301", s.Rows, balanced(t, s))
 	}
 	b.verified(path)
+	d, stop := b.start(b.configure("d2", "time_unit: ms,", "time_unit: ms, identity: id,"))
+	defer stop()
+	within(t, 20*time.Second, "the duplicates", func() bool {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, "refitd_duplicates_in_window_total") == 5999
+	})
 }
 
 // hostileRecords are good and bad records with text in them that must not get out of its place.

@@ -97,7 +97,14 @@ func (u *unit) compare() {
 	}
 	u.keeper.published = manifest.Cut
 	behind := int64(0)
+	incarnation := make(map[string]uint32)
+	for _, l := range u.store.Ledger() {
+		incarnation[l.Topic] = max(incarnation[l.Topic], l.Incarnation)
+	}
 	for _, c := range manifest.Cut {
+		if incarnation[c.Topic] > 0 {
+			continue // which topic of that name was cut is not said
+		}
 		if next, ok := u.store.Position(c.Topic, c.Partition); ok && next < c.Next {
 			behind += c.Next - next
 			u.log.Warn("state is behind the newest version: offsets are read again before the next one is published",
@@ -107,9 +114,9 @@ func (u *unit) compare() {
 	u.rollbacks = max(u.rollbacks, behind)
 }
 
-// behindPublished says where the state is behind the newest version, or is empty: published cuts only grow. A log that ends below a cut is
-// not the one that was cut.
-func (u *unit) behindPublished() string {
+// behindPublished says where the state, or the cut of a refit that was taken before the state had caught up, is behind the newest version, or
+// is empty: published cuts only grow. cut is nil for an update. A log that ends below a cut is not the one that was cut.
+func (u *unit) behindPublished(cut []report.Cut) string {
 	ends := make(map[string]int64)
 	for _, p := range u.consumer.Status().Partitions {
 		ends[fmt.Sprint(p.Topic, "/", p.Partition)] = p.HighWatermark
@@ -120,11 +127,18 @@ func (u *unit) behindPublished() string {
 		}
 		name := fmt.Sprint(c.Topic, "/", c.Partition)
 		next, _ := u.store.Position(c.Topic, c.Partition)
+		for _, own := range cut {
+			if own.Topic == c.Topic && own.Partition == c.Partition {
+				next = min(next, own.Next)
+			}
+		}
 		if end, known := ends[name]; next < c.Next && !(known && end >= 0 && end < c.Next) {
 			return fmt.Sprintf("%s is at offset %d, the newest version was cut at %d", name, next, c.Next)
 		}
 	}
-	u.keeper.published = nil // caught up
+	if cut != nil {
+		u.keeper.published = nil // caught up, and so are the cuts of later refits
+	}
 	return ""
 }
 
@@ -177,7 +191,8 @@ func failedOften(dir string, now time.Time) error {
 	}
 	recent := 0
 	for line := range strings.Lines(string(text)) {
-		if at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line)); err == nil && now.Sub(at) < failureWindow {
+		at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line))
+		if age := now.Sub(at); err == nil && age >= 0 && age < failureWindow { // a clock that was set back does not keep the daemon down
 			recent++
 		}
 	}

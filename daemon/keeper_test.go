@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -293,38 +294,61 @@ func TestCheckBeforeOpening(t *testing.T) {
 	}
 }
 
-// TestFullStore: a store that is full does not keep events from being applied; its versions are told and counted as failures, and go on once
-// there is space.
+// TestFullStore (B4): a store that is full does not keep events from being applied; its versions are told and counted as failures and leave
+// nothing behind, the version before them stays the latest, and it goes on once there is space.
 func TestFullStore(t *testing.T) {
 	disk := smallDisk(t, 1)
 	b := newBench(t)
 	b.produceRatings(41, 2000)
+	store := filepath.Join(disk, "store")
+	d, log, stop := b.startWith(b.configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
+	defer stop()
+	events, published := 2000, func(result string) bool {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return strings.Contains(metrics, fmt.Sprintf("refitd_publish_total{model=\"ratings\",result=%q} 1\n", result))
+	}
+	refit := func() {
+		t.Helper()
+		within(t, 30*time.Second, "events beside the store", func() bool {
+			_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+			return sum(t, metrics, "refitd_events_total") == float64(events)
+		})
+		if err := d.Refit("ratings"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refit()
+	within(t, 30*time.Second, "a first version", func() bool { return published("success") })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 0)
-	store := filepath.Join(disk, "store")
-	d, stop := b.start(b.configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store), "every_events: 0", "every_events: 500")...))
-	defer stop()
-	metrics := func() (text string) { _, text = get(t, "http://"+d.Addr()+"/metrics"); return text }
-	within(t, 20*time.Second, "a version that cannot be published", func() bool {
-		return sum(t, metrics(), "refitd_publish_total") > 0
-	})
 	b.produceRatings(42, 1000)
-	within(t, 20*time.Second, "events beside a full store", func() bool { return sum(t, metrics(), "refitd_events_total") == 3000 })
-	if strings.Contains(metrics(), `refitd_publish_total{model="ratings",result="success"} 1`) {
-		t.Fatal("a version was published on a full disk")
+	events += 1000
+	refit()
+	within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
+	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	names, _ := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	for _, name := range names {
-		if base := filepath.Base(name); base != ".lock" && base != "aliases" {
+		if base := filepath.Base(name); !slices.Contains([]string{"1", "aliases", "log.jsonl", ".lock"}, base) {
 			t.Errorf("left behind in the store: %s", name)
 		}
+	}
+	if m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest}); err != nil || m.Manifest().Version != 1 {
+		t.Errorf("the latest version beside a full disk: %v", err)
+	}
+	if !strings.Contains(log.String(), `"msg":"publish failed"`) || !strings.Contains(log.String(), "no space left on device") {
+		t.Errorf("the log does not say that a publication failed for want of space")
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	b.produceRatings(43, 1000)
-	within(t, 20*time.Second, "a version once there is space", func() bool {
-		return strings.Contains(metrics(), `refitd_publish_total{model="ratings",result="success"} 1`)
+	events += 1000
+	refit()
+	within(t, 30*time.Second, "a version once there is space", func() bool {
+		m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest})
+		return err == nil && m.Manifest().Version > 1
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 type metrics struct {
 	events    *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
+	unlearned *prometheus.CounterVec
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
 	rollbacks *prometheus.CounterVec
@@ -61,6 +62,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		events:    counter("events_total", "Events applied to the state.", "model", "topic"),
 		rejected:  counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
+		unlearned: counter("events_unlearned_total", "Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.", "model"),
 		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "model", "fate"),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
 		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
@@ -106,6 +108,7 @@ func (m *metrics) add(c *config.Model) {
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)
 	}
+	m.unlearned.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
 	m.dropped.WithLabelValues(model)
@@ -117,6 +120,7 @@ func (m *metrics) applied(model string, c ingest.Counts) {
 		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
 	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
+	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
 	for reason, n := range c.Rejected {
 		m.rejected.WithLabelValues(model, string(reason)).Add(float64(n))
 	}

@@ -262,22 +262,24 @@ func (r *Rebuild) tell(lag int64, waiting string) error {
 	return r.Out.Emit("tick", report.RebuildTick{ElapsedSeconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(), Lag: lag, Waiting: waiting})
 }
 
-// LogStart returns a function that asks the brokers for the first offset they hold of a partition.
-func LogStart(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string, partition int32) (int64, error) {
-	return func(ctx context.Context, topic string, partition int32) (int64, error) {
+// LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the model.
+func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+	return func(ctx context.Context, topic string) (map[int32]int64, error) {
 		r := &Rebuild{Config: c, Model: m, Log: log}
 		reader, err := r.consumer()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		starts, err := reader.Starts(ctx)
+		all, err := reader.Starts(ctx)
 		if err != nil {
-			return 0, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+			return nil, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
 		}
-		start, ok := starts[consumer.TopicPartition{Topic: topic, Partition: partition}]
-		if !ok {
-			return 0, report.Exitf(report.ExitUsage, "daemon: the brokers have no %s/%d: name the end of the gap with --to", topic, partition)
+		starts := make(map[int32]int64)
+		for tp, start := range all {
+			if tp.Topic == topic {
+				starts[tp.Partition] = start
+			}
 		}
-		return start, nil
+		return starts, nil
 	}
 }

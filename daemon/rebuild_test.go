@@ -268,7 +268,7 @@ func TestAcceptGap(t *testing.T) {
 	var out bytes.Buffer
 	accept := func(partition int32, to int64) error {
 		g := operator.Gap{Dir: dir, Model: model.Name, Topic: topic, Partition: partition, To: to,
-			LogStart: daemon.LogStart(conf, model, quiet()), Why: "retention was too short", Log: quiet()}
+			LogStarts: daemon.LogStarts(conf, model, quiet()), Why: "retention was too short", Log: quiet()}
 		return g.Accept(t.Context(), report.NewEmitter(&out, true))
 	}
 	if err := accept(0, 0); report.CodeOf(err) != report.ExitNo || !strings.Contains(err.Error(), "no gap") {

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -8,11 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/operator"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestRecreatedTopic deletes the topic of a state and makes it anew with more records than were read: every partition halts, a restart
-// halts again, and nothing of the new topic is in the state.
+// halts again, and nothing of the new topic is in the state. Once the operator has accepted it, all of it is, as another incarnation, and that is
+// proved.
 func TestRecreatedTopic(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -21,6 +25,12 @@ func TestRecreatedTopic(t *testing.T) {
 	before := b.run(path)
 	if before.err != nil {
 		t.Fatal(before.err)
+	}
+	conf, model, dir := loaded(t, path)
+	var said bytes.Buffer
+	gap := operator.Gap{Dir: dir, Model: model.Name, Topic: topic, LogStarts: daemon.LogStarts(conf, model, quiet()), Why: "made anew", Log: quiet()}
+	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
+		t.Fatalf("a topic that is the same: %v", err)
 	}
 	admin := kadm.NewClient(b.kafka)
 	if _, err := admin.DeleteTopic(t.Context(), topic); err != nil {
@@ -53,4 +63,25 @@ func TestRecreatedTopic(t *testing.T) {
 			t.Errorf("the state changed:\n%+v\n%+v", state, want)
 		}
 	}
+	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(said.String(), `"type":"recreated","model":"ratings","topic":"ratings"`); n != 4 || strings.Count(said.String(), `"incarnation":1,"start":0,`) != 4 {
+		t.Errorf("said %s", &said)
+	}
+	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
+		t.Errorf("accepted again: %v", err)
+	}
+	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "made anew with 4 partitions") || d[0].Why != "made anew" {
+		t.Errorf("journal %+v", d)
+	}
+	accepted := b.run(path)
+	if accepted.err != nil {
+		t.Fatal(accepted.err)
+	}
+	state := accepted.state(t)
+	if n := balanced(t, state); n != 4000 || state.Rows.Train+state.Rows.Holdout != 4400 || state.Partitions[0].Incarnation != 1 {
+		t.Errorf("%d events of the new topic, %+v rows, %+v", n, state.Rows, state.Partitions)
+	}
+	b.verified(path)
 }

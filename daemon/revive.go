@@ -95,7 +95,11 @@ func (u *unit) relearn(cut []report.Cut) error {
 	if err != nil {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}
-	return ingest.Relearn(u.cycle, sample, cut)
+	panicked, err := ingest.Relearn(u.cycle, sample, cut)
+	if panicked > 0 {
+		u.log.Error("rows not folded in again", "reason", "panic", "rows", panicked)
+	}
+	return err
 }
 
 // replaceFile writes a file so that a crash leaves the old one or the new one, and the new one is durable when it returns.

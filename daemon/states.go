@@ -23,6 +23,7 @@ var (
 	reservoirItems   = describe("reservoir_items", "Rows of the sample, by role: train, select and gate.", "model", "role")
 	reservoirBytes   = describe("reservoir_bytes", "Bytes of the sample's rows.", "model")
 	ledgerOffsets    = describe("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.", "model", "topic", "account")
+	duplicates       = describe("duplicates_in_window_total", "Events applied under an identity (schema.identity) that was in the sample already.", "model")
 	storageFree      = describe("storage_free_bytes", "Free space for the state of a model.", "model")
 	storageLeast     = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
 	memoryBudget     = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
@@ -31,7 +32,7 @@ var (
 	foldInResets     = describe("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.", "model")
 	featuresTotal    = describe("features_total", "Names in events that were scored with the version that consumers have.", "model")
 	unseenTotal      = describe("unseen_features_total", "Those of them that its vocabulary does not have.", "model")
-	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, storageFree, storageLeast, memoryBudget, memoryComputed,
+	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, foldInResets, featuresTotal, unseenTotal}
 )
 
@@ -71,6 +72,7 @@ func (s *states) Collect(out chan<- prometheus.Metric) {
 		for role, loss := range progressiveLosses(u.cycle.Progressive()) {
 			gauge(progressiveLoss, loss, name, role)
 		}
+		counter(duplicates, float64(u.store.Duplicates()), name)
 		counter(foldInResets, float64(u.cycle.Resets()), name)
 		names := u.cycle.Names()
 		counter(featuresTotal, float64(names.Total), name)

@@ -29,7 +29,7 @@ type trained struct {
 // train refits on schedule and publishes updates in between, also while a refit runs, until ctx is done; after readDone it refits once
 // more and returns. A refit that fails is logged and counted, and the next one is due on schedule.
 func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
-	s := schedule{unit: u, model: u.config, refitAt: time.Now(), updateAt: time.Now(), lookAt: time.Now(), tick: time.NewTicker(tickOf(u.config))}
+	s := newSchedule(u)
 	defer s.tick.Stop()
 	for {
 		finished := false
@@ -60,7 +60,8 @@ func (u *unit) train(ctx context.Context, readDone <-chan struct{}) error {
 	}
 }
 
-// schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own.
+// schedule decides what the trainer does next. It belongs to the trainer's goroutine; only a refit runs on one of its own. Its times are read
+// from the monotonic clock: setting the wall clock neither hastens nor delays anything.
 type schedule struct {
 	*unit
 	model        *config.Model // as last tuned
@@ -73,6 +74,11 @@ type schedule struct {
 	lookAt       time.Time
 	unpublished  *trained // that the store did not take, nil without one
 	retryAt      time.Time
+}
+
+func newSchedule(u *unit) *schedule {
+	now := time.Now()
+	return &schedule{unit: u, model: u.config, refitAt: now, updateAt: now, lookAt: now, tick: time.NewTicker(tickOf(u.config))}
 }
 
 // step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
@@ -175,7 +181,7 @@ func (s *schedule) install(ctx context.Context, t trained) error {
 
 // promote is install for a challenger that there is.
 func (s *schedule) promote(ctx context.Context, t trained) error {
-	if reason := s.behindPublished(); reason != "" {
+	if reason := s.behindPublished(t.challenger.Version.Cut); reason != "" {
 		s.log.Warn("publication waits", "reason", reason)
 		return nil
 	}
@@ -217,7 +223,7 @@ func (s *schedule) update(ctx context.Context) error {
 		u.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
 		return nil
 	}
-	if reason := u.behindPublished(); reason != "" {
+	if reason := u.behindPublished(nil); reason != "" {
 		u.log.Warn("publication waits", "reason", reason)
 		return nil
 	}

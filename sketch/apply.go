@@ -1,6 +1,10 @@
 package sketch
 
-import "fmt"
+import (
+	"fmt"
+	"runtime"
+	"sync"
+)
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
 // doubling of their age), the counters, aux and a marker.
@@ -9,33 +13,40 @@ const (
 	spareBytes = 24 << 10
 )
 
+// classifyAlone is the number of records that one goroutine classifies faster alone than two do together.
+const classifyAlone = 1024
+
 // Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score and learn from
-// a part before it is applied. The records must not be changed between Classify and Apply.
+// a part before it is applied. The records must not be changed between Classify and Apply. It does not wait for an Apply of an earlier part:
+// what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
-	s.mu.Lock()
-	place, ok := s.places[partition{p.Topic, p.Partition}]
-	var next int64
-	var incarnation uint32
-	if ok {
-		next, incarnation = s.ledger[place].Next, s.ledger[place].Incarnation
+	at := s.heads.of(partition{p.Topic, p.Partition})
+	half := len(p.Records) / 2
+	if len(p.Records) < classifyAlone || runtime.GOMAXPROCS(0) == 1 {
+		half = 0
 	}
-	s.mu.Unlock()
-	s.classify(p, next, incarnation)
+	var wg sync.WaitGroup
+	if half > 0 {
+		wg.Go(func() { s.classify(p, p.Records[:half], at) })
+	}
+	s.classify(p, p.Records[half:], at)
+	wg.Wait()
+	p.classified = s
 }
 
-func (s *Store) classify(p *Part, next int64, incarnation uint32) {
+func (s *Store) classify(p *Part, records []Record, at head) {
 	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 	var sum [32]byte
-	for i := range p.Records {
-		r := &p.Records[i]
-		r.Replayed = r.Offset < next
+	for i := range records {
+		r := &records[i]
+		r.Replayed = r.Offset < at.next
 		if r.Fate != Applied {
 			continue
 		}
 		if s.settings.Identity != "" {
 			sum = draw.byBytes(domainIdentity, r.Identity)
 		} else {
-			sum = draw.byOffset(p.Topic, incarnation, p.Partition, r.Offset)
+			sum = draw.byOffset(p.Topic, at.incarnation, p.Partition, r.Offset)
 		}
 		r.id = identity(sum[:16])
 		if s.settings.HoldoutBy != "" {
@@ -47,45 +58,74 @@ func (s *Store) classify(p *Part, next int64, incarnation uint32) {
 			r.group = identity(sum[:16])
 		}
 	}
-	p.classified = s
 }
 
-// Apply takes a part into the state. Rows, evictions, counts and ledger change together, durably; a part too big for one transaction
-// is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
+// Apply takes a part into the state, as ApplyAll does.
+func (s *Store) Apply(p *Part, aux []byte) error { return s.ApplyAll([]*Part{p}, aux) }
+
+// ApplyAll takes parts into the state, in their order. Rows, evictions, counts and ledger change together, durably; what is too big for one
+// transaction is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
 // is written with the last piece. Records below the ledger's next are ignored: they are in the state.
 //
 // A *GapError or an error wrapping ErrPart or ErrOutboxFull means that nothing was applied and the store can go on. Any other error is one of storage:
 // the commit may or may not be durable, every later write returns the same error, and the process has to open the state again.
-func (s *Store) Apply(p *Part, aux []byte) error {
+func (s *Store) ApplyAll(parts []*Part, aux []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
-	place, ok := s.places[partition{p.Topic, p.Partition}]
-	if !ok {
-		return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", p.Topic, p.Partition, ErrPart)
-	}
-	l := &s.ledger[place]
-	if err := p.check(&s.settings); err != nil {
-		return err
-	}
 	if len(aux) > MaxAuxBytes {
 		return fmt.Errorf("sketch: aux has %d bytes, at most %d: %w", len(aux), MaxAuxBytes, ErrPart)
 	}
-	if p.LogStart > l.Next {
-		return &GapError{Topic: p.Topic, Partition: p.Partition, Next: l.Next, LogStart: p.LogStart}
+	if err := s.admit(parts); err != nil {
+		return err
 	}
-	if p.Base > l.Next {
-		return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, l.Next, ErrPart)
+	for _, p := range parts {
+		if err := s.take(p, aux); err != nil {
+			return err
+		}
 	}
-	if i := s.firstUnfit(p); i >= 0 {
-		return fmt.Errorf("sketch: %s/%d: offset %d was rejected: %w", p.Topic, p.Partition, p.Records[i].Offset, ErrOutboxFull)
-	}
-	if p.classified != s {
-		s.classify(p, l.Next, l.Incarnation)
-	}
+	return s.commit(aux)
+}
 
+// admit returns why the parts cannot be applied in this order, if they cannot.
+func (s *Store) admit(parts []*Part) error {
+	reached := make(map[partition]int64, len(parts)) // by the parts before
+	room := s.room()
+	for _, p := range parts {
+		at := partition{p.Topic, p.Partition}
+		place, ok := s.places[at]
+		if !ok {
+			return fmt.Errorf("sketch: %s/%d: partition was not begun: %w", p.Topic, p.Partition, ErrPart)
+		}
+		next := max(s.ledger[place].Next, reached[at])
+		if err := p.check(&s.settings); err != nil {
+			return err
+		}
+		if p.LogStart > next {
+			return &GapError{Topic: p.Topic, Partition: p.Partition, Next: next, LogStart: p.LogStart}
+		}
+		if p.Base > next {
+			return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, next, ErrPart)
+		}
+		var unfit int
+		if room, unfit = p.fit(next, room); unfit >= 0 {
+			return fmt.Errorf("sketch: %s/%d: offset %d was rejected: %w", p.Topic, p.Partition, p.Records[unfit].Offset, ErrOutboxFull)
+		}
+		reached[at] = max(next, p.Next)
+	}
+	return nil
+}
+
+// take steps through a part that was admitted. A piece that gets too big is committed, without aux, for which there is always room.
+func (s *Store) take(p *Part, aux []byte) error {
+	place := s.places[partition{p.Topic, p.Partition}]
+	l := &s.ledger[place]
+	if p.classified != s {
+		s.classify(p, p.Records, head{l.Next, l.Incarnation})
+		p.classified = s
+	}
 	maxOps, maxBytes := s.backend.limits()
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -107,7 +147,7 @@ func (s *Store) Apply(p *Part, aux []byte) error {
 		l.Next = p.Next
 		s.touch(place)
 	}
-	return s.commit(aux)
+	return nil
 }
 
 // step accounts for one record and offers it to its reservoir.
@@ -156,6 +196,7 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 	}
 	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload))}
 	if old := res.find(r.id); old != nil {
+		s.duplicates++
 		newer, err := s.replaces(key, l, r)
 		if err != nil || !newer {
 			return err

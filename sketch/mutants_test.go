@@ -27,8 +27,9 @@ var mutants = []mutant{
 	{name: "no guard against offsets below next", file: "apply.go", old: "if r.Offset < l.Next {", new: "if r.Offset < l.Next && !MUTANT {"},
 	{name: "priority without seed", file: "apply.go", old: "r.id = identity(sum[:16])", new: "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])"},
 	{name: "digest without offset", file: "ledger.go", old: "uint64(r.Offset))", new: "map[bool]uint64{false: uint64(r.Offset)}[MUTANT])"},
-	{name: "no gap check", file: "apply.go", old: "if p.LogStart > l.Next {", new: "if MUTANT { p.LogStart, p.Base = min(p.LogStart, l.Next), min(p.Base, l.Next) }\nif p.LogStart > l.Next {"},
-	{name: "batch kept over a rollback", file: "apply.go", old: "if p.Base > l.Next {", new: "if p.Base > l.Next && !MUTANT {"},
+	{name: "no gap check", file: "apply.go", old: "if p.LogStart > next {", new: "if MUTANT { p.LogStart, p.Base = min(p.LogStart, next), min(p.Base, next) }\nif p.LogStart > next {"},
+	{name: "batch kept over a rollback", file: "apply.go", old: "if p.Base > next {", new: "if p.Base > next && !MUTANT {"},
+	{name: "only the first of several parts taken", file: "apply.go", old: "if err := s.take(p, aux); err != nil {", new: "if MUTANT && p != parts[0] { continue }\nif err := s.take(p, aux); err != nil {"},
 	{name: "rows without ledger", driver: driver{withoutLedger: true}},
 	{name: "ledger without rows", driver: driver{withoutRows: true}},
 	{name: "transaction written in pieces", driver: driver{torn: true}},
@@ -43,7 +44,7 @@ var mutants = []mutant{
 	{name: "holes at the end of a part not counted", file: "apply.go", old: "l.Holes += p.Next - l.Next", new: "if !MUTANT { l.Holes += p.Next - l.Next }"},
 	{name: "aux written with the first piece", file: "apply.go", old: "if err := s.commit(nil); err != nil {", new: "if err := s.commit(map[bool][]byte{true: aux}[MUTANT]); err != nil {"},
 	{name: "eviction not in the other partition's account", file: "apply.go", old: "s.ledger[out.ledger].Rows[r.Role]--", new: "if !MUTANT { s.ledger[out.ledger].Rows[r.Role]-- }"},
-	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, incarnation,", new: "draw.byOffset(p.Topic, map[bool]uint32{false: incarnation}[MUTANT],"},
+	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, at.incarnation,", new: "draw.byOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
 	{name: "threshold learns of put out rows alone", file: "reservoir.go", old: "r.lose(e.rank)\n", new: "if !MUTANT { r.lose(e.rank) }\n"},
 	{name: "one row more than the capacity", file: "reservoir.go", old: "if len(r.heap) < r.capacity {", new: "if len(r.heap) < r.capacity || MUTANT && len(r.heap) == r.capacity {"},
 	{name: "upsert by arrival", file: "apply.go", old: "newer = r.Time > old.time", new: "newer = r.Time > old.time || MUTANT"},
@@ -151,7 +152,7 @@ func runOverlaid(t *testing.T) {
 		}
 		edited[m.file] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
 	}
-	edited["apply.go"] = strings.Replace(edited["apply.go"], "import \"fmt\"", "import (\n\"crypto/rand\"\n\"fmt\"\n)", 1)
+	edited["apply.go"] = strings.Replace(edited["apply.go"], "import (", "import (\n\"crypto/rand\"", 1)
 	for _, file := range slices.Sorted(maps.Keys(edited)) {
 		lay(file, edited[file])
 	}

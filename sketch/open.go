@@ -231,11 +231,15 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
 		outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
-	s.pending.rows, s.pending.changed = map[rowKey]int32{}, map[int32]bool{}
+	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
 		return nil, err
 	}
+	for place := range s.ledger {
+		s.show(int32(place))
+	}
+	s.show()
 	chosen.Format = formatVersion
 	if stored == nil {
 		for _, m := range o.Forgotten {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -31,7 +32,11 @@ type Letter struct {
 func (s *Store) FitOutbox(p *Part) (cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.firstUnfit(p)
+	place, ok := s.places[partition{p.Topic, p.Partition}]
+	if !ok {
+		return false
+	}
+	_, i := p.fit(s.ledger[place].Next, s.room())
 	if i < 0 {
 		return false
 	}
@@ -40,23 +45,30 @@ func (s *Store) FitOutbox(p *Part) (cut bool) {
 	return true
 }
 
-// firstUnfit returns the index of the first rejected record without room, or -1. The caller holds mu.
-func (s *Store) firstUnfit(p *Part) int {
-	place, ok := s.places[partition{p.Topic, p.Partition}]
-	if s.outboxRows == 0 || !ok {
-		return -1
+// OutboxRoom returns how many rejected records the outbox has room for, as of the last commit; math.MaxInt without an outbox. It does not
+// wait for an Apply.
+func (s *Store) OutboxRoom() int { return s.heads.room() }
+
+// room is OutboxRoom with what is pending. The caller holds mu.
+func (s *Store) room() int {
+	if s.outboxRows == 0 {
+		return math.MaxInt
 	}
-	room := s.outboxRows - len(s.outbox)
+	return s.outboxRows - len(s.outbox)
+}
+
+// fit returns the room that is left after the part's rejected records from offset next on, and the index of the first for which there is none, or -1.
+func (p *Part) fit(next int64, room int) (left, unfit int) {
 	for i := range p.Records {
 		r := &p.Records[i]
-		if r.Fate != Rejected || r.Offset < s.ledger[place].Next {
+		if r.Fate != Rejected || r.Offset < next {
 			continue
 		}
 		if room--; room < 0 {
-			return i
+			return room, i
 		}
 	}
-	return -1
+	return room, -1
 }
 
 // post puts a rejected record into the outbox.
@@ -157,6 +169,7 @@ func (s *Store) dropLetters(choose func(key string) (bool, error)) (dropped int,
 		}
 	}
 	s.outbox = kept
+	s.show() // also if the last piece is empty
 	return dropped, s.commit(nil)
 }
 

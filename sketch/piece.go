@@ -6,7 +6,8 @@ import "fmt"
 type piece struct {
 	ops     []op
 	rows    map[rowKey]int32 // sample rows among ops
-	changed map[int32]bool   // ledger rows to write
+	changed []int32          // ledger rows to write, by touch
+	touched []bool           // those, by their place
 	counted bool             // whether the counters changed
 	slab    []byte           // keys and values of ops
 	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
@@ -18,8 +19,10 @@ const opOverhead = 16
 func (p *piece) reset() {
 	clear(p.ops)
 	clear(p.rows)
-	clear(p.changed)
-	p.ops, p.slab, p.counted, p.bytes = p.ops[:0], p.slab[:0], false, 0
+	for _, place := range p.changed {
+		p.touched[place] = false
+	}
+	p.ops, p.slab, p.changed, p.counted, p.bytes = p.ops[:0], p.slab[:0], p.changed[:0], false, 0
 }
 
 // add appends an op whose key and value were appended to slab from start on; the value starts at mid.
@@ -81,8 +84,13 @@ func (p *piece) dropRow(k rowKey) {
 
 // touch marks a ledger row to be written.
 func (s *Store) touch(place int32) {
-	if p := &s.pending; !p.changed[place] {
-		p.changed[place] = true
+	p := &s.pending
+	for int(place) >= len(p.touched) {
+		p.touched = append(p.touched, false)
+	}
+	if !p.touched[place] {
+		p.touched[place] = true
+		p.changed = append(p.changed, place)
 		l := &s.ledger[place]
 		p.bytes += int64(2*len(l.Topic) + len(l.Halted) + 2*ledgerFixedBytes)
 	}
@@ -94,7 +102,7 @@ func (s *Store) commit(aux []byte) error {
 	if len(p.ops) == 0 && len(p.changed) == 0 && aux == nil {
 		return nil
 	}
-	for place := range p.changed {
+	for _, place := range p.changed {
 		l := &s.ledger[place]
 		if err := l.audit(); err != nil {
 			return s.stop(err)
@@ -120,6 +128,7 @@ func (s *Store) commit(aux []byte) error {
 	if aux != nil {
 		s.aux = append(s.aux[:0], aux...)
 	}
+	s.show(p.changed...)
 	p.reset()
 	return nil
 }

@@ -152,7 +152,7 @@ func (h *history) apply(p *oraclePartition, part *Part) error {
 	if h.rng.IntN(2) == 0 {
 		aux = strconv.AppendUint(nil, h.rng.Uint64(), 16)
 	}
-	err := h.store.Apply(part, aux)
+	err := h.store.ApplyAll(halves(part), aux)
 	var gap *GapError
 	switch {
 	case errors.As(err, &gap):
@@ -203,6 +203,19 @@ func (h *history) apply(p *oraclePartition, part *Part) error {
 		h.oracle.aux = aux
 	}
 	return nil
+}
+
+// halves cuts a third of the parts in two.
+func halves(p *Part) []*Part {
+	n := len(p.Records)
+	if n < 2 || n%3 != 0 {
+		return []*Part{p}
+	}
+	first, second := *p, *p
+	first.Records, second.Records = p.Records[:n/2:n/2], p.Records[n/2:]
+	first.Next = second.Records[0].Offset
+	second.Base = first.Next
+	return []*Part{&first, &second}
 }
 
 // train takes a cut, which is not behind the last one.

@@ -16,6 +16,7 @@ type Store struct {
 	backend    backend
 	home       *home // nil in memory
 	outboxRows int   // letters at most, 0 keeps none
+	heads      heads
 
 	mu          sync.Mutex              // guards what follows
 	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
@@ -28,6 +29,7 @@ type Store struct {
 	aux         []byte
 	outbox      []string // keys of the letters, oldest first
 	pending     piece
+	duplicates  int64 // applied since the start under an identity that was in the sample
 	err         error // the first storage error (I9)
 
 	checkpointEvery int64
@@ -133,6 +135,13 @@ func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 		bytes += r.bytes
 	}
 	return rows, bytes
+}
+
+// Duplicates returns how many events were applied since the store was opened under an identity that was in the sample already.
+func (s *Store) Duplicates() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.duplicates
 }
 
 // Seed returns the seed of the priorities.

@@ -36,5 +36,6 @@
 // # Results and concurrency
 //
 // Sums over rows are taken in fixed blocks and added in order: on one platform, results are the same bits for any number of workers.
+// A panic on one of a solve's goroutines is raised again on the caller's.
 // Values that are read-only once built (Rows, Problem, a published Model, losses and penalties) are safe for concurrent use.
 package solver

@@ -23,10 +23,14 @@ func (r *solve) refitFull(ctx context.Context) {
 	r.linear.predictTo(f.offset, r.linear.theta)
 	u := r.point()
 	before := f.pass(u, nil) + f.term(u)
-	if r.s.Solver == Stochastic {
+	switch r.s.Solver {
+	case Stochastic:
 		used, _ := f.stochastic(ctx, u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
-	} else {
+	case SVRG:
+		used, _ := f.svrg(ctx, u, stochasticEpochs, r.shuffle)
+		r.result.StochasticEpochs += used
+	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
 		r.result.FISTAIterations += f.minimize(ctx, u, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
 	}

@@ -47,7 +47,7 @@ func (f *fullFit) stochastic(ctx context.Context, u []float64, epochs int, rng *
 //     needed;
 //   - the return of h_r to the unit ball scales all of column r: kept as a factor per column, with the length of h_r kept up to date.
 type lazyEpochs struct {
-	f    *fullFit
+	lazyRows
 	u    []float64 // V and H; H without the factors of its columns
 	step [2]float64
 
@@ -55,9 +55,13 @@ type lazyEpochs struct {
 	sumH    []float64 // d: and of each row of H
 	done    []int     // d: batches up to which the ridge of the row is settled
 	batches int
-	factor  []float64 // k: of the columns of H
 	square  []float64 // k: ‖h_r‖², factor included
+}
 
+// lazyRows are the rows of one batch, with their gradients in V and in those rows of H that belong to their features.
+type lazyRows struct {
+	f        *fullFit
+	factor   []float64 // k: of the columns of H
 	slot     []int32   // d: place of the feature among touched, −1 for none
 	touched  []int32   // features of the batch
 	gradient []float64 // V: k×m, then touched×k
@@ -69,9 +73,39 @@ type lazyEpochs struct {
 	row      []float64 // 2k
 }
 
+func newLazyRows(f *fullFit) lazyRows {
+	d, k, m := f.p.X.NumColumns, f.k, f.p.Outputs
+	l := lazyRows{f: f, factor: make([]float64, k), slot: make([]int32, d)}
+	for j := range l.slot {
+		l.slot[j] = -1
+	}
+	for r := range l.factor {
+		l.factor[r] = 1
+	}
+	size := min(stochasticBatch, f.p.X.NumRows())
+	l.inner, l.phi, l.row = make([]float64, size*k), make([]float64, size*k), make([]float64, 2*k)
+	l.rows, l.target, l.weight = make([]float64, size*m), make([]float64, size*m), make([]float64, size)
+	return l
+}
+
+// touch lists the features of the chosen rows and makes room for their gradients.
+func (l *lazyRows) touch(chosen []int) {
+	l.touched = l.touched[:0]
+	for _, i := range chosen {
+		index, _ := l.f.p.X.Row(i)
+		for _, j := range index {
+			if l.slot[j] < 0 {
+				l.slot[j] = int32(len(l.touched))
+				l.touched = append(l.touched, j)
+			}
+		}
+	}
+	l.gradient = room(l.gradient, l.f.k*(l.f.p.Outputs+len(l.touched)))
+}
+
 func newLazyEpochs(f *fullFit, u []float64) *lazyEpochs {
 	d, k, m := f.p.X.NumColumns, f.k, f.p.Outputs
-	l := &lazyEpochs{f: f, u: append([]float64(nil), u...)}
+	l := &lazyEpochs{lazyRows: newLazyRows(f), u: append([]float64(nil), u...)}
 	v, h := f.split(l.u)
 	largest := 0.0
 	for r := range k {
@@ -79,17 +113,7 @@ func newLazyEpochs(f *fullFit, u []float64) *lazyEpochs {
 	}
 	l.step = [2]float64{weightStep * largest, rowStep * norm2(h) / math.Sqrt(float64(d))}
 	l.sumV, l.sumH = make([]float64, k), make([]float64, d)
-	l.done, l.slot = make([]int, d), make([]int32, d)
-	for j := range l.slot {
-		l.slot[j] = -1
-	}
-	l.factor, l.square = make([]float64, k), make([]float64, k)
-	for r := range l.factor {
-		l.factor[r] = 1
-	}
-	size := min(stochasticBatch, f.p.X.NumRows())
-	l.inner, l.phi, l.row = make([]float64, size*k), make([]float64, size*k), make([]float64, 2*k)
-	l.rows, l.target, l.weight = make([]float64, size*m), make([]float64, size*m), make([]float64, size)
+	l.done, l.square = make([]int, d), make([]float64, k)
 	l.settle()
 	return l
 }
@@ -126,18 +150,10 @@ func (l *lazyEpochs) shrunk(h []float64, j int) []float64 {
 func (l *lazyEpochs) batch(chosen []int) {
 	f, k, m := l.f, l.f.k, l.f.p.Outputs
 	v, h := f.split(l.u)
-	l.touched = l.touched[:0]
-	for _, i := range chosen {
-		index, _ := f.p.X.Row(i)
-		for _, j := range index {
-			if l.slot[j] < 0 {
-				l.slot[j] = int32(len(l.touched))
-				l.touched = append(l.touched, j)
-				l.shrunk(h, int(j))
-			}
-		}
+	l.touch(chosen)
+	for _, j := range l.touched {
+		l.shrunk(h, int(j))
 	}
-	l.gradient = room(l.gradient, k*m+len(l.touched)*k)
 	l.forward(v, h, chosen)
 	l.backward(v, h, chosen)
 
@@ -187,7 +203,7 @@ func (l *lazyEpochs) batch(chosen []int) {
 }
 
 // forward leaves inner products, activations and weighted loss gradients of the chosen rows.
-func (l *lazyEpochs) forward(v, h []float64, chosen []int) {
+func (l *lazyRows) forward(v, h []float64, chosen []int) {
 	f, k, m := l.f, l.f.k, l.f.p.Outputs
 	sum, squares := l.row[:k], l.row[k:]
 	for t, i := range chosen {
@@ -220,7 +236,7 @@ func (l *lazyEpochs) forward(v, h []float64, chosen []int) {
 }
 
 // backward adds up the gradients in V and in the touched rows of H.
-func (l *lazyEpochs) backward(v, h []float64, chosen []int) {
+func (l *lazyRows) backward(v, h []float64, chosen []int) {
 	f, k, m := l.f, l.f.k, l.f.p.Outputs
 	inV, inH := l.gradient[:k*m], l.gradient[k*m:]
 	back, slope := l.row[:k], l.row[k:]

@@ -324,8 +324,18 @@ func TestProxCurved(t *testing.T) {
 				}
 				return sum
 			}
-			z := append([]float64(nil), u...)
-			pen.proxCurved(z, a, step)
+			guess := make([]float64, m)
+			for c := range guess {
+				guess[c] = math.Exp(spread*rng.NormFloat64()) * rng.NormFloat64()
+			}
+			z, plain := append([]float64(nil), u...), append([]float64(nil), u...)
+			pen.proxCurved(z, a, step, guess)
+			pen.proxCurved(plain, a, step, make([]float64, m))
+			for c := range z {
+				if !near(z[c], plain[c], 1e-12, 1e-12) {
+					t.Fatalf("%v: %v from the guess %v, %v without one", pen, z, guess, plain)
+				}
+			}
 			best := value(z)
 			for trial := range 60 {
 				other := append([]float64(nil), z...)

@@ -2,8 +2,9 @@ package solver
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
+
+	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
 // A crew is the goroutines that share the passes over the rows, and the context that calls them off. It lives as long as one call of an
@@ -27,7 +28,7 @@ func (c crew) blocks(n, size int, f func(worker, b, lo, hi int)) {
 		return
 	}
 	var next atomic.Int64
-	var running sync.WaitGroup
+	var running parallel.Group
 	for w := range workers {
 		running.Go(func() {
 			for b := int(next.Add(1)) - 1; b < count && c.ctx.Err() == nil; b = int(next.Add(1)) - 1 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
 // PathPoint is what one strength of a regularisation path came to.
@@ -81,7 +83,7 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 		next <- i
 	}
 	close(next)
-	var running sync.WaitGroup
+	var running parallel.Group
 	for range atOnce {
 		running.Go(func() {
 			for i := range next {
@@ -125,9 +127,7 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	s.OnStep = func(step Step, model *Model) bool {
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
-			t.calls.Lock()
-			t.options.OnStep(point.Lambda, step, model, found.Score)
-			t.calls.Unlock()
+			t.tell(point.Lambda, found)
 		}
 		if found.better(best) {
 			best = found
@@ -154,6 +154,13 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 		t.points[i] = point
 	}
 	t.judgeOrder()
+}
+
+// tell calls OnStep, one call at a time.
+func (t *pathRun) tell(lambda float64, found *PathPoint) {
+	t.calls.Lock()
+	defer t.calls.Unlock() // also after a panic: the others wait for their turn
+	t.options.OnStep(lambda, found.Step, found.Best, found.Score)
 }
 
 // judgeOrder calls off what comes after the end that patience sets. It goes by the order of the λ, not by which ended first, so that the

@@ -107,7 +107,7 @@ func (d *rowDescent) sweep(z []float64, scale float64) float64 {
 			d.curve[c] = max(scale*row[c*room+r], 0x1p-1022)
 			d.ideal[c] = zr[c] - d.slope[c*k+r]/d.curve[c]
 		}
-		d.form.penalty.proxCurved(d.ideal, d.curve, d.form.lambda)
+		d.form.penalty.proxCurved(d.ideal, d.curve, d.form.lambda, zr)
 		shift := 0.0
 		if d.free { // the shift that leaves no slope along itself
 			sum, total := 0.0, 0.0
@@ -209,7 +209,8 @@ func (d *rowDescent) extrapolate(z, v []float64) {
 }
 
 // proxCurved replaces row by argmin_z Σ_c ½ a_c (z_c − row_c)² + t ‖z‖, the proximal operator in a metric of its own for each output, a > 0.
-func (p Penalty) proxCurved(row, a []float64, t float64) {
+// before is a guess of z, of which L1L2 takes the length to begin with.
+func (p Penalty) proxCurved(row, a []float64, t float64, before []float64) {
 	a = a[:len(row)]
 	dual := 0.0 // the dual norm of a∘row: the row vanishes up to t
 	switch p {
@@ -229,7 +230,7 @@ func (p Penalty) proxCurved(row, a []float64, t float64) {
 			steepest = max(steepest, a[c])
 		}
 		if dual = math.Sqrt(dual); dual > t {
-			length := curvedLength(row, a, t, (dual-t)/steepest)
+			length := curvedLength(row, a, t, (dual-t)/steepest, min(norm2(before), norm2(row)))
 			for c, x := range row {
 				row[c] = x * (a[c] * length / (a[c]*length + t))
 			}
@@ -251,9 +252,11 @@ func (p Penalty) proxCurved(row, a []float64, t float64) {
 }
 
 // curvedLength returns the length of the minimum for L1L2, which solves Σ (a_c u_c / (a_c length + t))² = 1. Newton's method on the inverse
-// root of the left side, which is concave and nearly linear (as for trust regions), rises from below to it.
-func curvedLength(u, a []float64, t, length float64) float64 {
-	const most = 50 // three to five do
+// root of the left side, which is concave and nearly linear (as for trust regions), rises to it from below; a step from above lands there. The
+// length is at least low.
+func curvedLength(u, a []float64, t, low, guess float64) float64 {
+	const most = 50 // two or three do
+	length := max(low, guess)
 	for range most {
 		sum, slope := 0.0, 0.0
 		for c, x := range u {
@@ -263,8 +266,8 @@ func curvedLength(u, a []float64, t, length float64) float64 {
 			slope += q * q * a[c] * d
 		}
 		step := sum * (math.Sqrt(sum) - 1) / slope
-		length += step
-		if !(math.Abs(step) > 1e-13*length) {
+		length = max(low, length+step)
+		if !(math.Abs(step) > 1e-7*length) { // the next step would be about the square of this one
 			break
 		}
 	}

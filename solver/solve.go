@@ -143,22 +143,32 @@ func (r *solve) total() {
 	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
 }
 
-// append adds a basis vector with zero weights.
-func (r *solve) append(h []float64) {
-	n := r.p.X.NumRows()
-	phi := make([]float64, n)
-	one := Model{Kernel: r.s.Kernel, NumBasis: 1, Basis: h}
+// append adds basis vectors with zero weights, in one pass over the rows.
+func (r *solve) append(vectors ...[]float64) {
+	n, d, size := r.p.X.NumRows(), r.p.X.NumColumns, len(vectors)
+	added := Model{Kernel: r.s.Kernel, NumBasis: size, Basis: make([]float64, d*size)}
+	columns := make([][]float64, size)
+	for b, h := range vectors {
+		columns[b] = make([]float64, n)
+		for j, x := range h {
+			added.Basis[j*size+b] = x
+		}
+	}
 	r.output.crew.blocks(n, fitBlock, func(_, _, lo, hi int) {
-		var work [1]float64
+		work := make([]float64, 2*size)
+		phi, rest := work[:size], work[size:]
 		for i := lo; i < hi; i++ {
 			index, value := r.p.X.Row(i)
-			one.Activations(phi[i:i+1], work[:], index, value)
+			added.Activations(phi, rest, index, value)
+			for b, x := range phi {
+				columns[b][i] = x
+			}
 		}
 	})
-	r.basis = append(r.basis, h)
-	r.output.phi = append(r.output.phi, phi)
-	r.v = append(r.v, make([]float64, r.m)...)
-	r.k++
+	r.basis = append(r.basis, vectors...)
+	r.output.phi = append(r.output.phi, columns...)
+	r.v = append(r.v, make([]float64, size*r.m)...)
+	r.k += size
 }
 
 // keep drops the basis vectors for which wanted is false.
@@ -199,6 +209,13 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			return
 		}
 		terms := r.gapTerms()
+		if !r.searches() {
+			now := r.step(selection{}, terms)
+			now.Gap = terms.objective
+			r.result.Steps, r.result.Status = append(r.result.Steps, now), BasisLimit
+			r.complete = r.here()
+			return
+		}
 		found := r.search(ctx, terms.threshold())
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
@@ -234,6 +251,9 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	}
 }
 
+// searches reports whether basis vectors are looked for: not where none can enter and nobody asks for the gap.
+func (r *solve) searches() bool { return r.s.MaxSteps > 0 || !r.s.Rough }
+
 // score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when ctx
 // is done.
 func (r *solve) score(ctx context.Context) {
@@ -244,7 +264,9 @@ func (r *solve) score(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.gamma.prepare(ctx)
+	if r.searches() {
+		r.gamma.prepare(ctx)
+	}
 	r.total()
 }
 

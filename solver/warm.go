@@ -44,6 +44,8 @@ func (r *solve) load(warm *Model) error {
 	if r.s.LinearRidge > 0 {
 		copy(r.linear.theta[:d*r.m], warm.Linear)
 	}
+	var vectors [][]float64
+	var weights []float64
 	for b := range warm.NumBasis {
 		h := make([]float64, d)
 		for j := range d {
@@ -54,11 +56,13 @@ func (r *solve) load(warm *Model) error {
 			continue
 		}
 		floats.Scale(1/norm, h)
-		r.append(h)
-		for c, w := range warm.Weights[b*r.m : b*r.m+r.m] {
-			r.v[(r.k-1)*r.m+c] = w * norm * norm
+		vectors = append(vectors, h)
+		for _, w := range warm.Weights[b*r.m : b*r.m+r.m] {
+			weights = append(weights, w*norm*norm)
 		}
 	}
+	r.append(vectors...)
+	copy(r.v, weights)
 	if r.s.Tau > 0 {
 		r.s.Penalty.Project(r.v, r.k, r.m, r.s.Tau)
 	}

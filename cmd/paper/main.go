@@ -34,6 +34,7 @@ type cli struct {
 	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
 	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
+	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
 }
 
 // overSets are the flags of an experiment over sets.
@@ -101,6 +102,7 @@ func (c *cli) experiment(ctx context.Context, name string, o paper.Options, stdo
 		"best":    {c.Best, paper.Best},
 		"speed":   {run: paper.Speed},
 		"warm":    {run: paper.Warm},
+		"memory":  {run: paper.Memory},
 	}[name]
 	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits
 	r, err := e.run(ctx, o)

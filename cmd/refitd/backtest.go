@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 )
@@ -22,7 +23,7 @@ type backtestCmd struct {
 
 // Run scores, learns and refits over the file and prints ticks, versions and the summary.
 func (c *backtestCmd) Run(a *app) error {
-	m, err := loadModel(c.ConfigFile, c.Model)
+	m, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{})
 	if err != nil {
 		return err
 	}

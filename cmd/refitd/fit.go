@@ -81,7 +81,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 		if c.Task != "" {
 			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New("--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
 		}
-		configured, err := loadModel(c.ConfigFile, c.Model)
+		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true})
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +136,8 @@ func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
 }
 
 // loadModel returns a model of a configuration file, which the caller may change.
-func loadModel(path, name string) (*config.Model, error) {
-	conf, err := loadConfig(path)
+func loadModel(path, name string, allow config.Exceptions) (*config.Model, error) {
+	conf, err := loadConfigWith(path, allow)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,9 @@ func Default() *Config {
 type Exceptions struct {
 	NoAuth bool // any address may be listened on without authentication
 	Listen bool // flags replace the address or the file with authentication; Web.Validate is called with them
+	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted to. A daemon decodes, and
+	// has to know the size of its model, before it has seen any.
+	Classes bool
 }
 
 // Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then lists every
@@ -122,7 +125,7 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 	for i := range c.Models {
 		c.Models[i].Resolve()
 	}
-	v := &validator{decoder: d}
+	v := &validator{d, allow}
 	v.config(c)
 	if len(d.problems) > 0 {
 		return nil, fail(d.sorted())

@@ -15,12 +15,15 @@ import (
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
 // write; a key whose decoding failed, or that stands in the file under a wrong name, is not reported twice.
-type validator struct{ *decoder }
+type validator struct {
+	*decoder
+	allow Exceptions
+}
 
-// Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags. Problems have no
-// line; keys are relative to the model.
+// Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags, which may leave its classes
+// out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []Problem {
-	v := &validator{newDecoder(nil)}
+	v := &validator{newDecoder(nil), Exceptions{Classes: true}}
 	v.model(m, "")
 	for i := range v.problems {
 		v.problems[i].Line, v.problems[i].Column = 0, 0
@@ -270,8 +273,10 @@ func (v *validator) schema(s *Schema, path string) {
 	if n := len(slices.Compact(slices.Sorted(slices.Values(s.Classes)))); n != len(s.Classes) {
 		v.bad(path+".classes", s.Classes, "each class once")
 	}
-	if n := len(s.Classes); n == 1 && task == consumer.Multiclass {
-		v.bad(path+".classes", s.Classes, "at least two classes, or none to accept any")
+	if n := len(s.Classes); n == 1 || n == 0 && !v.allow.Classes {
+		if task == consumer.Multiclass || task == consumer.Multilabel {
+			v.bad(path+".classes", s.Classes, "at least two classes: each is an output of the model")
+		}
 	}
 	switch {
 	case s.LabelMin == 0 && s.LabelMax == 0:

@@ -205,3 +205,23 @@ func TestExcerptsHideSecrets(t *testing.T) {
 		t.Errorf("the path of a password file is hidden: %v", err)
 	}
 }
+
+// TestClassesAreNeeded: a daemon refuses a model without its classes, as it would refuse it a moment later; what is fitted to a file may leave
+// them to the file.
+func TestClassesAreNeeded(t *testing.T) {
+	for _, classes := range []string{"", "classes: [], ", "classes: [a], "} {
+		for _, task := range []string{"multiclass", "multilabel"} {
+			path := filepath.Join(t.TempDir(), "c.yaml")
+			text := strings.Replace(smallest, "task: ordinal, label: rating, levels: 5, ", "task: "+task+", label: rating, "+classes, 1)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "models[0].schema.classes") || !strings.Contains(err.Error(), "at least two classes") {
+				t.Errorf("%s, %q: %v", task, classes, err)
+			}
+			if _, err := LoadWith(path, Exceptions{Classes: true}); (err != nil) != strings.Contains(classes, "[a]") {
+				t.Errorf("%s, %q, for a file: %v", task, classes, err)
+			}
+		}
+	}
+}

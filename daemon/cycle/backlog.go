@@ -14,23 +14,49 @@ const maxBacklog = 200_000
 
 // backlog holds the events learned since a refit's cut, as payloads, in the order they were learned.
 type backlog struct {
-	positions []Position
-	payloads  [][]byte
-	arena     []byte
+	blocks  []*backlogBlock // only the last may be empty
+	length  int
+	dropped int // since the cut
+	arena   []byte
 }
 
-const backlogArena = 1 << 20
+// backlogBlock is what goes at once when there are too many.
+type backlogBlock struct {
+	positions []Position
+	payloads  [][]byte
+}
+
+const (
+	backlogBlocks = 4
+	backlogArena  = 1 << 20
+)
 
 func (b *backlog) add(p Position, payload []byte) {
-	if len(b.payloads) >= maxBacklog {
-		b.positions, b.payloads = b.positions[maxBacklog/4:], b.payloads[maxBacklog/4:]
+	if b.length >= maxBacklog {
+		oldest := b.blocks[0]
+		b.length -= len(oldest.payloads)
+		b.dropped += len(oldest.payloads)
+		oldest.positions, oldest.payloads = oldest.positions[:0], oldest.payloads[:0]
+		b.blocks = append(b.blocks[:0], b.blocks[1:]...)
+		b.blocks = append(b.blocks, oldest) // its memory is used again
 	}
 	if cap(b.arena)-len(b.arena) < len(payload) {
 		b.arena = make([]byte, 0, max(backlogArena, len(payload)))
 	}
 	start := len(b.arena)
 	b.arena = append(b.arena, payload...)
-	b.positions, b.payloads = append(b.positions, p), append(b.payloads, b.arena[start:len(b.arena):len(b.arena)])
+	b.append(p, b.arena[start:len(b.arena):len(b.arena)])
+}
+
+func (b *backlog) append(p Position, payload []byte) {
+	n := len(b.blocks)
+	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks {
+		b.blocks = append(b.blocks, new(backlogBlock))
+		n++
+	}
+	last := b.blocks[n-1]
+	last.positions, last.payloads = append(last.positions, p), append(last.payloads, payload)
+	b.length++
 }
 
 // cut drops what a refit with the given cut has seen.
@@ -39,20 +65,26 @@ func (b *backlog) cut(cut []report.Cut) {
 	for _, c := range cut {
 		next[Position{Topic: c.Topic, Partition: c.Partition}] = c.Next
 	}
-	var positions []Position
-	var payloads [][]byte
-	for i, p := range b.positions {
-		if p.Offset >= next[Position{Topic: p.Topic, Partition: p.Partition}] {
-			positions, payloads = append(positions, p), append(payloads, b.payloads[i])
+	old := b.blocks
+	b.blocks, b.length, b.dropped = nil, 0, 0
+	for _, block := range old {
+		for i, p := range block.positions {
+			if p.Offset >= next[Position{Topic: p.Topic, Partition: p.Partition}] {
+				b.append(p, block.payloads[i])
+			}
 		}
 	}
-	b.positions, b.payloads = positions, payloads
 }
 
-// from returns the payloads after the first n. They stay valid and unchanged while Observe adds more.
-func (b *backlog) from(n int) [][]byte {
-	if n >= len(b.payloads) {
-		return nil
+// from returns the payloads after the first n since the cut, as far as they are still there, and what to ask for next. They stay unchanged
+// while Observe adds more.
+func (b *backlog) from(n int) (out [][]byte, next int) {
+	skip := max(0, n-b.dropped)
+	for _, block := range b.blocks {
+		if skip < len(block.payloads) {
+			out = append(out, block.payloads[skip:]...)
+		}
+		skip = max(0, skip-len(block.payloads))
 	}
-	return b.payloads[n:]
+	return out, b.dropped + b.length
 }

@@ -113,21 +113,20 @@ type NameCounts struct {
 	Unseen int64 // outside the version's vocabulary
 }
 
+// countNames counts those of the event that published scored last.
 func (c *Cycle) countNames(ev *consumer.Event) {
-	v := c.published.vocab
-	count := func(field int, name string) {
-		if c.names.Total++; v.Column(field, name) < 0 {
-			c.names.Unseen++
+	total := len(ev.Categorical)
+	for _, names := range ev.Multi {
+		total += len(names)
+	}
+	known := 0
+	for _, j := range c.published.index {
+		if j < c.published.vocab.numNames() {
+			known++
 		}
 	}
-	for f, name := range ev.Categorical {
-		count(f, name)
-	}
-	for f, names := range ev.Multi {
-		for _, name := range names {
-			count(len(ev.Categorical)+f, name)
-		}
-	}
+	c.names.Total += int64(total)
+	c.names.Unseen += int64(total - known)
 }
 
 // Names returns the counts since the start.
@@ -146,6 +145,7 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 		return err
 	}
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
+		c.learner.gather(&ev)
 		c.learner.learn(&ev, c.targets, ev.Weight)
 		c.since.add(position, payload)
 	}
@@ -252,12 +252,11 @@ func (c *Cycle) Install(ch *Champion) {
 		return
 	}
 	c.since.cut(ch.Version.Cut)
-	done := 0
 	var ev consumer.Event
 	targets := make([]float64, c.target.Outputs())
-	for {
-		pending := c.since.from(done)
-		if len(pending) <= installBatch {
+	pending, done := c.since.from(0)
+	for round := 1; ; round++ {
+		if len(pending) <= installBatch || round == installRounds {
 			c.relearn(next, pending, &ev, targets)
 			break
 		}
@@ -266,13 +265,17 @@ func (c *Cycle) Install(ch *Champion) {
 			defer c.mu.Lock()
 			c.relearn(next, pending, &ev, targets)
 		}()
-		done += len(pending)
+		pending, done = c.since.from(done)
 	}
 	c.install(ch, next)
 }
 
-// installBatch is how many events Install learns while Observe waits.
-const installBatch = 256
+// Install learns installBatch events while Observe waits, or what came during one round if that is still more after installRounds: when a backlog
+// is read, Observe is as fast as Install.
+const (
+	installBatch  = 256
+	installRounds = 6
+)
 
 func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {
@@ -280,6 +283,7 @@ func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, target
 	}
 	for _, p := range payloads {
 		if DecodeEvent(ev, p, c.pool) == nil && c.target.Encode(targets, ev) {
+			l.gather(ev)
 			l.learn(ev, targets, ev.Weight)
 		}
 	}

@@ -104,8 +104,14 @@ func (l *gradientLearner) carry(last *gradientLearner) {
 	}
 }
 
-// gather prepares the inputs of an event: base outputs, standardised inputs and the slots of its names.
+// gather takes up an event: what every expert says of it, and how far each is believed.
 func (l *gradientLearner) gather(ev *consumer.Event) {
+	l.prepare(ev)
+	l.predict()
+}
+
+// prepare stores the inputs of an event: base outputs, standardised inputs and the slots of its names.
+func (l *gradientLearner) prepare(ev *consumer.Event) {
 	clear(l.base)
 	numeric := len(l.schema.Numeric)
 	copy(l.dense, ev.Numeric)
@@ -172,7 +178,6 @@ func (l *gradientLearner) predict() {
 
 func (l *gradientLearner) outputs(dst []float64, ev *consumer.Event) {
 	l.gather(ev)
-	l.predict()
 	clear(dst)
 	for e, w := range l.weights {
 		for c, o := range l.outputsOf[e] {
@@ -182,16 +187,14 @@ func (l *gradientLearner) outputs(dst []float64, ev *consumer.Event) {
 }
 
 func (l *gradientLearner) learn(ev *consumer.Event, target []float64, weight float64) {
-	l.gather(ev)
-	l.predict()
 	at := 0
 	for f, name := range ev.Categorical {
-		l.rows[at] = l.claim(f, name)
+		l.rows[at] = l.claim(l.rows[at], f, name)
 		at++
 	}
 	for f, names := range ev.Multi {
 		for _, name := range names {
-			l.rows[at] = l.claim(len(ev.Categorical)+f, name)
+			l.rows[at] = l.claim(l.rows[at], len(ev.Categorical)+f, name)
 			at++
 		}
 	}
@@ -210,9 +213,9 @@ func (l *gradientLearner) learn(ev *consumer.Event, target []float64, weight flo
 	l.scaling.learn()
 }
 
-// claim returns the slot of a name, cleared if it is new to it.
-func (l *gradientLearner) claim(field int, name string) int32 {
-	at, fresh := l.slots.touch(field, name)
+// claim returns the slot of a name, cleared if it is new to it. last is where prepare saw it, or -1.
+func (l *gradientLearner) claim(last int32, field int, name string) int32 {
+	at, fresh := l.slots.touch(last, field, name)
 	for e := range l.experts {
 		x := &l.experts[e]
 		for int(at) >= len(x.named) {

@@ -12,9 +12,11 @@ import (
 
 // A learner is the live model: the champion plus what single events have taught since. Used by one goroutine at a time.
 type learner interface {
-	// outputs stores the m outputs of an event in dst.
+	// gather takes up an event.
+	gather(ev *consumer.Event)
+	// outputs takes up an event and stores its m outputs in dst.
 	outputs(dst []float64, ev *consumer.Event)
-	// learn folds one event in.
+	// learn folds in the event that was taken up last.
 	learn(ev *consumer.Event, target []float64, weight float64)
 	// model returns the live model over the champion's vocabulary plus the names learned since, as an ordinary model.
 	model(limit int) (*solver.Model, *Vocabulary)
@@ -101,7 +103,7 @@ func priorScale(m *config.Model) float64 {
 	return (m.Schema.LabelMax - m.Schema.LabelMin) / 4
 }
 
-// gather fills features, values and names for an event, without giving anything a slot.
+// gather takes up an event: it fills features, values and names for an event, without giving anything a slot.
 func (l *posteriorLearner) gather(ev *consumer.Event) {
 	l.features, l.values, l.names = l.features[:0], l.values[:0], l.names[:0]
 	for _, f := range l.order {
@@ -149,11 +151,10 @@ func (l *posteriorLearner) outputs(dst []float64, ev *consumer.Event) {
 	l.foldIn.Predict(dst, l.features, l.values)
 }
 
-func (l *posteriorLearner) learn(ev *consumer.Event, target []float64, weight float64) {
-	l.gather(ev)
+func (l *posteriorLearner) learn(_ *consumer.Event, target []float64, weight float64) {
 	for e := range l.features {
-		n := l.names[e]
-		at, fresh := l.slots.touch(n.field, n.name)
+		n := &l.names[e]
+		at, fresh := l.slots.touch(l.features[e].Row, n.field, n.name)
 		l.features[e].Row = at
 		if fresh {
 			l.foldIn.Place(at, l.features[e])

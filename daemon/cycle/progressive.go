@@ -33,7 +33,7 @@ type outcome struct {
 	correct, present  bool
 }
 
-func (t *tally) add(o outcome) {
+func (t *tally) add(o *outcome) {
 	if !o.present {
 		return
 	}
@@ -46,7 +46,7 @@ func (t *tally) add(o outcome) {
 	}
 }
 
-func (t *tally) remove(o outcome) {
+func (t *tally) remove(o *outcome) {
 	if !o.present {
 		return
 	}
@@ -115,19 +115,21 @@ func (p *Progressive) add(o *[numRoles]outcome) {
 	if !o[published].present {
 		p.sums.NoModel++
 	}
-	old := &p.ring[p.at]
+	old, full := &p.ring[p.at], p.filled == len(p.ring)
 	for r := range o {
-		p.sums.All[r].add(o[r])
-		if p.filled == len(p.ring) {
-			p.window[r].remove(old[r])
+		p.sums.All[r].add(&o[r])
+		if full {
+			p.window[r].remove(&old[r])
 		}
-		p.window[r].add(o[r])
+		p.window[r].add(&o[r])
 		if p.tailing {
-			p.tail[r].add(o[r])
+			p.tail[r].add(&o[r])
 		}
 	}
 	*old = *o
-	p.at = (p.at + 1) % len(p.ring)
+	if p.at++; p.at == len(p.ring) {
+		p.at = 0
+	}
 	p.filled = min(p.filled+1, len(p.ring))
 }
 
@@ -226,8 +228,10 @@ func classOf(t *Target, ev *consumer.Event, targets []float64) int {
 // sgdBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
 type sgdBias struct {
 	global float64
-	bias   []map[string]float64 // per categorical field, the first two
+	bias   []map[string]*float64 // per categorical field, the first two
 	limit  int
+
+	of []*float64 // of the event that predict was called with last, nil where it has none
 }
 
 // The steps of the sgd_bias baseline; they are part of its definition.
@@ -237,9 +241,10 @@ const (
 )
 
 func newSGDBias(t *Target, fields, limit int) *sgdBias {
-	s := &sgdBias{bias: make([]map[string]float64, min(fields, 2)), limit: limit}
+	fields = min(fields, 2)
+	s := &sgdBias{bias: make([]map[string]*float64, fields), limit: limit, of: make([]*float64, fields)}
 	for f := range s.bias {
-		s.bias[f] = make(map[string]float64)
+		s.bias[f] = make(map[string]*float64)
 	}
 	if t.Low < t.High {
 		s.global = (t.Low + t.High) / 2
@@ -248,22 +253,34 @@ func newSGDBias(t *Target, fields, limit int) *sgdBias {
 }
 
 func (s *sgdBias) predict(ev *consumer.Event) float64 {
-	v := s.global
 	for f, bias := range s.bias {
-		v += bias[ev.Categorical[f]]
+		s.of[f] = bias[ev.Categorical[f]]
+	}
+	return s.value()
+}
+
+func (s *sgdBias) value() float64 {
+	v := s.global
+	for _, b := range s.of {
+		if b != nil {
+			v += *b
+		}
 	}
 	return v
 }
 
+// learn takes a step towards the label of the event that predict was called with last.
 func (s *sgdBias) learn(ev *consumer.Event) {
-	e := ev.Label - s.predict(ev)
+	e := ev.Label - s.value()
 	s.global += sgdStep * e
-	for f, bias := range s.bias {
-		name := ev.Categorical[f]
-		b, known := bias[name]
-		if !known && len(bias) >= s.limit {
-			continue // a baseline, too, is bounded
+	for f, b := range s.of {
+		if b == nil {
+			if len(s.bias[f]) >= s.limit {
+				continue // a baseline, too, is bounded
+			}
+			b = new(float64)
+			s.bias[f][ev.Categorical[f]] = b
 		}
-		bias[name] = b + sgdStep*(e-sgdShrinkage*b)
+		*b += sgdStep * (e - sgdShrinkage**b)
 	}
 }

@@ -32,9 +32,12 @@ func (s *slots) find(field int, name string) int32 {
 	return -1
 }
 
-// touch returns the slot of a name, as the most recent, and whether the slot is new to it.
-func (s *slots) touch(field int, name string) (at int32, fresh bool) {
-	if at = s.find(field, name); at >= 0 {
+// touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the name last, or -1.
+func (s *slots) touch(last int32, field int, name string) (at int32, fresh bool) {
+	if at = last; at < 0 || s.items[at].field != int32(field) || s.items[at].name != name { // it lost the slot since, or got one
+		at = s.find(field, name)
+	}
+	if at >= 0 {
 		if at != s.newest {
 			s.unlink(at)
 			s.link(at)

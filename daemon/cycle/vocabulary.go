@@ -112,6 +112,11 @@ func (v *Vocabulary) number() {
 // NumColumns returns d.
 func (v *Vocabulary) NumColumns() int { return len(v.field) }
 
+// numNames returns the number of columns of names: the first ones.
+func (v *Vocabulary) numNames() int32 {
+	return int32(v.NumColumns() - (v.NumFields() - len(v.Names)))
+}
+
 // NumFields returns the number of fields, the constant included.
 func (v *Vocabulary) NumFields() int {
 	n := len(v.Names) + len(v.Center)

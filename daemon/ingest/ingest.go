@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/refitd/refitd/consumer"
@@ -15,18 +16,18 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Ingest is a consumer.Sink for one model. It belongs to one goroutine.
+// Ingest is a consumer.Queue for one model. It belongs to one goroutine.
 type Ingest struct {
-	// OnApplied, if not nil, is called after every stored batch.
+	// OnApplied, if not nil, is called after every stored batch, from one goroutine at a time.
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
-	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record, which is then rejected.
+	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record. It may be called from several goroutines.
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
 
-	decode       func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
+	readers      []*reader
 	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
@@ -36,10 +37,8 @@ type Ingest struct {
 	model        *config.Model
 	forgotten    []string // fields of which values are forgotten
 
-	part   sketch.Part
-	events []consumer.Event // events[i] belongs to part.Records[i]
-	arena  []byte
-	counts Counts
+	events []consumer.Event // events[i] belongs to the i-th record of the part at hand
+	queue  queue
 }
 
 // Counts says what became of the records of one batch.
@@ -47,6 +46,7 @@ type Counts struct {
 	Topic      string
 	Partition  int32
 	Applied    int64
+	Unlearned  int64 // of those, the ones on which the cycle panicked
 	Replayed   int64
 	Control    int64
 	Aborted    int64
@@ -58,11 +58,15 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{decode: NewDecoder(m).Decode, store: store, cycle: c, group: groupOf(m), model: m,
+	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 	if c != nil {
 		g.observe = c.Observe
 	}
+	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
+		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
+	}
+	g.queue.init(store)
 	if store != nil { // nil of a reader that only asks for offsets
 		g.forgotten = store.ForgottenFields()
 	}
@@ -95,160 +99,128 @@ func StoreOptions(m *config.Model) sketch.Options {
 	return o
 }
 
-// Apply decodes, scores, learns and stores a batch of a partition that the store knows. A *consumer.PauseError means that the outbox had room
-// for the beginning only; any other error that the state cannot be trusted to go on: the consumer must stop.
-func (g *Ingest) Apply(_ context.Context, b *consumer.Batch) error {
-	g.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next)
-	for i := range b.Records {
-		r := &b.Records[i]
-		switch r.Fate {
-		case consumer.Control:
-			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Control})
-		case consumer.Aborted:
-			g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Aborted})
-		default:
-			ev := g.event()
-			if reason := g.decodeRecord(ev, r); reason != "" {
-				g.addRejected(r, reason)
-				continue
-			}
-			g.addEvent(r.Offset, r.CRC, ev)
-		}
-	}
-	return g.finish()
+// Apply is Take and Flush.
+func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
+	err := g.Take(ctx, b)
+	return cmp.Or(g.Flush(), err)
 }
 
-// Feed takes one decoded event as the next offset of a partition, as a backtest does.
+// Take decodes, scores and learns a batch of a partition that the store knows, and leaves it to be stored while the next one is taken. A
+// *consumer.PauseError means that the outbox had room for the beginning only; any other error, which may be of an earlier batch, that the
+// state cannot be trusted to go on: the consumer must stop.
+func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next, len(b.Records))
+	g.read(j, b.Records)
+	return g.finish(j)
+}
+
+// Flush waits until all that was taken is stored.
+func (g *Ingest) Flush() error { return g.queue.wait() }
+
+// Feed takes one decoded event as the next offset of a partition, as a backtest does, and stores it.
 func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Event) error {
-	g.start(topic, number, 0, offset, offset+1)
-	*g.event() = *ev
-	g.addEvent(offset, 0, ev)
-	return g.finish()
+	j, err := g.queue.next()
+	if err != nil {
+		return err
+	}
+	j.start(topic, number, 0, offset, offset+1, 1)
+	g.room(1)
+	g.events[0] = *ev
+	j.part.Records = j.part.Records[:1]
+	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
+	return cmp.Or(g.finish(j), g.Flush())
 }
 
-func (g *Ingest) start(topic string, number int32, logStart, base, next int64) {
-	g.part = sketch.Part{Topic: topic, Partition: number, LogStart: logStart, Base: base, Next: next, Records: g.part.Records[:0]}
-	g.arena = g.arena[:0]
-	g.counts = Counts{Topic: topic, Partition: number, Rejected: g.counts.Rejected}
-	clear(g.counts.Rejected)
-}
-
-// event returns the event that goes with the next record.
-func (g *Ingest) event() *consumer.Event {
-	if n := len(g.part.Records); n < len(g.events) {
-		return &g.events[n]
+// finish scores and learns the events in order, then queues the part with the progressive sums.
+func (g *Ingest) finish(j *job) error {
+	p := &j.part
+	full, err := g.fit(j)
+	if err != nil {
+		return err
 	}
-	g.events = append(g.events, consumer.Event{})
-	return &g.events[len(g.events)-1]
-}
-
-func (g *Ingest) add(r sketch.Record) {
-	g.event() // keeps events in step with records
-	g.part.Records = append(g.part.Records, r)
-}
-
-func (g *Ingest) addRejected(r *consumer.Record, reason consumer.Reason) {
-	size := len(r.Value)
-	if r.Value == nil {
-		size = -1
-	}
-	g.add(sketch.Record{Offset: r.Offset, Fate: sketch.Rejected, CRC: r.CRC, Reason: string(reason), Time: r.Timestamp, Size: size,
-		Payload: r.Value[:min(len(r.Value), sketch.MaxLetterBytes)]})
-}
-
-func (g *Ingest) addEvent(offset int64, crc uint32, ev *consumer.Event) {
-	start := len(g.arena)
-	g.arena = cycle.AppendEvent(g.arena, ev)
-	r := sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: g.arena[start:len(g.arena):len(g.arena)]}
-	if g.identity {
-		r.Identity = []byte(ev.Identity)
-	}
-	if g.group != nil {
-		r.Group = g.group(ev)
-	}
-	for _, field := range g.forgotten {
-		for _, value := range valuesOf(g.model, field, ev) {
-			r.Forgotten = r.Forgotten || g.store.Forgets(g.part.Topic, g.part.Partition, offset, field, []byte(value))
-		}
-	}
-	if g.holdoutField >= 0 {
-		r.HoldoutKey = []byte(ev.Categorical[g.holdoutField])
-	}
-	g.add(r)
-}
-
-// finish scores and learns the events in order, then stores the part with the progressive sums.
-func (g *Ingest) finish() error {
-	p := &g.part
-	full := g.store.FitOutbox(p)
 	if full && len(p.Records) == 0 {
-		return g.pause()
+		g.queue.drop(j)
+		return g.pause(p.Next)
 	}
 	g.store.Classify(p)
 	if g.OnPart != nil {
 		g.OnPart(p)
 	}
+	c := &j.counts
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
 		case r.Replayed:
-			g.counts.Replayed++
+			c.Replayed++
 		case r.Fate == sketch.Applied:
-			if g.cycle != nil && !g.observeRecord(&g.events[i], r) {
-				g.count(r)
-				continue
+			if g.cycle != nil && !g.observeRecord(p, &g.events[i], r) {
+				c.Unlearned++
 			}
-			g.counts.Applied++
-			g.counts.Watermark = max(g.counts.Watermark, r.Time)
+			c.Applied++
+			c.Watermark = max(c.Watermark, r.Time)
 		default:
-			g.count(r)
+			c.count(r)
 		}
 	}
-	var sums []byte
 	if g.cycle != nil {
-		var err error
-		if sums, err = g.cycle.Sums(); err != nil {
+		if j.sums, err = g.cycle.Sums(); err != nil {
 			return fmt.Errorf("ingest: progressive sums: %w", err)
 		}
 	}
-	if err := g.store.Apply(p, sums); err != nil {
-		return err
-	}
-	if g.OnApplied != nil {
-		g.counts.Holes = p.Next - p.Base - int64(len(p.Records))
-		g.OnApplied(g.counts)
-	}
+	c.Holes = p.Next - p.Base - int64(len(p.Records))
+	next := p.Next
+	g.queue.add(j, g.OnApplied)
 	if full {
-		return g.pause()
+		return g.pause(next)
 	}
 	return nil
 }
 
+// fit cuts the part before what the outbox has no room for. What is queued may take room: if that matters it is waited for.
+func (g *Ingest) fit(j *job) (cut bool, err error) {
+	for i := range j.part.Records {
+		if j.part.Records[i].Fate == sketch.Rejected {
+			j.rejected++
+		}
+	}
+	if j.rejected == 0 || j.rejected+g.queue.rejected() <= g.store.OutboxRoom() {
+		return false, nil
+	}
+	if err := g.Flush(); err != nil {
+		return false, err
+	}
+	return g.store.FitOutbox(&j.part), nil
+}
+
 // pause asks the consumer to wait: the outbox has no room for what follows the part.
-func (g *Ingest) pause() error {
+func (g *Ingest) pause(next int64) error {
 	reason := "as many rejected records wait for the dead-letter topic as input.dead_letter.max_rows allows"
 	if g.OutboxTrouble != nil {
 		if why := g.OutboxTrouble(); why != "" {
 			reason += "; " + why
 		}
 	}
-	return &consumer.PauseError{Next: g.part.Next, Reason: reason}
+	return &consumer.PauseError{Next: next, Reason: reason}
 }
 
-func (g *Ingest) count(r *sketch.Record) {
+func (c *Counts) count(r *sketch.Record) {
 	switch r.Fate {
 	case sketch.Control:
-		g.counts.Control++
+		c.Control++
 	case sketch.Aborted:
-		g.counts.Aborted++
+		c.Aborted++
 	case sketch.Rejected:
-		if g.counts.Rejected == nil {
-			g.counts.Rejected = make(map[consumer.Reason]int64)
+		if c.Rejected == nil {
+			c.Rejected = make(map[consumer.Reason]int64)
 		}
-		if len(g.counts.Rejected) == 0 {
-			g.counts.RejectedAt = r.Offset
+		if len(c.Rejected) == 0 {
+			c.RejectedAt = r.Offset
 		}
-		g.counts.Rejected[consumer.Reason(r.Reason)]++
+		c.Rejected[consumer.Reason(r.Reason)]++
 	}
 }
 
@@ -279,8 +251,9 @@ func payloads(rows []sketch.Row) [][]byte {
 	return out
 }
 
-// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit.
-func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) error {
+// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit. Rows on
+// which the cycle panics are left out and counted.
+func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
 	for _, p := range cut {
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
@@ -295,9 +268,13 @@ func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) error {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
 	for _, r := range rows {
-		if err := c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload); err != nil {
-			return err
+		p, err := relearnRow(c, r)
+		if err != nil {
+			return panicked, err
+		}
+		if p {
+			panicked++
 		}
 	}
-	return nil
+	return panicked, nil
 }

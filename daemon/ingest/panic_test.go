@@ -3,6 +3,8 @@ package ingest
 import (
 	"bytes"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,61 +13,91 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestPanicOnOneRecord has the decoder panic on one record for ever and on another once, and the cycle on a third: two are rejected, each
-// with its reason, and everything else is as without them.
+// TestPanicOnOneRecord (A6) has the decoder panic on one record for ever and on another once, and the cycle on a third. The first is
+// rejected with its reason after a second try, and kept for the dead-letter topic; the other two are applied. The state is that of an ingest
+// that learns nothing, such as verify's, which knows of the first panic only.
 func TestPanicOnOneRecord(t *testing.T) {
 	m := ratings(1000)
-	store, err := sketch.NewMemory(StoreOptions(m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
 	c, err := cycle.New(m, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Begin("t", 0, 0); err != nil {
-		t.Fatal(err)
-	}
 	b := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 100)
 	poison, fickle := b.Records[3].Value, b.Records[5].Value
-	g := New(m, store, c)
-	decode, observe := g.decode, g.observe
 	failed := false
-	g.decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
-		if bytes.Equal(value, poison) || bytes.Equal(value, fickle) && !failed {
-			failed = failed || bytes.Equal(value, fickle)
-			panic("decode")
-		}
-		return decode(ev, value, at)
-	}
-	g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte) {
-		if at.Offset == 7 {
-			panic("observe")
-		}
-		observe(ev, train, at, payload)
-	}
 	var told []int64
-	g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
 	var counts Counts
-	g.OnApplied = func(c Counts) { counts = c }
-	if err := g.Apply(t.Context(), b); err != nil {
-		t.Fatal(err)
+	run := func(c *cycle.Cycle) *sketch.Store {
+		o := StoreOptions(m)
+		o.OutboxRows = 100
+		store, err := sketch.NewMemory(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := store.Begin("t", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		g := New(m, store, c)
+		decode, observe := g.readers[0].decode, g.observe
+		g.readers[0].decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+			if bytes.Equal(value, poison) || c != nil && bytes.Equal(value, fickle) && !failed {
+				failed = failed || bytes.Equal(value, fickle)
+				panic("decode")
+			}
+			return decode(ev, value, at)
+		}
+		if c != nil {
+			g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte) {
+				if at.Offset == 7 {
+					panic("observe")
+				}
+				observe(ev, train, at, payload)
+			}
+			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
+			g.OnApplied = func(c Counts) { counts = c }
+		}
+		if err := g.Apply(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return store
 	}
-	if n := counts.Rejected[consumer.Panicked]; n != 2 || counts.Applied != 100-10-2 {
-		t.Errorf("%d rejected for a panic, %d applied", n, counts.Applied)
+	store := run(c)
+	if n := counts.Rejected[consumer.Panicked]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
+		t.Errorf("%d rejected for a panic, %d applied, %d of them not learned", n, counts.Applied, counts.Unlearned)
 	}
-	if len(told) != 4 || told[0] != 3 || told[1] != 3 || told[2] != 5 || told[3] != 7 {
+	if !slices.Equal(told, []int64{3, 3, 5, 7}) {
 		t.Errorf("told of %v", told)
 	}
-	state, err := store.State()
-	if err != nil {
-		t.Fatal(err)
+	state, want := stateOf(t, store), stateOf(t, run(nil))
+	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 89 || p.Rejected != 11 || state.RejectedByReason["panic"] != 1 || store.OutboxLen() != 11 {
+		t.Errorf("ledger %+v, reasons %v, %d letters", p, state.RejectedByReason, store.OutboxLen())
 	}
-	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 88 || p.Rejected != 12 || state.RejectedByReason["panic"] != 2 {
-		t.Errorf("ledger %+v, reasons %v", p, state.RejectedByReason)
+	if state.SampleDigest != want.SampleDigest || !reflect.DeepEqual(state.Partitions, want.Partitions) || !reflect.DeepEqual(state.RejectedByReason, want.RejectedByReason) {
+		t.Errorf("the state depends on what was learned:\n%+v, without learning\n%+v", state, want)
 	}
 	if n := c.Progressive().N; n != 88 {
 		t.Errorf("%d events scored", n)
 	}
+}
+
+// TestPanicAtTheStart: a row on which folding in panics does not keep a daemon from starting.
+func TestPanicAtTheStart(t *testing.T) {
+	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
+	if n, err := Relearn(nil, &sketch.Sample{Train: rows}, nil); n != 2 || err != nil { // no cycle at all: every call panics
+		t.Errorf("%d rows panicked, error %v", n, err)
+	}
+}
+
+func stateOf(t *testing.T, store *sketch.Store) *sketch.State {
+	t.Helper()
+	s, err := store.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

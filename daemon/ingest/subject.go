@@ -73,6 +73,22 @@ func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int,
 	return rows, err
 }
 
+// Names returns a function that reports whether the payload of a row has a value in a field. Of the identity field rows say nothing: any may.
+func Names(field, value string) func(m *config.Model, payload []byte) (bool, error) {
+	names := make(map[string]string)
+	var ev consumer.Event
+	return func(m *config.Model, payload []byte) (bool, error) {
+		if field == m.Schema.Identity {
+			return true, nil
+		}
+		clear(names)
+		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+			return false, fmt.Errorf("ingest: forget: %w", err)
+		}
+		return slices.Contains(valuesOf(m, field, &ev), value), nil
+	}
+}
+
 // CountRows returns how many rows of the samples have a value in a field, by reading them all. Of the identity field, which rows do not carry,
 // it knows nothing.
 func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int, err error) {
@@ -80,15 +96,17 @@ func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int
 	if err != nil {
 		return 0, err
 	}
-	var ev consumer.Event
-	names := make(map[string]string)
+	if field == m.Schema.Identity {
+		return 0, nil
+	}
+	names := Names(field, value)
 	for _, rows := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
 		for i := range rows {
-			if err := cycle.DecodeEvent(&ev, rows[i].Payload, names); err != nil {
-				return 0, fmt.Errorf("ingest: forget: %w", err)
+			named, err := names(m, rows[i].Payload)
+			if err != nil {
+				return 0, err
 			}
-			clear(names)
-			if field != m.Schema.Identity && slices.Contains(valuesOf(m, field, &ev), value) {
+			if named {
 				n++
 			}
 		}

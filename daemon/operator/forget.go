@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -30,7 +31,7 @@ type Erasure struct {
 	Log   *slog.Logger
 }
 
-// Forget writes the marker first, then takes rows and dead letters out, rewrites the files they were in, and reads everything again for the
+// Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files they were in, and reads everything again for the
 // proof. A process that ends in between has forgotten nothing of this: the marker stays, and the next run or Forget goes on. Exit code 1 if
 // rows are left, 2 for a field that rows do not carry, 5 if the state is in use, 6 if there is none.
 func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) (err error) {
@@ -69,6 +70,11 @@ func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) (err error) {
 // erase changes the state, in an order that a crash at any point leaves to be gone on with.
 func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasure, error) {
 	s := report.Erasure{Model: e.Model.Name, Field: e.Field, Versions: []int64{}}
+	// What lies beside the versions goes before the marker, too: no run would look for it.
+	var err error
+	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field, e.Value)); err != nil {
+		return s, &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("operator: nothing was forgotten: %w", err), Path: e.Model.Publish.Store, Key: "publish.store"}
+	}
 	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows teach, which loses nothing:
 	// so it goes before the marker, after which a run would finish the rest.
 	if err := os.Remove(filepath.Join(e.Dir, Posterior)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +87,6 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	if err := decided(time.Now(), "forget", e.Why, "%s %s", e.Field, s.Subject).write(e.Dir); err != nil {
 		return s, err
 	}
-	var err error
 	if s.Rows, err = ingest.Erase(ctx, e.Model, store); err != nil {
 		return s, err
 	}
@@ -105,7 +110,8 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	return s, nil
 }
 
-// versions returns the published versions that name the subject: they are not changed, and leave with publish.keep.
+// versions returns the published versions that name the subject, in their vocabulary or among their golden events: they are not changed, and
+// leave with publish.keep.
 func (e *Erasure) versions() (named []int64, err error) {
 	named = []int64{}
 	store := snapshot.NewStore(e.Model.Publish.Store)
@@ -122,14 +128,23 @@ func (e *Erasure) versions() (named []int64, err error) {
 			e.Log.Warn("version cannot be read: whether it names the subject is not known", "version", version, "error", err)
 			continue
 		}
-		schema := m.Schema()
-		for f, names := range m.Contents().Vocabulary {
-			if field := slices.Concat(schema.Categorical, schema.Multi)[f]; field == e.Field && slices.Contains(names, e.Value) {
-				named = append(named, version)
-			}
+		if e.names(m.Schema(), m.Contents()) {
+			named = append(named, version)
 		}
 	}
 	return named, nil
+}
+
+// names reports whether a version knows the subject by name.
+func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
+	if f := slices.Index(slices.Concat(schema.Categorical, schema.Multi), e.Field); f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
+		return true
+	}
+	categorical, multi := slices.Index(schema.Categorical, e.Field), slices.Index(schema.Multi, e.Field)
+	return slices.ContainsFunc(c.Golden, func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
+		return categorical >= 0 && len(g.Input.Categorical) > categorical && g.Input.Categorical[categorical] == e.Value ||
+			multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)
+	})
 }
 
 // hasWord reports whether text has word with no letter or digit at either side: letters hold what could not be decoded.

@@ -17,12 +17,12 @@ type Gap struct {
 	Model     string
 	Topic     string
 	Partition int32
-	// To is the first offset that is not lost; 0 asks LogStart.
+	// To is the first offset that is not lost; 0 asks LogStarts.
 	To int64
-	// LogStart returns the first offset the brokers still hold.
-	LogStart func(ctx context.Context, topic string, partition int32) (int64, error)
-	Why      string
-	Log      *slog.Logger
+	// LogStarts returns the first offset that the brokers hold of each partition of a topic.
+	LogStarts func(ctx context.Context, topic string) (map[int32]int64, error)
+	Why       string
+	Log       *slog.Logger
 }
 
 // Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code 1 if there is no gap, 5 if
@@ -37,6 +37,10 @@ func (g *Gap) Accept(ctx context.Context, out *report.Emitter) (err error) {
 			err = stateError(closeErr, g.Dir)
 		}
 	}()
+	return g.accept(ctx, store, out)
+}
+
+func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitter) error {
 	next, ok := store.Position(g.Topic, g.Partition)
 	if !ok {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
@@ -44,8 +48,12 @@ func (g *Gap) Accept(ctx context.Context, out *report.Emitter) (err error) {
 	}
 	to := g.To
 	if to == 0 {
-		if to, err = g.LogStart(ctx, g.Topic, g.Partition); err != nil {
+		starts, err := g.LogStarts(ctx, g.Topic)
+		if err != nil {
 			return err
+		}
+		if to, ok = starts[g.Partition]; !ok {
+			return report.Exitf(report.ExitUsage, "operator: the brokers have no %s/%d: name the end of the gap with --to", g.Topic, g.Partition)
 		}
 	}
 	halted := ""

@@ -40,6 +40,25 @@ func TestNoData(t *testing.T) {
 	}
 }
 
+// TestMemory: a basis vector costs a number for each row and little more, and rows cost what they hold and some buffers.
+func TestMemory(t *testing.T) {
+	r, err := Memory(t.Context(), quick(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Tables[0].Rows {
+		var cells [3]float64
+		for i := range cells {
+			if cells[i], err = strconv.ParseFloat(row[2+i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if cells[0] < 40 || cells[0] > 400 || cells[1] < 100 || cells[1] > 2000 || cells[2] < 4 || cells[2] > 40 {
+			t.Errorf("%v", row)
+		}
+	}
+}
+
 // TestTable2OnVowel runs the short form: accuracies are far above the linear model's.
 func TestTable2OnVowel(t *testing.T) {
 	if testing.Short() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Table2 repeats table 2: the test accuracy of three penalties with output and with full refits, and of one-vs-rest logistic regression, λ and
-// k chosen on the validation rows.
+// k chosen on the validation rows (on letter λ on those of the first split).
 func Table2(ctx context.Context, o Options) (*Report, error) {
 	usual := setNames()
 	if o.Quick {
@@ -33,8 +34,8 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 		splits := o.splits(b.splits)
-		jobs := jobsFor(b, set, splits, solver.OutputLayer, solver.Full)
-		if err := o.walkAll(ctx, jobs); err != nil {
+		jobs, err := o.table2Paths(ctx, b, set, splits)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, jobs...)
@@ -71,6 +72,26 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 	r.Tables = []Table{main}
 	r.Numbers = []Table{numbers, pathTable(all)}
 	return r, nil
+}
+
+// table2Paths walks the paths of a set: all of them, or those of the first split and then of the others at the λ that was best there.
+func (o *Options) table2Paths(ctx context.Context, b *classBenchmark, set *classSet, splits int) ([]job, error) {
+	jobs := jobsFor(b, set, splits, solver.OutputLayer, solver.Full)
+	if !b.tuneOnce {
+		return jobs, o.walkAll(ctx, jobs)
+	}
+	first := jobs[:len(jobs)/splits]
+	if err := o.walkAll(ctx, first); err != nil {
+		return nil, err
+	}
+	rest := slices.DeleteFunc(jobs[len(first):], func(j job) bool {
+		chosen, _ := best(pointsOf(first, 0, j.penalty, j.refit), b.basis)
+		return j.lambda != chosen.lambda
+	})
+	if err := o.walkAll(ctx, rest); err != nil {
+		return nil, err
+	}
+	return jobs[:len(first)+len(rest)], nil
 }
 
 // cellBar is the bar of a cell: the reference's mean less two standard deviations of its splits.

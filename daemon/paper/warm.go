@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/solver"
@@ -12,6 +13,13 @@ import (
 const (
 	warmTime, warmObjective = 1.0 / 20, 1.06
 	grownTime, grownGain    = 1.0 / 3, 1.01
+)
+
+const (
+	// Warm refits follow each other, so that each needs less accuracy than a fit that stands alone.
+	warmTolerance = 1e-3
+	// grownPart is the number of new basis vectors as a part of those there are.
+	grownPart = 0.3
 )
 
 // warmRepeats is how often each fit is timed; the shortest counts.
@@ -26,8 +34,7 @@ type warmCase struct {
 }
 
 // Warm measures what a warm start saves: a model fitted to a part of the rows, then 5 % and 20 % of them replaced by others, and the refit
-// of the output weights alone, and of those with a fifth as many new basis vectors, against a cold fit on the new rows. No certificate is
-// made in either.
+// of the output weights alone, and of those with new basis vectors, against a cold fit on the new rows. No certificate is made in either.
 func Warm(ctx context.Context, o Options) (*Report, error) {
 	cases, err := o.warmCases()
 	if err != nil {
@@ -52,12 +59,12 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 				return nil, err
 			}
 			s := c.settings
-			s.MaxSteps = 0
+			s.MaxSteps, s.Tolerance = 0, warmTolerance
 			warm, warmSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 			if err != nil {
 				return nil, err
 			}
-			s.MaxSteps = max(1, s.MaxBasis/5)
+			s.MaxSteps = int(math.Ceil(grownPart * float64(s.MaxBasis)))
 			s.MaxBasis += s.MaxSteps
 			grown, grownSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 			if err != nil {

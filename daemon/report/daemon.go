@@ -137,6 +137,8 @@ type VerifySummary struct {
 	Gap              int64   `json:"gap"`
 	SampleDigest     string  `json:"sample_digest"`
 	RecomputedDigest *string `json:"recomputed_digest"`
+	// NotRecomputed says why RecomputedDigest is null although the topic was read; partitions and rows are compared all the same, as far as the log goes.
+	NotRecomputed string `json:"not_recomputed,omitempty"`
 }
 
 // SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store.

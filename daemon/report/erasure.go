@@ -15,20 +15,24 @@ type Subject struct {
 
 // Erasure ends forget: what was taken out, and the proof that nothing is left.
 type Erasure struct {
-	Model    string  `json:"model"`
-	Field    string  `json:"field"`
-	Subject  string  `json:"subject"`
-	Rows     int     `json:"rows"`      // taken out now
-	Letters  int     `json:"letters"`   // dead letters taken out
-	RowsLeft int     `json:"rows_left"` // found when everything was read again
-	Versions []int64 `json:"versions"`  // published versions that name the subject
-	State    State   `json:"state"`     // afterwards
+	Model       string  `json:"model"`
+	Field       string  `json:"field"`
+	Subject     string  `json:"subject"`
+	Rows        int     `json:"rows"`         // taken out now
+	Letters     int     `json:"letters"`      // dead letters taken out
+	RowsLeft    int     `json:"rows_left"`    // found when everything was read again
+	KeptSamples int     `json:"kept_samples"` // of publish.keep_sample: those that held the subject, removed
+	Versions    []int64 `json:"versions"`     // published versions that name the subject
+	State       State   `json:"state"`        // afterwards
 }
 
 // WriteText prints the proof.
 func (e Erasure) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "forgotten: %s %s of model %s: %d rows and %d dead letters taken out, %d rows left; sample %s, lineage %s\n",
 		e.Field, e.Subject, e.Model, e.Rows, e.Letters, e.RowsLeft, e.State.SampleDigest, e.State.Lineage)
+	if e.KeptSamples > 0 {
+		fmt.Fprintf(w, "%d samples kept beside versions held it and are removed: those versions cannot be reproduced any more\n", e.KeptSamples)
+	}
 	if len(e.Versions) > 0 {
 		fmt.Fprintf(w, "versions %v name it and are left as they are: a refit makes the next one without it, publish.keep and publish.keep_for retire them\n", e.Versions)
 	}

@@ -22,6 +22,23 @@ func (g Gap) WriteText(w io.Writer) error {
 	return err
 }
 
+// Recreated is a partition of a topic that was made anew and accepted.
+type Recreated struct {
+	Model       string `json:"model"`
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Incarnation uint32 `json:"incarnation"`
+	Start       int64  `json:"start"` // where the next run begins to read
+	Was         *int64 `json:"was"`   // how far the old one was read, null if it had no such partition
+}
+
+// WriteText prints where the next run begins.
+func (r Recreated) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s/%d: made anew, incarnation %d; the next run of model %s begins at offset %d, and the rows of the old topic stay\n",
+		r.Topic, r.Partition, r.Incarnation, r.Model, r.Start)
+	return err
+}
+
 // BackupSummary ends backup and restore.
 type BackupSummary struct {
 	Model      string      `json:"model"`

@@ -141,6 +141,9 @@ func (s VerifySummary) WriteText(w io.Writer) error {
 		verdict = "ok"
 	}
 	_, err := fmt.Fprintf(w, "%s: lost %d, double %d, gap %d, sample %s\n", verdict, s.Lost, s.Double, s.Gap, s.SampleDigest)
+	if err == nil && s.NotRecomputed != "" {
+		_, err = fmt.Fprintf(w, "the sample as a whole was not made again: %s\n", s.NotRecomputed)
+	}
 	return err
 }
 

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -74,6 +76,43 @@ func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
 		return nil, fmt.Errorf("%w: %s has SHA-256 %x: restore the file", ErrDigest, path, sum)
 	}
 	return cycle.ReadRecord(b)
+}
+
+// Forget removes the kept samples of a model that hold a row of which names says so, and those that cannot be read, and returns how many. Their
+// versions stay and cannot be reproduced any more: a sample without some of its rows is not what they were trained on.
+func Forget(store, model string, names func(m *config.Model, payload []byte) (bool, error)) (removed int, err error) {
+	dir := filepath.Join(store, model, directory)
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reproduce: forget: %w", err)
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return removed, fmt.Errorf("reproduce: forget: %w", err)
+		}
+		if record, err := cycle.ReadRecord(b); err == nil && !anyRow(record, names) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return removed, fmt.Errorf("reproduce: forget: %w", err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// anyRow reports whether names says so of a row, or cannot tell.
+func anyRow(record *cycle.Record, names func(m *config.Model, payload []byte) (bool, error)) bool {
+	s := record.Sample
+	return slices.ContainsFunc(slices.Concat(s.Train, s.Select, s.Gate), func(payload []byte) bool {
+		named, err := names(record.Model, payload)
+		return named || err != nil
+	})
 }
 
 // Prune removes the kept samples of a model that no version in the store names any more.

@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
@@ -44,6 +45,9 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 		for i := range 300 {
 			u, v := (round*40+i*7)%50, (i*5+i/50)%20
 			ev := consumer.Event{Label: float64(3 + (u%5-2)*(v%3-1)/2), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+			if i == 299 {
+				ev.Categorical[0] = fmt.Sprint("last", round)
+			}
 			rows = append(rows, cycle.AppendEvent(nil, &ev))
 			c.Observe(&ev, true, cycle.Position{Topic: "t", Offset: int64(len(rows))}, rows[len(rows)-1])
 		}
@@ -171,5 +175,39 @@ func TestKeptSamplesAreVerifiedAndPruned(t *testing.T) {
 	manifest.KeptSample = "sha256:../../x"
 	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, cycle.ErrNotKept) {
 		t.Errorf("a name that is no digest: error %v", err)
+	}
+}
+
+// TestForgottenSubjectsLeaveKeptSamples (D20): the samples that hold a subject are removed, and those that nobody can read; the others and all
+// versions stay.
+func TestForgottenSubjectsLeaveKeptSamples(t *testing.T) {
+	m := ratings()
+	m.Publish.Keep = 10
+	dir := published(t, m, 2)
+	samples := filepath.Join(dir, "ratings", "samples")
+	if err := os.WriteFile(filepath.Join(samples, "broken.zst"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	left := func() int {
+		names, err := os.ReadDir(samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	for _, c := range []struct {
+		value         string
+		removed, left int
+	}{{"nobody", 1, 2}, {"last1", 1, 1}, {"last0", 1, 0}, {"last0", 0, 0}} {
+		if n, err := reproduce.Forget(dir, "ratings", ingest.Names("user", c.value)); err != nil || n != c.removed || left() != c.left {
+			t.Errorf("%s: %d samples removed, %d left, error %v; want %d and %d", c.value, n, left(), err, c.removed, c.left)
+		}
+	}
+	manifest := open(t, dir, 2).Manifest() // still whole
+	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, cycle.ErrNotKept) {
+		t.Errorf("a version whose sample was forgotten: %v", err)
+	}
+	if n, err := reproduce.Forget(t.TempDir(), "ratings", ingest.Names("user", "u1")); n != 0 || err != nil {
+		t.Errorf("a store without samples: %d, %v", n, err)
 	}
 }

@@ -109,21 +109,33 @@ func (g *Guard) Reason() string {
 }
 
 // Sink returns a sink that holds batches back while the disk is full.
-func (g *Guard) Sink(to consumer.Sink) consumer.Sink { return sink{to, g} }
+func (g *Guard) Sink(to consumer.Queue) consumer.Queue { return sink{to, g} }
 
 type sink struct {
-	consumer.Sink
+	consumer.Queue
 	guard *Guard
 }
 
 // Apply waits for space before anything is done with the batch.
 func (s sink) Apply(ctx context.Context, b *consumer.Batch) error {
+	if err := s.wait(ctx, b); err != nil {
+		return err
+	}
+	return s.Queue.Apply(ctx, b)
+}
+
+// Take waits for space as Apply does.
+func (s sink) Take(ctx context.Context, b *consumer.Batch) error {
+	if err := s.wait(ctx, b); err != nil {
+		return err
+	}
+	return s.Queue.Take(ctx, b)
+}
+
+func (s sink) wait(ctx context.Context, b *consumer.Batch) error {
 	bytes := int64(0)
 	for i := range b.Records {
 		bytes += int64(len(b.Records[i].Value))
 	}
-	if err := s.guard.Wait(ctx, bytes); err != nil {
-		return err
-	}
-	return s.Sink.Apply(ctx, b)
+	return s.guard.Wait(ctx, bytes)
 }

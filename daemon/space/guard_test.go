@@ -17,6 +17,8 @@ import (
 type counting struct{ batches int }
 
 func (c *counting) Apply(context.Context, *consumer.Batch) error { c.batches++; return nil }
+func (c *counting) Take(context.Context, *consumer.Batch) error  { c.batches++; return nil }
+func (c *counting) Flush() error                                 { return nil }
 
 // TestGuard: batches wait while the disk is full, in order, and go on soon after there is space; in between the file system is not asked for
 // every batch.
@@ -51,7 +53,7 @@ func TestGuard(t *testing.T) {
 		time.Sleep(lookEvery)
 		before, start := to.batches, time.Now()
 		done := make(chan error, 1)
-		go func() { done <- s.Apply(t.Context(), batch) }()
+		go func() { done <- s.Take(t.Context(), batch) }()
 		synctest.Wait()
 		if to.batches != before || !strings.HasPrefix(g.Reason(), "disk: 49 bytes of free space") {
 			t.Errorf("%d batches on a full disk, reason %q", to.batches-before, g.Reason())

@@ -140,7 +140,15 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return err
 	}
 	// Without a partition's rows the sample of the others is another one; so it is where the state had more to choose from than the log.
-	if !complete || !v.state.OfLog {
+	switch {
+	case !complete:
+		v.result.Summary.NotRecomputed = "the log does not hold all of it any more"
+		return nil
+	case len(v.state.Archived) > 0:
+		v.result.Summary.NotRecomputed = "rows of a topic that was made anew are in it, and that topic is gone"
+		return nil
+	case !v.state.OfLog:
+		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten under a cap, or was kept by other rules before"
 		return nil
 	}
 	if err := memory.Align(store); err != nil { // an under-filled sample has fewer rows than the log would give

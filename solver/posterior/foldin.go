@@ -25,10 +25,16 @@ type FoldIn struct {
 	loss   []float64 // per rate, over all events
 	young  *youngBias
 
-	event     event
-	rowMath   rowMath
-	weights   []float64
-	mixed     [][]float64 // per entry scratch for means
+	event   event
+	rowMath rowMath
+
+	// What mix computed last is good until what it follows from changes: losses count the changes of losses, changes those of rows.
+	weights         []float64
+	weightsOf       int32 // slot
+	weightsAt       int64 // losses when they were computed
+	mixed           []mixedRow
+	losses, changes int64
+
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
 	increment []float64
@@ -62,6 +68,13 @@ type rowMath interface {
 	restore(evidence, right, prior, mean, cov []float64)
 }
 
+// mixedRow is the mean row of an entry of the event, mixed from its versions.
+type mixedRow struct {
+	mean            []float64
+	slot            int32
+	losses, changes int64
+}
+
 // Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or -1.
 type Feature struct {
 	Field, Row, Base int32
@@ -82,7 +95,7 @@ func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
 	q := base.rowSize()
 	f := &FoldIn{
 		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)), rowMath: newSharedRows(base),
-		weights: make([]float64, len(rates)), zero: make([]float64, q), right: make([]float64, q), prior: make([][]float64, base.NumFields),
+		weights: make([]float64, len(rates)), weightsOf: -1, zero: make([]float64, q), right: make([]float64, q), prior: make([][]float64, base.NumFields),
 	}
 	if base.Separate {
 		f.rowMath = newOutputRows(base)
@@ -112,6 +125,7 @@ func (f *FoldIn) Base() *State { return f.base }
 func (f *FoldIn) InheritLosses(old *FoldIn) {
 	if old != nil && len(old.loss) == len(f.loss) {
 		copy(f.loss, old.loss)
+		f.losses++
 	}
 }
 
@@ -125,18 +139,20 @@ func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
 
 // gather fills the event with its mixed rows.
 func (f *FoldIn) gather(features []Feature, values []float64) {
-	q := len(f.zero)
 	v := &f.event
 	v.value, v.mean, v.cov = values, v.mean[:0], v.cov[:0]
 	for len(f.mixed) < len(features) {
-		f.mixed = append(f.mixed, make([]float64, q))
+		f.mixed = append(f.mixed, mixedRow{mean: make([]float64, len(f.zero)), slot: -1})
 	}
 	for e, feature := range features {
 		switch {
 		case feature.Row >= 0:
 			row := &f.rows[feature.Row]
-			f.mix(f.mixed[e], row)
-			v.mean, v.cov = append(v.mean, f.mixed[e]), append(v.cov, row.cov)
+			mean := row.mean
+			if len(row.loss) > 0 {
+				mean = f.mix(&f.mixed[e], feature.Row)
+			}
+			v.mean, v.cov = append(v.mean, mean), append(v.cov, row.cov)
 		case feature.Base >= 0:
 			m, c := f.base.Row(int(feature.Base))
 			v.mean, v.cov = append(v.mean, m), append(v.cov, c)
@@ -146,20 +162,25 @@ func (f *FoldIn) gather(features []Feature, values []float64) {
 	}
 }
 
-// mix stores the mean of the row's versions, weighted by recent loss, in dst.
-func (f *FoldIn) mix(dst []float64, row *liveRow) {
-	q := len(dst)
-	if len(row.loss) == 0 {
-		copy(dst, row.mean)
-		return
+// mix returns the mean of the versions of the row in a slot, weighted by recent loss. It is kept in to, and computed again only if it has changed.
+func (f *FoldIn) mix(to *mixedRow, slot int32) []float64 {
+	if to.slot == slot && to.losses == f.losses && to.changes == f.changes {
+		return to.mean
 	}
-	f.mixWeights(row)
-	clear(dst)
+	to.slot, to.losses, to.changes = slot, f.losses, f.changes
+	row := &f.rows[slot]
+	if f.weightsOf != slot || f.weightsAt != f.losses {
+		f.weightsOf, f.weightsAt = slot, f.losses
+		f.mixWeights(row)
+	}
+	q := len(to.mean)
+	clear(to.mean)
 	for g, w := range f.weights {
 		for a, m := range row.mean[g*q : g*q+q] {
-			dst[a] += w * m
+			to.mean[a] += w * m
 		}
 	}
+	return to.mean
 }
 
 func (f *FoldIn) mixWeights(row *liveRow) {
@@ -185,6 +206,8 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 		f.rows = append(f.rows, liveRow{})
 	}
 	f.initialise(&f.rows[slot], feature)
+	f.losses++
+	f.changes++
 }
 
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
@@ -242,6 +265,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 
 // update adds the increment to every version of the row, after it has forgotten, and solves.
 func (f *FoldIn) update(row *liveRow) {
+	f.changes++
 	q, p := len(f.zero), len(f.increment)
 	prior := f.base.precision(int(row.field))
 	versions := max(1, len(row.loss))
@@ -305,6 +329,7 @@ func (f *FoldIn) scoreVersions(features []Feature, values, target []float64) {
 
 // charge adds a loss of rate g to its own account and to those of the event's forgetting rows.
 func (f *FoldIn) charge(g int, loss float64, features []Feature) {
+	f.losses++
 	f.loss[g] = lossFade*f.loss[g] + lossGain*loss
 	for _, feature := range features {
 		if row := &f.rows[feature.Row]; len(row.loss) > 0 {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
 // outputSweep runs the sweeps of a Refit over separate outputs.
@@ -279,7 +280,7 @@ func (o *outputSweep) inLanes(f func(lane, lo, hi int)) {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = min(workers, lanes)
-	var wg sync.WaitGroup
+	var wg parallel.Group
 	for w := range workers {
 		wg.Go(func() {
 			for lane := w; lane < lanes; lane += workers {

@@ -3,10 +3,10 @@ package posterior
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
 // pairs is the fast path for samples in which every row has two features of value 1, the first of one field and the second of another: a
@@ -403,7 +403,7 @@ func (p *pairs) each(n, size int, start func() func(lo, hi int)) {
 		run()
 		return
 	}
-	var running sync.WaitGroup
+	var running parallel.Group
 	for range workers {
 		running.Go(run)
 	}

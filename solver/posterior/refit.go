@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
 // sweepBlock is the number of rows or features that one goroutine takes at a time; sums are added block by block in a fixed order.
@@ -210,7 +210,7 @@ func (r *Refit) parallel(n int, f func(block, lo, hi int)) {
 		}
 		return
 	}
-	var wg sync.WaitGroup
+	var wg parallel.Group
 	for w := range workers {
 		wg.Go(func() {
 			for b := w; b < blocks; b += workers {

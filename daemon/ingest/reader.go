@@ -1,0 +1,104 @@
+package ingest
+
+import (
+	"sync"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Decoding is shared out among at most maxReaders goroutines, in runs of at least minRun records: what comes after it, in order, takes longer
+// than half of it.
+const (
+	maxReaders = 2
+	minRun     = 256
+)
+
+// reader turns records into events and rows, beside others.
+type reader struct {
+	ingest *Ingest
+	decode func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
+}
+
+// read decodes the records of a batch into the part of a job.
+func (g *Ingest) read(j *job, records []consumer.Record) {
+	n := len(records)
+	g.room(n)
+	j.part.Records = j.part.Records[:n]
+	readers := max(1, min(len(g.readers), n/minRun))
+	for i := range readers {
+		j.arena(i)
+	}
+	var wg sync.WaitGroup
+	for i, r := range g.readers[:readers] {
+		from, to := i*n/readers, (i+1)*n/readers
+		run := func() {
+			arena := j.arenas[i]
+			for k := from; k < to; k++ {
+				arena = r.read(&j.part.Records[k], &g.events[k], &j.part, &records[k], arena)
+			}
+			j.arenas[i] = arena
+		}
+		if i == readers-1 {
+			run()
+			break
+		}
+		wg.Go(run)
+	}
+	wg.Wait()
+}
+
+// room makes room for n events.
+func (g *Ingest) room(n int) {
+	for len(g.events) < n {
+		g.events = append(g.events, consumer.Event{})
+	}
+}
+
+// read decodes one record. What the row keeps of it goes into arena, which is returned.
+func (r *reader) read(to *sketch.Record, ev *consumer.Event, p *sketch.Part, from *consumer.Record, arena []byte) []byte {
+	switch from.Fate {
+	case consumer.Control:
+		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Control}
+		return arena
+	case consumer.Aborted:
+		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Aborted}
+		return arena
+	}
+	reason := r.decodeRecord(p, ev, from)
+	if reason == "" {
+		return r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena)
+	}
+	size := len(from.Value)
+	if from.Value == nil {
+		size = -1
+	}
+	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(reason), Time: from.Timestamp, Size: size}
+	start := len(arena)
+	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxLetterBytes)]...)
+	to.Payload = arena[start:len(arena):len(arena)]
+	return arena
+}
+
+// fill makes the row of an event.
+func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *consumer.Event, arena []byte) []byte {
+	start := len(arena)
+	arena = cycle.AppendEvent(arena, ev)
+	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: arena[start:len(arena):len(arena)]}
+	if g.identity {
+		to.Identity = []byte(ev.Identity)
+	}
+	if g.group != nil {
+		to.Group = g.group(ev)
+	}
+	for _, field := range g.forgotten {
+		for _, value := range valuesOf(g.model, field, ev) {
+			to.Forgotten = to.Forgotten || g.store.Forgets(p.Topic, p.Partition, offset, field, []byte(value))
+		}
+	}
+	if g.holdoutField >= 0 {
+		to.HoldoutKey = []byte(ev.Categorical[g.holdoutField])
+	}
+	return arena
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// memoryShare is the part of a control group's memory that the Go runtime may take: the rest is for what it does not count, such as mapped
+// tables and the kernel's buffers.
+const memoryShare = 0.8
+
+// limitMemory makes the collector work harder rather than let garbage pass the budget of the configuration, or what the control group of the
+// process allows before the kernel kills it. A limit in the environment (GOMEMLIMIT), which the runtime has read already, stays.
+func (d *Daemon) limitMemory() {
+	memory := d.config.Memory()
+	limit, from := memory.BudgetBytes, "memory_budget"
+	if allowed := groupMemory(os.DirFS("/")); allowed > 0 {
+		if share := int64(memoryShare * float64(allowed)); limit == 0 || share < limit {
+			limit, from = share, "control group"
+		}
+	}
+	if os.Getenv("GOMEMLIMIT") != "" {
+		limit, from = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
+	} else if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
+	if limit > 0 && memory.TotalBytes > limit {
+		d.log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
+	}
+}
+
+// groupMemory returns the bytes that the control group of this process, or one around it, allows; 0 where there is no limit. root is the
+// file system of the machine.
+func groupMemory(root fs.FS) int64 {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	least := int64(math.MaxInt64)
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 {
+			continue
+		}
+		mount, name := "sys/fs/cgroup", "memory.max" // version 2
+		if fields[0] != "0" {
+			if fields[1] != "memory" {
+				continue
+			}
+			mount, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		for dir := path.Clean("/" + fields[2]); ; dir = path.Dir(dir) { // inside a container only the root may be there
+			b, err := fs.ReadFile(root, path.Join(mount, dir, name))
+			if n, numErr := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && numErr == nil && n > 0 { // not "max"
+				least = min(least, n)
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	if least > math.MaxInt64/2 { // what version 1 says for none
+		return 0
+	}
+	return least
+}

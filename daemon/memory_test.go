@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"testing"
+	"testing/fstest"
+)
+
+// TestGroupMemory (G3): the limit is the smallest of the control group's and those around it, under both versions and inside containers.
+func TestGroupMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"none":               {nil, 0},
+		"version 2":          {map[string]string{"proc/self/cgroup": "0::/system.slice/refitd.service\n", "sys/fs/cgroup/system.slice/refitd.service/memory.max": "536870912\n"}, 512 << 20},
+		"around":             {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
+		"the smallest":       {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "3000000\n", "sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
+		"no limit":           {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
+		"version 1":          {map[string]string{"proc/self/cgroup": "5:cpu:/x\n4:memory:/x/y\n0::/\n", "sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/cpu/x/memory.max": "5\n"}, 256 << 20},
+		"version 1, none":    {map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"inside a container": {map[string]string{"proc/self/cgroup": "4:memory:/docker/abc\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"}, 256 << 20},
+		"nonsense":           {map[string]string{"proc/self/cgroup": "nonsense\n0::/a\n", "sys/fs/cgroup/a/memory.max": "-7\n"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := fstest.MapFS{}
+			for path, text := range c.files {
+				root[path] = &fstest.MapFile{Data: []byte(text)}
+			}
+			if got := groupMemory(root); got != c.want {
+				t.Errorf("%d bytes, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// AcceptRecreated goes on with a topic that was deleted and made anew: the accounts of the old one are closed, and the next run reads the new
+// one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
+// code 1 if no partition of the topic has halted, 5 if the state is in use, 6 if there is none.
+func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) (err error) {
+	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
+	if err != nil {
+		return stateError(err, g.Dir)
+	}
+	defer func() {
+		if closeErr := store.Close(); err == nil && closeErr != nil {
+			err = stateError(closeErr, g.Dir)
+		}
+	}()
+	old, halted := make(map[int32]sketch.LedgerRow), ""
+	for _, l := range store.Ledger() {
+		if l.Topic == g.Topic {
+			old[l.Partition] = l
+			halted = max(halted, l.Halted)
+		}
+	}
+	if len(old) == 0 {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
+			Err: fmt.Errorf("operator: the state of model %s has not got topic %s: see refitd inspect", g.Model, g.Topic)}
+	}
+	if halted == "" { // read again, a topic that is the same would count twice
+		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
+			Err: fmt.Errorf("operator: no partition of topic %s has halted, so that it is the one that was read", g.Topic)}
+	}
+	starts, err := g.LogStarts(ctx, g.Topic)
+	if err != nil {
+		return err
+	}
+	if len(starts) == 0 {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
+			Err: fmt.Errorf("operator: the brokers have no topic %s: create it first", g.Topic)}
+	}
+	if err := decided(time.Now(), "accept-gap", g.Why, "topic %s was made anew with %d partitions; it had halted: %q", g.Topic, len(starts), halted).write(g.Dir); err != nil {
+		return err
+	}
+	if err := store.RaiseIncarnation(g.Topic, starts); err != nil {
+		return stateError(err, g.Dir)
+	}
+	for _, l := range store.Ledger() {
+		if start, ok := starts[l.Partition]; l.Topic == g.Topic && ok {
+			line := report.Recreated{Model: g.Model, Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Start: start}
+			if before, ok := old[l.Partition]; ok {
+				line.Was = &before.Next
+			}
+			if err := out.Emit("recreated", line); err != nil {
+				return err
+			}
+		}
+	}
+	return out.Emit("summary", report.Empty{})
+}

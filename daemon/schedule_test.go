@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+// onlyWhenAsked makes the models refit at nobody's word but an operator's.
+func onlyWhenAsked(d *Daemon) {
+	for _, u := range d.units {
+		m := *u.config
+		m.Train.Every, m.Train.EveryEvents = 0, 0
+		u.tuned.Store(&m)
+	}
+}
+
+// running runs a daemon until stop.
+func running(t *testing.T, d *Daemon) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// panickyPath panics on a goroutine of the solver.
+func panickyPath(ctx context.Context) error {
+	x := solver.NewRows(2, 2, 2)
+	x.Append([]int32{0}, []float64{1})
+	x.Append([]int32{1}, []float64{1})
+	p := &solver.Problem{X: x, Targets: []float64{1, -1}, Outputs: 1, Loss: solver.Squared{}, Field: []int32{0, 0}, NumFields: 1}
+	s := solver.DefaultSettings()
+	s.Workers = 2
+	_, _, err := solver.Path(ctx, p, []float64{1, 0.5}, s, solver.PathOptions{Judge: func(*solver.Model) float64 { panic("judge") }})
+	return err
+}
+
+// TestPanicOfTheSolver (A7): a panic on one of the solver's goroutines costs one refit: the daemon stays up, the failure is counted, told with the
+// stack where it happened, the versions before it stay, and the next refit is like any other.
+func TestPanicOfTheSolver(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	d := pair(t, &log)
+	a := d.units[0]
+	onlyWhenAsked(d)
+	fit := a.fit
+	var broken atomic.Bool
+	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		if broken.Load() {
+			return nil, fmt.Errorf("not a panic: %w", panickyPath(ctx))
+		}
+		return fit(ctx, s)
+	}
+	defer running(t, d)()
+	refit := func() int64 {
+		p, err := a.versions.Store().Alias("a", publish.Refit)
+		if err != nil {
+			return 0
+		}
+		return p.Version
+	}
+	ask := func() {
+		if err := d.Refit("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failures := func() float64 { return testutil.ToFloat64(a.metrics.trainFailed.WithLabelValues("a")) }
+	until(t, "all events", func() bool { return a.applied.Load() == 2000 })
+	ask()
+	until(t, "a refit", func() bool { return refit() > 0 })
+	before := refit()
+	broken.Store(true)
+	ask()
+	until(t, "a failure", func() bool { return failures() > 0 })
+	if failures() != 1 || refit() != before || len(d.NotReady()) > 0 {
+		t.Errorf("%g failures, the refit is version %d after %d, not ready: %v", failures(), refit(), before, d.NotReady())
+	}
+	broken.Store(false)
+	ask()
+	until(t, "the next refit", func() bool { return refit() > before })
+	if failures() != 1 {
+		t.Errorf("%g failures", failures())
+	}
+	if text := log.String(); !strings.Contains(text, `msg="refit failed" model=a error="panic: judge"`) || !strings.Contains(text, "panickyPath") {
+		t.Errorf("the log does not tell of the panic and where it was:\n%.3000s", text)
+	}
+}
+
+// TestOneRefitAtATime (G8): however often a refit is asked for while one runs, there is one more afterwards.
+func TestOneRefitAtATime(t *testing.T) {
+	t.Parallel()
+	d := pair(t, io.Discard)
+	a := d.units[0]
+	onlyWhenAsked(d)
+	fit := a.fit
+	var begun, under, most atomic.Int32
+	release := make(chan struct{})
+	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		begun.Add(1)
+		most.Store(max(most.Load(), under.Add(1)))
+		defer under.Add(-1)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return fit(ctx, s)
+	}
+	var versions atomic.Int32
+	d.OnVersion = func(v report.Version) {
+		if v.Model == "a" {
+			versions.Add(1)
+		}
+	}
+	defer running(t, d)()
+	until(t, "all events", func() bool { return a.applied.Load() == 2000 })
+	ask := func() {
+		if err := d.Refit("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	until(t, "the first refit", func() bool { return begun.Load() == 1 })
+	for range 100 {
+		ask()
+	}
+	release <- struct{}{}
+	until(t, "the second refit", func() bool { return begun.Load() == 2 })
+	release <- struct{}{}
+	until(t, "the second version", func() bool { return versions.Load() >= 2 })
+	close(release)
+	for range 3 { // updates: the trainer has looked at what there is to do
+		now := versions.Load()
+		a.applied.Add(1)
+		a.nudge()
+		until(t, "an update", func() bool { return versions.Load() > now })
+	}
+	if begun.Load() != 2 || most.Load() != 1 {
+		t.Errorf("%d refits for one request and a hundred while it ran, %d at once", begun.Load(), most.Load())
+	}
+}
+
+// TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock moves, and what a run before
+// left on disk in the future, after a clock was set back, keeps nothing down.
+func TestWallClockIsSet(t *testing.T) {
+	d := pair(t, io.Discard)
+	defer func() {
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := newSchedule(d.units[0])
+	defer s.tick.Stop()
+	if err := s.install(t.Context(), trained{}); err != nil { // a refit without a model has ended
+		t.Fatal(err)
+	}
+	for name, at := range map[string]time.Time{"refit": s.refitAt, "update": s.updateAt, "look": s.lookAt, "start": d.began} {
+		if !strings.Contains(at.String(), " m=") {
+			t.Errorf("the time of the last %s, %v, has no monotonic reading", name, at)
+		}
+	}
+	dir, now := t.TempDir(), time.Now()
+	note := func(at ...time.Time) {
+		if err := os.RemoveAll(filepath.Join(dir, failuresFile)); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range at {
+			if err := noteFailure(dir, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, ahead := range []time.Duration{time.Second, 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
+		note(now.Add(ahead), now.Add(ahead), now.Add(ahead))
+		if err := failedOften(dir, now); err != nil {
+			t.Errorf("storage errors %v ahead: %v", ahead, err)
+		}
+	}
+	note(now.Add(-time.Minute), now.Add(-time.Minute), now.Add(-time.Second))
+	if err := failedOften(dir, now); report.CodeOf(err) != report.ExitState {
+		t.Errorf("three storage errors within a minute: %v", err)
+	}
+}

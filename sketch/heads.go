@@ -1,0 +1,49 @@
+package sketch
+
+import "sync"
+
+// heads is what of the last commit can be asked while the next one is being written: where each partition is, and the room in the outbox.
+type heads struct {
+	mu     sync.Mutex
+	next   map[partition]head
+	letter int // room for letters
+}
+
+// head is the place of a partition.
+type head struct {
+	next        int64
+	incarnation uint32
+}
+
+func (h *heads) of(p partition) head {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next[p]
+}
+
+func (h *heads) room() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.letter
+}
+
+// show makes what was committed of the given ledger rows the heads.
+func (s *Store) show(places ...int32) {
+	h := &s.heads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.next == nil {
+		h.next = make(map[partition]head)
+	}
+	for _, place := range places {
+		l := &s.ledger[place]
+		at := partition{l.Topic, l.Partition}
+		switch {
+		case !l.archived:
+			h.next[at] = head{l.Next, l.Incarnation}
+		case h.next[at].incarnation == l.Incarnation:
+			delete(h.next, at)
+		}
+	}
+	h.letter = s.room()
+}
