@@ -34,11 +34,15 @@ func TestHostileFiles(t *testing.T) {
 		"self reference":  "models: &m [*m]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			if _, problems := parse(t, text); len(problems) == 0 {
-				t.Error("no problem found")
+			took := time.Hour
+			for tries := 0; tries < 3 && took > time.Second; tries++ { // the machine may have been busy
+				began := time.Now()
+				if _, problems := parse(t, text); len(problems) == 0 {
+					t.Error("no problem found")
+				}
+				took = min(took, time.Since(began))
 			}
-			if took := time.Since(began); took > 2*time.Second {
+			if took > time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

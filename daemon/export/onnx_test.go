@@ -177,9 +177,11 @@ func writeExpectations(t *testing.T) string {
 			list = append(list, e)
 		}
 	}
-	for i, s := range shapes {
+	for i := range 2 * len(shapes) {
+		s, tensors := shapes[i/2], []string{snapshot.F64, snapshot.F32}[i%2]
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
 		c := contents(s, rng)
+		c.Tensors = tensors
 		events := make([]snapshot.Input, 1000)
 		for i := range events {
 			events[i] = event(rng)
@@ -195,7 +197,7 @@ func writeExpectations(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		export(m, s.String(), events)
+		export(m, s.String()+" "+m.Contents().Tensors, events)
 	}
 	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
 		list = append(list, cubic(t, dir, kernel))

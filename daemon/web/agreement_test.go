@@ -1,0 +1,77 @@
+package web
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// TestThousandEvents: for every task, kernel and type of tensors HTTP answers 1,000 random events as the library does, to the last bit, in both of its forms;
+// and with F32 tensors within 1e-5(1+|o|) of what F64 ones give.
+func TestThousandEvents(t *testing.T) {
+	const events = 1000
+	b := newBench(t)
+	worst := 0.0
+	for name, task := range tasks {
+		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+			var double [][]float64
+			for _, tensors := range []string{snapshot.F64, snapshot.F32} {
+				c := contents(task, 7)
+				c.Kernel, c.Tensors = kernel, tensors
+				version := b.publish(t, name, c)
+				m := open(t, b.dir, name, version)
+				rng := rand.New(rand.NewPCG(8, 9))
+				var list []any
+				var inputs []*snapshot.Input
+				user, item, age, first := make([]string, events), make([]string, events), make([]float64, events), make([]string, events)
+				for i := range events {
+					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b", "c", "zz"}[rng.IntN(4)]
+					list, inputs = append(list, event(user[i], item[i], age[i], first[i])), append(inputs, input(user[i], item[i], age[i], first[i]))
+				}
+				var got scoreAnswer
+				b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/score", map[string]any{"events": list})
+				var inferred inferAnswer
+				b.want(http.StatusOK, &inferred, "POST", "/v2/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/infer", map[string]any{"inputs": []any{
+					map[string]any{"name": "user", "shape": []int{events}, "datatype": "BYTES", "data": user},
+					map[string]any{"name": "item", "shape": []int{events}, "datatype": "BYTES", "data": item},
+					map[string]any{"name": "age", "shape": []int{events}, "datatype": "FP64", "data": age},
+					map[string]any{"name": "tags", "shape": []int{events, 1}, "datatype": "BYTES", "data": first},
+				}})
+				var tensor []any
+				for _, o := range inferred.Outputs {
+					if o.Name == "outputs" {
+						tensor = o.Data
+					}
+				}
+				if len(got.Predictions) != events || len(tensor) != events*c.NumOutputs {
+					t.Fatalf("%s: %d predictions, a tensor of %d numbers", name, len(got.Predictions), len(tensor))
+				}
+				for i, in := range inputs {
+					want, err := m.Predict(in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for o, w := range want.Outputs {
+						if g := got.Predictions[i].Outputs[o]; g != w || tensor[i*c.NumOutputs+o] != w {
+							t.Fatalf("%s %s %s, event %d: %v and %v over HTTP, %v in the library", name, kernel, tensors, i, g, tensor[i*c.NumOutputs+o], w)
+						}
+						if tensors == snapshot.F32 {
+							worst = max(worst, math.Abs(w-double[i][o])/(1+math.Abs(double[i][o])))
+						}
+					}
+					if tensors == snapshot.F64 {
+						double = append(double, append([]float64(nil), want.Outputs...))
+					}
+				}
+			}
+		}
+	}
+	if worst > 1e-5 {
+		t.Errorf("F32 tensors give outputs that differ by %g(1+|o|)", worst)
+	}
+	t.Logf("F32 tensors differ from F64 by %.1e(1+|o|) at most (bar 1e-5); HTTP from the library by nothing", worst)
+}
