@@ -48,7 +48,8 @@ type Decoder struct {
 	must   int // fields that must be present for scoring; learning needs mustLearn more
 
 	mustLearn int
-	before    field // stands before the first field of an event
+	before    field  // stands before the first field of an event
+	turn      uint64 // counts events
 	classes   map[string]bool
 
 	src     bytes.Buffer
@@ -82,6 +83,7 @@ type target struct {
 type field struct {
 	name    string
 	targets []target
+	turn    uint64 // of the last event that flat found it in
 	after   *field // the one that came next in the last event: producers keep their order
 }
 
@@ -141,6 +143,15 @@ func (d *Decoder) Decode(ev *Event, value []byte, recordTime int64) Reason {
 		return NotUTF8
 	}
 	d.prepare(ev, recordTime)
+	if p := (parse{d: d, ev: ev, recordTime: recordTime}); p.flat(value) {
+		return ""
+	}
+	return d.decode(ev, value, recordTime)
+}
+
+// decode reads by the book any value that is UTF-8 and not too long.
+func (d *Decoder) decode(ev *Event, value []byte, recordTime int64) Reason {
+	d.prepare(ev, recordTime)
 	d.src = *bytes.NewBuffer(value)
 	d.json.Reset(&d.src)
 
@@ -162,13 +173,24 @@ func (d *Decoder) Decode(ev *Event, value []byte, recordTime int64) Reason {
 	if p.first != "" {
 		return p.first
 	}
-	if p.present < d.must || d.RequireLabel && (p.present < d.must+d.mustLearn) {
+	if !p.hasAll() {
 		return MissingField
 	}
-	if d.schema.Time == "" && d.RequireLabel && (recordTime < 0 || recordTime > maxTime) {
+	if !p.hasTime() {
 		return TimeInvalid
 	}
 	return ""
+}
+
+// hasAll reports whether every field is there that has to be.
+func (p *parse) hasAll() bool {
+	d := p.d
+	return p.present >= d.must && (!d.RequireLabel || p.present >= d.must+d.mustLearn)
+}
+
+// hasTime reports whether the event has a time of its own, or needs none, or the record's will do.
+func (p *parse) hasTime() bool {
+	return p.d.schema.Time != "" || !p.d.RequireLabel || p.recordTime >= 0 && p.recordTime <= maxTime
 }
 
 func (d *Decoder) prepare(ev *Event, recordTime int64) {
@@ -247,12 +269,8 @@ func (p *parse) object() Reason {
 
 // field reads the value of a field of the schema.
 func (p *parse) field(targets []target, kind jsontext.Kind) Reason {
-	for _, t := range targets {
-		if t.role != roleWeight && (t.role >= roleCategorical || p.d.RequireLabel) {
-			p.present++
-		}
-	}
 	if kind == '[' || kind == '{' {
+		p.count(targets)
 		if t := targets[0]; kind == '[' && len(targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
 			return p.list(t)
 		}
@@ -263,12 +281,27 @@ func (p *parse) field(targets []target, kind jsontext.Kind) Reason {
 	if err != nil {
 		return syntaxReason(err)
 	}
+	p.scalars(targets, kind, raw)
+	return ""
+}
+
+// count notes that a field is there.
+func (p *parse) count(targets []target) {
+	for _, t := range targets {
+		if t.role != roleWeight && (t.role >= roleCategorical || p.d.RequireLabel) {
+			p.present++
+		}
+	}
+}
+
+// scalars stores a string, number, true or false wherever the field goes.
+func (p *parse) scalars(targets []target, kind jsontext.Kind, raw []byte) {
+	p.count(targets)
 	for _, t := range targets {
 		if r := p.scalar(t, kind, raw); r != "" {
 			p.fail(r)
 		}
 	}
-	return ""
 }
 
 // list reads an array of ids.

@@ -31,10 +31,10 @@ type fetchResponse struct {
 	ThrottleTimeMs int32     `kafka:"min=v1,max=v11"`
 	ErrorCode      int16     `kafka:"min=v7,max=v11"`
 	SessionID      int32     `kafka:"min=v7,max=v11"`
-	TopicsV0       rawTopics `kafka:"min=v0,max=v3"` // of brokers before 0.11
-	TopicsV4       rawTopics `kafka:"min=v4,max=v4"`
-	TopicsV5       rawTopics `kafka:"min=v5,max=v10"`
-	TopicsV11      rawTopics `kafka:"min=v11,max=v11"`
+	TopicsV0       topicsV0  `kafka:"min=v0,max=v3"` // of brokers before 0.11
+	TopicsV4       topicsV4  `kafka:"min=v4,max=v4"`
+	TopicsV5       topicsV5  `kafka:"min=v5,max=v10"`
+	TopicsV11      topicsV11 `kafka:"min=v11,max=v11"`
 
 	refs atomic.Int32 // holders but one
 }
@@ -44,17 +44,52 @@ func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
 // rawTopics is the rest of a response. Its buffer goes back to bodies when the response has been applied.
 type rawTopics struct{ body *[]byte }
 
+type (
+	topicsV0  struct{ rawTopics }
+	topicsV4  struct{ rawTopics }
+	topicsV5  struct{ rawTopics }
+	topicsV11 struct{ rawTopics }
+)
+
+// ReadFrom reads r to its end.
+func (t *topicsV0) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layout{}) }
+
+// ReadFrom reads r to its end.
+func (t *topicsV4) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV4) }
+
+// ReadFrom reads r to its end.
+func (t *topicsV5) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV5) }
+
+// ReadFrom reads r to its end.
+func (t *topicsV11) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV11) }
+
+// layout says which fields of a partition a version has.
+type layout struct{ known, logStart, replica bool }
+
+var (
+	layoutV4  = layout{known: true}
+	layoutV5  = layout{known: true, logStart: true}
+	layoutV11 = layout{known: true, logStart: true, replica: true}
+)
+
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
 var errTooLong = fmt.Errorf("the broker's answer has more than %d bytes: lower message.max.bytes of the topic", maxBodyBytes)
 
-// ReadFrom reads r to its end.
-func (t *rawTopics) ReadFrom(r io.Reader) (int64, error) {
+// read reads r to its end. The buffer grows to what the lengths in the response say that is still to come, and not by doubling, which would
+// take a large message several times.
+func (t *rawTopics) read(r io.Reader, l layout) (int64, error) {
 	t.body = bodies.Get().(*[]byte)
 	b := (*t.body)[:0]
 	for {
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			if least := l.need(b); least > maxBodyBytes {
+				return int64(len(b)), errTooLong
+			} else if least > 2*cap(b) {
+				b = append(make([]byte, 0, least+bodySpare), b...)
+			} else {
+				b = append(b, 0)[:len(b)]
+			}
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -67,6 +102,44 @@ func (t *rawTopics) ReadFrom(r io.Reader) (int64, error) {
 		case len(b) > maxBodyBytes:
 			return int64(len(b)), errTooLong
 		}
+	}
+}
+
+// bodySpare is room for what comes after a large record set: most often a few empty partitions.
+const bodySpare = 64 << 10
+
+// need returns how many bytes a response has at least that begins with b.
+func (l layout) need(b []byte) int {
+	if !l.known {
+		return len(b)
+	}
+	c := cursor{b: b}
+	for topics := c.int32(); topics > 0 && !c.bad; topics-- {
+		c.string()
+		for n := c.int32(); n > 0 && !c.bad; n-- {
+			p := partitionResponse{}
+			c.header(&p, l)
+			size := int(max(c.int32(), 0))
+			if !c.bad && size > len(c.b) {
+				return len(b) - len(c.b) + size
+			}
+			c.take(size)
+		}
+	}
+	return len(b)
+}
+
+// header reads what comes before the records of a partition.
+func (c *cursor) header(p *partitionResponse, l layout) {
+	p.partition, p.code, p.high, p.stable, p.logStart = c.int32(), c.int16(), c.int64(), c.int64(), -1
+	if l.logStart {
+		p.logStart = c.int64()
+	}
+	for k := c.int32(); k > 0 && !c.bad; k-- {
+		p.aborted = append(p.aborted, abortedTransaction{producer: c.int64(), first: c.int64()})
+	}
+	if l.replica {
+		c.int32() // preferred read replica: we name no rack, so there is none
 	}
 }
 
@@ -87,25 +160,28 @@ func (r *fetchResponse) release() {
 	if r.refs.Add(-1) >= 0 {
 		return
 	}
-	for _, t := range []*rawTopics{&r.TopicsV0, &r.TopicsV4, &r.TopicsV5, &r.TopicsV11} {
-		if t.body != nil {
-			bodies.Put(t.body)
-			t.body = nil
+	for _, t := range []*rawTopics{&r.TopicsV0.rawTopics, &r.TopicsV4.rawTopics, &r.TopicsV5.rawTopics, &r.TopicsV11.rawTopics} {
+		if t.body == nil {
+			continue
 		}
+		if cap(*t.body) <= maxResponseBytes+bodySpare { // the buffer of a larger message is not kept for small ones
+			bodies.Put(t.body)
+		}
+		t.body = nil
 	}
 }
 
 // partitions parses the topics of the response.
 func (r *fetchResponse) partitions() ([]partitionResponse, error) {
 	c := cursor{}
-	hasLogStart, hasReplica := true, false
+	var l layout
 	switch {
 	case r.TopicsV11.body != nil:
-		c.b, hasReplica = *r.TopicsV11.body, true
+		c.b, l = *r.TopicsV11.body, layoutV11
 	case r.TopicsV5.body != nil:
-		c.b = *r.TopicsV5.body
+		c.b, l = *r.TopicsV5.body, layoutV5
 	case r.TopicsV4.body != nil:
-		c.b, hasLogStart = *r.TopicsV4.body, false
+		c.b, l = *r.TopicsV4.body, layoutV4
 	default:
 		return nil, errors.New("the broker speaks no Fetch version from 4 on: Kafka 0.11 or later is needed")
 	}
@@ -113,18 +189,10 @@ func (r *fetchResponse) partitions() ([]partitionResponse, error) {
 	for topics := c.int32(); topics > 0 && !c.bad; topics-- {
 		topic := c.string()
 		for n := c.int32(); n > 0 && !c.bad; n-- {
-			p := partitionResponse{topic: topic, partition: c.int32(), code: c.int16(), high: c.int64(), stable: c.int64(), logStart: -1}
-			if hasLogStart {
-				p.logStart = c.int64()
-			}
-			for k := c.int32(); k > 0 && !c.bad; k-- {
-				p.aborted = append(p.aborted, abortedTransaction{producer: c.int64(), first: c.int64()})
-			}
+			p := partitionResponse{topic: topic}
+			c.header(&p, l)
 			// Brokers send them in this order; nothing promises it.
 			slices.SortFunc(p.aborted, func(a, b abortedTransaction) int { return cmp.Compare(a.first, b.first) })
-			if hasReplica {
-				c.int32() // preferred read replica: we name no rack, so there is none
-			}
 			p.records = c.take(int(max(c.int32(), 0)))
 			out = append(out, p)
 		}

@@ -50,6 +50,8 @@ type event struct {
 
 // rowMath is what a fold-in asks of the form of the model: sharedRows or outputRows.
 type rowMath interface {
+	// rebias is called when θ has changed.
+	rebias()
 	// evidenceSize is the length of a row's evidence.
 	evidenceSize() int
 	// predict takes up the event.
@@ -242,6 +244,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	if f.young != nil {
 		known := f.young.known
 		ready := f.young.learn(target)
+		f.rowMath.rebias()
 		if f.young.known != known {
 			f.spreadPrior()
 		}

@@ -71,5 +71,35 @@ func (s *State) mixLoss(target []float64, mean float64) float64 {
 	return logisticMix * (total + math.Log(product)) / float64(len(target))
 }
 
+// oddsLimit bounds what mixLossByOdds exponentiates: above it a product of two exponentials may leave the range of numbers.
+const oddsLimit = 300
+
+// mixLossByOdds is mixLoss of logistic outputs where odds has exp(θ_c): one exponential and a logarithm in all, in place of one exponential for each
+// output. mixLoss takes its place beyond oddsLimit.
+func (s *State) mixLossByOdds(target, odds []float64, mean float64) float64 {
+	if !(math.Abs(mean) < oddsLimit) {
+		return s.mixLoss(target, mean)
+	}
+	all := math.Exp(mean)
+	total, product := 0.0, 1.0
+	for c, t := range target {
+		b := s.Bias[c]
+		if !(math.Abs(b) < oddsLimit) {
+			return s.mixLoss(target, mean)
+		}
+		total += max(-t*(b+mean), 0)
+		e := odds[c] * all
+		if e > 1 {
+			e = 1 / e
+		}
+		product *= 1 + e
+		if c%32 == 31 {
+			total += math.Log(product)
+			product = 1
+		}
+	}
+	return logisticMix * (total + math.Log(product)) / float64(len(target))
+}
+
 // logisticMix scales the mean loss of the outputs like the squared error of a rating; 2 to 8 make no measurable difference.
 const logisticMix = 4

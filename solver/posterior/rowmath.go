@@ -1,6 +1,10 @@
 package posterior
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // sharedRows is the rowMath of outputs that share z: the evidence of a row is the packed precision without the prior.
 type sharedRows struct {
@@ -8,6 +12,7 @@ type sharedRows struct {
 	view   *rowView
 	solver *rowSolver
 	slope  []float64
+	odds   []float64 // exp(θ_c) of logistic outputs
 	z      float64
 	omega  float64
 	right  float64
@@ -15,7 +20,16 @@ type sharedRows struct {
 
 func newSharedRows(s *State) *sharedRows {
 	q := s.NumBasis + 1
-	return &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), slope: make([]float64, q)}
+	r := &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), slope: make([]float64, q)}
+	r.rebias()
+	return r
+}
+
+func (s *sharedRows) rebias() {
+	s.odds = s.odds[:0]
+	for _, b := range s.state.Bias {
+		s.odds = append(s.odds, math.Exp(b))
+	}
 }
 
 func (s *sharedRows) evidenceSize() int { return len(s.solver.precision) }
@@ -51,6 +65,9 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 		for a, m := range s.view.mean[e] {
 			z += s.slope[a] * (mean[a] - m)
 		}
+	}
+	if s.state.Likelihood == Logistic {
+		return s.state.mixLossByOdds(target, s.odds, z)
 	}
 	return s.state.mixLoss(target, z)
 }
@@ -101,6 +118,8 @@ func newOutputRows(s *State) *outputRows {
 	return &outputRows{state: s, view: newOutputView(s), solver: newOutputSolver(m, s.NumBasis), omega: make([]float64, m),
 		right: make([]float64, m), out: make([]float64, m), curve: make([]float64, packedSize(s.NumBasis))}
 }
+
+func (o *outputRows) rebias() {}
 
 func (o *outputRows) evidenceSize() int { return o.state.covarianceSize() }
 
