@@ -64,6 +64,7 @@ func TestBrokenModels(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	first := <-versions
+	failures := testutil.ToFloat64(a.metrics.published.WithLabelValues(a.config.Name, "failure")) // before the end calls one off
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -71,8 +72,8 @@ func TestBrokenModels(t *testing.T) {
 	if first.Version != 1 || int(fits.Load()) <= len(breaks) {
 		t.Errorf("version %d was published after %d refits, of which %d were broken", first.Version, fits.Load(), len(breaks))
 	}
-	if n := testutil.ToFloat64(a.metrics.published.WithLabelValues(a.config.Name, "failure")); int(n) != len(breaks) {
-		t.Errorf("%g failures for %d broken models:\n%s", n, len(breaks), log.String())
+	if int(failures) != len(breaks) {
+		t.Errorf("%g failures for %d broken models:\n%s", failures, len(breaks), log.String())
 	}
 	if n := strings.Count(log.String(), snapshot.ErrContents.Error()); n != len(breaks) {
 		t.Errorf("%d lines about %d broken models:\n%s", n, len(breaks), log.String())

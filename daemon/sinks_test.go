@@ -59,6 +59,8 @@ func TestStoreAway(t *testing.T) {
 	}
 	caught(1500)
 	within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
+	serves := func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK }
+	within(t, 30*time.Second, "the champion loaded", serves)
 	model := filepath.Join(b.dir, "store-w", "ratings")
 	if err := os.Rename(model, model+".away"); err != nil {
 		t.Fatal(err)
@@ -71,8 +73,11 @@ func TestStoreAway(t *testing.T) {
 	failures := `refitd_publish_total{model="ratings",result="failure"}`
 	within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
 	caught(2100)
+	if !serves() {
+		t.Error("without the store the daemon does not serve the champion that it has")
+	}
 	within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
-		status, _ := get(t, base+"/v2/health/ready")
+		status, _ := get(t, base+"/-/ready")
 		return status == http.StatusOK
 	})
 	if n := len(b.announced("champions")); n != before {

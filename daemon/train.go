@@ -23,6 +23,7 @@ const publishRetry = 5 * time.Second
 type trained struct {
 	challenger *cycle.Champion
 	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	counted    bool            // the gate's decision, before an attempt to publish that failed
 	err        error           // ends the daemon
 }
 
@@ -193,6 +194,10 @@ func (s *schedule) promote(ctx context.Context, t trained) error {
 		v.Decision, t.challenger.Cause = publish.Kept, "overtaken"
 		v.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
+	if !t.counted {
+		s.metrics.judged(t.challenger)
+		t.counted = true
+	}
 	if err := s.publish(ctx, t.challenger); err != nil {
 		// The next refit is compared with the other champion, and a model that cannot be published never can.
 		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) && !errors.Is(err, snapshot.ErrGolden) {
@@ -200,7 +205,6 @@ func (s *schedule) promote(ctx context.Context, t trained) error {
 		}
 		return nil // told and counted; the champion stays
 	}
-	s.metrics.judged(t.challenger)
 	if t.challenger.Version.Decision == publish.Promoted {
 		s.cycle.Install(t.challenger)
 		s.updateAt, s.updateEvents = time.Time{}, 0 // consumers get what was learned since the cut with the next step

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// publishAndDie publishes a version that becomes champion, moves champion back, and prunes; it kills itself at the step with the number.
+// publishAndDie publishes a version that becomes champion, moves champion back, prunes, and publishes again; it kills itself at the step with the number.
 func publishAndDie(spec string) error {
 	dir, number, _ := strings.Cut(spec, "|")
 	left, err := strconv.Atoi(number)
@@ -57,7 +57,10 @@ func publishAndDie(spec string) error {
 	if _, err := store.MoveAlias(ctx, "m", Move{Alias: Champion, To: 2, Event: EventRollback}); err != nil {
 		return err
 	}
-	_, err = store.Prune(ctx, "m", Retention{Keep: 1})
+	if _, err = store.Prune(ctx, "m", Retention{Keep: 1}); err != nil {
+		return err
+	}
+	_, err = store.Publish(ctx, "m", testContents(small)) // after a record without moves
 	return err
 }
 

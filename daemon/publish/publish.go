@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
 )
 
 // The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, refit the newest promoted
@@ -148,8 +149,12 @@ func (p *Publisher) follow(champion snapshot.Pointer) {
 func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	v := &ch.Version
 	v.Parent = p.champion
+	tensors := strings.ToUpper(p.model.Publish.Tensors)
+	if tensors == snapshot.F32 {
+		ch.Model = single(ch.Model)
+	}
 	contents := ch.Contents(p.model)
-	contents.Tensors = strings.ToUpper(p.model.Publish.Tensors)
+	contents.Tensors = tensors
 	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Epoch = Writer, p.now(), p.epoch
 	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
 		contents.Meta.Expires = contents.Meta.Created.Add(after)
@@ -184,6 +189,17 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 		}
 	}
 	return p.prune(ctx)
+}
+
+// single rounds the parameters of a model to F32, so that this process goes on from what a restart would find.
+func single(m *solver.Model) *solver.Model {
+	m = m.Clone()
+	for _, values := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias} {
+		for i, v := range values {
+			values[i] = float64(float32(v))
+		}
+	}
+	return m
 }
 
 // remember notes the move that has just made a version champion, unless somebody moved the alias again already: Follow sees that.

@@ -41,6 +41,11 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 	}
 	contents := again.Contents(record.Model)
 	contents.Tensors = version.Contents().Tensors
+	rounded, err := snapshot.NewModel(contents) // to those tensors
+	if err != nil {
+		return nil, fmt.Errorf("reproduce: %w", err)
+	}
+	contents = rounded.Contents()
 	digest, err := snapshot.PayloadDigest(contents)
 	if err != nil {
 		return nil, fmt.Errorf("reproduce: %w", err)

@@ -81,11 +81,20 @@ func open(t *testing.T, dir string, version int64) *snapshot.Model {
 }
 
 func TestVersionsAreReproduced(t *testing.T) {
+	for _, tensors := range []string{"f64", "f32"} {
+		t.Run(tensors, func(t *testing.T) { reproduced(t, tensors) })
+	}
+}
+
+func reproduced(t *testing.T, tensors string) {
 	m := ratings()
-	m.Publish.Keep = 10
+	m.Publish.Keep, m.Publish.Tensors = 10, tensors
 	dir := published(t, m, 2)
 	for version := range int64(2) {
 		x := open(t, dir, version+1)
+		if got := strings.ToLower(x.Contents().Tensors); got != tensors {
+			t.Fatalf("version %d has tensors in %s", version+1, got)
+		}
 		out, err := reproduce.Version(t.Context(), dir, x, 1)
 		if err != nil || out.Got != out.Want || len(out.Differences) > 0 {
 			t.Fatalf("version %d: %+v, error %v", version+1, out, err)

@@ -72,6 +72,7 @@ func TestFilesAreTheStores(t *testing.T) {
 
 // hostilePaths ask for what is no file of a version.
 var hostilePaths = []string{
+	"/v1/models/ratings/versions/1/files/secret", "/v1/models/ratings/versions/1/files/log.jsonl", "/v1/models/ratings/aliases/champion/files/secret",
 	"/v1/models/..%2f..%2fetc/versions/1/files/passwd", "/v1/models/ratings/versions/1/files/..%2f..%2f..%2fsecret",
 	"/v1/models/ratings/versions/1/files/../../../secret", "/v1/models/../../secret", "/v1/models/ratings/versions/1/files/%2e%2e%2f%2e%2e%2fsecret",
 	"/v1/models/ratings/versions/1/files/%00", "/v1/models/ratings/versions/1/files/vocabulary%00", "/v1/models/ratings%00/versions",
