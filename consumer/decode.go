@@ -91,8 +91,8 @@ type field struct {
 // fields has room for twice as many.
 const maxNames = 1024
 
-// internSlots is the size of the table of recent ids. Ids repeat, and 4096 of the default length are 1 MiB.
-const internSlots = 4096
+// internSlots is the size of the table of recent ids. Ids repeat, and 16,384 of the longest that the default allows are 4 MiB.
+const internSlots = 16_384
 
 // NewDecoder returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
 func NewDecoder(s Schema, l Limits) *Decoder {

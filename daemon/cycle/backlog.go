@@ -27,7 +27,7 @@ type backlogBlock struct {
 }
 
 const (
-	backlogBlocks = 4
+	backlogBlocks = 100
 	backlogArena  = 1 << 20
 )
 
@@ -51,7 +51,8 @@ func (b *backlog) add(p Position, payload []byte) {
 func (b *backlog) append(p Position, payload []byte) {
 	n := len(b.blocks)
 	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks {
-		b.blocks = append(b.blocks, new(backlogBlock))
+		const size = maxBacklog / backlogBlocks
+		b.blocks = append(b.blocks, &backlogBlock{make([]Position, 0, size), make([][]byte, 0, size)})
 		n++
 	}
 	last := b.blocks[n-1]

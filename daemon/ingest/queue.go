@@ -11,7 +11,8 @@ import (
 // How much waits for the store, which takes what there is in one transaction: one write to the disk costs as much for ten parts as for one. A
 // transaction of some ten thousand rows is also about the largest that Badger takes in one piece.
 const (
-	maxQueued = 4    // parts
+	maxQueued = 4    // parts, while there are others being stored
+	minGroup  = 2048 // records that are worth a transaction of their own before Flush
 	maxGroup  = 8192 // records of several parts
 )
 
@@ -25,7 +26,7 @@ type job struct {
 	done     func(Counts) // may be nil
 }
 
-// queue stores parts in order, on a goroutine that is there as long as there are any.
+// queue stores parts in order, on a goroutine that is there as long as there are enough of them; what is left Flush stores itself.
 type queue struct {
 	store   *sketch.Store
 	mu      sync.Mutex
@@ -33,7 +34,8 @@ type queue struct {
 	waiting []*job
 	storing []*job
 	free    []*job
-	busy    bool  // the goroutine is there
+	records int   // of waiting
+	busy    bool  // run is running
 	err     error // of it; what waited was dropped
 }
 
@@ -84,9 +86,14 @@ func (q *queue) add(j *job, done func(Counts)) {
 		return // the next call says so
 	}
 	q.waiting = append(q.waiting, j)
-	if !q.busy {
+	q.records += len(j.part.Records)
+	if !q.busy && q.records >= minGroup {
 		q.busy = true
-		go q.run()
+		go func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.run()
+		}()
 	}
 }
 
@@ -96,6 +103,10 @@ func (q *queue) wait() error {
 	defer q.mu.Unlock()
 	for q.busy {
 		q.changed.Wait()
+	}
+	if len(q.waiting) > 0 && q.err == nil {
+		q.busy = true
+		q.run()
 	}
 	return q.failed()
 }
@@ -110,10 +121,9 @@ func (q *queue) rejected() (n int) {
 	return n
 }
 
+// run stores what waits. The caller holds mu, which is free meanwhile.
 func (q *queue) run() {
 	var parts []*sketch.Part
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for len(q.waiting) > 0 && q.err == nil {
 		q.group()
 		q.changed.Broadcast()
@@ -125,7 +135,9 @@ func (q *queue) run() {
 		q.free = append(q.free, q.storing...)
 		q.storing = q.storing[:0]
 	}
-	q.waiting = q.waiting[:0]
+	if q.err != nil {
+		q.waiting, q.records = q.waiting[:0], 0
+	}
 	q.busy = false
 	q.changed.Broadcast()
 }
@@ -140,6 +152,9 @@ func (q *queue) group() {
 		n++
 	}
 	q.storing = append(q.storing[:0], q.waiting[:n]...)
+	for _, j := range q.storing {
+		q.records -= len(j.part.Records)
+	}
 	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 

@@ -89,6 +89,7 @@ type liveRow struct {
 	mean      []float64 // versions × q
 	cov       []float64 // packed covariance of the middle version
 	loss      []float64 // versions: the entity's own recent loss, per rate
+	numbers   []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
 
 // NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. forget says for each field
@@ -215,15 +216,25 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 	q, p := len(f.zero), len(f.increment)
-	versions := 1
-	row.loss = nil
+	versions, losses := 1, 0
 	if f.forget[feature.Field] {
 		versions = len(f.rates)
-		row.loss = make([]float64, versions)
+		losses = versions
 	}
 	row.field = feature.Field
-	row.precision, row.right = make([]float64, versions*p), make([]float64, versions*q)
-	row.mean, row.cov = make([]float64, versions*q), make([]float64, f.base.covarianceSize())
+	c := f.base.covarianceSize()
+	size := losses + versions*(p+2*q) + c
+	if len(row.numbers) != size {
+		row.numbers = make([]float64, size)
+	}
+	clear(row.numbers)
+	rest := row.numbers
+	part := func(n int) []float64 {
+		out := rest[:n:n]
+		rest = rest[n:]
+		return out
+	}
+	row.loss, row.mean, row.cov, row.right, row.precision = part(losses), part(versions*q), part(c), part(versions*q), part(versions*p)
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
