@@ -286,7 +286,7 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 }
 
 func truncated(end, position int64) string {
-	return fmt.Sprintf("log end %d is below our position %d: the topic was truncated or made anew, and what we applied is not what it holds; "+
+	return fmt.Sprintf("log end %d is below our position %d: the topic was truncated or "+MadeAnew+", and what we applied is not what it holds; "+
 		"see \"recreated topics\" in configs/kafka.md", end, position)
 }
 

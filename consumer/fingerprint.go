@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MadeAnew is in the text of every halt of a partition whose log may not be the one that was read.
+const MadeAnew = "made anew"
+
 // fingerprint is the last record that was applied of a partition. Offsets alone do not tell a topic from one that was deleted and made
 // anew under its name, from a log that was cut back and written again by another leader, or from that of another cluster. So the broker
 // has to show this record again before anything after it is applied: at the start, and when the connection was lost, the leader changed,
@@ -54,7 +57,7 @@ func (c *Consumer) compare(o *portion) string {
 	if r := &c.records[0]; r.Fate != Delivered || r.CRC != o.check.crc {
 		c.metrics.fingerprints.WithLabelValues("mismatch").Inc()
 		return fmt.Sprintf("fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): the topic "+
-			"was deleted and made anew, its log was cut back, or this is another cluster; see \"recreated topics\" in configs/kafka.md",
+			"was deleted and "+MadeAnew+", its log was cut back, or this is another cluster; see \"recreated topics\" in configs/kafka.md",
 			o.check.offset, r.CRC, o.check.crc)
 	}
 	c.metrics.fingerprints.WithLabelValues("match").Inc()

@@ -3,15 +3,17 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
 
 // AcceptRecreated goes on with a topic that was deleted and made anew: the accounts of the old one are closed, and the next run reads the new
 // one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
-// code 1 if no partition of the topic has halted, 5 if the state is in use, 6 if there is none.
+// code 1 if no partition of the topic has halted for that, 5 if the state is in use, 6 if there is none.
 func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) (err error) {
 	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
 	if err != nil {
@@ -26,16 +28,19 @@ func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) (err err
 	for _, l := range store.Ledger() {
 		if l.Topic == g.Topic {
 			old[l.Partition] = l
-			halted = max(halted, l.Halted)
+			if strings.Contains(l.Halted, consumer.MadeAnew) {
+				halted = l.Halted
+			}
 		}
 	}
 	if len(old) == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
 			Err: fmt.Errorf("operator: the state of model %s has not got topic %s: see refitd inspect", g.Model, g.Topic)}
 	}
-	if halted == "" { // read again, a topic that is the same would count twice
+	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
-			Err: fmt.Errorf("operator: no partition of topic %s has halted, so that it is the one that was read", g.Topic)}
+			Err: fmt.Errorf("operator: no partition of topic %s has halted because it is another than the one that was read: "+
+				"the records of one that is the same would count twice", g.Topic)}
 	}
 	starts, err := g.LogStarts(ctx, g.Topic)
 	if err != nil {
