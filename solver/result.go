@@ -53,7 +53,7 @@ const (
 	Estimated GapKind = "estimated"
 )
 
-// Step describes the solve after one refit. A Rough solve of MaxSteps 0 looks for no basis vector: its Criterion and Nu are 0, its Gap is the objective.
+// Step describes the solve after one refit.
 type Step struct {
 	K         int     // basis vectors
 	Units     int     // non-zero output weights

@@ -123,6 +123,9 @@ type Settings struct {
 	Tolerance float64
 	// MaxIterations ≥ 1 bounds the FISTA iterations of one refit.
 	MaxIterations int
+	// WeightsOnly refits the linear term and the output weights of a warm model and looks for no basis vector: MaxSteps is not used, the
+	// gap of the only step is the objective, its Criterion and Nu are 0, and the rest is as with Rough.
+	WeightsOnly bool
 	// Rough leaves out the final polish: the result is the last step's model with that step's gap. For comparing strengths.
 	Rough bool
 	// Seed starts the Lanczos iterations and the shuffling of the stochastic epochs.

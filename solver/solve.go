@@ -209,7 +209,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			return
 		}
 		terms := r.gapTerms()
-		if !r.searches() {
+		if r.s.WeightsOnly {
 			now := r.step(selection{}, terms)
 			now.Gap = terms.objective
 			r.result.Steps, r.result.Status = append(r.result.Steps, now), BasisLimit
@@ -251,9 +251,6 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	}
 }
 
-// searches reports whether basis vectors are looked for: not where none can enter and nobody asks for the gap.
-func (r *solve) searches() bool { return r.s.MaxSteps > 0 || !r.s.Rough }
-
 // score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when ctx
 // is done.
 func (r *solve) score(ctx context.Context) {
@@ -264,7 +261,7 @@ func (r *solve) score(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if r.searches() {
+	if !r.s.WeightsOnly {
 		r.gamma.prepare(ctx)
 	}
 	r.total()
@@ -311,7 +308,7 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 func (r *solve) finish(ctx context.Context) *Result {
 	res := &r.result
 	r.mayStop(ctx)
-	if !r.s.Rough && ctx.Err() == nil {
+	if !r.s.Rough && !r.s.WeightsOnly && ctx.Err() == nil {
 		if n := len(res.Steps); res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish(ctx)
 		}

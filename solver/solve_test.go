@@ -281,6 +281,34 @@ func TestWarmStartOfExtremes(t *testing.T) {
 	}
 }
 
+// TestWeightsOnly checks that a refit without a search ends at the model of one with a search for a vector that may not enter.
+func TestWeightsOnly(t *testing.T) {
+	p := plantedRatings(4, 3000, 30, 40)
+	s := smallSettings()
+	s.MaxBasis = 5
+	first, err := Solve(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := plantedRatings(9, 3000, 30, 40)
+	s.MaxSteps, s.Rough = 0, true
+	want, err := Solve(t.Context(), other, first.Model, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.MaxSteps, s.Rough, s.WeightsOnly = 7, false, true
+	res, err := Solve(t.Context(), other, first.Model, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(res.Model, want.Model) || res.Objective != want.Objective || res.Status != BasisLimit || len(res.Steps) != 1 {
+		t.Errorf("objective %v after %d steps, %v; with a search %v", res.Objective, len(res.Steps), res.Status, want.Objective)
+	}
+	if last := res.Steps[0]; res.Gap != res.Objective || res.GapKind != Estimated || last.Criterion != 0 || last.Nu != 0 || !(want.Gap < want.Objective) {
+		t.Errorf("gap %v, step %+v; with a search the gap is %v", res.Gap, last, want.Gap)
+	}
+}
+
 // TestWarmStartMakesRoom checks that a full warm model can still improve and never gets worse.
 func TestWarmStartMakesRoom(t *testing.T) {
 	p := plantedRatings(4, 3000, 30, 40)

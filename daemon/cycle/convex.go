@@ -232,7 +232,7 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmS
 	if len(lambdas) > 1 {
 		var best *candidate
 		rough := s
-		rough.MaxSteps, rough.MaxIterations, rough.Rough = 0, roughIterations, true
+		rough.MaxIterations, rough.WeightsOnly = roughIterations, true
 		for _, l := range lambdas {
 			found, err := solveOne(ctx, p, warm.model, l, rough, judge)
 			if err != nil {

@@ -59,12 +59,12 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 				return nil, err
 			}
 			s := c.settings
-			s.MaxSteps, s.Tolerance = 0, warmTolerance
+			s.WeightsOnly, s.Tolerance = true, warmTolerance
 			warm, warmSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 			if err != nil {
 				return nil, err
 			}
-			s.MaxSteps = int(math.Ceil(grownPart * float64(s.MaxBasis)))
+			s.WeightsOnly, s.MaxSteps = false, int(math.Ceil(grownPart * float64(s.MaxBasis)))
 			s.MaxBasis += s.MaxSteps
 			grown, grownSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 			if err != nil {
