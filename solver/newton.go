@@ -64,7 +64,9 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 				met = 2 * (trial - value - linear) / square
 			}
 			if reached := trial + f.form.term(z, k, m); reached <= objective+sufficientFall*fall {
-				fall = reached - objective
+				// A step that got much less than the model promised says that its curvature is wrong, not that this is the minimum: on letter refits
+				// that ended with such a step left every later vector close to 0.
+				fall = min(fall, reached-objective)
 				value, gradient, objective = trial, trialGradient, reached
 				scale = max(newtonFloor, 0.5*scale, met)
 				copy(v, z)
