@@ -16,7 +16,8 @@ type gramMatrices struct {
 	columns []*float64  // which columns of Φ the rows belong to: their first elements
 	rows    [][]float64 // k rows of all matrices: G_c[r,s] is rows[r][c·room + s], room ≥ k
 	room    int
-	passes  int // over the rows since the last refresh
+	passes  int     // over the rows since the last refresh
+	scale   float64 // of the last refit, at most 1: the next one starts with it, or its first step promises too little and ends it
 	parts   [][]float64
 	scratch [][]float64 // per worker
 }

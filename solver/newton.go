@@ -13,6 +13,9 @@ const (
 	// Hessian give the scaled problem eigenvalues between 0 and 2, which one scale cannot serve), but not below newtonFloor, where steps
 	// fail more often than they gain.
 	newtonFloor = 0.3
+	// A refit ends after smallSteps small steps in a row: the first one of a refit may be small because its scale does not fit yet. On letter
+	// refits that ended with it left every later vector close to 0.
+	smallSteps = 2
 	// A scale above newtonCeil is rounding or a loss that is not finite.
 	newtonCeil = 1e6
 )
@@ -35,14 +38,15 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 	f.current, f.next = f.next, f.current
 	objective := value + f.form.term(v, k, m)
 	if f.gram == nil {
-		f.gram = &gramMatrices{f: f}
+		f.gram = &gramMatrices{f: f, scale: 1}
 	}
 	if !f.gram.stale() {
 		f.gram.update()
 	}
 	descent := newRowDescent(f.gram, f.form, k, m, shiftless(gradient, k, m))
 	z := make([]float64, len(v))
-	scale := 1.0
+	scale, small := f.gram.scale, 0
+	defer func() { f.gram.scale = min(1, scale) }()
 	enough := limits.tolerance / float64(limits.span)
 	for iteration := range limits.iterations {
 		if f.gram.stale() {
@@ -64,14 +68,15 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 				met = 2 * (trial - value - linear) / square
 			}
 			if reached := trial + f.form.term(z, k, m); reached <= objective+sufficientFall*fall {
-				// A step that got much less than the model promised says that its curvature is wrong, not that this is the minimum: on letter refits
-				// that ended with such a step left every later vector close to 0.
+				// A step that got much less than the model promised says that its curvature is wrong, not that this is the minimum.
 				fall = min(fall, reached-objective)
 				value, gradient, objective = trial, trialGradient, reached
 				scale = max(newtonFloor, 0.5*scale, met)
 				copy(v, z)
 				f.current, f.next = f.next, f.current
-				if !(-fall > enough*objective) {
+				if -fall > enough*objective {
+					small = 0
+				} else if small++; small == smallSteps {
 					return iteration + 1
 				}
 				break
