@@ -26,10 +26,10 @@ import (
 // heapWatch measures how far the heap grows, with hardly any garbage in it: how much of that there is depends on what else the machine does.
 type heapWatch struct {
 	percent int // of garbage that the collector allows otherwise
-	base uint64
-	peak atomic.Uint64
-	stop context.CancelFunc
-	done chan struct{}
+	base    uint64
+	peak    atomic.Uint64
+	stop    context.CancelFunc
+	done    chan struct{}
 }
 
 func watchHeap() *heapWatch {
