@@ -97,7 +97,10 @@ func TestFingerprintAfterReconnect(t *testing.T) {
 	produce(t, cl, topic, 0, numbers(0, 10)...)
 	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 	for round := range 3 {
-		await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10+round*10 })
+		await(t, "all records", func() bool { // and the consumer to know that they are applied
+			s := r.Status()
+			return len(s.Partitions) == 1 && s.Partitions[0].Next == int64(10+round*10)
+		})
 		matches := r.metric(t, "refitd_consumer_fingerprints_total", "match")
 		r.source.drop()
 		await(t, "a match", func() bool { return r.metric(t, "refitd_consumer_fingerprints_total", "match") > matches })
