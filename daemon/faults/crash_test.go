@@ -209,7 +209,7 @@ func TestFailedCommit(t *testing.T) {
 	p := newProducer(t, addr, "failed")
 	p.fill(5000, ratings(1, 0))
 	// Small answers, for many transactions: one of them fails.
-	config := configure(t, "failed", settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 2KiB"})
+	config := configure(t, "failed", settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 4KiB"})
 	for i, site := range []string{failpoint.SketchCommit, failpoint.SketchCommitted} {
 		c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=error,0.2,%d", site, i+1)}, "--until", "end")
 		if code := c.wait(time.Minute); code != report.ExitState || c.failure == nil {
