@@ -15,12 +15,8 @@ const (
 	grownTime, grownGain    = 1.0 / 3, 1.01
 )
 
-const (
-	// Warm refits follow each other, so that each needs less accuracy than a fit that stands alone.
-	warmTolerance = 1e-3
-	// grownPart is the number of new basis vectors as a part of those there are.
-	grownPart = 0.3
-)
+// warmTolerance is that of warm refits: they follow each other, so that each needs less accuracy than a fit that stands alone.
+const warmTolerance = 1e-3
 
 // warmRepeats is how often each fit is timed; the shortest counts.
 const warmRepeats = 3
@@ -30,6 +26,7 @@ type warmCase struct {
 	name     string
 	rows     int
 	splits   int // the mean counts: on a small set one greedy path is a percent better or worse than another by chance
+	grown    int // new basis vectors: as many as a third of the time is good for
 	problem  func(rows []int) *solver.Problem
 	settings solver.Settings
 }
@@ -108,7 +105,7 @@ func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, num
 	if err != nil {
 		return out, err
 	}
-	s.WeightsOnly, s.MaxSteps = false, int(math.Ceil(grownPart*float64(s.MaxBasis)))
+	s.WeightsOnly, s.MaxSteps = false, c.grown
 	s.MaxBasis += s.MaxSteps
 	grown, grownSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 	if err != nil {
@@ -138,7 +135,7 @@ func (o *Options) warmCases() ([]warmCase, error) {
 	}
 	s := b.settings(solver.L1L2, 1, solver.OutputLayer)
 	s.MaxBasis = min(s.MaxBasis, 40)
-	cases := []warmCase{{b.name, len(set.class), o.splits(b.splits), set.problem, s}}
+	cases := []warmCase{{b.name, len(set.class), o.splits(b.splits), 10, set.problem, s}}
 	if o.Quick {
 		return cases, nil
 	}
@@ -148,7 +145,7 @@ func (o *Options) warmCases() ([]warmCase, error) {
 		return nil, err
 	}
 	curve := large.curves[len(large.curves)-1]
-	return append(cases, warmCase{large.name, len(ratings.level), 1, func(rows []int) *solver.Problem { return ratings.problem(rows, true) }, curve.settings()}), nil
+	return append(cases, warmCase{large.name, len(ratings.level), 1, 6, func(rows []int) *solver.Problem { return ratings.problem(rows, true) }, curve.settings()}), nil
 }
 
 // timed fits repeatedly and returns the shortest time.
