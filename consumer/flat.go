@@ -7,7 +7,7 @@ const maxOthers = 8
 
 // flat reads an event of the usual form: one object of strings without escapes and of numbers, in which every field of the schema is as it should
 // be. It reports false for anything else, good or bad, which is then read again by the book; so it decides nothing but that an event is good,
-// and that three times as fast. value is valid UTF-8.
+// and that twice as fast. value is valid UTF-8.
 func (p *parse) flat(value []byte) bool {
 	var others [maxOthers][]byte
 	numOthers := 0

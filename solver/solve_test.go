@@ -281,8 +281,9 @@ func TestWarmStartOfExtremes(t *testing.T) {
 	}
 }
 
-// TestWeightsOnly checks that a refit without a search ends at the model of one with a search for a vector that may not enter.
-func TestWeightsOnly(t *testing.T) {
+// fiveVectors returns a problem, settings with room for five basis vectors, and a solve that filled it.
+func fiveVectors(t *testing.T) (*Problem, Settings, *Result) {
+	t.Helper()
 	p := plantedRatings(4, 3000, 30, 40)
 	s := smallSettings()
 	s.MaxBasis = 5
@@ -290,6 +291,12 @@ func TestWeightsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p, s, first
+}
+
+// TestWeightsOnly checks that a refit without a search ends at the model of one with a search for a vector that may not enter.
+func TestWeightsOnly(t *testing.T) {
+	_, s, first := fiveVectors(t)
 	other := plantedRatings(9, 3000, 30, 40)
 	s.MaxSteps, s.Rough = 0, true
 	want, err := Solve(t.Context(), other, first.Model, s)
@@ -311,13 +318,7 @@ func TestWeightsOnly(t *testing.T) {
 
 // TestWarmStartMakesRoom checks that a full warm model can still improve and never gets worse.
 func TestWarmStartMakesRoom(t *testing.T) {
-	p := plantedRatings(4, 3000, 30, 40)
-	s := smallSettings()
-	s.MaxBasis = 5
-	first, err := Solve(t.Context(), p, nil, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, s, first := fiveVectors(t)
 	if first.Model.NumBasis != 5 || first.Status != BasisLimit {
 		t.Fatalf("%d basis vectors, %v", first.Model.NumBasis, first.Status)
 	}

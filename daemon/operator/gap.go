@@ -27,7 +27,12 @@ type Gap struct {
 
 // Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code 1 if there is no gap, 5 if
 // the state is in use, 6 if there is none.
-func (g *Gap) Accept(ctx context.Context, out *report.Emitter) (err error) {
+func (g *Gap) Accept(ctx context.Context, out *report.Emitter) error {
+	return g.withStore(ctx, func(store *sketch.Store) error { return g.accept(ctx, store, out) })
+}
+
+// withStore opens the state for f.
+func (g *Gap) withStore(ctx context.Context, f func(*sketch.Store) error) (err error) {
 	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
 	if err != nil {
 		return stateError(err, g.Dir)
@@ -37,7 +42,7 @@ func (g *Gap) Accept(ctx context.Context, out *report.Emitter) (err error) {
 			err = stateError(closeErr, g.Dir)
 		}
 	}()
-	return g.accept(ctx, store, out)
+	return f(store)
 }
 
 func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitter) error {

@@ -14,16 +14,11 @@ import (
 // AcceptRecreated goes on with a topic that was deleted and made anew: the accounts of the old one are closed, and the next run reads the new
 // one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
 // code 1 if no partition of the topic has halted for that, 5 if the state is in use, 6 if there is none.
-func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) (err error) {
-	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
-	if err != nil {
-		return stateError(err, g.Dir)
-	}
-	defer func() {
-		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = stateError(closeErr, g.Dir)
-		}
-	}()
+func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) error {
+	return g.withStore(ctx, func(store *sketch.Store) error { return g.acceptRecreated(ctx, store, out) })
+}
+
+func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *report.Emitter) error {
 	old, halted := make(map[int32]sketch.LedgerRow), ""
 	for _, l := range store.Ledger() {
 		if l.Topic == g.Topic {
@@ -40,7 +35,7 @@ func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) (err err
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
 			Err: fmt.Errorf("operator: no partition of topic %s has halted because it is another than the one that was read: "+
-				"the records of one that is the same would count twice", g.Topic)}
+				"the records of one that is the same would count twice; refitd inspect shows why it halted, --partition accepts a gap", g.Topic)}
 	}
 	starts, err := g.LogStarts(ctx, g.Topic)
 	if err != nil {

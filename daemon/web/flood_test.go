@@ -142,15 +142,7 @@ func TestIdleConnections(t *testing.T) {
 	for conn := range conns {
 		conn.Close()
 	}
-	client := newClient(t)
-	within(t, patience, "an answer after the flood", func() bool {
-		res, err := client.Get("http://" + addr + "/-/healthy")
-		if err != nil {
-			return false
-		}
-		res.Body.Close()
-		return res.StatusCode == http.StatusOK
-	})
+	answersAgain(t, addr)
 }
 
 // secure returns the address of a server with TLS, and the settings of its clients.

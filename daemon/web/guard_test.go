@@ -146,6 +146,12 @@ func TestHostileConnections(t *testing.T) {
 	for _, conn := range silent {
 		conn.Close()
 	}
+	answersAgain(t, addr)
+}
+
+// answersAgain waits for an answer after a flood.
+func answersAgain(t *testing.T, addr string) {
+	t.Helper()
 	client := newClient(t)
 	within(t, patience, "an answer after the flood", func() bool {
 		res, err := client.Get("http://" + addr + "/-/healthy")
