@@ -5551,6 +5551,862 @@ done:
 	VZEROUPPER
 	RET
 
+// func sweep1AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep1AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R8
+	MOVQ         $0x00000000, SI
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z4
+	VPANDQ       Z2, Z4, Z4
+	VFNMADD231PD Z3, Z1, Z4
+	VMOVUPD      Z4, (R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z4
+	VPANDQ       Z2, Z4, Z4
+	VFNMADD231PD Z3, Z1, Z4
+	VMOVUPD      Z4, (R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	ADDQ    $0x00000040, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000040
+	JLT     pivot0
+
+done:
+	VZEROUPPER
+	RET
+
+DATA zero<>+0(SB)/8, $0xffffffffffffffff
+DATA zero<>+8(SB)/8, $0xffffffffffffffff
+DATA zero<>+16(SB)/8, $0xffffffffffffffff
+DATA zero<>+24(SB)/8, $0xffffffffffffffff
+DATA zero<>+32(SB)/8, $0xffffffffffffffff
+DATA zero<>+40(SB)/8, $0xffffffffffffffff
+DATA zero<>+48(SB)/8, $0xffffffffffffffff
+DATA zero<>+56(SB)/8, $0x0000000000000000
+DATA zero<>+64(SB)/8, $0xffffffffffffffff
+DATA zero<>+72(SB)/8, $0xffffffffffffffff
+DATA zero<>+80(SB)/8, $0xffffffffffffffff
+DATA zero<>+88(SB)/8, $0xffffffffffffffff
+DATA zero<>+96(SB)/8, $0xffffffffffffffff
+DATA zero<>+104(SB)/8, $0xffffffffffffffff
+DATA zero<>+112(SB)/8, $0xffffffffffffffff
+DATA zero<>+120(SB)/8, $0xffffffffffffffff
+GLOBL zero<>(SB), RODATA|NOPTR, $128
+
+// func sweep2AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep2AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R10)
+	VMOVUPD      64(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R10)
+	VMOVUPD      64(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R8
+	MOVQ    $0x00000040, SI
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R9)
+	VMOVUPD      64(R9), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R9)
+	VMOVUPD      64(R9), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000080
+	JLT     pivot1
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep3AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep3AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R8
+	MOVQ    $0x00000080, SI
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VPANDQ       Z2, Z5, Z5
+	VPANDNQ      Z0, Z2, Z6
+	VPORQ        Z6, Z5, Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVUPD      64(R9), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R9)
+	VMOVUPD      128(R9), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVUPD      64(R9), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R9)
+	VMOVUPD      128(R9), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x000000c0
+	JLT     pivot2
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep4AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep4AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R9
+	MOVQ    $0x00000080, R8
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VPANDQ       Z2, Z5, Z5
+	VPANDNQ      Z0, Z2, Z6
+	VPORQ        Z6, Z5, Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x000000c0
+	JLT     pivot2
+	MOVQ    SI, R8
+	MOVQ    $0x000000c0, SI
+
+pivot3:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VPANDQ       Z2, Z6, Z6
+	VPANDNQ      Z0, Z2, Z7
+	VPORQ        Z7, Z6, Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after3
+
+after3:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R9)
+	VMOVUPD      64(R9), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R9)
+	VMOVUPD      128(R9), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R9)
+	VMOVUPD      192(R9), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          after3
+
+no_after3:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before3
+
+before3:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R9)
+	VMOVUPD      64(R9), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R9)
+	VMOVUPD      128(R9), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R9)
+	VMOVUPD      192(R9), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          before3
+
+no_before3:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000100
+	JLT     pivot3
+
+done:
+	VZEROUPPER
+	RET
+
 // func multiplyAddsAVX512(rounds int)
 // Requires: AVX, AVX512F
 TEXT ·multiplyAddsAVX512(SB), NOSPLIT, $0-8
@@ -7413,6 +8269,1174 @@ tail:
 	ADDQ         $0x00000020, CX
 	SUBQ         DI, DX
 	JMP          tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep1AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep1AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R8
+	MOVQ         $0x00000000, SI
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y6
+	VANDPD       Y2, Y6, Y6
+	VFNMADD231PD Y4, Y1, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      32(R9), Y6
+	VANDPD       Y3, Y6, Y6
+	VFNMADD231PD Y5, Y1, Y6
+	VMOVUPD      Y6, 32(R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y6
+	VANDPD       Y2, Y6, Y6
+	VFNMADD231PD Y4, Y1, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      32(R9), Y6
+	VANDPD       Y3, Y6, Y6
+	VFNMADD231PD Y5, Y1, Y6
+	VMOVUPD      Y6, 32(R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	ADDQ    $0x00000040, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000040
+	JLT     pivot0
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep2AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep2AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVUPD      32(R10), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R10)
+	VMOVUPD      64(R10), Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R10)
+	VMOVUPD      96(R10), Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVUPD      32(R10), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R10)
+	VMOVUPD      64(R10), Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R10)
+	VMOVUPD      96(R10), Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R8
+	MOVQ    $0x00000040, SI
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVUPD      32(R9), Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R9)
+	VMOVUPD      64(R9), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R9)
+	VMOVUPD      96(R9), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVUPD      32(R9), Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R9)
+	VMOVUPD      64(R9), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R9)
+	VMOVUPD      96(R9), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000080
+	JLT     pivot1
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep3AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep3AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R8
+	MOVQ    $0x00000080, SI
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VANDPD       Y2, Y8, Y8
+	VANDNPD      Y0, Y2, Y9
+	VORPD        Y9, Y8, Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VANDPD       Y3, Y9, Y9
+	VANDNPD      Y0, Y3, Y10
+	VORPD        Y10, Y9, Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVUPD      32(R9), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R9)
+	VMOVUPD      64(R9), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R9)
+	VMOVUPD      96(R9), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R9)
+	VMOVUPD      128(R9), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R9)
+	VMOVUPD      160(R9), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVUPD      32(R9), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R9)
+	VMOVUPD      64(R9), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R9)
+	VMOVUPD      96(R9), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R9)
+	VMOVUPD      128(R9), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R9)
+	VMOVUPD      160(R9), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x000000c0
+	JLT     pivot2
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep4AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep4AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R9
+	MOVQ    $0x00000080, R8
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VANDPD       Y2, Y8, Y8
+	VANDNPD      Y0, Y2, Y9
+	VORPD        Y9, Y8, Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VANDPD       Y3, Y9, Y9
+	VANDNPD      Y0, Y3, Y10
+	VORPD        Y10, Y9, Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x000000c0
+	JLT     pivot2
+	MOVQ    SI, R8
+	MOVQ    $0x000000c0, SI
+
+pivot3:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VANDPD       Y2, Y10, Y10
+	VANDNPD      Y0, Y2, Y11
+	VORPD        Y11, Y10, Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VANDPD       Y3, Y11, Y11
+	VANDNPD      Y0, Y3, Y12
+	VORPD        Y12, Y11, Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after3
+
+after3:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R9)
+	VMOVUPD      32(R9), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R9)
+	VMOVUPD      64(R9), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R9)
+	VMOVUPD      96(R9), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R9)
+	VMOVUPD      128(R9), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R9)
+	VMOVUPD      160(R9), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R9)
+	VMOVUPD      192(R9), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R9)
+	VMOVUPD      224(R9), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          after3
+
+no_after3:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before3
+
+before3:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R9)
+	VMOVUPD      32(R9), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R9)
+	VMOVUPD      64(R9), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R9)
+	VMOVUPD      96(R9), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R9)
+	VMOVUPD      128(R9), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R9)
+	VMOVUPD      160(R9), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R9)
+	VMOVUPD      192(R9), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R9)
+	VMOVUPD      224(R9), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          before3
+
+no_before3:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000100
+	JLT     pivot3
 
 done:
 	VZEROUPPER

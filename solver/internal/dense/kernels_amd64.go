@@ -169,3 +169,17 @@ func exp(dst, src []float64) {
 
 // expConstants is what the kernels of Exp read.
 var expConstants = append([]float64{expCeil, expFloor, math.Log2E, expShift, ln2High, ln2Low}, expTaylor[:]...)
+
+// sweepKernels holds, per level, the kernels for rows of 8, 16, … numbers.
+var sweepKernels = [...][]func(a *float64, n int, pivots *float64){
+	avx2:   {sweep1AVX2, sweep2AVX2, sweep3AVX2, sweep4AVX2},
+	avx512: {sweep1AVX512, sweep2AVX512, sweep3AVX512, sweep4AVX512},
+}
+
+func sweep(a []float64, stride int, pivots []float64) {
+	if inUse == portable || stride/lanes > len(sweepKernels[inUse]) {
+		sweepPortable(a, stride, pivots)
+		return
+	}
+	sweepKernels[inUse][stride/lanes-1](&a[0], len(pivots), &pivots[0])
+}

@@ -60,6 +60,21 @@ func TestSameBits(t *testing.T) {
 			addOuterPackedPortable(want, y[1], v)
 			wantBits(t, "AddOuterPacked", got, want)
 
+			n, stride := random.IntN(36), 0
+			stride = (n + random.IntN(3) + 7) / 8 * 8
+			a, got = values(random, n*stride+5), got[:0]
+			if round%2 == 0 {
+				for i := range n {
+					a[i*stride+i] = 50 + random.Float64()
+				}
+			}
+			got, want = append(got, a...), append(want[:0], a...)
+			pivots, wanted := make([]float64, n), make([]float64, n)
+			Sweep(got, stride, pivots)
+			sweepPortable(want, stride, wanted)
+			wantBits(t, "Sweep", got, want)
+			wantBits(t, "Sweep: pivots", pivots, wanted)
+
 			for i := range y {
 				y[i] *= 100
 			}

@@ -185,6 +185,26 @@ func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
 //go:noescape
 func expAVX512(dst *float64, src *float64, n int, constants *float64)
 
+// sweep1AVX512 is Sweep for rows of 8 numbers.
+//
+//go:noescape
+func sweep1AVX512(a *float64, n int, pivots *float64)
+
+// sweep2AVX512 is Sweep for rows of 16 numbers.
+//
+//go:noescape
+func sweep2AVX512(a *float64, n int, pivots *float64)
+
+// sweep3AVX512 is Sweep for rows of 24 numbers.
+//
+//go:noescape
+func sweep3AVX512(a *float64, n int, pivots *float64)
+
+// sweep4AVX512 is Sweep for rows of 32 numbers.
+//
+//go:noescape
+func sweep4AVX512(a *float64, n int, pivots *float64)
+
 // multiplyAddsAVX512 executes 12·rounds multiply-adds of vectors.
 //
 //go:noescape
@@ -264,6 +284,26 @@ func addOuterPackedAVX2(a *float64, w float64, v *float64, n int)
 //
 //go:noescape
 func expAVX2(dst *float64, src *float64, n int, constants *float64)
+
+// sweep1AVX2 is Sweep for rows of 8 numbers.
+//
+//go:noescape
+func sweep1AVX2(a *float64, n int, pivots *float64)
+
+// sweep2AVX2 is Sweep for rows of 16 numbers.
+//
+//go:noescape
+func sweep2AVX2(a *float64, n int, pivots *float64)
+
+// sweep3AVX2 is Sweep for rows of 24 numbers.
+//
+//go:noescape
+func sweep3AVX2(a *float64, n int, pivots *float64)
+
+// sweep4AVX2 is Sweep for rows of 32 numbers.
+//
+//go:noescape
+func sweep4AVX2(a *float64, n int, pivots *float64)
 
 // multiplyAddsAVX2 executes 12·rounds multiply-adds of vectors.
 //

@@ -27,6 +27,9 @@ func main() {
 		addScaled(v)
 		addOuterPacked(v)
 		exp(v)
+		for groups := 1; groups <= sweepGroups; groups++ {
+			sweep(v, groups)
+		}
 		multiplyAdds(v)
 	}
 	Generate()
