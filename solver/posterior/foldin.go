@@ -1,6 +1,10 @@
 package posterior
 
-import "math"
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
 
 // DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
 // by recent loss. On two rating streams the mix beat the best single rate.
@@ -289,9 +293,10 @@ func (f *FoldIn) update(row *liveRow) {
 			keep = f.rates[g]
 		}
 		a, b := row.precision[g*p:g*p+p], row.right[g*q:g*q+q]
-		for i, v := range f.increment {
-			a[i] = keep*a[i] + v
+		if keep != 1 {
+			dense.AddScaled(a, keep-1, a)
 		}
+		dense.AddScaled(a, 1, f.increment)
 		for i, v := range f.right {
 			b[i] = keep*b[i] + v
 		}

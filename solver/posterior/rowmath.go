@@ -32,7 +32,7 @@ func (s *sharedRows) rebias() {
 	}
 }
 
-func (s *sharedRows) evidenceSize() int { return len(s.solver.precision) }
+func (s *sharedRows) evidenceSize() int { return len(s.solver.evidence) }
 
 func (s *sharedRows) predict(ev *event) {
 	s.view.value, s.view.mean, s.view.cov = ev.value, ev.mean, ev.cov
@@ -73,24 +73,11 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 }
 
 func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
-	q, a := s.solver.q, s.solver.precision
-	copy(a, evidence)
-	for i, d := range prior {
-		a[i*(i+1)/2+i] += d
-	}
-	if cov != nil {
-		copy(s.solver.right, right)
-		s.solver.finish(mean, cov, nil)
-		return
-	}
-	if cholesky(a, q) {
-		copy(mean, right)
-		solveCholesky(a, q, mean)
-	}
+	s.solver.solve(evidence, right, prior, mean, cov, nil)
 }
 
 func (s *sharedRows) restore(evidence, right, prior, mean, cov []float64) {
-	q, factor := s.solver.q, s.solver.precision
+	q, factor := s.solver.q, s.solver.evidence
 	copy(factor, cov)
 	if !cholesky(factor, q) {
 		return

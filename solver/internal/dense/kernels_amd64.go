@@ -132,6 +132,17 @@ func addScaled(dst []float64, f float64, x []float64) {
 	}
 }
 
+func addScaledProduct(dst []float64, f float64, x, y []float64) {
+	switch inUse {
+	case avx512:
+		addScaledProductAVX512(&dst[0], f, &x[0], &y[0], len(dst))
+	case avx2:
+		addScaledProductAVX2(&dst[0], f, &x[0], &y[0], len(dst))
+	default:
+		addScaledProductPortable(dst, f, x, y)
+	}
+}
+
 func dot(x, y []float64) float64 {
 	sum := 0.0
 	switch inUse {
@@ -177,9 +188,25 @@ var sweepKernels = [...][]func(a *float64, n int, pivots *float64){
 }
 
 func sweep(a []float64, stride int, pivots []float64) {
-	if inUse == portable || stride/lanes > len(sweepKernels[inUse]) {
+	switch {
+	case inUse == portable:
 		sweepPortable(a, stride, pivots)
-		return
+	case stride/lanes <= len(sweepKernels[inUse]):
+		sweepKernels[inUse][stride/lanes-1](&a[0], len(pivots), &pivots[0])
+	default:
+		sweepBy(addScaled, a, stride, pivots)
 	}
-	sweepKernels[inUse][stride/lanes-1](&a[0], len(pivots), &pivots[0])
+}
+
+func solvePair(x, a, b [2][]float64, d, work []float64) float64 {
+	if inUse == portable {
+		return solvePairPortable(x, a, b, d, work)
+	}
+	n := len(d)
+	solvePairAVX2(&x[0][0], &x[1][0], &a[0][0], &a[1][0], &b[0][0], &b[1][0], &d[0], &work[0], n)
+	least := math.Inf(1)
+	for k, at := 0, 0; k < n; k, at = k+1, at+2*(k+2) {
+		least = min(least, work[at], work[at+1])
+	}
+	return least
 }

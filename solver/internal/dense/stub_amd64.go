@@ -175,6 +175,11 @@ func dotAdd1x8AVX512(dst *float64, a *[]float64, lo int, n int, b *float64, stri
 //go:noescape
 func addScaledAVX512(dst *float64, f float64, x *float64, n int)
 
+// addScaledProductAVX512 is AddScaledProduct.
+//
+//go:noescape
+func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n int)
+
 // addOuterPackedAVX512 is AddOuterPacked.
 //
 //go:noescape
@@ -275,6 +280,11 @@ func dotAdd1x3AVX2(dst *float64, a *[]float64, lo int, n int, b *float64, stride
 //go:noescape
 func addScaledAVX2(dst *float64, f float64, x *float64, n int)
 
+// addScaledProductAVX2 is AddScaledProduct.
+//
+//go:noescape
+func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int)
+
 // addOuterPackedAVX2 is AddOuterPacked.
 //
 //go:noescape
@@ -309,3 +319,8 @@ func sweep4AVX2(a *float64, n int, pivots *float64)
 //
 //go:noescape
 func multiplyAddsAVX2(rounds int)
+
+// solvePairAVX2 is SolvePair.
+//
+//go:noescape
+func solvePairAVX2(x0 *float64, x1 *float64, a0 *float64, a1 *float64, b0 *float64, b1 *float64, d *float64, work *float64, n int)

@@ -1,7 +1,5 @@
 package dense
 
-import "math"
-
 // Sweep turns a matrix with further columns beside it, [A B], into [A⁻¹ A⁻¹B] by Gauss–Jordan elimination in place, without exchanging rows:
 // for positive definite A, whose pivots are those of its Cholesky factor squared. a holds n = len(pivots) rows of stride numbers, stride
 // a multiple of 8 and no less than n; A is the first n columns of it, and every other column is one of B.
@@ -25,6 +23,11 @@ func Sweep(a []float64, stride int, pivots []float64) {
 }
 
 func sweepPortable(a []float64, stride int, pivots []float64) {
+	sweepBy(addScaledPortable, a, stride, pivots)
+}
+
+// sweepBy is Sweep by the given form of AddScaled.
+func sweepBy(add func(dst []float64, f float64, x []float64), a []float64, stride int, pivots []float64) {
 	n := len(pivots)
 	for k := range n {
 		held := a[k*stride : k*stride+stride]
@@ -35,14 +38,11 @@ func sweepPortable(a []float64, stride int, pivots []float64) {
 			held[j] *= inverse
 		}
 		for i := range n {
-			if i == k {
-				continue
-			}
-			row := a[i*stride : i*stride+stride]
-			f := row[k]
-			row[k] = 0
-			for j, v := range held {
-				row[j] = math.FMA(-f, v, row[j])
+			if i != k {
+				row := a[i*stride : i*stride+stride]
+				f := row[k]
+				row[k] = 0
+				add(row, -f, held)
 			}
 		}
 	}

@@ -120,3 +120,72 @@ func BenchmarkSweep(b *testing.B) {
 		})
 	}
 }
+
+// TestSolvePair compares with gonum's Cholesky.
+func TestSolvePair(t *testing.T) {
+	forEachLevel(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(4, 4))
+		work := make([]float64, PairWork)
+		for n := 1; n <= MaxPair; n++ {
+			var x, a, b [2][]float64
+			var want [2]mat.VecDense
+			d := make([]float64, n)
+			for i := range d {
+				d[i] = random.Float64()
+			}
+			for s := range a {
+				full := positive(random, n, n, float64(n%5))
+				symmetric := mat.NewSymDense(n, nil)
+				for i := range n {
+					a[s] = append(a[s], full[i*n:i*n+i+1]...)
+					for j := range i + 1 {
+						symmetric.SetSym(i, j, full[i*n+j])
+					}
+					symmetric.SetSym(i, i, symmetric.At(i, i)+d[i])
+				}
+				x[s], b[s] = make([]float64, n), ordinary(random, n)
+				var factor mat.Cholesky
+				if !factor.Factorize(symmetric) {
+					t.Fatal("not positive definite")
+				}
+				if err := factor.SolveVecTo(&want[s], mat.NewVecDense(n, b[s])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if least := SolvePair(x, a, b, d, work); !(least > 0) {
+				t.Errorf("n = %d: least pivot %v", n, least)
+			}
+			for s := range x {
+				for i, got := range x[s] {
+					if w := want[s].AtVec(i); math.Abs(got-w) > 1e-9*mat.Norm(&want[s], 2) {
+						t.Errorf("n = %d, system %d: x[%d] = %v, want %v", n, s, i, got, w)
+					}
+				}
+			}
+			a[1][0] = -1e9
+			if least := SolvePair(x, a, b, d, work); least > 0 {
+				t.Errorf("n = %d: least pivot %v of an indefinite matrix", n, least)
+			}
+		}
+	})
+}
+
+func BenchmarkSolvePair(b *testing.B) {
+	for _, n := range []int{6, 12, 16} {
+		random := rand.New(rand.NewPCG(1, 2))
+		var x, a, right [2][]float64
+		for s := range a {
+			full := positive(random, n, n, 2)
+			for i := range n {
+				a[s] = append(a[s], full[i*n:i*n+i+1]...)
+			}
+			x[s], right[s] = make([]float64, n), ordinary(random, n)
+		}
+		d, work := make([]float64, n), make([]float64, PairWork)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				SolvePair(x, a, right, d, work)
+			}
+		})
+	}
+}

@@ -24,7 +24,8 @@ func main() {
 		for _, t := range v.dotTiles() {
 			dotAdd(v, t.columns, t.outputs)
 		}
-		addScaled(v)
+		addScaled(v, false)
+		addScaled(v, true)
 		addOuterPacked(v)
 		exp(v)
 		for groups := 1; groups <= sweepGroups; groups++ {
@@ -32,6 +33,7 @@ func main() {
 		}
 		multiplyAdds(v)
 	}
+	solvePair()
 	Generate()
 }
 
