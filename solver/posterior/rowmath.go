@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // sharedRows is the rowMath of outputs that share z: the evidence of a row is the packed precision without the prior.
@@ -11,6 +13,7 @@ type sharedRows struct {
 	state  *State
 	view   *rowView
 	solver *rowSolver
+	pair   []float64 // what SolvePair works in
 	slope  []float64
 	odds   []float64 // exp(θ_c) of logistic outputs
 	z      float64
@@ -20,7 +23,7 @@ type sharedRows struct {
 
 func newSharedRows(s *State) *sharedRows {
 	q := s.NumBasis + 1
-	r := &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), slope: make([]float64, q)}
+	r := &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), pair: make([]float64, dense.PairWork), slope: make([]float64, q)}
 	r.rebias()
 	return r
 }
@@ -74,6 +77,15 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 
 func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
 	s.solver.solve(evidence, right, prior, mean, cov, nil)
+}
+
+func (s *sharedRows) solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64) {
+	if s.solver.q <= dense.MaxPair && dense.SolvePair(mean, evidence, right, prior, s.pair) > 0 {
+		return
+	}
+	for v := range mean {
+		s.solve(evidence[v], right[v], prior, mean[v], nil)
+	}
 }
 
 func (s *sharedRows) restore(evidence, right, prior, mean, cov []float64) {
@@ -149,6 +161,12 @@ func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
 func (o *outputRows) solve(evidence, right, prior, mean, cov []float64) {
 	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
 	o.solver.finish(&a, prior, mean, cov, nil)
+}
+
+func (o *outputRows) solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64) {
+	for v := range mean {
+		o.solve(evidence[v], right[v], prior, mean[v], nil)
+	}
 }
 
 func (o *outputRows) restore(evidence, right, prior, mean, cov []float64) {
