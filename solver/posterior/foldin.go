@@ -199,7 +199,10 @@ func (f *FoldIn) mixWeights(row *liveRow) {
 	}
 	total := 0.0
 	for g := range f.rates {
-		w := math.Exp(-0.5 * (f.loss[g] + row.loss[g] - least))
+		w := 1.0
+		if more := f.loss[g] + row.loss[g] - least; more > 0 {
+			w = math.Exp(-0.5 * more)
+		}
 		f.weights[g] = w
 		total += w
 	}

@@ -13,14 +13,13 @@ type rowView struct {
 	cross []float64   // q, scratch: a covariance times a slope
 	rest  []float64   // q, scratch: the slope of what is left without one feature
 
-	pairs  []float64 // packed q×q: the products of two signs, 0 for the linear weight
-	packed []float64 // packed q×q, scratch
+	pairs []float64 // packed q×q: the products of two signs, 0 for the linear weight
 }
 
 func newRowView(sign []float64) *rowView {
 	q := len(sign) + 1
 	v := &rowView{sign: sign, sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q),
-		pairs: make([]float64, packedSize(q)), packed: make([]float64, packedSize(q))}
+		pairs: make([]float64, packedSize(q))}
 	for r, sr := range sign {
 		row := (r + 1) * (r + 2) / 2
 		for t, st := range sign[:r+1] {
@@ -70,9 +69,7 @@ func (v *rowView) variance() float64 {
 	total := 0.0
 	for e, x := range v.value {
 		v.gradient(v.slope, e)
-		clear(v.packed)
-		dense.AddOuterPacked(v.packed, 1, v.slope)
-		total += innerProduct(v.packed, v.cov[e], len(v.slope))
+		total += quadratic(v.cov[e], v.slope)
 		for f, y := range v.value[:e] {
 			total += x * x * y * y * v.basisInner(v.cov[e], v.cov[f])
 		}
@@ -83,9 +80,17 @@ func (v *rowView) variance() float64 {
 // basisInner returns Σ_{r,t} s_r s_t a[r,t] b[r,t] over the basis coordinates of two packed covariances; the signs of both sides cancel
 // on the pairs (r,t) only when equal, so they stay.
 func (v *rowView) basisInner(a, b []float64) float64 {
-	clear(v.packed)
-	dense.AddScaledProduct(v.packed, 1, v.pairs, a)
-	return innerProduct(v.packed, b, len(v.slope))
+	total := 0.0
+	for r := 1; r <= len(v.sign); r++ {
+		row := r*(r+1)/2 + 1
+		t, sign := 0.0, v.pairs[row:row+r]
+		c, d := a[row:row+r], b[row:row+r]
+		for i, s := range sign {
+			t += s * c[i] * d[i]
+		}
+		total += 2*t - c[r-1]*d[r-1]
+	}
+	return total
 }
 
 // accumulate adds one example's ω E[y yᵀ] to the packed precision and right·E[y] − ω E[y·rest] to rightSide, for entry e; z is the mean
@@ -98,7 +103,6 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 	for r, g := range y {
 		own += g * v.mean[e][r]
 	}
-	dense.AddOuterPacked(precision, omega, y)
 	t := right - omega*(z-own)
 	for r, g := range y {
 		rightSide[r] += t * g
@@ -116,6 +120,7 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 			rightSide[r] -= omega * x * xl * v.sign[r-1] * v.cross[r]
 		}
 	}
+	addOuter(precision, omega, y) // number by number, after the vectors above: they would wait for it
 }
 
 // crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).

@@ -39,7 +39,7 @@ func detect() level {
 	case ebx&hasAVX2 == 0 || saved&savedAVX != savedAVX:
 		return portable
 	case ebx&hasAVX512 != hasAVX512 || saved&savedAVX512 != savedAVX512:
-		return avx2
+		return avx512
 	}
 	return avx512
 }
