@@ -41,8 +41,7 @@ type FoldIn struct {
 
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
-	increment []float64
-	right     []float64
+	increment []float64   // evidence and right side of one event
 }
 
 // event is the example that a fold-in works on: its values, and per entry the mean row and covariance.
@@ -89,13 +88,12 @@ type Feature struct {
 }
 
 type liveRow struct {
-	field     int32
-	precision []float64 // versions × packed: evidence only, the prior's precision is added when solving
-	right     []float64 // versions × q
-	mean      []float64 // versions × q
-	cov       []float64 // packed covariance of the middle version
-	loss      []float64 // versions: the entity's own recent loss, per rate
-	numbers   []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
+	field    int32
+	evidence []float64 // versions × (packed + q): without the prior's precision, which is added when solving, and the right side
+	mean     []float64 // versions × q
+	cov      []float64 // packed covariance of the middle version
+	loss     []float64 // versions: the entity's own recent loss, per rate
+	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
 
 // NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. forget says for each field
@@ -104,12 +102,12 @@ func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
 	q := base.rowSize()
 	f := &FoldIn{
 		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)), rowMath: newSharedRows(base),
-		weights: make([]float64, len(rates)), weightsOf: -1, zero: make([]float64, q), right: make([]float64, q), prior: make([][]float64, base.NumFields),
+		weights: make([]float64, len(rates)), weightsOf: -1, zero: make([]float64, q), prior: make([][]float64, base.NumFields),
 	}
 	if base.Separate {
 		f.rowMath = newOutputRows(base)
 	}
-	f.increment = make([]float64, f.rowMath.evidenceSize())
+	f.increment = make([]float64, f.rowMath.evidenceSize()+q)
 	f.spreadPrior()
 	if len(base.Field) == 0 {
 		f.young = newYoungBias(base)
@@ -224,7 +222,7 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *liveRow, feature Feature) {
-	q, p := len(f.zero), len(f.increment)
+	q, p := len(f.zero), len(f.increment)-len(f.zero)
 	versions, losses := 1, 0
 	if f.forget[feature.Field] {
 		versions = len(f.rates)
@@ -243,17 +241,16 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		rest = rest[n:]
 		return out
 	}
-	row.loss, row.mean, row.cov, row.right, row.precision = part(losses), part(versions*q), part(c), part(versions*q), part(versions*p)
+	row.loss, row.mean, row.cov, row.evidence = part(losses), part(versions*q), part(c), part(versions*(p+q))
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
 	}
 	mean, cov := f.base.Row(int(feature.Base))
 	copy(row.cov, cov)
-	f.rowMath.restore(row.precision[:p], row.right[:q], f.base.precision(int(feature.Field)), mean, cov)
+	f.rowMath.restore(row.evidence[:p], row.evidence[p:p+q], f.base.precision(int(feature.Field)), mean, cov)
 	for g := range versions {
-		copy(row.precision[g*p:], row.precision[:p])
-		copy(row.right[g*q:], row.right[:q])
+		copy(row.evidence[g*(p+q):], row.evidence[:p+q])
 		copy(row.mean[g*q:], mean)
 	}
 }
@@ -279,48 +276,52 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	for e := range features {
 		f.gather(features, values)
 		f.rowMath.predict(&f.event)
-		clear(f.increment)
-		clear(f.right)
-		f.rowMath.accumulate(f.increment, f.right, e)
+		f.accumulate(e)
 		f.update(&f.rows[features[e].Row])
 	}
+}
+
+// accumulate sets the increment to what the event says of entry e.
+func (f *FoldIn) accumulate(e int) {
+	clear(f.increment)
+	f.rowMath.accumulate(f.increment[:len(f.increment)-len(f.zero)], f.increment[len(f.increment)-len(f.zero):], e)
 }
 
 // update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with its covariance, the others two by
 // two.
 func (f *FoldIn) update(row *liveRow) {
 	f.changes++
-	q, p := len(f.zero), len(f.increment)
+	size, q := len(f.increment), len(f.zero)
 	prior := f.base.precision(int(row.field))
+	version := func(g int) (evidence, right, mean []float64) {
+		e := row.evidence[g*size : g*size+size]
+		return e[:size-q], e[size-q:], row.mean[g*q : g*q+q]
+	}
 	versions := max(1, len(row.loss))
 	other := -1 // a version that is still to be solved
 	for g := range versions {
-		a, b := row.evidence(g, p), row.rightSide(g, q)
-		if len(row.loss) > 0 && f.rates[g] != 1 {
-			dense.AddScaled(a, f.rates[g]-1, a)
-			dense.AddScaled(b, f.rates[g]-1, b)
+		keep := 1.0
+		if len(row.loss) > 0 {
+			keep = f.rates[g]
 		}
-		dense.AddScaled(a, 1, f.increment)
-		dense.AddScaled(b, 1, f.right)
+		dense.ScaleAdd(row.evidence[g*size:g*size+size], keep, f.increment)
+		a, b, mean := version(g)
 		switch {
 		case g == versions/2:
-			f.rowMath.solve(a, b, prior, row.means(g, q), row.cov)
+			f.rowMath.solve(a, b, prior, mean, row.cov)
 		case other < 0:
 			other = g
 		default:
-			f.rowMath.solvePair([2][]float64{row.evidence(other, p), a}, [2][]float64{row.rightSide(other, q), b}, prior,
-				[2][]float64{row.means(other, q), row.means(g, q)})
+			a1, b1, mean1 := version(other)
+			f.rowMath.solvePair([2][]float64{a1, a}, [2][]float64{b1, b}, prior, [2][]float64{mean1, mean})
 			other = -1
 		}
 	}
 	if other >= 0 {
-		f.rowMath.solve(row.evidence(other, p), row.rightSide(other, q), prior, row.means(other, q), nil)
+		a, b, mean := version(other)
+		f.rowMath.solve(a, b, prior, mean, nil)
 	}
 }
-
-func (r *liveRow) evidence(version, p int) []float64  { return r.precision[version*p : version*p+p] }
-func (r *liveRow) rightSide(version, q int) []float64 { return r.right[version*q : version*q+q] }
-func (r *liveRow) means(version, q int) []float64     { return r.mean[version*q : version*q+q] }
 
 // score charges every rate with its own loss on the event, which holds the mixed rows. With one forgetting row the outputs of a version
 // follow from the mix, because they are linear in that row.

@@ -152,9 +152,7 @@ func TestVersionsScoreAlike(t *testing.T) {
 				f.score(features, value, p.Target(i))
 			}
 			predicted(f, features, value)
-			clear(f.increment)
-			clear(f.right)
-			f.rowMath.accumulate(f.increment, f.right, 0)
+			f.accumulate(0)
 			f.update(&f.rows[index[0]])
 		}
 		return f.loss

@@ -55,6 +55,16 @@ func AddScaled(dst []float64, f float64, x []float64) {
 	}
 }
 
+// ScaleAdd stores f·dst + x in dst, element by element with one fused multiply-add. dst may be x.
+func ScaleAdd(dst []float64, f float64, x []float64) {
+	if len(dst) != len(x) {
+		panic("dense: ScaleAdd of slices of unequal length")
+	}
+	if len(x) > 0 {
+		scaleAdd(dst, f, x)
+	}
+}
+
 // AddScaledProduct adds f·(x·y) to dst, element by element: the product is rounded, then comes one fused multiply-add. dst may be x or y.
 func AddScaledProduct(dst []float64, f float64, x, y []float64) {
 	if len(dst) != len(x) || len(dst) != len(y) {

@@ -5353,6 +5353,62 @@ done:
 	VZEROUPPER
 	RET
 
+// func scaleAddAVX512(dst *float64, f float64, x *float64, n int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·scaleAddAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSD f+8(FP), Z0
+
+vectors:
+	CMPQ        BX, $0x00000020
+	JLT         tail
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (DX), Z2
+	VFMADD213PD Z2, Z0, Z1
+	VMOVUPD     Z1, (AX)
+	VMOVUPD     64(AX), Z1
+	VMOVUPD     64(DX), Z2
+	VFMADD213PD Z2, Z0, Z1
+	VMOVUPD     Z1, 64(AX)
+	VMOVUPD     128(AX), Z1
+	VMOVUPD     128(DX), Z2
+	VFMADD213PD Z2, Z0, Z1
+	VMOVUPD     Z1, 128(AX)
+	VMOVUPD     192(AX), Z1
+	VMOVUPD     192(DX), Z2
+	VFMADD213PD Z2, Z0, Z1
+	VMOVUPD     Z1, 192(AX)
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, AX
+	SUBQ        $0x00000020, BX
+	JMP         vectors
+
+tail:
+	TESTQ       BX, BX
+	JZ          done
+	MOVQ        $0x00000008, CX
+	CMPQ        BX, CX
+	CMOVQLT     BX, CX
+	MOVQ        CX, SI
+	MOVQ        $0x00000001, DI
+	SHLQ        CL, DI
+	DECQ        DI
+	KMOVW       DI, K1
+	VMOVUPD.Z   (AX), K1, Z1
+	VMOVUPD.Z   (DX), K1, Z2
+	VFMADD213PD Z2, Z0, Z1
+	VMOVUPD     Z1, K1, (AX)
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, AX
+	SUBQ        SI, BX
+	JMP         tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
 // Requires: AVX, AVX512F, FMA3, SSE2
 TEXT ·addOuterPackedAVX512(SB), NOSPLIT, $0-32
@@ -8144,6 +8200,62 @@ tail:
 	ADDQ        $0x00000020, DX
 	ADDQ        $0x00000020, AX
 	SUBQ        DI, BX
+	JMP         tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAddAVX2(dst *float64, f float64, x *float64, n int)
+// Requires: AVX, CMOV, FMA3
+TEXT ·scaleAddAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVQ         n+24(FP), DX
+	VBROADCASTSD f+8(FP), Y0
+
+vectors:
+	CMPQ        DX, $0x00000010
+	JLT         tail
+	VMOVUPD     (AX), Y1
+	VMOVUPD     (CX), Y2
+	VFMADD213PD Y2, Y0, Y1
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     32(AX), Y1
+	VMOVUPD     32(CX), Y2
+	VFMADD213PD Y2, Y0, Y1
+	VMOVUPD     Y1, 32(AX)
+	VMOVUPD     64(AX), Y1
+	VMOVUPD     64(CX), Y2
+	VFMADD213PD Y2, Y0, Y1
+	VMOVUPD     Y1, 64(AX)
+	VMOVUPD     96(AX), Y1
+	VMOVUPD     96(CX), Y2
+	VFMADD213PD Y2, Y0, Y1
+	VMOVUPD     Y1, 96(AX)
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x00000010, DX
+	JMP         vectors
+
+tail:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $0x00000004, BX
+	CMPQ        DX, BX
+	CMOVQLT     DX, BX
+	MOVQ        BX, SI
+	MOVQ        $0x00000004, DI
+	SUBQ        BX, DI
+	LEAQ        masks<>+0(SB), BX
+	VMOVUPD     (BX)(DI*8), Y1
+	VMASKMOVPD  (AX), Y1, Y2
+	VMASKMOVPD  (CX), Y1, Y3
+	VFMADD213PD Y3, Y0, Y2
+	VMASKMOVPD  Y2, Y1, (AX)
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, AX
+	SUBQ        SI, DX
 	JMP         tail
 
 done:

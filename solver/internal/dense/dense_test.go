@@ -135,6 +135,12 @@ func TestAgainstLoops(t *testing.T) {
 			}
 			AddScaledProduct(y, f, x, z)
 			wantNear(t, "AddScaledProduct", y, want, magnitude)
+			for i := range x {
+				want[i] = f*y[i] + x[i]
+				magnitude[i] = math.Abs(f*y[i]) + math.Abs(x[i])
+			}
+			ScaleAdd(y, f, x)
+			wantNear(t, "ScaleAdd", y, want, magnitude)
 
 			v := ordinary(random, random.IntN(41))
 			a := ordinary(random, len(v)*(len(v)+1)/2+3)
@@ -187,7 +193,7 @@ func TestShapesThatDoNotFit(t *testing.T) {
 		func() { DotAdd(long, columns, 5, 5, long, 5, 2) },           // column too short
 		func() { Exp(long, short) }, func() { Exp(short, long) },     // lengths differ
 		func() { AddScaled(long, 1, short) }, func() { Dot(short, long) }, // lengths differ
-		func() { AddScaledProduct(long, 1, long, short) },
+		func() { ScaleAdd(long, 1, short) }, func() { AddScaledProduct(long, 1, long, short) },
 		func() { AddScaledProduct(long, 1, short, long) },
 		func() { AddOuterPacked(short, 1, long[:4]) },                                         // triangle too short
 		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) }, // rows of no multiple of 8, too short

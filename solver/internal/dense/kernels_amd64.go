@@ -132,6 +132,17 @@ func addScaled(dst []float64, f float64, x []float64) {
 	}
 }
 
+func scaleAdd(dst []float64, f float64, x []float64) {
+	switch inUse {
+	case avx512:
+		scaleAddAVX512(&dst[0], f, &x[0], len(x))
+	case avx2:
+		scaleAddAVX2(&dst[0], f, &x[0], len(x))
+	default:
+		scaleAddPortable(dst, f, x)
+	}
+}
+
 func addScaledProduct(dst []float64, f float64, x, y []float64) {
 	switch inUse {
 	case avx512:

@@ -54,6 +54,10 @@ func TestSameBits(t *testing.T) {
 			wantBits(t, "AddScaled", got, want)
 
 			got, want = append(got[:0], y...), append(want[:0], y...)
+			ScaleAdd(got[:s.n], y[0], x)
+			scaleAddPortable(want[:s.n], y[0], x)
+			wantBits(t, "ScaleAdd", got, want)
+			got, want = append(got[:0], y...), append(want[:0], y...)
 			AddScaledProduct(got[:s.n], y[0], x, y[1:][:s.n])
 			addScaledProductPortable(want[:s.n], y[0], x, y[1:][:s.n])
 			wantBits(t, "AddScaledProduct", got, want)

@@ -12,6 +12,8 @@ func dotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int)
 
 func addScaled(dst []float64, f float64, x []float64) { addScaledPortable(dst, f, x) }
 
+func scaleAdd(dst []float64, f float64, x []float64) { scaleAddPortable(dst, f, x) }
+
 func addScaledProduct(dst []float64, f float64, x, y []float64) {
 	addScaledProductPortable(dst, f, x, y)
 }

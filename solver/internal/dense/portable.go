@@ -29,6 +29,12 @@ func addScaledPortable(dst []float64, f float64, x []float64) {
 	}
 }
 
+func scaleAddPortable(dst []float64, f float64, x []float64) {
+	for i, v := range x {
+		dst[i] = math.FMA(f, dst[i], v)
+	}
+}
+
 func addScaledProductPortable(dst []float64, f float64, x, y []float64) {
 	for i := range dst {
 		dst[i] = math.FMA(f, x[i]*y[i], dst[i])

@@ -180,6 +180,11 @@ func addScaledAVX512(dst *float64, f float64, x *float64, n int)
 //go:noescape
 func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n int)
 
+// scaleAddAVX512 is ScaleAdd.
+//
+//go:noescape
+func scaleAddAVX512(dst *float64, f float64, x *float64, n int)
+
 // addOuterPackedAVX512 is AddOuterPacked.
 //
 //go:noescape
@@ -284,6 +289,11 @@ func addScaledAVX2(dst *float64, f float64, x *float64, n int)
 //
 //go:noescape
 func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int)
+
+// scaleAddAVX2 is ScaleAdd.
+//
+//go:noescape
+func scaleAddAVX2(dst *float64, f float64, x *float64, n int)
 
 // addOuterPackedAVX2 is AddOuterPacked.
 //

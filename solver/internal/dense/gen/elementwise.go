@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -11,13 +12,14 @@ import (
 // elementwiseVectors is the number of vectors in flight, which hides the latency of a multiply-add.
 const elementwiseVectors = 4
 
-// addScaled writes the kernel of AddScaled, or with a further factor that of AddScaledProduct.
-func addScaled(v vectors, product bool) {
+// addScaled writes the kernel of AddScaled, that of AddScaledProduct, which has a further factor, or that of ScaleAdd, which scales the other term.
+func addScaled(v vectors, name string) {
+	product := name == "addScaledProduct"
+	args := "x *float64"
 	if product {
-		v.text("addScaledProduct", "func(dst *float64, f float64, x, y *float64, n int)", "is AddScaledProduct.")
-	} else {
-		v.text("addScaled", "func(dst *float64, f float64, x *float64, n int)", "is AddScaled.")
+		args = "x, y *float64"
 	}
+	v.text(name, fmt.Sprintf("func(dst *float64, f float64, %s, n int)", args), fmt.Sprintf("is %s%s.", strings.ToUpper(name[:1]), name[1:]))
 	dst := Load(Param("dst"), GP64())
 	x := Load(Param("x"), GP64())
 	factors := []Register{x}
@@ -41,7 +43,11 @@ func addScaled(v vectors, product bool) {
 				v.load(Mem{Base: y, Disp: j * v.bytes()}, ma, r)
 				VMULPD(r, q[j], q[j])
 			}
-			VFMADD231PD(q[j], f, p[j])
+			if name == "scaleAdd" {
+				VFMADD213PD(q[j], f, p[j])
+			} else {
+				VFMADD231PD(q[j], f, p[j])
+			}
 			v.store(p[j], ma, Mem{Base: dst, Disp: j * v.bytes()})
 		}
 		for _, p := range append(factors, dst) {

@@ -24,8 +24,9 @@ func main() {
 		for _, t := range v.dotTiles() {
 			dotAdd(v, t.columns, t.outputs)
 		}
-		addScaled(v, false)
-		addScaled(v, true)
+		for _, name := range []string{"addScaled", "addScaledProduct", "scaleAdd"} {
+			addScaled(v, name)
+		}
 		addOuterPacked(v)
 		exp(v)
 		for groups := 1; groups <= sweepGroups; groups++ {
