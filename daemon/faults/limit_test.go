@@ -32,7 +32,7 @@ func TestProcessorQuota(t *testing.T) {
 	p.fill(5000, ratings(1, 0))
 	c := runAfter(t, g.enter(), refitd, config, nil)
 	ready := c.ready(30 * time.Second)
-	length := form(6*time.Second, 10*time.Second, 2*time.Minute)
+	length := form(4*time.Second, 7*time.Second, 2*time.Minute)
 	p.load(rate, ratings(2, 0))
 	var slowest time.Duration
 	for began := time.Now(); time.Since(began) < length; {
@@ -256,7 +256,7 @@ func TestThrottled(t *testing.T) {
 		}
 		return metricIn(body, "refitd_events_total")
 	}
-	length := form(8*time.Second, 12*time.Second, time.Minute)
+	length := form(7*time.Second, 8*time.Second, time.Minute)
 	for began := time.Now(); time.Since(began) < length; {
 		pause(t, 250*time.Millisecond)
 		applied()
