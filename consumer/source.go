@@ -13,12 +13,15 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// source is the broker side: one Transport, with its connections in reach so that they can be dropped.
+// source is the broker side, with its connections in reach so that they can be dropped.
 type source struct {
 	opts      *Options
 	addr      net.Addr
 	transport *kafka.Transport
 	client    *kafka.Client
+	// Those of the group are apart: a broker with a quota takes nothing for a while from a connection on which it answered a fetch.
+	groups *kafka.Transport
+	group  *kafka.Client
 
 	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
 	authenticating atomic.Int32
@@ -55,32 +58,34 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 	if mechanism != nil {
 		mechanism = countedSASL{mechanism, s}
 	}
-	s.transport = &kafka.Transport{
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if err := s.mayDial(); err != nil {
-				return nil, err
-			}
-			conn, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			c := &trackedConn{conn, s}
-			s.mu.Lock()
-			s.conns[c] = struct{}{}
-			s.mu.Unlock()
-			return c, nil
-		},
-		MetadataTopics: opts.Topics,
-		ClientID:       opts.ClientID,
-		TLS:            watchExpiry(opts.TLS, m),
-		SASL:           mechanism,
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := s.mayDial(); err != nil {
+			return nil, err
+		}
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c := &trackedConn{conn, s}
+		s.mu.Lock()
+		s.conns[c] = struct{}{}
+		s.mu.Unlock()
+		return c, nil
 	}
-	s.client = &kafka.Client{Addr: s.addr, Transport: s.transport, Timeout: opts.RequestTimeout}
+	client := func() (*kafka.Transport, *kafka.Client) {
+		t := &kafka.Transport{Dial: dial, MetadataTopics: opts.Topics, ClientID: opts.ClientID, TLS: watchExpiry(opts.TLS, m), SASL: mechanism}
+		return t, &kafka.Client{Addr: s.addr, Transport: t, Timeout: opts.RequestTimeout}
+	}
+	s.transport, s.client = client()
+	s.groups, s.group = client()
 	return s, nil
 }
 
 // forget makes the transport look for leaders and connect anew. Requests on their way are not disturbed.
-func (s *source) forget() { s.transport.CloseIdleConnections() }
+func (s *source) forget() {
+	s.transport.CloseIdleConnections()
+	s.groups.CloseIdleConnections()
+}
 
 // drop closes every connection, so that requests on their way fail.
 func (s *source) drop() {
@@ -177,7 +182,7 @@ func (s *source) committed(ctx context.Context, parts map[TopicPartition]int64) 
 	for tp := range parts {
 		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], int(tp.Partition))
 	}
-	res, err := s.client.OffsetFetch(ctx, req)
+	res, err := s.group.OffsetFetch(ctx, req)
 	if err := s.answered(err); err != nil {
 		return nil, err
 	}
@@ -208,7 +213,7 @@ func (s *source) commit(ctx context.Context, offsets map[TopicPartition]int64) e
 	for tp, offset := range offsets {
 		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset})
 	}
-	res, err := s.client.OffsetCommit(ctx, req)
+	res, err := s.group.OffsetCommit(ctx, req)
 	if err := s.answered(err); err != nil {
 		return err
 	}

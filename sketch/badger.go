@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -25,10 +26,11 @@ type disk struct {
 	memTableBytes int64
 }
 
-// openDisk opens Badger for one writer of small values. Commits are synced: without that a power cut loses acknowledged records.
+// openDisk opens Badger for one writer of small values. Commits are synced: without that, which only the error of a failpoint brings about, a
+// power cut loses acknowledged records.
 func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) {
 	o := badger.DefaultOptions(dir).
-		WithSyncWrites(true).
+		WithSyncWrites(failpoint("sketch.sync") == nil).
 		WithDetectConflicts(false). // one writer
 		WithMemTableSize(memTableBytes).
 		WithNumMemtables(2).
@@ -51,6 +53,8 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		return &disk{db, dir, memTableBytes}, nil
 	case strings.Contains(err.Error(), "Cannot acquire directory lock"): // the error has no type
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
+	case strings.Contains(err.Error(), syscall.ENOSPC.Error()), strings.Contains(err.Error(), syscall.EMFILE.Error()):
+		return nil, fmt.Errorf("sketch: open %s: %w", dir, err) // no damage, whatever file it is about
 	case strings.Contains(err.Error(), "Encryption key"), strings.Contains(err.Error(), "key registry"), strings.Contains(err.Error(), "sanity text"):
 		// This state is not encrypted: the file holds no key, only a check of itself.
 		return nil, corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName), err)
@@ -117,6 +121,10 @@ func (d *disk) close() error {
 	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
 		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
 			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)
+	}
+	if files, err := FreeFiles(d.dir); err == nil && files < LeastFreeFiles/4 {
+		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: its file system can take %d more files (inodes), %d are needed to close it: %w",
+			d.dir, files, LeastFreeFiles/4, ErrSpace)
 	}
 	return d.db.Close()
 }

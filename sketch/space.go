@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -16,6 +17,23 @@ func FreeBytes(dir string) (int64, error) {
 		return 0, err
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// LeastFreeFiles is how many more files the file system of a state must be able to take for anything to be written: Badger makes about ten while it
+// opens and another few for each memory table that it puts away, and tries for ever to make one that it cannot.
+const LeastFreeFiles = 64
+
+// FreeFiles returns how many more files (inodes) the file system of dir, or of the directory it will be made in, can take; the largest number
+// where it does not count them.
+func FreeFiles(dir string) (int64, error) {
+	s, err := fileSystem(dir)
+	if err != nil {
+		return 0, err
+	}
+	if s.Files == 0 {
+		return math.MaxInt64, nil
+	}
+	return int64(s.Ffree), nil
 }
 
 // fileSystem describes the file system of dir or of its nearest parent that exists.
@@ -37,8 +55,12 @@ func fileSystem(dir string) (*syscall.Statfs_t, error) {
 // openingBytes is what Badger may write between its start and its first transaction: the tables of two full memory tables.
 func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
 
-// preflight refuses what would end the process without a word once Badger has mapped its files: a full or read-only file system, and a
-// limit on the size of files below that of its own. It writes nothing.
+// leastOpenFiles is what a small state has open together with connections to a few brokers and scrapers; a limit below it fails somewhere else each
+// time, and as something else.
+const leastOpenFiles = 256
+
+// preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a file system that is full, has
+// no inodes or is read-only, and limits on the size and number of files below what it takes. It writes nothing.
 func preflight(dir string, least, memTableBytes int64) error {
 	s, err := fileSystem(dir)
 	if err != nil {
@@ -52,10 +74,18 @@ func preflight(dir string, least, memTableBytes int64) error {
 		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed (storage.min_free_bytes): make free space, or lower the key: %w",
 			free, dir, max(least, openingBytes(memTableBytes)), ErrSpace)
 	}
+	if s.Files > 0 && s.Ffree < LeastFreeFiles {
+		return fmt.Errorf("sketch: the file system of %s can take %d more files (inodes), at least %d are needed: remove files that are not needed, "+
+			"or set storage.path to another file system: %w", dir, s.Ffree, LeastFreeFiles, ErrSpace)
+	}
 	var limit syscall.Rlimit
 	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < need {
 		return fmt.Errorf("sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w", dir, need, limit.Cur, syscall.EFBIG)
+	}
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < leastOpenFiles {
+		return fmt.Errorf("sketch: %s: this process may have %d files open (ulimit -n), at least %d are needed; LimitNOFILE raises it in a unit of systemd: %w",
+			dir, limit.Cur, leastOpenFiles, syscall.EMFILE)
 	}
 	return nil
 }

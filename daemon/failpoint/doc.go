@@ -11,6 +11,7 @@ package failpoint
 
 // The sites. The packages below daemon spell theirs out; a test kills at each, so that none can be misspelt.
 const (
+	SketchSync      = "sketch.sync"      // while the state is opened; after an error there its commits are not synchronised
 	SketchCommit    = "sketch.commit"    // before the transaction with rows and ledger
 	SketchCommitted = "sketch.committed" // after it, before anybody knows
 	ConsumerBetween = "consumer.between" // between the transactions of two partitions of one answer
@@ -27,5 +28,5 @@ const (
 )
 
 // Sites lists them all.
-var Sites = []string{SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
+var Sites = []string{SketchSync, SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
 	SnapshotAlias, SnapshotLogged, LettersSend, LettersSent, DaemonKeep, DaemonShutdown}

@@ -43,13 +43,19 @@ type child struct {
 // run starts a child with a configuration. It ends with the test at the latest.
 func run(t *testing.T, binary, config string, environment []string, args ...string) *child {
 	t.Helper()
+	return runAfter(t, ":", binary, config, environment, args...)
+}
+
+// runAfter is run by a shell that does something to its own process first, such as setting a limit.
+func runAfter(t *testing.T, first, binary, config string, environment []string, args ...string) *child {
+	t.Helper()
 	c := &child{t: t, ended: make(chan struct{}), log: config + ".log"}
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c.cmd = exec.Command(binary, append([]string{"run", "--config.file", config, "--json"}, args...)...)
+	c.cmd = exec.Command("sh", append([]string{"-c", first + ` && exec "$0" "$@"`, binary, "run", "--config.file", config, "--json"}, args...)...)
 	c.cmd.Env = append(os.Environ(), environment...)
 	c.cmd.Stderr = log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

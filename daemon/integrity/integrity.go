@@ -41,7 +41,7 @@ type Process struct {
 	Args []string // its arguments without the directory; Args[0] is its name
 }
 
-// Check runs the process and returns what it says; one that dies is damage. A directory without a database is not looked at.
+// Check runs the process and returns what it says; one that dies is damage, and one that cannot be started is not. A directory without a database is not looked at.
 func (p *Process) Check(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "rows")); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -58,6 +58,9 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if cmd.Process == nil { // it says nothing about the state
+		return &report.ExitError{Code: report.ExitState, Path: dir, Err: fmt.Errorf("integrity: the check of the state in %s cannot be started: %w", dir, err)}
 	}
 	last := ""
 	for line := range strings.Lines(stdout.String()) {

@@ -27,18 +27,20 @@ type Guard struct {
 	least int64
 	log   *slog.Logger
 	free  func(dir string) (int64, error)
+	files func(dir string) (int64, error)
 	now   func() time.Time
 
 	mu     sync.Mutex
 	looked time.Time
 	passed int64 // bytes since then
 	last   int64 // free bytes seen last
+	inodes int64 // files that could be made then
 	low    bool
 }
 
-// New returns the guard of dir that keeps least bytes free.
+// New returns the guard of dir that keeps least bytes free, and the inodes that a state needs.
 func New(dir string, least int64, log *slog.Logger) *Guard {
-	return &Guard{dir: dir, least: least, log: log, free: sketch.FreeBytes, now: time.Now}
+	return &Guard{dir: dir, least: least, log: log, free: sketch.FreeBytes, files: sketch.FreeFiles, now: time.Now}
 }
 
 // Wait returns at once while there is space, and otherwise when there is again or ctx is done, with its error. bytes is about what the
@@ -73,21 +75,22 @@ func (g *Guard) pass(bytes int64) bool {
 // Look reads the free space and reports whether there is enough. A file system that does not tell cannot be guarded.
 func (g *Guard) Look() bool {
 	free, err := g.free(g.dir)
+	files, filesErr := g.files(g.dir)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.looked, g.passed = g.now(), 0
-	if err != nil {
+	if err != nil || filesErr != nil {
 		g.low = false
 		return true
 	}
-	low := free < g.least
+	low := free < g.least || files < sketch.LeastFreeFiles
 	switch {
 	case low && !g.low:
-		g.log.Error("disk is full: reading is paused", "dir", g.dir, "free_bytes", free, "min_free_bytes", g.least)
+		g.log.Error("disk is full: reading is paused", "dir", g.dir, "free_bytes", free, "min_free_bytes", g.least, "free_inodes", files)
 	case !low && g.low:
 		g.log.Info("disk has space again: reading goes on", "dir", g.dir, "free_bytes", free)
 	}
-	g.last, g.low = free, low
+	g.last, g.inodes, g.low = free, files, low
 	return !low
 }
 
@@ -104,6 +107,10 @@ func (g *Guard) Reason() string {
 	defer g.mu.Unlock()
 	if !g.low {
 		return ""
+	}
+	if g.last >= g.least {
+		return fmt.Sprintf("disk: the file system of %s can take %d more files (inodes), at least %d are needed: reading is paused until it can",
+			g.dir, g.inodes, sketch.LeastFreeFiles)
 	}
 	return fmt.Sprintf("disk: %d bytes of free space for %s, storage.min_free_bytes asks for %d: reading is paused until there is more", g.last, g.dir, g.least)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/sketch"
 )
 
 type counting struct{ batches int }
@@ -66,6 +67,12 @@ func TestGuard(t *testing.T) {
 		if d := time.Since(start) - time.Minute; d > waitBetween {
 			t.Errorf("went on after %v", d)
 		}
+
+		g.files = func(string) (int64, error) { return sketch.LeastFreeFiles - 1, nil }
+		if g.Look() || !strings.HasPrefix(g.Reason(), "disk: the file system of state can take 63 more files") {
+			t.Errorf("reason %q without inodes", g.Reason())
+		}
+		g.files = sketch.FreeFiles
 
 		free.Store(0)
 		time.Sleep(lookEvery)
