@@ -186,12 +186,16 @@ func processorTime(t *testing.T) time.Duration {
 }
 
 // TestCatchUp (L2): a backlog of 100-byte events in 8 partitions is read with everything on: into a sample that is full after the first
-// part of it, into one that takes everything, and with forgetting. Each rate is also told as a share of the bare fetch rate.
+// part of it, into one that takes everything, and with forgetting. Each rate is also told as a share of the bare fetch rate. The full form
+// adds ten million events into 200,000 rows, through several refits.
 func TestCatchUp(t *testing.T) {
 	addr, kind := loadBrokers(t)
 	a := admin(t, addr)
-	backlog, filling := form(50_000, 1_000_000, 10_000_000), form(50_000, 300_000, 500_000)
-	for topic, n := range map[string]int{"backlog": backlog, "filling": filling} {
+	backlog, filling, long := form(50_000, 1_000_000, 1_000_000), form(50_000, 300_000, 500_000), form(0, 0, 10_000_000)
+	for topic, n := range map[string]int{"backlog": backlog, "filling": filling, "long": long} {
+		if n == 0 {
+			continue
+		}
 		makeTopic(t, a, topic, 8, 1)
 		p := newProducer(t, addr, topic)
 		p.fill(n, ratings(1, 100))
@@ -206,10 +210,14 @@ func TestCatchUp(t *testing.T) {
 		events, size        int
 		asked               float64
 	}{
-		{"full uniform sample", "backlog", "", backlog, form(1000, 20_000, 200_000), 300_000},
+		{"full uniform sample", "backlog", "", backlog, form(1000, 20_000, 20_000), 300_000},
 		{"filling sample", "filling", "", filling, filling, 150_000},
-		{"full sample with decay", "backlog", "half_life: 1h", backlog, form(1000, 20_000, 200_000), 0},
+		{"full sample with decay", "backlog", "half_life: 1h", backlog, form(1000, 20_000, 20_000), 0},
+		{"long backlog", "long", "", long, 200_000, 150_000},
 	} {
+		if test.events == 0 {
+			continue
+		}
 		config := configure(t, fmt.Sprint("catchup-", i), settings{brokers: addr, topics: []string{test.topic}, size: test.size, sample: test.sample,
 			train: "every: 5s", publish: "update_every: 10s", kafka: ""})
 		c := run(t, refitd, config, nil, "--until", "end")
