@@ -273,6 +273,9 @@ func storeError(err error, path string) error {
 	if errors.Is(err, sketch.ErrSpace) {
 		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.min_free_bytes", Path: path}
 	}
+	if errors.Is(err, sketch.ErrNetwork) {
+		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.allow_network", Path: path}
+	}
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err
 	}

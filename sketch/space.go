@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -38,11 +39,17 @@ func fileSystem(dir string) (*syscall.Statfs_t, error) {
 func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
 
 // preflight refuses what would end the process without a word once Badger has mapped its files: a full or read-only file system, and a
-// limit on the size of files below that of its own. It writes nothing.
-func preflight(dir string, least, memTableBytes int64) error {
+// limit on the size of files below that of its own; and, for a daemon, a file system that is no local disk. It writes nothing.
+func preflight(o *Options, daemon bool, log *slog.Logger) error {
+	dir, least, memTableBytes := o.Dir, o.MinFreeBytes, o.MemTableBytes
 	s, err := fileSystem(dir)
 	if err != nil {
 		return err
+	}
+	if daemon {
+		if err := checkVolume(volumeOf(uint32(s.Type)), dir, o.AllowNetwork, log); err != nil {
+			return err
+		}
 	}
 	const readOnly = 1 // ST_RDONLY of Linux, MNT_RDONLY of the BSDs
 	if s.Flags&readOnly != 0 {
