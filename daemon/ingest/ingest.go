@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -26,6 +27,8 @@ type Ingest struct {
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
+	// Crashes, if not nil, is told what is in hand, and says where not to go on.
+	Crashes *crash.Journal
 
 	readers      []*reader
 	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
@@ -39,6 +42,8 @@ type Ingest struct {
 
 	events []consumer.Event // events[i] belongs to the i-th record of the part at hand
 	queue  queue
+
+	careful bool // each record of that part is held for itself
 }
 
 // Counts says what became of the records of one batch.
@@ -106,16 +111,25 @@ func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
 }
 
 // Take decodes, scores and learns a batch of a partition that the store knows, and leaves it to be stored while the next one is taken. A
-// *consumer.PauseError means that the outbox had room for the beginning only; any other error, which may be of an earlier batch, that the
-// state cannot be trusted to go on: the consumer must stop.
+// *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is quarantined; any
+// other error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j, err := g.queue.next()
 	if err != nil {
 		return err
 	}
-	j.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next, len(b.Records))
-	g.read(j, b.Records)
-	return g.finish(j)
+	records, next, halt := g.outOfQuarantine(b)
+	if halt != nil && next == b.Base {
+		g.queue.drop(j)
+		return halt
+	}
+	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
+	if g.Crashes != nil {
+		g.careful = g.Crashes.Take(b.Topic, b.Partition, b.Base, next)
+		defer g.Crashes.Done()
+	}
+	g.read(j, records)
+	return cmp.Or(g.finish(j), halt)
 }
 
 // Flush waits until all that was taken is stored.

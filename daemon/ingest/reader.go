@@ -27,6 +27,9 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	g.room(n)
 	j.part.Records = j.part.Records[:n]
 	readers := max(1, min(len(g.readers), n/minRun))
+	if g.careful {
+		readers = 1
+	}
 	for i := range readers {
 		j.arena(i)
 	}
@@ -66,7 +69,9 @@ func (r *reader) read(to *sketch.Record, ev *consumer.Event, p *sketch.Part, fro
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Aborted}
 		return arena
 	}
+	r.ingest.hold(p.Topic, p.Partition, from.Offset)
 	reason := r.decodeRecord(p, ev, from)
+	r.ingest.release()
 	if reason == "" {
 		return r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena)
 	}
