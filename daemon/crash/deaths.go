@@ -28,9 +28,8 @@ type suspect struct {
 	Deaths      int    `json:"deaths"`
 }
 
-// quarantined reports whether there is one record left, and enough deaths. The first death may name thousands of records, so that at least the
-// last ones named this one alone.
-func (s *suspect) quarantined() bool { return s.Deaths >= maxReading && s.To == s.From+1 }
+// quarantined reports whether there were enough deaths. All but the first, which may name thousands of records, name one: From alone is left.
+func (s *suspect) quarantined() bool { return s.Deaths >= maxReading }
 
 // training counts deaths in refits.
 type training struct {
