@@ -202,9 +202,16 @@ func (d *Daemon) Progressive() report.Progressive { return d.units[0].cycle.Prog
 func (d *Daemon) Lag() int64 {
 	total := int64(0)
 	for _, u := range d.units {
-		for _, p := range u.consumer.Status().Partitions {
-			total += p.Lag
-		}
+		total += u.lag()
+	}
+	return total
+}
+
+// lag is Lag of one model.
+func (u *unit) lag() int64 {
+	total := int64(0)
+	for _, p := range u.consumer.Status().Partitions {
+		total += p.Lag
 	}
 	return total
 }

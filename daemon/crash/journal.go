@@ -11,9 +11,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/refitd/refitd/sketch"
@@ -21,7 +23,7 @@ import (
 
 // Files in the state directory.
 const (
-	handFile     = "in-hand"     // "topic partition from to" of the records being read, or an empty line
+	handFile     = "in-hand"     // for each stage "topic partition from to" of the records in it, or an empty line
 	trainingFile = "in-training" // is there while a refit runs
 	deathsFile   = "deaths.json"
 )
@@ -32,14 +34,29 @@ const (
 	maxTraining = 2 // in refits, none of which ended
 )
 
-// Journal is that of one model. Take, Hold, Release, Done and Quarantined belong to the goroutine that reads, the methods about training to any.
+// A Stage is what is done with records. Each has records of its own in hand.
+type Stage int
+
+// The stages that a record can end the process in.
+const (
+	Decoding Stage = iota
+	Learning
+	stages = iota
+)
+
+// stageBytes is the room that a stage has in a handFile: a topic's name has 249 characters at most.
+const stageBytes = 512
+
+// Journal is that of one model. Take and Done of a stage belong to one goroutine at a time, Hold and Release to that of Decoding. The other methods
+// are safe for concurrent use.
 type Journal struct {
 	dir       string
 	log       *slog.Logger
 	exclusive *sync.Mutex
-	hand      *os.File // nil once it could not be written
-	line      []byte
-	suspects  map[place]suspect
+	hand      *os.File
+	broken    atomic.Bool // it could not be written
+	lines     [stages][]byte
+	suspects  map[place]suspect // as of the start
 
 	mu     sync.Mutex // guards deaths, and the file of that name
 	deaths deaths
@@ -54,8 +71,10 @@ func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time
 		return nil, fmt.Errorf("crash: %w", err)
 	}
 	held, err := io.ReadAll(j.hand)
-	if err == nil {
-		_, err = j.hand.WriteAt([]byte{'\n'}, 0) // before the count: a death in between is not counted twice
+	for stage := range Stage(stages) { // before the count: a death in between is not counted twice
+		if err == nil {
+			_, err = j.hand.WriteAt([]byte{'\n'}, int64(stage)*stageBytes)
+		}
 	}
 	if err == nil {
 		j.deaths, err = readDeaths(dir, log)
@@ -76,7 +95,7 @@ func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time
 func (j *Journal) count(held string, ledger []sketch.LedgerRow, now time.Time) error {
 	before := j.deaths.String()
 	j.deaths.passed(ledger)
-	if s, ok := parseHeld(held, ledger); ok {
+	for _, s := range parseHeld(held, ledger) {
 		s = j.deaths.add(s)
 		j.log.Warn("the last process died with records in hand", "topic", s.Topic, "partition", s.Partition, "from", s.From, "to", s.To, "deaths", s.Deaths)
 	}
@@ -94,8 +113,24 @@ func (j *Journal) count(held string, ledger []sketch.LedgerRow, now time.Time) e
 	return j.deaths.write(j.dir)
 }
 
-// parseHeld reads a handFile. What the ledger has already was stored before the death.
-func parseHeld(text string, ledger []sketch.LedgerRow) (s suspect, ok bool) {
+// parseHeld reads a handFile. What several stages had of one partition is one range.
+func parseHeld(text string, ledger []sketch.LedgerRow) (held []suspect) {
+	for stage := range stages {
+		s, ok := parseStage(text[min(stage*stageBytes, len(text)):min((stage+1)*stageBytes, len(text))], ledger)
+		if !ok {
+			continue
+		}
+		if i := slices.IndexFunc(held, func(other suspect) bool { return other.place == s.place }); i >= 0 {
+			held[i].From, held[i].To = min(held[i].From, s.From), max(held[i].To, s.To)
+		} else {
+			held = append(held, s)
+		}
+	}
+	return held
+}
+
+// parseStage reads what a stage had. What the ledger has already was stored before the death.
+func parseStage(text string, ledger []sketch.LedgerRow) (s suspect, ok bool) {
 	line, _, whole := strings.Cut(text, "\n")
 	fields := strings.Fields(line)
 	if !whole || len(fields) != 4 {
@@ -116,50 +151,45 @@ func parseHeld(text string, ledger []sketch.LedgerRow) (s suspect, ok bool) {
 	return s, s.From < s.To
 }
 
-// Take notes that the records in [from, to) of a partition are in hand. If the process died with one of them in hand before it returns true:
-// they are then taken one at a time, between Hold and Release.
-func (j *Journal) Take(topic string, partition int32, from, to int64) (careful bool) {
+// Suspects reports whether the process died before with one of the records in [from, to) of a partition in hand. They are then taken one at a time,
+// between Hold and Release, while no other stage has any.
+func (j *Journal) Suspects(topic string, partition int32, from, to int64) bool {
 	s, ok := j.suspects[place{topic, partition}]
-	if ok && s.From < to && from < s.To {
-		return true
-	}
-	j.note(topic, partition, from, to)
-	return false
+	return ok && s.From < to && from < s.To
 }
+
+// Take notes that a stage has the records in [from, to) of a partition in hand.
+func (j *Journal) Take(stage Stage, topic string, partition int32, from, to int64) {
+	b := append(j.lines[stage][:0], topic...)
+	b = strconv.AppendInt(append(b, ' '), int64(partition), 10)
+	b = strconv.AppendInt(append(b, ' '), from, 10)
+	b = strconv.AppendInt(append(b, ' '), to, 10)
+	j.lines[stage] = append(b, '\n')
+	j.write(stage, j.lines[stage])
+}
+
+// Done notes that a stage has nothing in hand.
+func (j *Journal) Done(stage Stage) { j.write(stage, []byte{'\n'}) }
 
 // Hold notes that one record is in hand, and waits until no other model has a single one.
 func (j *Journal) Hold(topic string, partition int32, offset int64) {
 	j.exclusive.Lock()
-	j.note(topic, partition, offset, offset+1)
+	j.Take(Decoding, topic, partition, offset, offset+1)
 }
 
 // Release ends Hold.
 func (j *Journal) Release() {
-	j.Done()
+	j.Done(Decoding)
 	j.exclusive.Unlock()
 }
 
-// Done notes that nothing is in hand.
-func (j *Journal) Done() { j.write([]byte{'\n'}) }
-
-func (j *Journal) note(topic string, partition int32, from, to int64) {
-	b := append(j.line[:0], topic...)
-	b = strconv.AppendInt(append(b, ' '), int64(partition), 10)
-	b = strconv.AppendInt(append(b, ' '), from, 10)
-	b = strconv.AppendInt(append(b, ' '), to, 10)
-	j.line = append(b, '\n')
-	j.write(j.line)
-}
-
 // write goes on without notes if they cannot be written: they are not worth the records.
-func (j *Journal) write(b []byte) {
-	if j.hand == nil {
+func (j *Journal) write(stage Stage, b []byte) {
+	if j.broken.Load() {
 		return
 	}
-	if _, err := j.hand.WriteAt(b, 0); err != nil {
+	if _, err := j.hand.WriteAt(b, int64(stage)*stageBytes); err != nil && !j.broken.Swap(true) {
 		j.log.Warn("records in hand not noted: a record that ends the process will not be found", "error", err)
-		_ = j.hand.Close() // nothing is lost with it
-		j.hand = nil
 	}
 }
 
@@ -210,9 +240,6 @@ func (j *Journal) ForgetTraining() {
 
 // Close notes a clean end. Nothing may be called afterwards.
 func (j *Journal) Close() error {
-	if j.hand == nil {
-		return nil
-	}
 	err := errors.Join(j.hand.Close(), os.Remove(filepath.Join(j.dir, handFile)))
 	if err != nil {
 		return fmt.Errorf("crash: %w", err)

@@ -50,7 +50,11 @@ func (h *host) read(j *Journal, partition int32, end int64, stored bool, dies fu
 	if l.Next >= end {
 		return false
 	}
-	careful := j.Take("t", partition, l.Next, end)
+	careful := j.Suspects("t", partition, l.Next, end)
+	stage := Stage(int(l.Next+end) % stages)
+	if !careful {
+		j.Take(stage, "t", partition, l.Next, end)
+	}
 	for o := l.Next; o < end; o++ {
 		if careful {
 			j.Hold("t", partition, o)
@@ -62,7 +66,7 @@ func (h *host) read(j *Journal, partition int32, end int64, stored bool, dies fu
 			j.Release()
 		}
 	}
-	j.Done()
+	j.Done(stage)
 	if stored {
 		l.Next = end
 	}
@@ -209,13 +213,10 @@ func TestNotesFail(t *testing.T) {
 	h := newHost(t, 1)
 	j := h.start()
 	j.hand.Close()
-	j.Take("t", 0, 0, 10)
-	j.Done()
+	j.Take(Decoding, "t", 0, 0, 10)
+	j.Done(Decoding)
 	if n := strings.Count(h.log.String(), "not noted"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &h.log)
-	}
-	if err := j.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -226,7 +227,32 @@ func BenchmarkTake(b *testing.B) {
 	}
 	defer j.Close()
 	for i := range int64(b.N) {
-		j.Take("ratings", 3, i, i+4096)
-		j.Done()
+		for stage := range Stage(stages) {
+			j.Take(stage, "ratings", 3, i, i+4096)
+			j.Done(stage)
+		}
+	}
+}
+
+// TestStages: what was decoded and what was learned when the process died are suspect both, as one range where they are of one partition.
+func TestStages(t *testing.T) {
+	h := newHost(t, 3)
+	j := h.start()
+	j.Take(Learning, "t", 1, 0, 100)
+	j.Take(Decoding, "t", 1, 100, 200)
+	j = h.start()
+	for _, from := range []int64{0, 99, 100, 199} {
+		if !j.Suspects("t", 1, from, from+1) {
+			t.Errorf("offset %d is no suspect", from)
+		}
+	}
+	if j.Suspects("t", 1, 200, 300) || j.Suspects("t", 0, 0, 1) {
+		t.Error("suspects that were not in hand")
+	}
+	j.Take(Learning, "t", 0, 5, 6)
+	j.Take(Decoding, "t", 2, 7, 8)
+	j = h.start()
+	if !j.Suspects("t", 0, 5, 6) || !j.Suspects("t", 2, 7, 8) || !j.Suspects("t", 1, 0, 200) {
+		t.Errorf("suspects %v", j.suspects)
 	}
 }

@@ -255,27 +255,22 @@ func (c *Cycle) Install(ch *Champion) {
 	var ev consumer.Event
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.since.from(0)
-	for round := 1; ; round++ {
-		if len(pending) <= installBatch || round == installRounds {
-			c.relearn(next, pending, &ev, targets)
-			break
-		}
+	for last := 2 * len(pending); len(pending) > installBatch && len(pending) <= last/2; {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
 			c.relearn(next, pending, &ev, targets)
 		}()
+		last = len(pending)
 		pending, done = c.since.from(done)
 	}
+	c.relearn(next, pending, &ev, targets)
 	c.install(ch, next)
 }
 
-// Install learns installBatch events while Observe waits, or what came during one round if that is still more after installRounds: when a backlog
-// is read, Observe is as fast as Install.
-const (
-	installBatch  = 256
-	installRounds = 6
-)
+// installBatch is how many events Install learns while Observe waits. It also lets it wait when what came while a round of events was learned is more
+// than half of the round: then Observe is as fast as Install, as when a backlog is read, and every further round would learn for nothing.
+const installBatch = 256
 
 func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {

@@ -23,7 +23,7 @@ func TestBusyProcessors(t *testing.T) {
 	c.ready(20 * time.Second)
 	p.fill(20_000, ratings(1, 0)) // something to train on from the start
 	c.caughtUp(20*time.Second, "busy", p.ends())
-	g := watch(t, c, "busy", 8)
+	g := watch(t, c, "busy", 8, 100*time.Millisecond)
 	rate, length := form(1000, 5000, 50_000), form(2*time.Second, 10*time.Second, 5*time.Minute)
 	p.load(rate, ratings(2, 0))
 	looks, late := 0, 0

@@ -40,10 +40,12 @@ type Ingest struct {
 	model        *config.Model
 	forgotten    []string // fields of which values are forgotten
 
-	events []consumer.Event // events[i] belongs to the i-th record of the part at hand
+	events [2][]consumer.Event // the i-th belongs to the i-th record: of the part that is decoded, and of the one that is learned
+	turn   int                 // which of them is decoded
+	ahead  chan error          // what came of the part that is learned beside the decoding; nil without one
 	queue  queue
 
-	careful bool // each record of that part is held for itself
+	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
 }
 
 // Counts says what became of the records of one batch.
@@ -110,9 +112,9 @@ func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
 	return cmp.Or(g.Flush(), err)
 }
 
-// Take decodes, scores and learns a batch of a partition that the store knows, and leaves it to be stored while the next one is taken. A
-// *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is quarantined; any
-// other error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
+// Take decodes a batch of a partition that the store knows, while the one before is learned and those before that are stored, and leaves it to be
+// learned and stored. A *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is
+// quarantined; any other error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j, err := g.queue.next()
 	if err != nil {
@@ -124,16 +126,55 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return halt
 	}
 	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
-	if g.Crashes != nil {
-		g.careful = g.Crashes.Take(b.Topic, b.Partition, b.Base, next)
-		defer g.Crashes.Done()
+	careful := g.suspects(&j.part)
+	if careful { // nothing else is in hand then
+		if err := g.learned(); err != nil {
+			return err
+		}
+		g.careful = true
+		defer func() { g.careful = false }()
 	}
 	g.read(j, records)
-	return cmp.Or(g.finish(j), halt)
+	if err := g.learned(); err != nil {
+		return err
+	}
+	full, err := g.fit(j)
+	switch {
+	case err != nil:
+		return err
+	case !full && !careful:
+		ahead, events := make(chan error, 1), g.events[g.turn]
+		g.ahead, g.turn = ahead, 1-g.turn
+		go func() { ahead <- g.learn(j, events) }()
+		return halt
+	}
+	next = j.part.Next
+	if full && len(j.part.Records) == 0 {
+		g.queue.drop(j)
+	} else if err := g.learn(j, g.events[g.turn]); err != nil {
+		return err
+	}
+	if full {
+		return g.pause(next)
+	}
+	return halt
+}
+
+// learned waits for the part that is learned beside the decoding.
+func (g *Ingest) learned() error {
+	if g.ahead == nil {
+		return nil
+	}
+	err := <-g.ahead
+	g.ahead = nil
+	return err
 }
 
 // Flush waits until all that was taken is stored.
-func (g *Ingest) Flush() error { return g.queue.wait() }
+func (g *Ingest) Flush() error {
+	err := g.learned()
+	return cmp.Or(g.queue.wait(), err)
+}
 
 // Feed takes one decoded event as the next offset of a partition, as a backtest does, and stores it.
 func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Event) error {
@@ -142,24 +183,15 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Eve
 		return err
 	}
 	j.start(topic, number, 0, offset, offset+1, 1)
-	g.room(1)
-	g.events[0] = *ev
 	j.part.Records = j.part.Records[:1]
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
-	return cmp.Or(g.finish(j), g.Flush())
+	return cmp.Or(g.learn(j, []consumer.Event{*ev}), g.Flush())
 }
 
-// finish scores and learns the events in order, then queues the part with the progressive sums.
-func (g *Ingest) finish(j *job) error {
+// learn scores and learns the events in order, then queues the part with the progressive sums.
+func (g *Ingest) learn(j *job, events []consumer.Event) (err error) {
 	p := &j.part
-	full, err := g.fit(j)
-	if err != nil {
-		return err
-	}
-	if full && len(p.Records) == 0 {
-		g.queue.drop(j)
-		return g.pause(p.Next)
-	}
+	defer g.inHand(crash.Learning, p)()
 	g.store.Classify(p)
 	if g.OnPart != nil {
 		g.OnPart(p)
@@ -171,7 +203,7 @@ func (g *Ingest) finish(j *job) error {
 		case r.Replayed:
 			c.Replayed++
 		case r.Fate == sketch.Applied:
-			if g.cycle != nil && !g.observeRecord(p, &g.events[i], r) {
+			if g.cycle != nil && !g.observeRecord(p, &events[i], r) {
 				c.Unlearned++
 			}
 			c.Applied++
@@ -186,15 +218,12 @@ func (g *Ingest) finish(j *job) error {
 		}
 	}
 	c.Holes = p.Next - p.Base - int64(len(p.Records))
-	next := p.Next
 	g.queue.add(j, g.OnApplied)
-	if full {
-		return g.pause(next)
-	}
 	return nil
 }
 
-// fit cuts the part before what the outbox has no room for. What is queued may take room: if that matters it is waited for.
+// fit cuts the part before what the outbox has no room for. What is queued may take room: if that matters it is waited for. Nothing may be learned
+// meanwhile.
 func (g *Ingest) fit(j *job) (cut bool, err error) {
 	for i := range j.part.Records {
 		if j.part.Records[i].Fate == sketch.Rejected {
@@ -204,7 +233,7 @@ func (g *Ingest) fit(j *job) (cut bool, err error) {
 	if j.rejected == 0 || j.rejected+g.queue.rejected() <= g.store.OutboxRoom() {
 		return false, nil
 	}
-	if err := g.Flush(); err != nil {
+	if err := g.queue.wait(); err != nil {
 		return false, err
 	}
 	return g.store.FitOutbox(&j.part), nil

@@ -82,10 +82,14 @@ func TestQuarantinedRecord(t *testing.T) {
 				if err := g.Apply(t.Context(), b); err != nil {
 					t.Fatal(err)
 				}
-				if !strings.HasPrefix(string(held), want) {
+				noted := string(held)
+				if i == 0 && stage == "learn" {
+					noted = noted[512:] // the place of that stage
+				}
+				if !strings.HasPrefix(noted, want) {
 					t.Fatalf("start %d: %q in hand, want %q", i+1, held, want)
 				}
-				if left, err := os.ReadFile(hand); err != nil || !strings.HasPrefix(string(left), "\n") {
+				if left, err := os.ReadFile(hand); err != nil || !strings.HasPrefix(string(left), "\n") || left[512] != '\n' {
 					t.Errorf("start %d: %q in hand after the batch, %v", i+1, left, err)
 				}
 				if err := os.WriteFile(hand, held, 0o600); err != nil { // the process ends there

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
 )
@@ -24,8 +25,12 @@ type reader struct {
 // read decodes the records of a batch into the part of a job.
 func (g *Ingest) read(j *job, records []consumer.Record) {
 	n := len(records)
-	g.room(n)
+	if short := n - len(g.events[g.turn]); short > 0 {
+		g.events[g.turn] = append(g.events[g.turn], make([]consumer.Event, short)...)
+	}
+	events := g.events[g.turn]
 	j.part.Records = j.part.Records[:n]
+	defer g.inHand(crash.Decoding, &j.part)()
 	readers := max(1, min(len(g.readers), n/minRun))
 	if g.careful {
 		readers = 1
@@ -39,7 +44,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 		run := func() {
 			arena := j.arenas[i]
 			for k := from; k < to; k++ {
-				arena = r.read(&j.part.Records[k], &g.events[k], &j.part, &records[k], arena)
+				arena = r.read(&j.part.Records[k], &events[k], &j.part, &records[k], arena)
 			}
 			j.arenas[i] = arena
 		}
@@ -50,13 +55,6 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 		wg.Go(run)
 	}
 	wg.Wait()
-}
-
-// room makes room for n events.
-func (g *Ingest) room(n int) {
-	for len(g.events) < n {
-		g.events = append(g.events, consumer.Event{})
-	}
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned.

@@ -1,6 +1,10 @@
 package posterior
 
-import "math"
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
 
 // DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
 // by recent loss. On two rating streams the mix beat the best single rate.
@@ -66,6 +70,8 @@ type rowMath interface {
 	lossWith(target []float64, e int, mean []float64) float64
 	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is nil.
 	solve(evidence, right, prior, mean, cov []float64)
+	// solvePair is solve for two rows without covariances.
+	solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64)
 	// restore is its inverse. A covariance at the edge of rounding carries no usable evidence: it leaves zeros.
 	restore(evidence, right, prior, mean, cov []float64)
 }
@@ -193,7 +199,10 @@ func (f *FoldIn) mixWeights(row *liveRow) {
 	}
 	total := 0.0
 	for g := range f.rates {
-		w := math.Exp(-0.5 * (f.loss[g] + row.loss[g] - least))
+		w := 1.0
+		if more := f.loss[g] + row.loss[g] - least; more > 0 {
+			w = math.Exp(-0.5 * more)
+		}
 		f.weights[g] = w
 		total += w
 	}
@@ -277,31 +286,41 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	}
 }
 
-// update adds the increment to every version of the row, after it has forgotten, and solves.
+// update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with its covariance, the others two by
+// two.
 func (f *FoldIn) update(row *liveRow) {
 	f.changes++
 	q, p := len(f.zero), len(f.increment)
 	prior := f.base.precision(int(row.field))
 	versions := max(1, len(row.loss))
+	other := -1 // a version that is still to be solved
 	for g := range versions {
-		keep := 1.0
-		if len(row.loss) > 0 {
-			keep = f.rates[g]
+		a, b := row.evidence(g, p), row.rightSide(g, q)
+		if len(row.loss) > 0 && f.rates[g] != 1 {
+			dense.AddScaled(a, f.rates[g]-1, a)
+			dense.AddScaled(b, f.rates[g]-1, b)
 		}
-		a, b := row.precision[g*p:g*p+p], row.right[g*q:g*q+q]
-		for i, v := range f.increment {
-			a[i] = keep*a[i] + v
+		dense.AddScaled(a, 1, f.increment)
+		dense.AddScaled(b, 1, f.right)
+		switch {
+		case g == versions/2:
+			f.rowMath.solve(a, b, prior, row.means(g, q), row.cov)
+		case other < 0:
+			other = g
+		default:
+			f.rowMath.solvePair([2][]float64{row.evidence(other, p), a}, [2][]float64{row.rightSide(other, q), b}, prior,
+				[2][]float64{row.means(other, q), row.means(g, q)})
+			other = -1
 		}
-		for i, v := range f.right {
-			b[i] = keep*b[i] + v
-		}
-		var cov []float64
-		if g == versions/2 {
-			cov = row.cov
-		}
-		f.rowMath.solve(a, b, prior, row.mean[g*q:g*q+q], cov)
+	}
+	if other >= 0 {
+		f.rowMath.solve(row.evidence(other, p), row.rightSide(other, q), prior, row.means(other, q), nil)
 	}
 }
+
+func (r *liveRow) evidence(version, p int) []float64  { return r.precision[version*p : version*p+p] }
+func (r *liveRow) rightSide(version, q int) []float64 { return r.right[version*q : version*q+q] }
+func (r *liveRow) means(version, q int) []float64     { return r.mean[version*q : version*q+q] }
 
 // score charges every rate with its own loss on the event, which holds the mixed rows. With one forgetting row the outputs of a version
 // follow from the mix, because they are linear in that row.

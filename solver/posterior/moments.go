@@ -1,5 +1,7 @@
 package posterior
 
+import "github.com/refitd/refitd/solver/internal/dense"
+
 // rowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them.
 type rowView struct {
 	sign  []float64   // k
@@ -10,11 +12,21 @@ type rowView struct {
 	slope []float64   // q, scratch: ∂z/∂row of one feature
 	cross []float64   // q, scratch: a covariance times a slope
 	rest  []float64   // q, scratch: the slope of what is left without one feature
+
+	pairs []float64 // packed q×q: the products of two signs, 0 for the linear weight
 }
 
 func newRowView(sign []float64) *rowView {
 	q := len(sign) + 1
-	return &rowView{sign: sign, sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q)}
+	v := &rowView{sign: sign, sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q),
+		pairs: make([]float64, packedSize(q))}
+	for r, sr := range sign {
+		row := (r + 1) * (r + 2) / 2
+		for t, st := range sign[:r+1] {
+			v.pairs[row+1+t] = sr * st
+		}
+	}
+	return v
 }
 
 // gather points the view at an example of the state and returns the mean of z.
@@ -70,12 +82,13 @@ func (v *rowView) variance() float64 {
 func (v *rowView) basisInner(a, b []float64) float64 {
 	total := 0.0
 	for r := 1; r <= len(v.sign); r++ {
-		row := r * (r + 1) / 2
-		t := 0.0
-		for c := 1; c < r; c++ {
-			t += v.sign[c-1] * a[row+c] * b[row+c]
+		row := r*(r+1)/2 + 1
+		t, sign := 0.0, v.pairs[row:row+r]
+		c, d := a[row:row+r], b[row:row+r]
+		for i, s := range sign {
+			t += s * c[i] * d[i]
 		}
-		total += 2*v.sign[r-1]*t + a[row+r]*b[row+r]
+		total += 2*t - c[r-1]*d[r-1]
 	}
 	return total
 }
@@ -90,7 +103,6 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 	for r, g := range y {
 		own += g * v.mean[e][r]
 	}
-	addOuter(precision, omega, y)
 	t := right - omega*(z-own)
 	for r, g := range y {
 		rightSide[r] += t * g
@@ -102,19 +114,13 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 			continue
 		}
 		c := v.cov[l]
-		w := omega * x * x * xl * xl
-		for r := 1; r < q; r++ {
-			row := r * (r + 1) / 2
-			sr := w * v.sign[r-1]
-			for t := 1; t <= r; t++ {
-				precision[row+t] += sr * v.sign[t-1] * c[row+t]
-			}
-		}
+		dense.AddScaledProduct(precision, omega*x*x*xl*xl, v.pairs, c)
 		v.crossWith(l, e, c)
 		for r := 1; r < q; r++ {
 			rightSide[r] -= omega * x * xl * v.sign[r-1] * v.cross[r]
 		}
 	}
+	addOuter(precision, omega, y) // number by number, after the vectors above: they would wait for it
 }
 
 // crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).

@@ -3,7 +3,7 @@ package posterior
 import (
 	"math"
 
-	"gonum.org/v1/gonum/floats"
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // Symmetric q×q matrices are stored packed: element (i, j) with j ≤ i at i(i+1)/2 + j, so the rows of a lower triangle are contiguous.
@@ -109,7 +109,7 @@ func quadratic(a []float64, v []float64) float64 {
 // innerProduct returns trace(a b) for packed symmetric a and b of order q.
 func innerProduct(a, b []float64, q int) float64 {
 	size := packedSize(q)
-	s := 2 * floats.Dot(a[:size], b[:size])
+	s := 2 * dense.Dot(a[:size], b[:size])
 	for i, k := 0, 0; i < q; i, k = i+1, k+i+2 {
 		s -= a[k] * b[k]
 	}

@@ -251,8 +251,8 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 	if s.Likelihood == Gaussian {
 		noise = s.Noise
 	}
-	// The precision is D + noise·Σ E[y yᵀ], the right side noise·Σ E[y (t − θ − w)]; for Logistic θ is in the targets.
-	a, b := w.solve.precision, w.solve.right
+	// The evidence is noise·Σ E[y yᵀ], the right side noise·Σ E[y (t − θ − w)]; for Logistic θ is in the targets.
+	a, b := w.solve.evidence, w.solve.right
 	sum, offset, second := sums[:q], sums[q:2*q], sums[2*q+1:]
 	for row, c := 0, 0; c < q; row, c = row+c+1, c+1 {
 		a[row] = noise * sum[c]
@@ -260,14 +260,13 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 			a[row+1+e] = noise * v
 		}
 		second = second[c:]
-		a[row+c] += prior[c]
 		b[c] = head[c] - offset[c]
 		if s.Likelihood == Gaussian {
 			b[c] = noise * (b[c] - s.Bias[0]*sum[c])
 		}
 	}
 	mean, cov := s.Row(j)
-	w.solve.finish(mean, cov, &r.logDet[j])
+	w.solve.finish(prior, mean, cov, &r.logDet[j])
 	if n == 1 && s.Likelihood == Gaussian {
 		w.residual(t, sums, head, mean, cov, prior)
 	}

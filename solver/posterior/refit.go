@@ -160,14 +160,14 @@ func (r *Refit) updateFeature(j int, solve *rowSolver, view *rowView) {
 		r.reset(j)
 		return
 	}
-	solve.start(s.precision(int(s.Field[j])))
+	solve.start()
 	for e, i := range rows {
 		index, value := r.problem.X.Row(int(i))
 		z := view.gather(s, index, value)
-		view.accumulate(solve.precision, solve.right, int(place[e]), z, r.omega[i], r.right[i])
+		view.accumulate(solve.evidence, solve.right, int(place[e]), z, r.omega[i], r.right[i])
 	}
 	mean, cov := s.Row(j)
-	solve.finish(mean, cov, &r.logDet[j])
+	solve.finish(s.precision(int(s.Field[j])), mean, cov, &r.logDet[j])
 }
 
 // reset returns a feature that the sample does not have to its prior.

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // sharedRows is the rowMath of outputs that share z: the evidence of a row is the packed precision without the prior.
@@ -11,6 +13,7 @@ type sharedRows struct {
 	state  *State
 	view   *rowView
 	solver *rowSolver
+	pair   []float64 // what SolvePair works in
 	slope  []float64
 	odds   []float64 // exp(θ_c) of logistic outputs
 	z      float64
@@ -20,7 +23,7 @@ type sharedRows struct {
 
 func newSharedRows(s *State) *sharedRows {
 	q := s.NumBasis + 1
-	r := &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), slope: make([]float64, q)}
+	r := &sharedRows{state: s, view: newRowView(s.Sign), solver: newSolver(q), pair: make([]float64, dense.PairWork), slope: make([]float64, q)}
 	r.rebias()
 	return r
 }
@@ -32,7 +35,7 @@ func (s *sharedRows) rebias() {
 	}
 }
 
-func (s *sharedRows) evidenceSize() int { return len(s.solver.precision) }
+func (s *sharedRows) evidenceSize() int { return len(s.solver.evidence) }
 
 func (s *sharedRows) predict(ev *event) {
 	s.view.value, s.view.mean, s.view.cov = ev.value, ev.mean, ev.cov
@@ -73,24 +76,20 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 }
 
 func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
-	q, a := s.solver.q, s.solver.precision
-	copy(a, evidence)
-	for i, d := range prior {
-		a[i*(i+1)/2+i] += d
-	}
-	if cov != nil {
-		copy(s.solver.right, right)
-		s.solver.finish(mean, cov, nil)
+	s.solver.solve(evidence, right, prior, mean, cov, nil)
+}
+
+func (s *sharedRows) solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64) {
+	if s.solver.q <= dense.MaxPair && dense.SolvePair(mean, evidence, right, prior, s.pair) > 0 {
 		return
 	}
-	if cholesky(a, q) {
-		copy(mean, right)
-		solveCholesky(a, q, mean)
+	for v := range mean {
+		s.solve(evidence[v], right[v], prior, mean[v], nil)
 	}
 }
 
 func (s *sharedRows) restore(evidence, right, prior, mean, cov []float64) {
-	q, factor := s.solver.q, s.solver.precision
+	q, factor := s.solver.q, s.solver.evidence
 	copy(factor, cov)
 	if !cholesky(factor, q) {
 		return
@@ -162,6 +161,12 @@ func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
 func (o *outputRows) solve(evidence, right, prior, mean, cov []float64) {
 	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
 	o.solver.finish(&a, prior, mean, cov, nil)
+}
+
+func (o *outputRows) solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64) {
+	for v := range mean {
+		o.solve(evidence[v], right[v], prior, mean[v], nil)
+	}
 }
 
 func (o *outputRows) restore(evidence, right, prior, mean, cov []float64) {

@@ -1,50 +1,98 @@
 package posterior
 
-import "math"
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
 
 // rowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature to feature.
 type rowSolver struct {
-	precision []float64 // packed q×q
-	right     []float64 // q
-	q         int
+	evidence []float64 // packed q×q: the precision without the prior's
+	right    []float64 // q
+	q        int
+
+	square []float64 // q rows of stride: the precision, the right side in the column after it, zeros
+	stride int
+	pivots []float64
+	lifted []float64
 }
 
 func newSolver(q int) *rowSolver {
-	return &rowSolver{precision: make([]float64, packedSize(q)), right: make([]float64, q), q: q}
+	const eight = 8 // what rows of Sweep are multiples of
+	stride := (q + eight) / eight * eight
+	return &rowSolver{evidence: make([]float64, packedSize(q)), right: make([]float64, q), q: q,
+		square: make([]float64, q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q)}
 }
 
-// start begins with the prior precision d.
-func (s *rowSolver) start(d []float64) {
-	clear(s.precision)
+// start forgets all evidence.
+func (s *rowSolver) start() {
+	clear(s.evidence)
 	clear(s.right)
-	for i, v := range d {
-		s.precision[i*(i+1)/2+i] = v
-	}
 }
 
-// finish stores the posterior mean and packed covariance and, unless logDet is nil, the covariance's log determinant. The precision is a
-// positive diagonal plus a sum of positive semidefinite terms; if rounding still defeats the factorisation the diagonal is raised,
-// which only makes the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
-func (s *rowSolver) finish(mean, covariance []float64, logDet *float64) {
-	factor := covariance // factor in place, then invert into the precision's storage and copy back
-	copy(factor, s.precision)
-	for lift := 1e-12; !cholesky(factor, s.q); lift *= 100 {
+// finish is solve for what was accumulated.
+func (s *rowSolver) finish(prior, mean, covariance []float64, logDet *float64) {
+	s.solve(s.evidence, s.right, prior, mean, covariance, logDet)
+}
+
+// solve stores the posterior mean, the packed covariance unless it is nil and, unless logDet is nil, the covariance's log determinant. The
+// precision is the prior's positive diagonal plus evidence, a sum of positive semidefinite terms; if rounding still defeats the elimination the
+// diagonal is raised, which only makes the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
+func (s *rowSolver) solve(evidence, right, prior, mean, covariance []float64, logDet *float64) {
+	for lift := 1e-12; !s.eliminate(evidence, right, prior); lift *= 100 {
 		if lift > 1 {
-			mean[0], covariance[0] = math.NaN(), math.NaN()
+			mean[0] = math.NaN()
+			if covariance != nil {
+				covariance[0] = math.NaN()
+			}
 			return
 		}
-		copy(factor, s.precision)
-		for i := range s.q {
-			k := i*(i+1)/2 + i
-			s.precision[k] += lift * (1 + s.precision[k])
-			factor[k] = s.precision[k]
+		for i, d := range prior {
+			s.lifted[i] = d + lift*(1+d+evidence[i*(i+1)/2+i])
 		}
+		prior = s.lifted
 	}
 	if logDet != nil {
-		*logDet = -logDetCholesky(factor, s.q)
+		*logDet = 0
+		for _, p := range s.pivots {
+			*logDet -= math.Log(p)
+		}
 	}
-	copy(mean, s.right)
-	solveCholesky(factor, s.q, mean)
-	invertCholesky(s.precision, factor, s.q)
-	copy(covariance, s.precision)
+	rest := s.square
+	for i := range mean {
+		mean[i] = rest[s.q]
+		if covariance != nil { // rows are too short to be worth a call of copy
+			out := covariance[:i+1]
+			for j, v := range rest[:i+1] {
+				out[j] = v
+			}
+			covariance = covariance[i+1:]
+		}
+		rest = rest[s.stride:]
+	}
+}
+
+// eliminate inverts the precision in square, beside the solution. It reports false if the precision is not positive definite.
+func (s *rowSolver) eliminate(evidence, right, prior []float64) bool {
+	square, stride := s.square, s.stride
+	for i, d := range prior {
+		row, line, at := evidence[:i], square[i*stride:], i
+		line[s.q], line[i] = right[i], evidence[i]+d
+		line = line[:i]
+		for j, v := range row {
+			line[j] = v
+			square[at] = v
+			at += stride
+		}
+		evidence = evidence[i+1:]
+	}
+	dense.Sweep(square, stride, s.pivots)
+	for _, p := range s.pivots {
+		if !(p > 0) || math.IsInf(p, 1) {
+			clear(square) // NaN would stay in the columns after the right side
+			return false
+		}
+	}
+	return true
 }

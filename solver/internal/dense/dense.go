@@ -55,6 +55,16 @@ func AddScaled(dst []float64, f float64, x []float64) {
 	}
 }
 
+// AddScaledProduct adds f·(x·y) to dst, element by element: the product is rounded, then comes one fused multiply-add. dst may be x or y.
+func AddScaledProduct(dst []float64, f float64, x, y []float64) {
+	if len(dst) != len(x) || len(dst) != len(y) {
+		panic("dense: AddScaledProduct of slices of unequal length")
+	}
+	if len(x) > 0 {
+		addScaledProduct(dst, f, x, y)
+	}
+}
+
 // Dot returns Σ_i x[i]·y[i], formed in eight lanes as the package comment says.
 func Dot(x, y []float64) float64 {
 	if len(x) != len(y) {

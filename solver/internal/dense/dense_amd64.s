@@ -5255,8 +5255,8 @@ vectors:
 	VMOVUPD     192(DX), Z2
 	VFMADD231PD Z2, Z0, Z1
 	VMOVUPD     Z1, 192(AX)
-	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, AX
 	SUBQ        $0x00000020, BX
 	JMP         vectors
 
@@ -5275,9 +5275,78 @@ tail:
 	VMOVUPD.Z   (DX), K1, Z2
 	VFMADD231PD Z2, Z0, Z1
 	VMOVUPD     Z1, K1, (AX)
-	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, AX
 	SUBQ        SI, BX
+	JMP         tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·addScaledProductAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), DX
+	MOVQ         y+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSD f+8(FP), Z0
+
+vectors:
+	CMPQ        SI, $0x00000020
+	JLT         tail
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (DX), Z2
+	VMOVUPD     (BX), Z3
+	VMULPD      Z3, Z2, Z2
+	VFMADD231PD Z2, Z0, Z1
+	VMOVUPD     Z1, (AX)
+	VMOVUPD     64(AX), Z1
+	VMOVUPD     64(DX), Z2
+	VMOVUPD     64(BX), Z3
+	VMULPD      Z3, Z2, Z2
+	VFMADD231PD Z2, Z0, Z1
+	VMOVUPD     Z1, 64(AX)
+	VMOVUPD     128(AX), Z1
+	VMOVUPD     128(DX), Z2
+	VMOVUPD     128(BX), Z3
+	VMULPD      Z3, Z2, Z2
+	VFMADD231PD Z2, Z0, Z1
+	VMOVUPD     Z1, 128(AX)
+	VMOVUPD     192(AX), Z1
+	VMOVUPD     192(DX), Z2
+	VMOVUPD     192(BX), Z3
+	VMULPD      Z3, Z2, Z2
+	VFMADD231PD Z2, Z0, Z1
+	VMOVUPD     Z1, 192(AX)
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, BX
+	ADDQ        $0x00000100, AX
+	SUBQ        $0x00000020, SI
+	JMP         vectors
+
+tail:
+	TESTQ       SI, SI
+	JZ          done
+	MOVQ        $0x00000008, CX
+	CMPQ        SI, CX
+	CMOVQLT     SI, CX
+	MOVQ        CX, DI
+	MOVQ        $0x00000001, R8
+	SHLQ        CL, R8
+	DECQ        R8
+	KMOVW       R8, K1
+	VMOVUPD.Z   (AX), K1, Z1
+	VMOVUPD.Z   (DX), K1, Z2
+	VMOVUPD.Z   (BX), K1, Z3
+	VMULPD      Z3, Z2, Z2
+	VFMADD231PD Z2, Z0, Z1
+	VMOVUPD     Z1, K1, (AX)
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, AX
+	SUBQ        DI, SI
 	JMP         tail
 
 done:
@@ -5546,6 +5615,862 @@ tail:
 	ADDQ         $0x00000040, DX
 	SUBQ         DI, BX
 	JMP          tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep1AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep1AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R8
+	MOVQ         $0x00000000, SI
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z4
+	VPANDQ       Z2, Z4, Z4
+	VFNMADD231PD Z3, Z1, Z4
+	VMOVUPD      Z4, (R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z4
+	VPANDQ       Z2, Z4, Z4
+	VFNMADD231PD Z3, Z1, Z4
+	VMOVUPD      Z4, (R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	ADDQ    $0x00000040, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000040
+	JLT     pivot0
+
+done:
+	VZEROUPPER
+	RET
+
+DATA zero<>+0(SB)/8, $0xffffffffffffffff
+DATA zero<>+8(SB)/8, $0xffffffffffffffff
+DATA zero<>+16(SB)/8, $0xffffffffffffffff
+DATA zero<>+24(SB)/8, $0xffffffffffffffff
+DATA zero<>+32(SB)/8, $0xffffffffffffffff
+DATA zero<>+40(SB)/8, $0xffffffffffffffff
+DATA zero<>+48(SB)/8, $0xffffffffffffffff
+DATA zero<>+56(SB)/8, $0x0000000000000000
+DATA zero<>+64(SB)/8, $0xffffffffffffffff
+DATA zero<>+72(SB)/8, $0xffffffffffffffff
+DATA zero<>+80(SB)/8, $0xffffffffffffffff
+DATA zero<>+88(SB)/8, $0xffffffffffffffff
+DATA zero<>+96(SB)/8, $0xffffffffffffffff
+DATA zero<>+104(SB)/8, $0xffffffffffffffff
+DATA zero<>+112(SB)/8, $0xffffffffffffffff
+DATA zero<>+120(SB)/8, $0xffffffffffffffff
+GLOBL zero<>(SB), RODATA|NOPTR, $128
+
+// func sweep2AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep2AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R10)
+	VMOVUPD      64(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R10)
+	VMOVUPD      64(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R8
+	MOVQ    $0x00000040, SI
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R9)
+	VMOVUPD      64(R9), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z5
+	VFNMADD231PD Z3, Z1, Z5
+	VMOVUPD      Z5, (R9)
+	VMOVUPD      64(R9), Z5
+	VPANDQ       Z2, Z5, Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VMOVUPD      Z5, 64(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000080
+	JLT     pivot1
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep3AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep3AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      64(R10), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      128(R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R8
+	MOVQ    $0x00000080, SI
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VPANDQ       Z2, Z5, Z5
+	VPANDNQ      Z0, Z2, Z6
+	VPORQ        Z6, Z5, Z5
+	VMULPD       Z1, Z5, Z5
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVUPD      64(R9), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R9)
+	VMOVUPD      128(R9), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z6
+	VFNMADD231PD Z3, Z1, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVUPD      64(R9), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VMOVUPD      Z6, 64(R9)
+	VMOVUPD      128(R9), Z6
+	VPANDQ       Z2, Z6, Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, 128(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x000000c0
+	JLT     pivot2
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep4AVX512(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX512F
+TEXT ·sweep4AVX512(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VPANDQ       Z2, Z3, Z3
+	VPANDNQ      Z0, Z2, Z4
+	VPORQ        Z4, Z3, Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VPANDQ       Z2, Z4, Z4
+	VPANDNQ      Z0, Z2, Z5
+	VPORQ        Z5, Z4, Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R9
+	MOVQ    $0x00000080, R8
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R9), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VPANDQ       Z2, Z5, Z5
+	VPANDNQ      Z0, Z2, Z6
+	VPORQ        Z6, Z5, Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R10)(R8*1), Z1
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      64(R10), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R10)
+	VMOVUPD      128(R10), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R10)
+	VMOVUPD      192(R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x000000c0
+	JLT     pivot2
+	MOVQ    SI, R8
+	MOVQ    $0x000000c0, SI
+
+pivot3:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Z1
+	VMOVUPD      (R8), Z2
+	VMOVUPD      (BX), Z3
+	VMULPD       Z1, Z3, Z3
+	VMOVUPD      64(BX), Z4
+	VMULPD       Z1, Z4, Z4
+	VMOVUPD      128(BX), Z5
+	VMULPD       Z1, Z5, Z5
+	VMOVUPD      192(BX), Z6
+	VPANDQ       Z2, Z6, Z6
+	VPANDNQ      Z0, Z2, Z7
+	VPORQ        Z7, Z6, Z6
+	VMULPD       Z1, Z6, Z6
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after3
+
+after3:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R9)
+	VMOVUPD      64(R9), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R9)
+	VMOVUPD      128(R9), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R9)
+	VMOVUPD      192(R9), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          after3
+
+no_after3:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before3
+
+before3:
+	VBROADCASTSD (R9)(SI*1), Z1
+	VMOVUPD      (R9), Z7
+	VFNMADD231PD Z3, Z1, Z7
+	VMOVUPD      Z7, (R9)
+	VMOVUPD      64(R9), Z7
+	VFNMADD231PD Z4, Z1, Z7
+	VMOVUPD      Z7, 64(R9)
+	VMOVUPD      128(R9), Z7
+	VFNMADD231PD Z5, Z1, Z7
+	VMOVUPD      Z7, 128(R9)
+	VMOVUPD      192(R9), Z7
+	VPANDQ       Z2, Z7, Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VMOVUPD      Z7, 192(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          before3
+
+no_before3:
+	VMOVUPD Z3, (BX)
+	VMOVUPD Z4, 64(BX)
+	VMOVUPD Z5, 128(BX)
+	VMOVUPD Z6, 192(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000100
+	JLT     pivot3
 
 done:
 	VZEROUPPER
@@ -7127,8 +8052,8 @@ vectors:
 	VMOVUPD     96(CX), Y2
 	VFMADD231PD Y2, Y0, Y1
 	VMOVUPD     Y1, 96(AX)
-	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, AX
 	SUBQ        $0x00000010, DX
 	JMP         vectors
 
@@ -7147,9 +8072,78 @@ tail:
 	VMASKMOVPD  (CX), Y1, Y3
 	VFMADD231PD Y3, Y0, Y2
 	VMASKMOVPD  Y2, Y1, (AX)
-	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, AX
 	SUBQ        SI, DX
+	JMP         tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int)
+// Requires: AVX, CMOV, FMA3
+TEXT ·addScaledProductAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVQ         y+24(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD f+8(FP), Y0
+
+vectors:
+	CMPQ        BX, $0x00000010
+	JLT         tail
+	VMOVUPD     (AX), Y1
+	VMOVUPD     (CX), Y2
+	VMOVUPD     (DX), Y3
+	VMULPD      Y3, Y2, Y2
+	VFMADD231PD Y2, Y0, Y1
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     32(AX), Y1
+	VMOVUPD     32(CX), Y2
+	VMOVUPD     32(DX), Y3
+	VMULPD      Y3, Y2, Y2
+	VFMADD231PD Y2, Y0, Y1
+	VMOVUPD     Y1, 32(AX)
+	VMOVUPD     64(AX), Y1
+	VMOVUPD     64(CX), Y2
+	VMOVUPD     64(DX), Y3
+	VMULPD      Y3, Y2, Y2
+	VFMADD231PD Y2, Y0, Y1
+	VMOVUPD     Y1, 64(AX)
+	VMOVUPD     96(AX), Y1
+	VMOVUPD     96(CX), Y2
+	VMOVUPD     96(DX), Y3
+	VMULPD      Y3, Y2, Y2
+	VFMADD231PD Y2, Y0, Y1
+	VMOVUPD     Y1, 96(AX)
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x00000010, BX
+	JMP         vectors
+
+tail:
+	TESTQ       BX, BX
+	JZ          done
+	MOVQ        $0x00000004, SI
+	CMPQ        BX, SI
+	CMOVQLT     BX, SI
+	MOVQ        SI, DI
+	MOVQ        $0x00000004, R8
+	SUBQ        SI, R8
+	LEAQ        masks<>+0(SB), SI
+	VMOVUPD     (SI)(R8*8), Y1
+	VMASKMOVPD  (AX), Y1, Y2
+	VMASKMOVPD  (CX), Y1, Y3
+	VMASKMOVPD  (DX), Y1, Y4
+	VMULPD      Y4, Y3, Y3
+	VFMADD231PD Y3, Y0, Y2
+	VMASKMOVPD  Y2, Y1, (AX)
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, AX
+	SUBQ        DI, BX
 	JMP         tail
 
 done:
@@ -7418,6 +8412,1174 @@ done:
 	VZEROUPPER
 	RET
 
+// func sweep1AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep1AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R8
+	MOVQ         $0x00000000, SI
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y6
+	VANDPD       Y2, Y6, Y6
+	VFNMADD231PD Y4, Y1, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      32(R9), Y6
+	VANDPD       Y3, Y6, Y6
+	VFNMADD231PD Y5, Y1, Y6
+	VMOVUPD      Y6, 32(R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y6
+	VANDPD       Y2, Y6, Y6
+	VFNMADD231PD Y4, Y1, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      32(R9), Y6
+	VANDPD       Y3, Y6, Y6
+	VFNMADD231PD Y5, Y1, Y6
+	VMOVUPD      Y6, 32(R9)
+	ADDQ         $0x00000040, R9
+	DECQ         R10
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	ADDQ    $0x00000040, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000040
+	JLT     pivot0
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep2AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep2AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVUPD      32(R10), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R10)
+	VMOVUPD      64(R10), Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R10)
+	VMOVUPD      96(R10), Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVUPD      32(R10), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R10)
+	VMOVUPD      64(R10), Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R10)
+	VMOVUPD      96(R10), Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R10)
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R8
+	MOVQ    $0x00000040, SI
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVUPD      32(R9), Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R9)
+	VMOVUPD      64(R9), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R9)
+	VMOVUPD      96(R9), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y8
+	VFNMADD231PD Y4, Y1, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVUPD      32(R9), Y8
+	VFNMADD231PD Y5, Y1, Y8
+	VMOVUPD      Y8, 32(R9)
+	VMOVUPD      64(R9), Y8
+	VANDPD       Y2, Y8, Y8
+	VFNMADD231PD Y6, Y1, Y8
+	VMOVUPD      Y8, 64(R9)
+	VMOVUPD      96(R9), Y8
+	VANDPD       Y3, Y8, Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VMOVUPD      Y8, 96(R9)
+	ADDQ         $0x00000080, R9
+	DECQ         R10
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000080
+	JLT     pivot1
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep3AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep3AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R10)
+	VMOVUPD      32(R10), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	VMOVUPD      64(R10), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R10)
+	VMOVUPD      96(R10), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R10)
+	VMOVUPD      128(R10), Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R10)
+	VMOVUPD      160(R10), Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R10)
+	ADDQ         $0x000000c0, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R8
+	MOVQ    $0x00000080, SI
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VANDPD       Y2, Y8, Y8
+	VANDNPD      Y0, Y2, Y9
+	VORPD        Y9, Y8, Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VANDPD       Y3, Y9, Y9
+	VANDNPD      Y0, Y3, Y10
+	VORPD        Y10, Y9, Y9
+	VMULPD       Y1, Y9, Y9
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVUPD      32(R9), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R9)
+	VMOVUPD      64(R9), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R9)
+	VMOVUPD      96(R9), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R9)
+	VMOVUPD      128(R9), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R9)
+	VMOVUPD      160(R9), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y10
+	VFNMADD231PD Y4, Y1, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVUPD      32(R9), Y10
+	VFNMADD231PD Y5, Y1, Y10
+	VMOVUPD      Y10, 32(R9)
+	VMOVUPD      64(R9), Y10
+	VFNMADD231PD Y6, Y1, Y10
+	VMOVUPD      Y10, 64(R9)
+	VMOVUPD      96(R9), Y10
+	VFNMADD231PD Y7, Y1, Y10
+	VMOVUPD      Y10, 96(R9)
+	VMOVUPD      128(R9), Y10
+	VANDPD       Y2, Y10, Y10
+	VFNMADD231PD Y8, Y1, Y10
+	VMOVUPD      Y10, 128(R9)
+	VMOVUPD      160(R9), Y10
+	VANDPD       Y3, Y10, Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, 160(R9)
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	ADDQ    $0x000000c0, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x000000c0
+	JLT     pivot2
+
+done:
+	VZEROUPPER
+	RET
+
+// func sweep4AVX2(a *float64, n int, pivots *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sweep4AVX2(SB), NOSPLIT, $0-24
+	MOVQ         a+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         pivots+16(FP), DX
+	MOVQ         AX, BX
+	LEAQ         zero<>+56(SB), SI
+	MOVQ         $0x3ff0000000000000, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DI
+	MOVQ         SI, R9
+	MOVQ         $0x00000000, R8
+
+pivot0:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VANDPD       Y2, Y4, Y4
+	VANDNPD      Y0, Y2, Y5
+	VORPD        Y5, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VANDPD       Y3, Y5, Y5
+	VANDNPD      Y0, Y3, Y6
+	VORPD        Y6, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after0
+
+after0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after0
+
+no_after0:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before0
+
+before0:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before0
+
+no_before0:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000040
+	JLT     pivot0
+	MOVQ    SI, R9
+	MOVQ    $0x00000040, R8
+
+pivot1:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VANDPD       Y2, Y6, Y6
+	VANDNPD      Y0, Y2, Y7
+	VORPD        Y7, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VANDPD       Y3, Y7, Y7
+	VANDNPD      Y0, Y3, Y8
+	VORPD        Y8, Y7, Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after1
+
+after1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after1
+
+no_after1:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before1
+
+before1:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before1
+
+no_before1:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x00000080
+	JLT     pivot1
+	MOVQ    SI, R9
+	MOVQ    $0x00000080, R8
+
+pivot2:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(R8*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VANDPD       Y2, Y8, Y8
+	VANDNPD      Y0, Y2, Y9
+	VORPD        Y9, Y8, Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VANDPD       Y3, Y9, Y9
+	VANDNPD      Y0, Y3, Y10
+	VORPD        Y10, Y9, Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R10
+	MOVQ         DI, R11
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	TESTQ        R11, R11
+	JZ           no_after2
+
+after2:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          after2
+
+no_after2:
+	MOVQ  AX, R10
+	MOVQ  CX, R11
+	SUBQ  DI, R11
+	TESTQ R11, R11
+	JZ    no_before2
+
+before2:
+	VBROADCASTSD (R10)(R8*1), Y1
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      32(R10), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R10)
+	VMOVUPD      64(R10), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R10)
+	VMOVUPD      96(R10), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R10)
+	VMOVUPD      128(R10), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R10)
+	VMOVUPD      160(R10), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R10)
+	VMOVUPD      192(R10), Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      224(R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R10)
+	ADDQ         $0x00000100, R10
+	DECQ         R11
+	JNZ          before2
+
+no_before2:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, R8
+	SUBQ    $0x00000008, R9
+	DECQ    DI
+	CMPQ    R8, $0x000000c0
+	JLT     pivot2
+	MOVQ    SI, R8
+	MOVQ    $0x000000c0, SI
+
+pivot3:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVSD       (BX)(SI*1), X1
+	VMOVSD       X1, (DX)
+	VDIVSD       X1, X0, X1
+	VBROADCASTSD X1, Y1
+	VMOVUPD      (R8), Y2
+	VMOVUPD      32(R8), Y3
+	VMOVUPD      (BX), Y4
+	VMULPD       Y1, Y4, Y4
+	VMOVUPD      32(BX), Y5
+	VMULPD       Y1, Y5, Y5
+	VMOVUPD      64(BX), Y6
+	VMULPD       Y1, Y6, Y6
+	VMOVUPD      96(BX), Y7
+	VMULPD       Y1, Y7, Y7
+	VMOVUPD      128(BX), Y8
+	VMULPD       Y1, Y8, Y8
+	VMOVUPD      160(BX), Y9
+	VMULPD       Y1, Y9, Y9
+	VMOVUPD      192(BX), Y10
+	VANDPD       Y2, Y10, Y10
+	VANDNPD      Y0, Y2, Y11
+	VORPD        Y11, Y10, Y10
+	VMULPD       Y1, Y10, Y10
+	VMOVUPD      224(BX), Y11
+	VANDPD       Y3, Y11, Y11
+	VANDNPD      Y0, Y3, Y12
+	VORPD        Y12, Y11, Y11
+	VMULPD       Y1, Y11, Y11
+	MOVQ         BX, R9
+	MOVQ         DI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	TESTQ        R10, R10
+	JZ           no_after3
+
+after3:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R9)
+	VMOVUPD      32(R9), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R9)
+	VMOVUPD      64(R9), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R9)
+	VMOVUPD      96(R9), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R9)
+	VMOVUPD      128(R9), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R9)
+	VMOVUPD      160(R9), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R9)
+	VMOVUPD      192(R9), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R9)
+	VMOVUPD      224(R9), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          after3
+
+no_after3:
+	MOVQ  AX, R9
+	MOVQ  CX, R10
+	SUBQ  DI, R10
+	TESTQ R10, R10
+	JZ    no_before3
+
+before3:
+	VBROADCASTSD (R9)(SI*1), Y1
+	VMOVUPD      (R9), Y12
+	VFNMADD231PD Y4, Y1, Y12
+	VMOVUPD      Y12, (R9)
+	VMOVUPD      32(R9), Y12
+	VFNMADD231PD Y5, Y1, Y12
+	VMOVUPD      Y12, 32(R9)
+	VMOVUPD      64(R9), Y12
+	VFNMADD231PD Y6, Y1, Y12
+	VMOVUPD      Y12, 64(R9)
+	VMOVUPD      96(R9), Y12
+	VFNMADD231PD Y7, Y1, Y12
+	VMOVUPD      Y12, 96(R9)
+	VMOVUPD      128(R9), Y12
+	VFNMADD231PD Y8, Y1, Y12
+	VMOVUPD      Y12, 128(R9)
+	VMOVUPD      160(R9), Y12
+	VFNMADD231PD Y9, Y1, Y12
+	VMOVUPD      Y12, 160(R9)
+	VMOVUPD      192(R9), Y12
+	VANDPD       Y2, Y12, Y12
+	VFNMADD231PD Y10, Y1, Y12
+	VMOVUPD      Y12, 192(R9)
+	VMOVUPD      224(R9), Y12
+	VANDPD       Y3, Y12, Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VMOVUPD      Y12, 224(R9)
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          before3
+
+no_before3:
+	VMOVUPD Y4, (BX)
+	VMOVUPD Y5, 32(BX)
+	VMOVUPD Y6, 64(BX)
+	VMOVUPD Y7, 96(BX)
+	VMOVUPD Y8, 128(BX)
+	VMOVUPD Y9, 160(BX)
+	VMOVUPD Y10, 192(BX)
+	VMOVUPD Y11, 224(BX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000008, DX
+	ADDQ    $0x00000008, SI
+	SUBQ    $0x00000008, R8
+	DECQ    DI
+	CMPQ    SI, $0x00000100
+	JLT     pivot3
+
+done:
+	VZEROUPPER
+	RET
+
 // func multiplyAddsAVX2(rounds int)
 // Requires: AVX, FMA3
 TEXT ·multiplyAddsAVX2(SB), NOSPLIT, $0-8
@@ -7452,4 +9614,3044 @@ round:
 	DECQ        AX
 	JNZ         round
 	VZEROUPPER
+	RET
+
+// func solvePairAVX2(x0 *float64, x1 *float64, a0 *float64, a1 *float64, b0 *float64, b1 *float64, d *float64, work *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·solvePairAVX2(SB), NOSPLIT, $0-72
+	MOVQ  work+56(FP), AX
+	MOVQ  n+64(FP), CX
+	MOVQ  CX, DX
+	INCQ  DX
+	IMULQ CX, DX
+	SHRQ  $0x01, DX
+	LEAQ  (AX), BX
+	MOVQ  a0+16(FP), SI
+	MOVQ  a1+24(FP), DI
+	XORQ  R8, R8
+
+triangle:
+	VMOVSD  (SI)(R8*8), X0
+	VMOVHPD (DI)(R8*8), X0, X0
+	VMOVUPD X0, (BX)
+	ADDQ    $0x00000010, BX
+	INCQ    R8
+	CMPQ    R8, DX
+	JLT     triangle
+	LEAQ    2176(AX), DX
+	MOVQ    b0+32(FP), BX
+	MOVQ    b1+40(FP), SI
+	XORQ    DI, DI
+
+right:
+	VMOVSD       (BX)(DI*8), X0
+	VMOVHPD      (SI)(DI*8), X0, X0
+	VMOVUPD      X0, (DX)
+	ADDQ         $0x00000010, DX
+	INCQ         DI
+	CMPQ         DI, CX
+	JLT          right
+	MOVQ         $0x3ff0000000000000, DX
+	VMOVQ        DX, X0
+	VMOVDDUP     X0, X0
+	MOVQ         d+48(FP), DX
+	CMPQ         CX, $0x00000010
+	JLT          skip15
+	VMOVDDUP     120(DX), X1
+	VADDPD       2160(AX), X1, X1
+	VMOVUPD      X1, 2160(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2672(AX)
+	VMULPD       2144(AX), X1, X2
+	VMOVUPD      1904(AX), X3
+	VFNMADD231PD 2144(AX), X2, X3
+	VMOVUPD      X3, 1904(AX)
+	VMOVUPD      1888(AX), X3
+	VFNMADD231PD 2128(AX), X2, X3
+	VMOVUPD      X3, 1888(AX)
+	VMOVUPD      1872(AX), X3
+	VFNMADD231PD 2112(AX), X2, X3
+	VMOVUPD      X3, 1872(AX)
+	VMOVUPD      1856(AX), X3
+	VFNMADD231PD 2096(AX), X2, X3
+	VMOVUPD      X3, 1856(AX)
+	VMOVUPD      1840(AX), X3
+	VFNMADD231PD 2080(AX), X2, X3
+	VMOVUPD      X3, 1840(AX)
+	VMOVUPD      1824(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 1824(AX)
+	VMOVUPD      1808(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 1808(AX)
+	VMOVUPD      1792(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 1792(AX)
+	VMOVUPD      1776(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 1776(AX)
+	VMOVUPD      1760(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 1760(AX)
+	VMOVUPD      1744(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 1744(AX)
+	VMOVUPD      1728(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 1728(AX)
+	VMOVUPD      1712(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 1712(AX)
+	VMOVUPD      1696(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 1696(AX)
+	VMOVUPD      1680(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 1680(AX)
+	VMOVUPD      2400(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2400(AX)
+	VMULPD       2128(AX), X1, X2
+	VMOVUPD      1664(AX), X3
+	VFNMADD231PD 2128(AX), X2, X3
+	VMOVUPD      X3, 1664(AX)
+	VMOVUPD      1648(AX), X3
+	VFNMADD231PD 2112(AX), X2, X3
+	VMOVUPD      X3, 1648(AX)
+	VMOVUPD      1632(AX), X3
+	VFNMADD231PD 2096(AX), X2, X3
+	VMOVUPD      X3, 1632(AX)
+	VMOVUPD      1616(AX), X3
+	VFNMADD231PD 2080(AX), X2, X3
+	VMOVUPD      X3, 1616(AX)
+	VMOVUPD      1600(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 1600(AX)
+	VMOVUPD      1584(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 1584(AX)
+	VMOVUPD      1568(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 1568(AX)
+	VMOVUPD      1552(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 1552(AX)
+	VMOVUPD      1536(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 1536(AX)
+	VMOVUPD      1520(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 1520(AX)
+	VMOVUPD      1504(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 1504(AX)
+	VMOVUPD      1488(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 1488(AX)
+	VMOVUPD      1472(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 1472(AX)
+	VMOVUPD      1456(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 1456(AX)
+	VMOVUPD      2384(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2384(AX)
+	VMULPD       2112(AX), X1, X2
+	VMOVUPD      1440(AX), X3
+	VFNMADD231PD 2112(AX), X2, X3
+	VMOVUPD      X3, 1440(AX)
+	VMOVUPD      1424(AX), X3
+	VFNMADD231PD 2096(AX), X2, X3
+	VMOVUPD      X3, 1424(AX)
+	VMOVUPD      1408(AX), X3
+	VFNMADD231PD 2080(AX), X2, X3
+	VMOVUPD      X3, 1408(AX)
+	VMOVUPD      1392(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 1392(AX)
+	VMOVUPD      1376(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 1376(AX)
+	VMOVUPD      1360(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 1360(AX)
+	VMOVUPD      1344(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 1344(AX)
+	VMOVUPD      1328(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 1328(AX)
+	VMOVUPD      1312(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 1312(AX)
+	VMOVUPD      1296(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 1296(AX)
+	VMOVUPD      1280(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 1280(AX)
+	VMOVUPD      1264(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 1264(AX)
+	VMOVUPD      1248(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 1248(AX)
+	VMOVUPD      2368(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2368(AX)
+	VMULPD       2096(AX), X1, X2
+	VMOVUPD      1232(AX), X3
+	VFNMADD231PD 2096(AX), X2, X3
+	VMOVUPD      X3, 1232(AX)
+	VMOVUPD      1216(AX), X3
+	VFNMADD231PD 2080(AX), X2, X3
+	VMOVUPD      X3, 1216(AX)
+	VMOVUPD      1200(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 1200(AX)
+	VMOVUPD      1184(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 1184(AX)
+	VMOVUPD      1168(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 1168(AX)
+	VMOVUPD      1152(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 1152(AX)
+	VMOVUPD      1136(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 1136(AX)
+	VMOVUPD      1120(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 1120(AX)
+	VMOVUPD      1104(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 1104(AX)
+	VMOVUPD      1088(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 1088(AX)
+	VMOVUPD      1072(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 1072(AX)
+	VMOVUPD      1056(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 1056(AX)
+	VMOVUPD      2352(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2352(AX)
+	VMULPD       2080(AX), X1, X2
+	VMOVUPD      1040(AX), X3
+	VFNMADD231PD 2080(AX), X2, X3
+	VMOVUPD      X3, 1040(AX)
+	VMOVUPD      1024(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 1024(AX)
+	VMOVUPD      1008(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 1008(AX)
+	VMOVUPD      992(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 992(AX)
+	VMOVUPD      976(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 976(AX)
+	VMOVUPD      960(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 960(AX)
+	VMOVUPD      944(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 944(AX)
+	VMOVUPD      928(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 928(AX)
+	VMOVUPD      912(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 912(AX)
+	VMOVUPD      896(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 896(AX)
+	VMOVUPD      880(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 880(AX)
+	VMOVUPD      2336(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2336(AX)
+	VMULPD       2064(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 2064(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       2048(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 2048(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       2032(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 2032(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       2016(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 2016(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       2000(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 2000(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       1984(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 1984(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       1968(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 1968(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       1952(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 1952(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       1936(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 1936(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 1920(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2416(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       1920(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 1920(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2416(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip15:
+	CMPQ         CX, $0x0000000f
+	JLT          skip14
+	VMOVDDUP     112(DX), X1
+	VADDPD       1904(AX), X1, X1
+	VMOVUPD      X1, 1904(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2656(AX)
+	VMULPD       1888(AX), X1, X2
+	VMOVUPD      1664(AX), X3
+	VFNMADD231PD 1888(AX), X2, X3
+	VMOVUPD      X3, 1664(AX)
+	VMOVUPD      1648(AX), X3
+	VFNMADD231PD 1872(AX), X2, X3
+	VMOVUPD      X3, 1648(AX)
+	VMOVUPD      1632(AX), X3
+	VFNMADD231PD 1856(AX), X2, X3
+	VMOVUPD      X3, 1632(AX)
+	VMOVUPD      1616(AX), X3
+	VFNMADD231PD 1840(AX), X2, X3
+	VMOVUPD      X3, 1616(AX)
+	VMOVUPD      1600(AX), X3
+	VFNMADD231PD 1824(AX), X2, X3
+	VMOVUPD      X3, 1600(AX)
+	VMOVUPD      1584(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 1584(AX)
+	VMOVUPD      1568(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 1568(AX)
+	VMOVUPD      1552(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 1552(AX)
+	VMOVUPD      1536(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 1536(AX)
+	VMOVUPD      1520(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 1520(AX)
+	VMOVUPD      1504(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 1504(AX)
+	VMOVUPD      1488(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 1488(AX)
+	VMOVUPD      1472(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 1472(AX)
+	VMOVUPD      1456(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 1456(AX)
+	VMOVUPD      2384(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2384(AX)
+	VMULPD       1872(AX), X1, X2
+	VMOVUPD      1440(AX), X3
+	VFNMADD231PD 1872(AX), X2, X3
+	VMOVUPD      X3, 1440(AX)
+	VMOVUPD      1424(AX), X3
+	VFNMADD231PD 1856(AX), X2, X3
+	VMOVUPD      X3, 1424(AX)
+	VMOVUPD      1408(AX), X3
+	VFNMADD231PD 1840(AX), X2, X3
+	VMOVUPD      X3, 1408(AX)
+	VMOVUPD      1392(AX), X3
+	VFNMADD231PD 1824(AX), X2, X3
+	VMOVUPD      X3, 1392(AX)
+	VMOVUPD      1376(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 1376(AX)
+	VMOVUPD      1360(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 1360(AX)
+	VMOVUPD      1344(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 1344(AX)
+	VMOVUPD      1328(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 1328(AX)
+	VMOVUPD      1312(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 1312(AX)
+	VMOVUPD      1296(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 1296(AX)
+	VMOVUPD      1280(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 1280(AX)
+	VMOVUPD      1264(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 1264(AX)
+	VMOVUPD      1248(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 1248(AX)
+	VMOVUPD      2368(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2368(AX)
+	VMULPD       1856(AX), X1, X2
+	VMOVUPD      1232(AX), X3
+	VFNMADD231PD 1856(AX), X2, X3
+	VMOVUPD      X3, 1232(AX)
+	VMOVUPD      1216(AX), X3
+	VFNMADD231PD 1840(AX), X2, X3
+	VMOVUPD      X3, 1216(AX)
+	VMOVUPD      1200(AX), X3
+	VFNMADD231PD 1824(AX), X2, X3
+	VMOVUPD      X3, 1200(AX)
+	VMOVUPD      1184(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 1184(AX)
+	VMOVUPD      1168(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 1168(AX)
+	VMOVUPD      1152(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 1152(AX)
+	VMOVUPD      1136(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 1136(AX)
+	VMOVUPD      1120(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 1120(AX)
+	VMOVUPD      1104(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 1104(AX)
+	VMOVUPD      1088(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 1088(AX)
+	VMOVUPD      1072(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 1072(AX)
+	VMOVUPD      1056(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 1056(AX)
+	VMOVUPD      2352(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2352(AX)
+	VMULPD       1840(AX), X1, X2
+	VMOVUPD      1040(AX), X3
+	VFNMADD231PD 1840(AX), X2, X3
+	VMOVUPD      X3, 1040(AX)
+	VMOVUPD      1024(AX), X3
+	VFNMADD231PD 1824(AX), X2, X3
+	VMOVUPD      X3, 1024(AX)
+	VMOVUPD      1008(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 1008(AX)
+	VMOVUPD      992(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 992(AX)
+	VMOVUPD      976(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 976(AX)
+	VMOVUPD      960(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 960(AX)
+	VMOVUPD      944(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 944(AX)
+	VMOVUPD      928(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 928(AX)
+	VMOVUPD      912(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 912(AX)
+	VMOVUPD      896(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 896(AX)
+	VMOVUPD      880(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 880(AX)
+	VMOVUPD      2336(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2336(AX)
+	VMULPD       1824(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 1824(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       1808(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 1808(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       1792(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 1792(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       1776(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 1776(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       1760(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 1760(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       1744(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 1744(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       1728(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 1728(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       1712(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 1712(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       1696(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 1696(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 1680(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2400(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       1680(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 1680(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2400(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip14:
+	CMPQ         CX, $0x0000000e
+	JLT          skip13
+	VMOVDDUP     104(DX), X1
+	VADDPD       1664(AX), X1, X1
+	VMOVUPD      X1, 1664(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2640(AX)
+	VMULPD       1648(AX), X1, X2
+	VMOVUPD      1440(AX), X3
+	VFNMADD231PD 1648(AX), X2, X3
+	VMOVUPD      X3, 1440(AX)
+	VMOVUPD      1424(AX), X3
+	VFNMADD231PD 1632(AX), X2, X3
+	VMOVUPD      X3, 1424(AX)
+	VMOVUPD      1408(AX), X3
+	VFNMADD231PD 1616(AX), X2, X3
+	VMOVUPD      X3, 1408(AX)
+	VMOVUPD      1392(AX), X3
+	VFNMADD231PD 1600(AX), X2, X3
+	VMOVUPD      X3, 1392(AX)
+	VMOVUPD      1376(AX), X3
+	VFNMADD231PD 1584(AX), X2, X3
+	VMOVUPD      X3, 1376(AX)
+	VMOVUPD      1360(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 1360(AX)
+	VMOVUPD      1344(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 1344(AX)
+	VMOVUPD      1328(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 1328(AX)
+	VMOVUPD      1312(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 1312(AX)
+	VMOVUPD      1296(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 1296(AX)
+	VMOVUPD      1280(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 1280(AX)
+	VMOVUPD      1264(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 1264(AX)
+	VMOVUPD      1248(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 1248(AX)
+	VMOVUPD      2368(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2368(AX)
+	VMULPD       1632(AX), X1, X2
+	VMOVUPD      1232(AX), X3
+	VFNMADD231PD 1632(AX), X2, X3
+	VMOVUPD      X3, 1232(AX)
+	VMOVUPD      1216(AX), X3
+	VFNMADD231PD 1616(AX), X2, X3
+	VMOVUPD      X3, 1216(AX)
+	VMOVUPD      1200(AX), X3
+	VFNMADD231PD 1600(AX), X2, X3
+	VMOVUPD      X3, 1200(AX)
+	VMOVUPD      1184(AX), X3
+	VFNMADD231PD 1584(AX), X2, X3
+	VMOVUPD      X3, 1184(AX)
+	VMOVUPD      1168(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 1168(AX)
+	VMOVUPD      1152(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 1152(AX)
+	VMOVUPD      1136(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 1136(AX)
+	VMOVUPD      1120(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 1120(AX)
+	VMOVUPD      1104(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 1104(AX)
+	VMOVUPD      1088(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 1088(AX)
+	VMOVUPD      1072(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 1072(AX)
+	VMOVUPD      1056(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 1056(AX)
+	VMOVUPD      2352(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2352(AX)
+	VMULPD       1616(AX), X1, X2
+	VMOVUPD      1040(AX), X3
+	VFNMADD231PD 1616(AX), X2, X3
+	VMOVUPD      X3, 1040(AX)
+	VMOVUPD      1024(AX), X3
+	VFNMADD231PD 1600(AX), X2, X3
+	VMOVUPD      X3, 1024(AX)
+	VMOVUPD      1008(AX), X3
+	VFNMADD231PD 1584(AX), X2, X3
+	VMOVUPD      X3, 1008(AX)
+	VMOVUPD      992(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 992(AX)
+	VMOVUPD      976(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 976(AX)
+	VMOVUPD      960(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 960(AX)
+	VMOVUPD      944(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 944(AX)
+	VMOVUPD      928(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 928(AX)
+	VMOVUPD      912(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 912(AX)
+	VMOVUPD      896(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 896(AX)
+	VMOVUPD      880(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 880(AX)
+	VMOVUPD      2336(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2336(AX)
+	VMULPD       1600(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 1600(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 1584(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       1584(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 1584(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       1568(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 1568(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       1552(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 1552(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       1536(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 1536(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       1520(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 1520(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       1504(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 1504(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       1488(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 1488(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       1472(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 1472(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 1456(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2384(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       1456(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 1456(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2384(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip13:
+	CMPQ         CX, $0x0000000d
+	JLT          skip12
+	VMOVDDUP     96(DX), X1
+	VADDPD       1440(AX), X1, X1
+	VMOVUPD      X1, 1440(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2624(AX)
+	VMULPD       1424(AX), X1, X2
+	VMOVUPD      1232(AX), X3
+	VFNMADD231PD 1424(AX), X2, X3
+	VMOVUPD      X3, 1232(AX)
+	VMOVUPD      1216(AX), X3
+	VFNMADD231PD 1408(AX), X2, X3
+	VMOVUPD      X3, 1216(AX)
+	VMOVUPD      1200(AX), X3
+	VFNMADD231PD 1392(AX), X2, X3
+	VMOVUPD      X3, 1200(AX)
+	VMOVUPD      1184(AX), X3
+	VFNMADD231PD 1376(AX), X2, X3
+	VMOVUPD      X3, 1184(AX)
+	VMOVUPD      1168(AX), X3
+	VFNMADD231PD 1360(AX), X2, X3
+	VMOVUPD      X3, 1168(AX)
+	VMOVUPD      1152(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 1152(AX)
+	VMOVUPD      1136(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 1136(AX)
+	VMOVUPD      1120(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 1120(AX)
+	VMOVUPD      1104(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 1104(AX)
+	VMOVUPD      1088(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 1088(AX)
+	VMOVUPD      1072(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 1072(AX)
+	VMOVUPD      1056(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 1056(AX)
+	VMOVUPD      2352(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2352(AX)
+	VMULPD       1408(AX), X1, X2
+	VMOVUPD      1040(AX), X3
+	VFNMADD231PD 1408(AX), X2, X3
+	VMOVUPD      X3, 1040(AX)
+	VMOVUPD      1024(AX), X3
+	VFNMADD231PD 1392(AX), X2, X3
+	VMOVUPD      X3, 1024(AX)
+	VMOVUPD      1008(AX), X3
+	VFNMADD231PD 1376(AX), X2, X3
+	VMOVUPD      X3, 1008(AX)
+	VMOVUPD      992(AX), X3
+	VFNMADD231PD 1360(AX), X2, X3
+	VMOVUPD      X3, 992(AX)
+	VMOVUPD      976(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 976(AX)
+	VMOVUPD      960(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 960(AX)
+	VMOVUPD      944(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 944(AX)
+	VMOVUPD      928(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 928(AX)
+	VMOVUPD      912(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 912(AX)
+	VMOVUPD      896(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 896(AX)
+	VMOVUPD      880(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 880(AX)
+	VMOVUPD      2336(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2336(AX)
+	VMULPD       1392(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 1392(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 1376(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 1360(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       1376(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 1376(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 1360(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       1360(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 1360(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       1344(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 1344(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       1328(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 1328(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       1312(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 1312(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       1296(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 1296(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       1280(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 1280(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       1264(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 1264(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 1248(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2368(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       1248(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 1248(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2368(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip12:
+	CMPQ         CX, $0x0000000c
+	JLT          skip11
+	VMOVDDUP     88(DX), X1
+	VADDPD       1232(AX), X1, X1
+	VMOVUPD      X1, 1232(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2608(AX)
+	VMULPD       1216(AX), X1, X2
+	VMOVUPD      1040(AX), X3
+	VFNMADD231PD 1216(AX), X2, X3
+	VMOVUPD      X3, 1040(AX)
+	VMOVUPD      1024(AX), X3
+	VFNMADD231PD 1200(AX), X2, X3
+	VMOVUPD      X3, 1024(AX)
+	VMOVUPD      1008(AX), X3
+	VFNMADD231PD 1184(AX), X2, X3
+	VMOVUPD      X3, 1008(AX)
+	VMOVUPD      992(AX), X3
+	VFNMADD231PD 1168(AX), X2, X3
+	VMOVUPD      X3, 992(AX)
+	VMOVUPD      976(AX), X3
+	VFNMADD231PD 1152(AX), X2, X3
+	VMOVUPD      X3, 976(AX)
+	VMOVUPD      960(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 960(AX)
+	VMOVUPD      944(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 944(AX)
+	VMOVUPD      928(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 928(AX)
+	VMOVUPD      912(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 912(AX)
+	VMOVUPD      896(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 896(AX)
+	VMOVUPD      880(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 880(AX)
+	VMOVUPD      2336(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2336(AX)
+	VMULPD       1200(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 1200(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 1184(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 1168(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 1152(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       1184(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 1184(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 1168(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 1152(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       1168(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 1168(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 1152(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       1152(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 1152(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       1136(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 1136(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       1120(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 1120(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       1104(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 1104(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       1088(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 1088(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       1072(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 1072(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 1056(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2352(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       1056(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 1056(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2352(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip11:
+	CMPQ         CX, $0x0000000b
+	JLT          skip10
+	VMOVDDUP     80(DX), X1
+	VADDPD       1040(AX), X1, X1
+	VMOVUPD      X1, 1040(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2592(AX)
+	VMULPD       1024(AX), X1, X2
+	VMOVUPD      864(AX), X3
+	VFNMADD231PD 1024(AX), X2, X3
+	VMOVUPD      X3, 864(AX)
+	VMOVUPD      848(AX), X3
+	VFNMADD231PD 1008(AX), X2, X3
+	VMOVUPD      X3, 848(AX)
+	VMOVUPD      832(AX), X3
+	VFNMADD231PD 992(AX), X2, X3
+	VMOVUPD      X3, 832(AX)
+	VMOVUPD      816(AX), X3
+	VFNMADD231PD 976(AX), X2, X3
+	VMOVUPD      X3, 816(AX)
+	VMOVUPD      800(AX), X3
+	VFNMADD231PD 960(AX), X2, X3
+	VMOVUPD      X3, 800(AX)
+	VMOVUPD      784(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 784(AX)
+	VMOVUPD      768(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 768(AX)
+	VMOVUPD      752(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 752(AX)
+	VMOVUPD      736(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 736(AX)
+	VMOVUPD      720(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 720(AX)
+	VMOVUPD      2320(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2320(AX)
+	VMULPD       1008(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 1008(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 992(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 976(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 960(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       992(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 992(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 976(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 960(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       976(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 976(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 960(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       960(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 960(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       944(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 944(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       928(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 928(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       912(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 912(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       896(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 896(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 880(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2336(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       880(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 880(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2336(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip10:
+	CMPQ         CX, $0x0000000a
+	JLT          skip9
+	VMOVDDUP     72(DX), X1
+	VADDPD       864(AX), X1, X1
+	VMOVUPD      X1, 864(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2576(AX)
+	VMULPD       848(AX), X1, X2
+	VMOVUPD      704(AX), X3
+	VFNMADD231PD 848(AX), X2, X3
+	VMOVUPD      X3, 704(AX)
+	VMOVUPD      688(AX), X3
+	VFNMADD231PD 832(AX), X2, X3
+	VMOVUPD      X3, 688(AX)
+	VMOVUPD      672(AX), X3
+	VFNMADD231PD 816(AX), X2, X3
+	VMOVUPD      X3, 672(AX)
+	VMOVUPD      656(AX), X3
+	VFNMADD231PD 800(AX), X2, X3
+	VMOVUPD      X3, 656(AX)
+	VMOVUPD      640(AX), X3
+	VFNMADD231PD 784(AX), X2, X3
+	VMOVUPD      X3, 640(AX)
+	VMOVUPD      624(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 624(AX)
+	VMOVUPD      608(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 608(AX)
+	VMOVUPD      592(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 592(AX)
+	VMOVUPD      576(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 576(AX)
+	VMOVUPD      2304(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2304(AX)
+	VMULPD       832(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 832(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 816(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 800(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 784(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       816(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 816(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 800(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 784(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       800(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 800(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 784(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       784(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 784(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       768(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 768(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       752(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 752(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       736(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 736(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 720(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2320(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       720(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 720(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2320(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip9:
+	CMPQ         CX, $0x00000009
+	JLT          skip8
+	VMOVDDUP     64(DX), X1
+	VADDPD       704(AX), X1, X1
+	VMOVUPD      X1, 704(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2560(AX)
+	VMULPD       688(AX), X1, X2
+	VMOVUPD      560(AX), X3
+	VFNMADD231PD 688(AX), X2, X3
+	VMOVUPD      X3, 560(AX)
+	VMOVUPD      544(AX), X3
+	VFNMADD231PD 672(AX), X2, X3
+	VMOVUPD      X3, 544(AX)
+	VMOVUPD      528(AX), X3
+	VFNMADD231PD 656(AX), X2, X3
+	VMOVUPD      X3, 528(AX)
+	VMOVUPD      512(AX), X3
+	VFNMADD231PD 640(AX), X2, X3
+	VMOVUPD      X3, 512(AX)
+	VMOVUPD      496(AX), X3
+	VFNMADD231PD 624(AX), X2, X3
+	VMOVUPD      X3, 496(AX)
+	VMOVUPD      480(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 480(AX)
+	VMOVUPD      464(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 464(AX)
+	VMOVUPD      448(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 448(AX)
+	VMOVUPD      2288(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2288(AX)
+	VMULPD       672(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 672(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 656(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 640(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 624(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       656(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 656(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 640(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 624(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       640(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 640(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 624(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       624(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 624(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       608(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 608(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       592(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 592(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 576(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2304(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       576(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 576(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2304(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip8:
+	CMPQ         CX, $0x00000008
+	JLT          skip7
+	VMOVDDUP     56(DX), X1
+	VADDPD       560(AX), X1, X1
+	VMOVUPD      X1, 560(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2544(AX)
+	VMULPD       544(AX), X1, X2
+	VMOVUPD      432(AX), X3
+	VFNMADD231PD 544(AX), X2, X3
+	VMOVUPD      X3, 432(AX)
+	VMOVUPD      416(AX), X3
+	VFNMADD231PD 528(AX), X2, X3
+	VMOVUPD      X3, 416(AX)
+	VMOVUPD      400(AX), X3
+	VFNMADD231PD 512(AX), X2, X3
+	VMOVUPD      X3, 400(AX)
+	VMOVUPD      384(AX), X3
+	VFNMADD231PD 496(AX), X2, X3
+	VMOVUPD      X3, 384(AX)
+	VMOVUPD      368(AX), X3
+	VFNMADD231PD 480(AX), X2, X3
+	VMOVUPD      X3, 368(AX)
+	VMOVUPD      352(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 352(AX)
+	VMOVUPD      336(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 336(AX)
+	VMOVUPD      2272(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2272(AX)
+	VMULPD       528(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 528(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 512(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 496(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 480(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       512(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 512(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 496(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 480(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       496(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 496(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 480(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       480(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 480(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       464(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 464(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 448(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2288(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       448(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 448(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2288(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip7:
+	CMPQ         CX, $0x00000007
+	JLT          skip6
+	VMOVDDUP     48(DX), X1
+	VADDPD       432(AX), X1, X1
+	VMOVUPD      X1, 432(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2528(AX)
+	VMULPD       416(AX), X1, X2
+	VMOVUPD      320(AX), X3
+	VFNMADD231PD 416(AX), X2, X3
+	VMOVUPD      X3, 320(AX)
+	VMOVUPD      304(AX), X3
+	VFNMADD231PD 400(AX), X2, X3
+	VMOVUPD      X3, 304(AX)
+	VMOVUPD      288(AX), X3
+	VFNMADD231PD 384(AX), X2, X3
+	VMOVUPD      X3, 288(AX)
+	VMOVUPD      272(AX), X3
+	VFNMADD231PD 368(AX), X2, X3
+	VMOVUPD      X3, 272(AX)
+	VMOVUPD      256(AX), X3
+	VFNMADD231PD 352(AX), X2, X3
+	VMOVUPD      X3, 256(AX)
+	VMOVUPD      240(AX), X3
+	VFNMADD231PD 336(AX), X2, X3
+	VMOVUPD      X3, 240(AX)
+	VMOVUPD      2256(AX), X3
+	VFNMADD231PD 2272(AX), X2, X3
+	VMOVUPD      X3, 2256(AX)
+	VMULPD       400(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 400(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 384(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 368(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 352(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 336(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2272(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       384(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 384(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 368(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 352(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 336(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2272(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       368(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 368(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 352(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 336(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2272(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       352(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 352(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 336(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2272(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       336(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 336(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2272(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip6:
+	CMPQ         CX, $0x00000006
+	JLT          skip5
+	VMOVDDUP     40(DX), X1
+	VADDPD       320(AX), X1, X1
+	VMOVUPD      X1, 320(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2512(AX)
+	VMULPD       304(AX), X1, X2
+	VMOVUPD      224(AX), X3
+	VFNMADD231PD 304(AX), X2, X3
+	VMOVUPD      X3, 224(AX)
+	VMOVUPD      208(AX), X3
+	VFNMADD231PD 288(AX), X2, X3
+	VMOVUPD      X3, 208(AX)
+	VMOVUPD      192(AX), X3
+	VFNMADD231PD 272(AX), X2, X3
+	VMOVUPD      X3, 192(AX)
+	VMOVUPD      176(AX), X3
+	VFNMADD231PD 256(AX), X2, X3
+	VMOVUPD      X3, 176(AX)
+	VMOVUPD      160(AX), X3
+	VFNMADD231PD 240(AX), X2, X3
+	VMOVUPD      X3, 160(AX)
+	VMOVUPD      2240(AX), X3
+	VFNMADD231PD 2256(AX), X2, X3
+	VMOVUPD      X3, 2240(AX)
+	VMULPD       288(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 288(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 272(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 256(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 240(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2256(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       272(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 272(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 256(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 240(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2256(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       256(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 256(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 240(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2256(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       240(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 240(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2256(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip5:
+	CMPQ         CX, $0x00000005
+	JLT          skip4
+	VMOVDDUP     32(DX), X1
+	VADDPD       224(AX), X1, X1
+	VMOVUPD      X1, 224(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2496(AX)
+	VMULPD       208(AX), X1, X2
+	VMOVUPD      144(AX), X3
+	VFNMADD231PD 208(AX), X2, X3
+	VMOVUPD      X3, 144(AX)
+	VMOVUPD      128(AX), X3
+	VFNMADD231PD 192(AX), X2, X3
+	VMOVUPD      X3, 128(AX)
+	VMOVUPD      112(AX), X3
+	VFNMADD231PD 176(AX), X2, X3
+	VMOVUPD      X3, 112(AX)
+	VMOVUPD      96(AX), X3
+	VFNMADD231PD 160(AX), X2, X3
+	VMOVUPD      X3, 96(AX)
+	VMOVUPD      2224(AX), X3
+	VFNMADD231PD 2240(AX), X2, X3
+	VMOVUPD      X3, 2224(AX)
+	VMULPD       192(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 192(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 176(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 160(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2240(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       176(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 176(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 160(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2240(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       160(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 160(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2240(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip4:
+	CMPQ         CX, $0x00000004
+	JLT          skip3
+	VMOVDDUP     24(DX), X1
+	VADDPD       144(AX), X1, X1
+	VMOVUPD      X1, 144(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2480(AX)
+	VMULPD       128(AX), X1, X2
+	VMOVUPD      80(AX), X3
+	VFNMADD231PD 128(AX), X2, X3
+	VMOVUPD      X3, 80(AX)
+	VMOVUPD      64(AX), X3
+	VFNMADD231PD 112(AX), X2, X3
+	VMOVUPD      X3, 64(AX)
+	VMOVUPD      48(AX), X3
+	VFNMADD231PD 96(AX), X2, X3
+	VMOVUPD      X3, 48(AX)
+	VMOVUPD      2208(AX), X3
+	VFNMADD231PD 2224(AX), X2, X3
+	VMOVUPD      X3, 2208(AX)
+	VMULPD       112(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 112(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 96(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2224(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       96(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 96(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2224(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip3:
+	CMPQ         CX, $0x00000003
+	JLT          skip2
+	VMOVDDUP     16(DX), X1
+	VADDPD       80(AX), X1, X1
+	VMOVUPD      X1, 80(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2464(AX)
+	VMULPD       64(AX), X1, X2
+	VMOVUPD      32(AX), X3
+	VFNMADD231PD 64(AX), X2, X3
+	VMOVUPD      X3, 32(AX)
+	VMOVUPD      16(AX), X3
+	VFNMADD231PD 48(AX), X2, X3
+	VMOVUPD      X3, 16(AX)
+	VMOVUPD      2192(AX), X3
+	VFNMADD231PD 2208(AX), X2, X3
+	VMOVUPD      X3, 2192(AX)
+	VMULPD       48(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 48(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2208(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip2:
+	CMPQ         CX, $0x00000002
+	JLT          skip1
+	VMOVDDUP     8(DX), X1
+	VADDPD       32(AX), X1, X1
+	VMOVUPD      X1, 32(AX)
+	VDIVPD       X1, X0, X1
+	VMOVUPD      X1, 2448(AX)
+	VMULPD       16(AX), X1, X1
+	VMOVUPD      (AX), X2
+	VFNMADD231PD 16(AX), X1, X2
+	VMOVUPD      X2, (AX)
+	VMOVUPD      2176(AX), X2
+	VFNMADD231PD 2192(AX), X1, X2
+	VMOVUPD      X2, 2176(AX)
+
+skip1:
+	CMPQ     CX, $0x00000001
+	JLT      skip0
+	VMOVDDUP (DX), X1
+	VADDPD   (AX), X1, X1
+	VMOVUPD  X1, (AX)
+	VDIVPD   X1, X0, X0
+	VMOVUPD  X0, 2432(AX)
+
+skip0:
+	CMPQ         CX, $0x00000000
+	JLE          solved
+	VMOVUPD      2176(AX), X0
+	VMULPD       2432(AX), X0, X0
+	VMOVUPD      X0, 2176(AX)
+	CMPQ         CX, $0x00000001
+	JLE          solved
+	VMOVUPD      2192(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 16(AX), X1, X0
+	VMULPD       2448(AX), X0, X0
+	VMOVUPD      X0, 2192(AX)
+	CMPQ         CX, $0x00000002
+	JLE          solved
+	VMOVUPD      2208(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 48(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 64(AX), X1, X0
+	VMULPD       2464(AX), X0, X0
+	VMOVUPD      X0, 2208(AX)
+	CMPQ         CX, $0x00000003
+	JLE          solved
+	VMOVUPD      2224(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 96(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 112(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 128(AX), X1, X0
+	VMULPD       2480(AX), X0, X0
+	VMOVUPD      X0, 2224(AX)
+	CMPQ         CX, $0x00000004
+	JLE          solved
+	VMOVUPD      2240(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 160(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 176(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 192(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 208(AX), X1, X0
+	VMULPD       2496(AX), X0, X0
+	VMOVUPD      X0, 2240(AX)
+	CMPQ         CX, $0x00000005
+	JLE          solved
+	VMOVUPD      2256(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 240(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 256(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 272(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 288(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 304(AX), X1, X0
+	VMULPD       2512(AX), X0, X0
+	VMOVUPD      X0, 2256(AX)
+	CMPQ         CX, $0x00000006
+	JLE          solved
+	VMOVUPD      2272(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 336(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 352(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 368(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 384(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 400(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 416(AX), X1, X0
+	VMULPD       2528(AX), X0, X0
+	VMOVUPD      X0, 2272(AX)
+	CMPQ         CX, $0x00000007
+	JLE          solved
+	VMOVUPD      2288(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 448(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 464(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 480(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 496(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 512(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 528(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 544(AX), X1, X0
+	VMULPD       2544(AX), X0, X0
+	VMOVUPD      X0, 2288(AX)
+	CMPQ         CX, $0x00000008
+	JLE          solved
+	VMOVUPD      2304(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 576(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 592(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 608(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 624(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 640(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 656(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 672(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 688(AX), X1, X0
+	VMULPD       2560(AX), X0, X0
+	VMOVUPD      X0, 2304(AX)
+	CMPQ         CX, $0x00000009
+	JLE          solved
+	VMOVUPD      2320(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 720(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 736(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 752(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 768(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 784(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 800(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 816(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 832(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 848(AX), X1, X0
+	VMULPD       2576(AX), X0, X0
+	VMOVUPD      X0, 2320(AX)
+	CMPQ         CX, $0x0000000a
+	JLE          solved
+	VMOVUPD      2336(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 880(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 896(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 912(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 928(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 944(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 960(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 976(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 992(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 1008(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 1024(AX), X1, X0
+	VMULPD       2592(AX), X0, X0
+	VMOVUPD      X0, 2336(AX)
+	CMPQ         CX, $0x0000000b
+	JLE          solved
+	VMOVUPD      2352(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 1056(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 1072(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 1088(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 1104(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 1120(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 1136(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 1152(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 1168(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 1184(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 1200(AX), X1, X0
+	VMOVUPD      2336(AX), X1
+	VFNMADD231PD 1216(AX), X1, X0
+	VMULPD       2608(AX), X0, X0
+	VMOVUPD      X0, 2352(AX)
+	CMPQ         CX, $0x0000000c
+	JLE          solved
+	VMOVUPD      2368(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 1248(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 1264(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 1280(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 1296(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 1312(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 1328(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 1344(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 1360(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 1376(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 1392(AX), X1, X0
+	VMOVUPD      2336(AX), X1
+	VFNMADD231PD 1408(AX), X1, X0
+	VMOVUPD      2352(AX), X1
+	VFNMADD231PD 1424(AX), X1, X0
+	VMULPD       2624(AX), X0, X0
+	VMOVUPD      X0, 2368(AX)
+	CMPQ         CX, $0x0000000d
+	JLE          solved
+	VMOVUPD      2384(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 1456(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 1472(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 1488(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 1504(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 1520(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 1536(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 1552(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 1568(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 1584(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 1600(AX), X1, X0
+	VMOVUPD      2336(AX), X1
+	VFNMADD231PD 1616(AX), X1, X0
+	VMOVUPD      2352(AX), X1
+	VFNMADD231PD 1632(AX), X1, X0
+	VMOVUPD      2368(AX), X1
+	VFNMADD231PD 1648(AX), X1, X0
+	VMULPD       2640(AX), X0, X0
+	VMOVUPD      X0, 2384(AX)
+	CMPQ         CX, $0x0000000e
+	JLE          solved
+	VMOVUPD      2400(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 1680(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 1696(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 1712(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 1728(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 1744(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 1760(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 1776(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 1792(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 1808(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 1824(AX), X1, X0
+	VMOVUPD      2336(AX), X1
+	VFNMADD231PD 1840(AX), X1, X0
+	VMOVUPD      2352(AX), X1
+	VFNMADD231PD 1856(AX), X1, X0
+	VMOVUPD      2368(AX), X1
+	VFNMADD231PD 1872(AX), X1, X0
+	VMOVUPD      2384(AX), X1
+	VFNMADD231PD 1888(AX), X1, X0
+	VMULPD       2656(AX), X0, X0
+	VMOVUPD      X0, 2400(AX)
+	CMPQ         CX, $0x0000000f
+	JLE          solved
+	VMOVUPD      2416(AX), X0
+	VMOVUPD      2176(AX), X1
+	VFNMADD231PD 1920(AX), X1, X0
+	VMOVUPD      2192(AX), X1
+	VFNMADD231PD 1936(AX), X1, X0
+	VMOVUPD      2208(AX), X1
+	VFNMADD231PD 1952(AX), X1, X0
+	VMOVUPD      2224(AX), X1
+	VFNMADD231PD 1968(AX), X1, X0
+	VMOVUPD      2240(AX), X1
+	VFNMADD231PD 1984(AX), X1, X0
+	VMOVUPD      2256(AX), X1
+	VFNMADD231PD 2000(AX), X1, X0
+	VMOVUPD      2272(AX), X1
+	VFNMADD231PD 2016(AX), X1, X0
+	VMOVUPD      2288(AX), X1
+	VFNMADD231PD 2032(AX), X1, X0
+	VMOVUPD      2304(AX), X1
+	VFNMADD231PD 2048(AX), X1, X0
+	VMOVUPD      2320(AX), X1
+	VFNMADD231PD 2064(AX), X1, X0
+	VMOVUPD      2336(AX), X1
+	VFNMADD231PD 2080(AX), X1, X0
+	VMOVUPD      2352(AX), X1
+	VFNMADD231PD 2096(AX), X1, X0
+	VMOVUPD      2368(AX), X1
+	VFNMADD231PD 2112(AX), X1, X0
+	VMOVUPD      2384(AX), X1
+	VFNMADD231PD 2128(AX), X1, X0
+	VMOVUPD      2400(AX), X1
+	VFNMADD231PD 2144(AX), X1, X0
+	VMULPD       2672(AX), X0, X0
+	VMOVUPD      X0, 2416(AX)
+
+solved:
+	MOVQ x0+0(FP), DX
+	MOVQ x1+8(FP), BX
+	LEAQ 2176(AX), AX
+	XORQ SI, SI
+
+apart:
+	VMOVUPD (AX), X0
+	VMOVSD  X0, (DX)(SI*8)
+	VMOVHPD X0, (BX)(SI*8)
+	ADDQ    $0x00000010, AX
+	INCQ    SI
+	CMPQ    SI, CX
+	JLT     apart
 	RET

@@ -128,6 +128,13 @@ func TestAgainstLoops(t *testing.T) {
 			wantNear(t, "Dot", []float64{Dot(x, y)}, []float64{sum}, []float64{size})
 			AddScaled(y, f, x)
 			wantNear(t, "AddScaled", y, want, magnitude)
+			z := ordinary(random, s.n)
+			for i := range x {
+				want[i] = y[i] + f*x[i]*z[i]
+				magnitude[i] = math.Abs(y[i]) + math.Abs(f*x[i]*z[i])
+			}
+			AddScaledProduct(y, f, x, z)
+			wantNear(t, "AddScaledProduct", y, want, magnitude)
 
 			v := ordinary(random, random.IntN(41))
 			a := ordinary(random, len(v)*(len(v)+1)/2+3)
@@ -180,7 +187,11 @@ func TestShapesThatDoNotFit(t *testing.T) {
 		func() { DotAdd(long, columns, 5, 5, long, 5, 2) },           // column too short
 		func() { Exp(long, short) }, func() { Exp(short, long) },     // lengths differ
 		func() { AddScaled(long, 1, short) }, func() { Dot(short, long) }, // lengths differ
-		func() { AddOuterPacked(short, 1, long[:4]) }, // triangle too short
+		func() { AddScaledProduct(long, 1, long, short) },
+		func() { AddScaledProduct(long, 1, short, long) },
+		func() { AddOuterPacked(short, 1, long[:4]) },                                         // triangle too short
+		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) }, // rows of no multiple of 8, too short
+		func() { Sweep(long, 8, short[:2]) }, // too few rows
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			defer func() {

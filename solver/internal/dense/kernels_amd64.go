@@ -39,7 +39,7 @@ func detect() level {
 	case ebx&hasAVX2 == 0 || saved&savedAVX != savedAVX:
 		return portable
 	case ebx&hasAVX512 != hasAVX512 || saved&savedAVX512 != savedAVX512:
-		return avx2
+		return avx512
 	}
 	return avx512
 }
@@ -132,6 +132,17 @@ func addScaled(dst []float64, f float64, x []float64) {
 	}
 }
 
+func addScaledProduct(dst []float64, f float64, x, y []float64) {
+	switch inUse {
+	case avx512:
+		addScaledProductAVX512(&dst[0], f, &x[0], &y[0], len(dst))
+	case avx2:
+		addScaledProductAVX2(&dst[0], f, &x[0], &y[0], len(dst))
+	default:
+		addScaledProductPortable(dst, f, x, y)
+	}
+}
+
 func dot(x, y []float64) float64 {
 	sum := 0.0
 	switch inUse {
@@ -169,3 +180,33 @@ func exp(dst, src []float64) {
 
 // expConstants is what the kernels of Exp read.
 var expConstants = append([]float64{expCeil, expFloor, math.Log2E, expShift, ln2High, ln2Low}, expTaylor[:]...)
+
+// sweepKernels holds, per level, the kernels for rows of 8, 16, … numbers.
+var sweepKernels = [...][]func(a *float64, n int, pivots *float64){
+	avx2:   {sweep1AVX2, sweep2AVX2, sweep3AVX2, sweep4AVX2},
+	avx512: {sweep1AVX512, sweep2AVX512, sweep3AVX512, sweep4AVX512},
+}
+
+func sweep(a []float64, stride int, pivots []float64) {
+	switch {
+	case inUse == portable:
+		sweepPortable(a, stride, pivots)
+	case stride/lanes <= len(sweepKernels[inUse]):
+		sweepKernels[inUse][stride/lanes-1](&a[0], len(pivots), &pivots[0])
+	default:
+		sweepBy(addScaled, a, stride, pivots)
+	}
+}
+
+func solvePair(x, a, b [2][]float64, d, work []float64) float64 {
+	if inUse == portable {
+		return solvePairPortable(x, a, b, d, work)
+	}
+	n := len(d)
+	solvePairAVX2(&x[0][0], &x[1][0], &a[0][0], &a[1][0], &b[0][0], &b[1][0], &d[0], &work[0], n)
+	least := math.Inf(1)
+	for k, at := 0, 0; k < n; k, at = k+1, at+2*(k+2) {
+		least = min(least, work[at], work[at+1])
+	}
+	return least
+}

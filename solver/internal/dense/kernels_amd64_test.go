@@ -53,12 +53,45 @@ func TestSameBits(t *testing.T) {
 			addScaledPortable(want[:s.n], y[0], x)
 			wantBits(t, "AddScaled", got, want)
 
+			got, want = append(got[:0], y...), append(want[:0], y...)
+			AddScaledProduct(got[:s.n], y[0], x, y[1:][:s.n])
+			addScaledProductPortable(want[:s.n], y[0], x, y[1:][:s.n])
+			wantBits(t, "AddScaledProduct", got, want)
+
 			v := values(random, random.IntN(41))
 			a := values(random, len(v)*(len(v)+1)/2+9)
 			got, want = append(got[:0], a...), append(want[:0], a...)
 			AddOuterPacked(got, y[1], v)
 			addOuterPackedPortable(want, y[1], v)
 			wantBits(t, "AddOuterPacked", got, want)
+
+			n, stride := random.IntN(36), 0
+			stride = (n + random.IntN(3) + 7) / 8 * 8
+			a, got = values(random, n*stride+5), got[:0]
+			if round%2 == 0 {
+				for i := range n {
+					a[i*stride+i] = 50 + random.Float64()
+				}
+			}
+			got, want = append(got, a...), append(want[:0], a...)
+			pivots, wanted := make([]float64, n), make([]float64, n)
+			Sweep(got, stride, pivots)
+			sweepPortable(want, stride, wanted)
+			wantBits(t, "Sweep", got, want)
+			wantBits(t, "Sweep: pivots", pivots, wanted)
+
+			var x2, got2, a2, b2 [2][]float64
+			n = random.IntN(MaxPair + 1)
+			for s := range a2 {
+				a2[s], b2[s], x2[s], got2[s] = values(random, n*(n+1)/2), values(random, n), make([]float64, n), make([]float64, n)
+			}
+			d, work := values(random, n), values(random, PairWork)
+			for i := range d {
+				d[i] += 20 * float64(round%2)
+			}
+			wantBits(t, "SolvePair: least pivot", []float64{SolvePair(got2, a2, b2, d, work)}, []float64{solvePairLeast(x2, a2, b2, d)})
+			wantBits(t, "SolvePair", got2[0], x2[0])
+			wantBits(t, "SolvePair", got2[1], x2[1])
 
 			for i := range y {
 				y[i] *= 100
@@ -69,6 +102,14 @@ func TestSameBits(t *testing.T) {
 			wantBits(t, "Exp", got, want)
 		}
 	})
+}
+
+// solvePairLeast is the form in Go, in memory of its own.
+func solvePairLeast(x, a, b [2][]float64, d []float64) float64 {
+	if len(d) == 0 {
+		return math.Inf(1)
+	}
+	return solvePairPortable(x, a, b, d, make([]float64, PairWork))
 }
 
 // TestUnderflowingLanes: products too small to represent leave lanes at −0, which padding and the sum with dst turn into 0 everywhere.

@@ -12,8 +12,18 @@ func dotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int)
 
 func addScaled(dst []float64, f float64, x []float64) { addScaledPortable(dst, f, x) }
 
+func addScaledProduct(dst []float64, f float64, x, y []float64) {
+	addScaledProductPortable(dst, f, x, y)
+}
+
 func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
 
 func addOuterPacked(a []float64, w float64, v []float64) { addOuterPackedPortable(a, w, v) }
 
 func exp(dst, src []float64) { expPortable(dst, src) }
+
+func sweep(a []float64, stride int, pivots []float64) { sweepPortable(a, stride, pivots) }
+
+func solvePair(x, a, b [2][]float64, d, work []float64) float64 {
+	return solvePairPortable(x, a, b, d, work)
+}

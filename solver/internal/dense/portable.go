@@ -29,6 +29,12 @@ func addScaledPortable(dst []float64, f float64, x []float64) {
 	}
 }
 
+func addScaledProductPortable(dst []float64, f float64, x, y []float64) {
+	for i := range dst {
+		dst[i] = math.FMA(f, x[i]*y[i], dst[i])
+	}
+}
+
 func dotPortable(x, y []float64) float64 {
 	var s [lanes]float64
 	for len(x) >= lanes {

@@ -175,6 +175,11 @@ func dotAdd1x8AVX512(dst *float64, a *[]float64, lo int, n int, b *float64, stri
 //go:noescape
 func addScaledAVX512(dst *float64, f float64, x *float64, n int)
 
+// addScaledProductAVX512 is AddScaledProduct.
+//
+//go:noescape
+func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n int)
+
 // addOuterPackedAVX512 is AddOuterPacked.
 //
 //go:noescape
@@ -184,6 +189,26 @@ func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
 //
 //go:noescape
 func expAVX512(dst *float64, src *float64, n int, constants *float64)
+
+// sweep1AVX512 is Sweep for rows of 8 numbers.
+//
+//go:noescape
+func sweep1AVX512(a *float64, n int, pivots *float64)
+
+// sweep2AVX512 is Sweep for rows of 16 numbers.
+//
+//go:noescape
+func sweep2AVX512(a *float64, n int, pivots *float64)
+
+// sweep3AVX512 is Sweep for rows of 24 numbers.
+//
+//go:noescape
+func sweep3AVX512(a *float64, n int, pivots *float64)
+
+// sweep4AVX512 is Sweep for rows of 32 numbers.
+//
+//go:noescape
+func sweep4AVX512(a *float64, n int, pivots *float64)
 
 // multiplyAddsAVX512 executes 12·rounds multiply-adds of vectors.
 //
@@ -255,6 +280,11 @@ func dotAdd1x3AVX2(dst *float64, a *[]float64, lo int, n int, b *float64, stride
 //go:noescape
 func addScaledAVX2(dst *float64, f float64, x *float64, n int)
 
+// addScaledProductAVX2 is AddScaledProduct.
+//
+//go:noescape
+func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int)
+
 // addOuterPackedAVX2 is AddOuterPacked.
 //
 //go:noescape
@@ -265,7 +295,32 @@ func addOuterPackedAVX2(a *float64, w float64, v *float64, n int)
 //go:noescape
 func expAVX2(dst *float64, src *float64, n int, constants *float64)
 
+// sweep1AVX2 is Sweep for rows of 8 numbers.
+//
+//go:noescape
+func sweep1AVX2(a *float64, n int, pivots *float64)
+
+// sweep2AVX2 is Sweep for rows of 16 numbers.
+//
+//go:noescape
+func sweep2AVX2(a *float64, n int, pivots *float64)
+
+// sweep3AVX2 is Sweep for rows of 24 numbers.
+//
+//go:noescape
+func sweep3AVX2(a *float64, n int, pivots *float64)
+
+// sweep4AVX2 is Sweep for rows of 32 numbers.
+//
+//go:noescape
+func sweep4AVX2(a *float64, n int, pivots *float64)
+
 // multiplyAddsAVX2 executes 12·rounds multiply-adds of vectors.
 //
 //go:noescape
 func multiplyAddsAVX2(rounds int)
+
+// solvePairAVX2 is SolvePair.
+//
+//go:noescape
+func solvePairAVX2(x0 *float64, x1 *float64, a0 *float64, a1 *float64, b0 *float64, b1 *float64, d *float64, work *float64, n int)

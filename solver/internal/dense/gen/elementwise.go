@@ -11,10 +11,19 @@ import (
 // elementwiseVectors is the number of vectors in flight, which hides the latency of a multiply-add.
 const elementwiseVectors = 4
 
-func addScaled(v vectors) {
-	v.text("addScaled", "func(dst *float64, f float64, x *float64, n int)", "is AddScaled.")
+// addScaled writes the kernel of AddScaled, or with a further factor that of AddScaledProduct.
+func addScaled(v vectors, product bool) {
+	if product {
+		v.text("addScaledProduct", "func(dst *float64, f float64, x, y *float64, n int)", "is AddScaledProduct.")
+	} else {
+		v.text("addScaled", "func(dst *float64, f float64, x *float64, n int)", "is AddScaled.")
+	}
 	dst := Load(Param("dst"), GP64())
 	x := Load(Param("x"), GP64())
+	factors := []Register{x}
+	if product {
+		factors = append(factors, Load(Param("y"), GP64()))
+	}
 	n := Load(Param("n"), GP64())
 	f := v.register()
 	address, err := Param("f").Resolve()
@@ -27,11 +36,17 @@ func addScaled(v vectors) {
 		for j := range vectors {
 			v.load(Mem{Base: dst, Disp: j * v.bytes()}, ma, p[j])
 			v.load(Mem{Base: x, Disp: j * v.bytes()}, ma, q[j])
+			for _, y := range factors[1:] {
+				r := v.register()
+				v.load(Mem{Base: y, Disp: j * v.bytes()}, ma, r)
+				VMULPD(r, q[j], q[j])
+			}
 			VFMADD231PD(q[j], f, p[j])
 			v.store(p[j], ma, Mem{Base: dst, Disp: j * v.bytes()})
 		}
-		ADDQ(U32(vectors*v.bytes()), dst)
-		ADDQ(U32(vectors*v.bytes()), x)
+		for _, p := range append(factors, dst) {
+			ADDQ(U32(vectors*v.bytes()), p)
+		}
 	}
 	v.overVectors(n, step)
 	end()

@@ -24,11 +24,16 @@ func main() {
 		for _, t := range v.dotTiles() {
 			dotAdd(v, t.columns, t.outputs)
 		}
-		addScaled(v)
+		addScaled(v, false)
+		addScaled(v, true)
 		addOuterPacked(v)
 		exp(v)
+		for groups := 1; groups <= sweepGroups; groups++ {
+			sweep(v, groups)
+		}
 		multiplyAdds(v)
 	}
+	solvePair()
 	Generate()
 }
 
