@@ -39,7 +39,7 @@ type Batch struct {
 }
 
 // A Sink stores batches. It is called from one goroutine at a time, in offset order within a partition. An error ends the consumer: a
-// record that cannot be stored is never skipped. A *PauseError only puts the partition off.
+// record that cannot be stored is never skipped. A *PauseError only puts the partition off, a *HaltError halts it.
 type Sink interface {
 	Apply(ctx context.Context, b *Batch) error
 }

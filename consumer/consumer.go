@@ -270,6 +270,14 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 				c.pause(p, &c.batch, full)
 				return nil
 			}
+			if bad, ok := errors.AsType[*HaltError](err); ok {
+				if err := c.flush(); err != nil {
+					return err
+				}
+				c.appliedTo(p, &c.batch, bad.Next)
+				c.halt(p, bad.Reason)
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
 			}

@@ -21,6 +21,15 @@ type PauseError struct {
 
 func (e *PauseError) Error() string { return fmt.Sprintf("paused at offset %d: %s", e.Next, e.Reason) }
 
+// A HaltError is a sink's way to say that a partition is not to be read on before an operator has decided something. What it took stays, and the
+// partition halts behind that.
+type HaltError struct {
+	Next   int64  // the sink has taken everything below, at least Batch.Base
+	Reason string // for the operator: what is wrong and what to do
+}
+
+func (e *HaltError) Error() string { return fmt.Sprintf("halted at offset %d: %s", e.Next, e.Reason) }
+
 // pauseState is where a pause stands. Consumer.mu guards it; it is changed by the goroutine that calls the sink.
 type pauseState struct {
 	reason string // empty while the sink takes what comes
@@ -29,15 +38,21 @@ type pauseState struct {
 	told   bool // OnPause was called
 }
 
+// appliedTo is applied for a batch that the sink has stored up to next only.
+func (c *Consumer) appliedTo(p *partition, b *Batch, next int64) {
+	if next <= b.Base {
+		return
+	}
+	b.Next = next
+	for n := len(b.Records); n > 0 && b.Records[n-1].Offset >= next; n-- {
+		b.Records = b.Records[:n-1]
+	}
+	c.applied(tallyOf(p, b))
+}
+
 // pause puts a partition off. The sink took the batch up to e.Next.
 func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
-	if e.Next > b.Base {
-		b.Next = e.Next
-		for n := len(b.Records); n > 0 && b.Records[n-1].Offset >= e.Next; n-- {
-			b.Records = b.Records[:n-1]
-		}
-		c.applied(tallyOf(p, b))
-	}
+	c.appliedTo(p, b, e.Next)
 	now := time.Now()
 	c.mu.Lock()
 	if p.pause.reason == "" {

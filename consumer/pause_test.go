@@ -119,3 +119,44 @@ func TestPauseHaltsABoundedRun(t *testing.T) {
 		t.Errorf("halt %q after %d and %d records", text, len(s.got(tp("t", 0))), len(s.got(tp("t", 1))))
 	}
 }
+
+// warden is a sink that takes partition 0 up to an offset and halts it there.
+type warden struct {
+	*memory
+	limit int64
+}
+
+func (s warden) Apply(ctx context.Context, b *Batch) error {
+	if b.Partition != 0 || b.Next <= s.limit {
+		return s.memory.Apply(ctx, b)
+	}
+	part := *b
+	part.Next, part.Records = s.limit, b.Records[:s.limit-b.Base]
+	if part.Next > part.Base {
+		if err := s.memory.Apply(ctx, &part); err != nil {
+			return err
+		}
+	}
+	return &HaltError{Next: s.limit, Reason: "no further"}
+}
+
+// TestSinkHalts: a sink can halt a partition in the middle of a batch, or at its beginning; what it took counts, the other partitions go on.
+func TestSinkHalts(t *testing.T) {
+	for _, limit := range []int64{42, 60} {
+		cluster := newCluster(t, kfake.SeedTopics(2, "t"))
+		producer := newProducer(t, cluster.ListenAddrs())
+		produce(t, producer, "t", 0, numbers(0, 100)...)
+		produce(t, producer, "t", 1, numbers(0, 100)...)
+		s := warden{newMemory(), limit}
+		r := newRig(t, s.memory, cluster.ListenAddrs(), []string{"t"}, func(o *Options) { o.MaxBatchRecords = 30 })
+		r.Consumer.sink = s
+		r.runUntil(t, map[TopicPartition]int64{tp("t", 0): 100, tp("t", 1): 100})
+		if text := s.haltText(tp("t", 0)); text != "no further" || int64(len(s.got(tp("t", 0)))) != limit || len(s.got(tp("t", 1))) != 100 {
+			t.Errorf("halt %q after %d and %d records", text, len(s.got(tp("t", 0))), len(s.got(tp("t", 1))))
+		}
+		if p := r.Status().Partitions[0]; p.Next != limit || p.Halted != "no further" {
+			t.Errorf("%+v", p)
+		}
+		s.memory.check(t)
+	}
+}

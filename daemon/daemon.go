@@ -62,6 +62,8 @@ type Daemon struct {
 	health   net.Listener // nil without a health address
 	surface  *web.Server
 
+	exclusive sync.Mutex // of the units' crash journals
+
 	announcers []*announce.Announcer
 	began      time.Time
 

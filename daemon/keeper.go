@@ -45,7 +45,7 @@ type keeper struct {
 func (u *unit) openState(ctx context.Context) (err error) {
 	options := ingest.StoreOptions(u.config)
 	options.Dir, options.Logger = u.daemon.config.StatePath(u.config), u.log
-	options.MinFreeBytes = int64(u.daemon.config.Storage.MinFreeBytes)
+	options.MinFreeBytes, options.AllowNetwork = int64(u.daemon.config.Storage.MinFreeBytes), u.daemon.config.Storage.AllowNetwork
 	if letters := &u.config.Input.DeadLetter; letters.Topic != "" {
 		options.OutboxRows = letters.MaxRows
 	}

@@ -139,6 +139,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 	}
 	options := ingest.StoreOptions(r.Model)
 	options.Dir, options.Logger, options.MinFreeBytes = r.beside, r.Log, int64(r.Config.Storage.MinFreeBytes)
+	options.AllowNetwork = r.Config.Storage.AllowNetwork
 	if r.Backup != "" {
 		if _, err := operator.RestoreBeside(ctx, r.beside, r.Backup, r.Log); err != nil {
 			return err

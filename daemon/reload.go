@@ -99,6 +99,7 @@ func (s *schedule) tune() {
 		return
 	}
 	s.model = m
+	s.enableTraining("the configuration was reloaded")
 	s.cycle.Configure(m)
 	s.versions.Configure(m)
 	s.tick.Reset(tickOf(m))

@@ -32,8 +32,9 @@ var (
 	foldInResets     = describe("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.", "model")
 	featuresTotal    = describe("features_total", "Names in events that were scored with the version that consumers have.", "model")
 	unseenTotal      = describe("unseen_features_total", "Those of them that its vocabulary does not have.", "model")
+	trainDisabled    = describe("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.", "model")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, foldInResets, featuresTotal, unseenTotal}
+		progressiveLoss, foldInResets, featuresTotal, unseenTotal, trainDisabled}
 )
 
 // Describe implements prometheus.Collector.
@@ -72,6 +73,11 @@ func (s *states) Collect(out chan<- prometheus.Metric) {
 		for role, loss := range progressiveLosses(u.cycle.Progressive()) {
 			gauge(progressiveLoss, loss, name, role)
 		}
+		off := 0.0
+		if u.disabled.Load() != nil {
+			off = 1
+		}
+		gauge(trainDisabled, off, name)
 		counter(duplicates, float64(u.store.Duplicates()), name)
 		counter(foldInResets, float64(u.cycle.Resets()), name)
 		names := u.cycle.Names()

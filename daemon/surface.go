@@ -131,6 +131,7 @@ func (u *unit) status() web.ModelStatus {
 		m.SampleRows += n
 	}
 	m.SampleBytes = bytes
+	m.TrainingDisabled = u.trainingDisabled()
 	if m.Champion == nil {
 		m.Waiting = u.waiting(rows[sketch.Train], m.SampleRows)
 	}
@@ -139,6 +140,9 @@ func (u *unit) status() web.ModelStatus {
 
 // waiting says why there is no version yet.
 func (u *unit) waiting(train, rows int) string {
+	if disabled := u.trainingDisabled(); disabled != "" {
+		return "no version yet: " + disabled
+	}
 	switch rejected := u.rejected.Load(); {
 	case rows == 0 && rejected > 0:
 		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total", rejected)

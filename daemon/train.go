@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
@@ -107,7 +108,7 @@ func (s *schedule) step(ctx context.Context) error {
 	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
 		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
-	if s.running == nil && (s.refitNow.Swap(false) || due && !s.rests(applied, s.lag())) {
+	if s.running == nil && (s.refitNow.Swap(false) || due && s.mayTrain(time.Now()) && !s.rests(applied, s.lag())) {
 		s.refitBegan, s.refitEvents, s.running = time.Now(), applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
 	}
@@ -139,7 +140,7 @@ func (s *schedule) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if !s.daemon.UntilEnd || ctx.Err() != nil {
+	if !s.daemon.UntilEnd || ctx.Err() != nil || !s.mayTrain(time.Now()) {
 		return nil
 	}
 	return s.install(ctx, s.refit(ctx))
@@ -160,6 +161,7 @@ func shortest(a, b time.Duration) time.Duration {
 // and counted.
 func (u *unit) refit(ctx context.Context) trained {
 	start := time.Now()
+	defer u.noteTraining(ctx)()
 	sample, err := ingest.TakeSample(u.store)
 	if err != nil {
 		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
@@ -167,7 +169,9 @@ func (u *unit) refit(ctx context.Context) trained {
 	against := u.cycle.Champion()
 	var challenger *cycle.Champion
 	err = recovered(func() (err error) {
-		challenger, err = u.fit(ctx, sample)
+		if err = failpoint.At(failpoint.TrainFit); err == nil {
+			challenger, err = u.fit(ctx, sample)
+		}
 		return err
 	})
 	switch {

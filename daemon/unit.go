@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -39,6 +40,7 @@ type unit struct {
 	write    func(context.Context, *cycle.Champion) error                  // versions.Publish
 	*keeper
 	letters *deadletter.Sender // nil if rejected records are only counted
+	crashes *crash.Journal
 
 	applied  atomic.Int64  // events since the start
 	newest   int64         // event time applied since the start, milliseconds; of the goroutine that reads
@@ -54,6 +56,7 @@ type unit struct {
 	serving  atomic.Pointer[dated]        // what consumers have
 	judged   atomic.Pointer[dated]        // the last version of this run
 	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
+	disabled atomic.Pointer[time.Time]    // until then no refit is begun on schedule; nil if they are
 }
 
 func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) (_ *unit, err error) {
@@ -65,6 +68,9 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		}
 	}()
 	if err := u.openState(ctx); err != nil {
+		return nil, err
+	}
+	if err := u.openCrashes(); err != nil {
 		return nil, err
 	}
 	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
@@ -111,7 +117,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	}
 	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
-	sink.OnApplied, sink.OnPanic = u.onApplied, u.onPanic
+	sink.OnApplied, sink.OnPanic, sink.Crashes = u.onApplied, u.onPanic, u.crashes
 	read, err := consumerOptions(d, m)
 	if err != nil {
 		return nil, err
@@ -244,6 +250,9 @@ func (u *unit) close() error {
 	}
 	err := u.store.Close()
 	u.store = nil
+	if u.crashes != nil {
+		err = errors.Join(err, u.crashes.Close())
+	}
 	if err != nil {
 		return storeError(err, u.daemon.config.StatePath(u.config))
 	}
@@ -272,6 +281,9 @@ func storeError(err error, path string) error {
 	}
 	if errors.Is(err, sketch.ErrSpace) {
 		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.min_free_bytes", Path: path}
+	}
+	if errors.Is(err, sketch.ErrNetwork) {
+		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.allow_network", Path: path}
 	}
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err

@@ -106,7 +106,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := preflight(dir, 0, DefaultMemTableBytes); err != nil {
+	if err := preflight(&Options{Dir: dir, MemTableBytes: DefaultMemTableBytes}, false, nil); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {

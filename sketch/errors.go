@@ -21,6 +21,8 @@ var (
 	ErrPart = errors.New("part does not fit the ledger")
 	// ErrSpace: the file system has too little free space to open or close the state. Nothing was changed.
 	ErrSpace = errors.New("not enough free space")
+	// ErrNetwork: the state would be on a network's file system. Nothing was changed.
+	ErrNetwork = errors.New("state on a network file system")
 	// ErrStorage: a write failed and may or may not be durable. The process has to open the state again.
 	ErrStorage = errors.New("storage error")
 )

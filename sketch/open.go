@@ -99,7 +99,7 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 	if _, err := o.readWitness(); err != nil { // of another format nothing is touched
 		return nil, err
 	}
-	if err := preflight(o.Dir, o.MinFreeBytes, o.MemTableBytes); err != nil {
+	if err := preflight(&o, witnesses, log); err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(o.Dir, rowsName)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -60,11 +61,18 @@ func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
 const leastOpenFiles = 256
 
 // preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a file system that is full, has
-// no inodes or is read-only, and limits on the size and number of files below what it takes. It writes nothing.
-func preflight(dir string, least, memTableBytes int64) error {
+// no inodes or is read-only, limits on the size and number of files below what it takes, and, for a daemon, a file system that is no local disk. It
+// writes nothing.
+func preflight(o *Options, daemon bool, log *slog.Logger) error {
+	dir, least, memTableBytes := o.Dir, o.MinFreeBytes, o.MemTableBytes
 	s, err := fileSystem(dir)
 	if err != nil {
 		return err
+	}
+	if daemon {
+		if err := checkVolume(volumeOf(uint32(s.Type)), dir, o.AllowNetwork, log); err != nil {
+			return err
+		}
 	}
 	const readOnly = 1 // ST_RDONLY of Linux, MNT_RDONLY of the BSDs
 	if s.Flags&readOnly != 0 {

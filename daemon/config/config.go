@@ -59,6 +59,7 @@ type SASL struct {
 type Storage struct {
 	Path         string `json:"path"`
 	MinFreeBytes Size   `json:"min_free_bytes"` // reading pauses while the file system has less free space than this
+	AllowNetwork bool   `json:"allow_network"`  // a state on NFS, SMB, FUSE and the like is refused otherwise
 }
 
 // Default returns a configuration without models: every key at its default.

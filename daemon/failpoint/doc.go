@@ -5,7 +5,8 @@
 //
 //	FAIL=sketch.commit=kill,0.01,7;snapshot.renamed=sleep:200
 //
-// An action is kill (SIGKILL), error, panic or sleep:MILLISECONDS. The number after it is the probability that it happens, 1 if not given,
+// An action is kill (SIGKILL), fault (a fatal error of the runtime), error, panic, sleep:MILLISECONDS or fill:MEBIBYTES of memory. At a site
+// that sees records, @PARTITION/OFFSET after the action is the only one it happens at. The number after it is the probability that it happens, 1 if not given,
 // and the last one the seed of that decision.
 package failpoint
 
@@ -23,10 +24,12 @@ const (
 	SnapshotLogged  = "snapshot.logged"  // the publish log has its line
 	LettersSend     = "letters.send"     // rejected records are in the outbox, not yet sent
 	LettersSent     = "letters.sent"     // they were acknowledged and are still in the outbox
+	IngestRecord    = "ingest.record"    // before a record is decoded
+	TrainFit        = "train.fit"        // a refit has its sample
 	DaemonKeep      = "daemon.keep"      // a version promoted, what its refit leaves to the next not yet kept
 	DaemonShutdown  = "daemon.shutdown"  // everything has stopped, the state is still open
 )
 
 // Sites lists them all.
 var Sites = []string{SketchSync, SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
-	SnapshotAlias, SnapshotLogged, LettersSend, LettersSent, DaemonKeep, DaemonShutdown}
+	SnapshotAlias, SnapshotLogged, LettersSend, LettersSent, IngestRecord, TrainFit, DaemonKeep, DaemonShutdown}

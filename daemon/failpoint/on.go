@@ -21,6 +21,7 @@ import (
 // point is one site of FAIL.
 type point struct {
 	act         func() error
+	record      string // "partition/offset", or empty for any
 	probability float64
 	random      *rand.Rand
 }
@@ -64,6 +65,7 @@ func parse(rule string) (site string, p *point, err error) {
 		}
 	}
 	p.random = rand.New(rand.NewPCG(seed, 0))
+	fields[0], p.record, _ = strings.Cut(fields[0], "@")
 	action, argument, _ := strings.Cut(fields[0], ":")
 	switch action {
 	case "kill":
@@ -72,6 +74,23 @@ func parse(rule string) (site string, p *point, err error) {
 				return err
 			}
 			select {} // the signal is on its way
+		}
+	case "fault":
+		p.act = func() error {
+			new(sync.Mutex).Unlock() // which the runtime takes for fatal, and no recover sees
+			return nil
+		}
+	case "fill":
+		mib, err := strconv.Atoi(argument)
+		if err != nil {
+			return "", nil, err
+		}
+		p.act = func() error {
+			taken := make([]byte, mib<<20)
+			for i := 0; i < len(taken); i += os.Getpagesize() {
+				taken[i] = 1 // or the system would not have to find it
+			}
+			return fmt.Errorf("failpoint %s: %d bytes taken", site, len(taken))
 		}
 	case "error":
 		p.act = func() error { return fmt.Errorf("failpoint %s", site) }
@@ -87,7 +106,7 @@ func parse(rule string) (site string, p *point, err error) {
 			return nil
 		}
 	default:
-		return "", nil, fmt.Errorf("no such action; there are kill, error, panic and sleep:MILLISECONDS")
+		return "", nil, fmt.Errorf("no such action; there are kill, fault, error, panic, sleep:MILLISECONDS and fill:MEBIBYTES")
 	}
 	return site, p, nil
 }
@@ -105,4 +124,11 @@ func At(site string) error {
 		return nil
 	}
 	return p.act()
+}
+
+// AtRecord is At for a site that sees records and cannot return an error.
+func AtRecord(site string, partition int32, offset int64) {
+	if p := points[site]; p != nil && (p.record == "" || p.record == fmt.Sprintf("%d/%d", partition, offset)) {
+		_ = At(site)
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -26,6 +27,8 @@ type Ingest struct {
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
+	// Crashes, if not nil, is told what is in hand, and says where not to go on.
+	Crashes *crash.Journal
 
 	readers      []*reader
 	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
@@ -41,6 +44,8 @@ type Ingest struct {
 	turn   int                 // which of them is decoded
 	ahead  chan error          // what came of the part that is learned beside the decoding; nil without one
 	queue  queue
+
+	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
 }
 
 // Counts says what became of the records of one batch.
@@ -108,15 +113,28 @@ func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
 }
 
 // Take decodes a batch of a partition that the store knows, while the one before is learned and those before that are stored, and leaves it to be
-// learned and stored. A *consumer.PauseError means that the outbox had room for the beginning only; any other error, which may be of an earlier batch,
-// that the state cannot be trusted to go on: the consumer must stop.
+// learned and stored. A *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is
+// quarantined; any other error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j, err := g.queue.next()
 	if err != nil {
 		return err
 	}
-	j.start(b.Topic, b.Partition, b.LogStart, b.Base, b.Next, len(b.Records))
-	g.read(j, b.Records)
+	records, next, halt := g.outOfQuarantine(b)
+	if halt != nil && next == b.Base {
+		g.queue.drop(j)
+		return halt
+	}
+	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
+	careful := g.suspects(&j.part)
+	if careful { // nothing else is in hand then
+		if err := g.learned(); err != nil {
+			return err
+		}
+		g.careful = true
+		defer func() { g.careful = false }()
+	}
+	g.read(j, records)
 	if err := g.learned(); err != nil {
 		return err
 	}
@@ -124,19 +142,22 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	switch {
 	case err != nil:
 		return err
-	case !full:
+	case !full && !careful:
 		ahead, events := make(chan error, 1), g.events[g.turn]
 		g.ahead, g.turn = ahead, 1-g.turn
 		go func() { ahead <- g.learn(j, events) }()
-		return nil
+		return halt
 	}
-	next := j.part.Next
-	if len(j.part.Records) == 0 {
+	next = j.part.Next
+	if full && len(j.part.Records) == 0 {
 		g.queue.drop(j)
 	} else if err := g.learn(j, g.events[g.turn]); err != nil {
 		return err
 	}
-	return g.pause(next)
+	if full {
+		return g.pause(next)
+	}
+	return halt
 }
 
 // learned waits for the part that is learned beside the decoding.
@@ -170,6 +191,7 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Eve
 // learn scores and learns the events in order, then queues the part with the progressive sums.
 func (g *Ingest) learn(j *job, events []consumer.Event) (err error) {
 	p := &j.part
+	defer g.inHand(crash.Learning, p)()
 	g.store.Classify(p)
 	if g.OnPart != nil {
 		g.OnPart(p)

@@ -3,12 +3,15 @@ package ingest
 import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
 )
 
 // A panic on one record must not become a crash loop: the record would be read again after every start. One that cannot be decoded is
 // rejected. One that can is applied, whatever happens to those who learn from it: the state is a function of the log and never of the model, so
 // replicas and verify, which learn nothing, agree with it.
+//
+// What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
 // decodeRecord decodes a record, once more if that panics.
 func (r *reader) decodeRecord(p *sketch.Part, ev *consumer.Event, from *consumer.Record) consumer.Reason {
@@ -26,12 +29,15 @@ func (r *reader) tryDecode(p *sketch.Part, ev *consumer.Event, from *consumer.Re
 			r.ingest.told(p, from.Offset, v)
 		}
 	}()
+	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
 	return r.decode(ev, from.Value, from.Timestamp), false
 }
 
 // observeRecord scores and learns an event, and reports whether that went without a panic. It is not tried again: what it changed before would be
 // changed twice.
 func (g *Ingest) observeRecord(p *sketch.Part, ev *consumer.Event, r *sketch.Record) (learned bool) {
+	g.hold(p.Topic, p.Partition, r.Offset)
+	defer g.release()
 	defer func() {
 		if v := recover(); v != nil {
 			g.told(p, r.Offset, v)

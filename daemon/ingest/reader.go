@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
 )
@@ -29,7 +30,11 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	}
 	events := g.events[g.turn]
 	j.part.Records = j.part.Records[:n]
+	defer g.inHand(crash.Decoding, &j.part)()
 	readers := max(1, min(len(g.readers), n/minRun))
+	if g.careful {
+		readers = 1
+	}
 	for i := range readers {
 		j.arena(i)
 	}
@@ -62,7 +67,9 @@ func (r *reader) read(to *sketch.Record, ev *consumer.Event, p *sketch.Part, fro
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Aborted}
 		return arena
 	}
+	r.ingest.hold(p.Topic, p.Partition, from.Offset)
 	reason := r.decodeRecord(p, ev, from)
+	r.ingest.release()
 	if reason == "" {
 		return r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena)
 	}

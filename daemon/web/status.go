@@ -23,18 +23,20 @@ type Status struct {
 
 // ModelStatus is the state of one model.
 type ModelStatus struct {
-	Name        string
-	Champion    *report.Version // what consumers have; nil before the first version
-	Waiting     string          // why there is no champion, empty if there is one
-	Published   time.Time       // when the champion was
-	Judged      *report.Version // the last version judged, promoted or not; nil before the first one
-	LastRefit   time.Time       // when a refit last ended with a model; zero if none did since the start
-	Progressive report.Progressive
-	Events      int64 // applied since the start
-	Lag         int64 // records below the log ends that are not applied yet
-	Halted      []HaltedPartition
-	SampleRows  int
-	SampleBytes int64
+	Name      string
+	Champion  *report.Version // what consumers have; nil before the first version
+	Waiting   string          // why there is no champion, empty if there is one
+	Published time.Time       // when the champion was
+	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
+	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
+	// TrainingDisabled says why no refit is begun, empty if they are.
+	TrainingDisabled string
+	Progressive      report.Progressive
+	Events           int64 // applied since the start
+	Lag              int64 // records below the log ends that are not applied yet
+	Halted           []HaltedPartition
+	SampleRows       int
+	SampleBytes      int64
 }
 
 // HaltedPartition waits for an operator.
