@@ -1,6 +1,6 @@
 // Package dense holds the dense kernels of the solver's hot loops: products of a few columns of Φ with a small matrix, dot products, the
-// exponential, and the update of a packed symmetric matrix. They have an AVX-512, an AVX2 and a pure-Go form; the widest one that the
-// processor and the operating system support is chosen when the program starts.
+// exponential, the update of a packed symmetric matrix, and the solution of small positive definite systems. They have an AVX-512, an AVX2 and a
+// pure-Go form; the widest one that the processor and the operating system support is chosen when the program starts.
 //
 // All forms give the same bits, so that a model does not depend on the machine it was trained on. The order of every operation is therefore
 // part of each function's contract: an element-wise update is one fused multiply-add per term, in the order of the terms; a dot product has
