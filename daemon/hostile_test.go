@@ -94,12 +94,14 @@ func TestHostileStamp(t *testing.T) {
 	b.produceRatings(32, 50)
 	d, stop := b.start(b.configure("s", "half_life: 0s", "half_life: 30d"))
 	defer stop()
-	var metrics string
-	within(t, 20*time.Second, "all events", func() bool {
-		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return sum(t, metrics, "refitd_events_total") == 54 && sum(t, metrics, "refitd_events_rejected_total") == 2
+	metric := func(name string) float64 {
+		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		return sum(t, metrics, name)
+	}
+	within(t, 20*time.Second, "all events and the watermark", func() bool { // metrics are not set all at once
+		return metric("refitd_events_total") == 54 && metric("refitd_events_rejected_total") == 2 && metric("refitd_event_time_watermark_timestamp_seconds") > 0
 	})
-	if at := sum(t, metrics, "refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
+	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
 		t.Errorf("watermark %f", at)
 	}
 }
