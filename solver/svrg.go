@@ -90,10 +90,9 @@ func (f *outputFit) batchSmoothness(ctx context.Context) float64 {
 			gram.SetSym(r, s, dense.Dot(a, b))
 		}
 	}
-	var eigen mat.EigenSym
-	top := mat.Trace(gram) // a bound, should the factorization fail
-	if eigen.Factorize(gram, false) {
-		top = eigen.Values(nil)[k-1]
+	top := mat.Trace(gram) // a bound, should the decomposition fail
+	if e, ok := decompose(gram); ok {
+		top = e.values[k-1]
 	}
 	size := float64(min(stochasticBatch, n))
 	whole := (size - 1) / size * float64(n) / max(1, float64(n-1))
