@@ -1,6 +1,7 @@
 // Command results reads what `go test -json` prints and keeps what became of each test, over the stages of a run.
 //
 //	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE
+//	results FILE -failed                          prints a pattern of the tests that failed so far, for another try of those alone
 //	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
 //	                                              then every test that never ran but was skipped, with its reason
 package main
@@ -38,8 +39,8 @@ type result struct {
 func main() {
 	log.SetFlags(0)
 	args := os.Args[1:]
-	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" || len(args) == 2 && args[1] != "-figures" {
-		log.Fatal("usage: results FILE [-figures | -table TABLE]")
+	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" || len(args) == 2 && args[1] != "-figures" && args[1] != "-failed" {
+		log.Fatal("usage: results FILE [-figures | -failed | -table TABLE]")
 	}
 	results, err := load(args[0])
 	if err != nil {
@@ -49,6 +50,10 @@ func main() {
 		if err := table(os.Stdout, args[2], results); err != nil {
 			log.Fatal(err)
 		}
+		return
+	}
+	if len(args) == 2 && args[1] == "-failed" {
+		fmt.Println(failures(results))
 		return
 	}
 	failed, err := read(os.Stdin, os.Stdout, results, len(args) == 2)
@@ -152,6 +157,22 @@ func broken(out io.Writer, output map[string][]string, results map[string]result
 			delete(output, test)
 		}
 	}
+}
+
+// failures returns a pattern for go test -run of the tests that failed, empty if none did.
+func failures(results map[string]result) string {
+	var names []string
+	for name, r := range results {
+		_, test, _ := strings.Cut(name, ".")
+		if r.Status == "fail" && test != "" && !strings.Contains(test, "/") {
+			names = append(names, test)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
 }
 
 func keep(results map[string]result, name string, r result) {
