@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -60,6 +62,14 @@ const (
 	publishOften = "update_every: 200ms"
 )
 
+// trainAnyway forgets the deaths of earlier processes in refits, which would disable training for a while: a test that kills wants refits to fall into.
+func trainAnyway(t *testing.T, config string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(statePath(config), "ratings", "deaths.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
 // TestKills (A1): the daemon is killed with kill -9 at random times under load and started again: nothing is lost and nothing counts
 // twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start.
 func TestKills(t *testing.T) {
@@ -75,6 +85,7 @@ func TestKills(t *testing.T) {
 	p.load(rate, ratings(seed, 0))
 	var waits []time.Duration
 	for i := range kills {
+		trainAnyway(t, config)
 		c := run(t, refitd, config, nil)
 		if i%5 == 4 {
 			pause(t, time.Duration(r.Int64N(int64(300*time.Millisecond))))
@@ -155,6 +166,7 @@ func TestFailpoints(t *testing.T) {
 				if q, ok := rare[site]; ok {
 					probability = q
 				}
+				trainAnyway(t, config)
 				c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=kill,%g,%d", site, probability, i+1)})
 				if atStop[site] {
 					c.ready(readyLimit)

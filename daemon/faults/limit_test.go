@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,9 +98,7 @@ func TestKernelKill(t *testing.T) {
 	for i := range form(2, 3, 12) {
 		limit := fmt.Sprint((160 + 32*(i%4)) << 20)
 		g := newGroup(t, "memory", []string{"memory.limit_in_bytes", limit, "memory.memsw.limit_in_bytes", limit}, []string{"memory.max", limit, "memory.swap.max", "0"})
-		if err := os.Remove(filepath.Join(statePath(config), "ratings", "deaths.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err) // two deaths in refits would disable training: TestOutOfMemoryWhileTraining
-		}
+		trainAnyway(t, config)
 		c := runAfter(t, g.enter(), refitd, config, []string{"GOGC=off", "GOMEMLIMIT=8GiB"})
 		c.wait(40 * time.Second)
 		status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
