@@ -20,11 +20,10 @@ const observeEvery = 5 * time.Second
 // publishRetry is the time between two attempts to write a version to a store that does not take it.
 const publishRetry = 5 * time.Second
 
-// While a model is so far behind its log, refits leave the processors to reading: the sooner it has caught up, the sooner what it publishes is of
-// today.
+// While a model is behind its log, refits leave the processors to reading: the sooner it has caught up, the sooner what it publishes is of today.
 const (
-	behindAfter = 10 // seconds that reading what is left takes at the pace since the last refit
-	restFactor  = 3  // times as long as it took a refit is followed by none
+	behindAfter = 1 // second that reading what is left takes at the pace since the last refit
+	restFactor  = 3 // times as long as it took a refit is followed by none
 )
 
 // trained is what a refit came to.

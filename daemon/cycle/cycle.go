@@ -255,7 +255,8 @@ func (c *Cycle) Install(ch *Champion) {
 	var ev consumer.Event
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.since.from(0)
-	for last := 2 * len(pending); len(pending) > installBatch && len(pending) <= last/2; {
+	last := 2 * len(pending)
+	for round := 0; round < installRounds && len(pending) > installBatch && len(pending) < last-last/installGain; round++ {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
@@ -268,9 +269,13 @@ func (c *Cycle) Install(ch *Champion) {
 	c.install(ch, next)
 }
 
-// installBatch is how many events Install learns while Observe waits. It also lets it wait when what came while a round of events was learned is more
-// than half of the round: then Observe is as fast as Install, as when a backlog is read, and every further round would learn for nothing.
-const installBatch = 256
+// Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
+// the round by an installGain-th: Observe is then as fast as Install, as when a backlog is read, and every further round would learn for nothing.
+const (
+	installBatch  = 256
+	installRounds = 6
+	installGain   = 8
+)
 
 func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {
