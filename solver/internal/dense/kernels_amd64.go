@@ -16,30 +16,38 @@ const (
 // inUse is the best level of this machine. Only tests change it, to compare the levels.
 var inUse = detect()
 
-// detect asks the processor for its instructions and the operating system, by XGETBV, for the registers that it saves. The bits are those
-// of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, section 13.3.
+// The bits of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, section 13.3.
+const (
+	hasFMA, hasXSave, hasAVX = 1 << 12, 1 << 27, 1 << 28 // leaf 1, ecx; XSave: by the operating system
+	hasAVX2                  = 1 << 5                    // leaf 7, ebx
+	hasAVX512                = 1<<16 | 1<<31             // leaf 7, ebx: F and VL
+	savedAVX                 = 1<<1 | 1<<2               // XMM and the upper halves of YMM
+	savedAVX512              = savedAVX | 1<<5 | 1<<6 | 1<<7
+)
+
+// detect asks the processor for its instructions and the operating system, by XGETBV, for the registers that it saves.
 func detect() level {
-	const (
-		fma, osxsave, avx = 1 << 12, 1 << 27, 1 << 28 // leaf 1, ecx
-		hasAVX2           = 1 << 5                    // leaf 7, ebx
-		hasAVX512         = 1<<16 | 1<<31             // leaf 7, ebx: F and VL
-		savedAVX          = 1<<1 | 1<<2               // XMM and the upper halves of YMM
-		savedAVX512       = savedAVX | 1<<5 | 1<<6 | 1<<7
-	)
 	leaves, _, _, _ := cpuid(0, 0)
 	if leaves < 7 {
 		return portable
 	}
 	_, _, ecx, _ := cpuid(1, 0)
-	if ecx&(fma|osxsave|avx) != fma|osxsave|avx {
-		return portable
-	}
 	_, ebx, _, _ := cpuid(7, 0)
-	switch saved := xgetbv(); {
-	case ebx&hasAVX2 == 0 || saved&savedAVX != savedAVX:
+	saved := uint32(0)
+	if ecx&hasXSave != 0 { // else there is no XGETBV
+		saved = xgetbv()
+	}
+	return levelOf(ecx, ebx, saved)
+}
+
+// levelOf is the best level of a processor with ecx of leaf 1 and ebx of leaf 7, under a system that saves these registers.
+func levelOf(ecx, ebx, saved uint32) level {
+	const needed = hasFMA | hasXSave | hasAVX
+	switch {
+	case ecx&needed != needed || ebx&hasAVX2 == 0 || saved&savedAVX != savedAVX:
 		return portable
 	case ebx&hasAVX512 != hasAVX512 || saved&savedAVX512 != savedAVX512:
-		return avx512
+		return avx2
 	}
 	return avx512
 }

@@ -27,6 +27,31 @@ func forEachLevel(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
+// TestLevels: no level is chosen that lacks an instruction or a register that the system saves.
+func TestLevels(t *testing.T) {
+	const all = hasFMA | hasXSave | hasAVX
+	for _, test := range []struct {
+		ecx, ebx, saved uint32
+		want            level
+	}{
+		{all, hasAVX2 | hasAVX512, savedAVX512, avx512},
+		{all, hasAVX2 | hasAVX512, savedAVX, avx2},
+		{all, hasAVX2 | 1<<16, savedAVX512, avx2}, // F without VL
+		{all, hasAVX2, savedAVX512, avx2},
+		{all, hasAVX2, savedAVX, avx2},
+		{all, hasAVX512, savedAVX512, portable},
+		{all, hasAVX2, 1 << 1, portable},
+		{all &^ hasFMA, hasAVX2 | hasAVX512, savedAVX512, portable},
+		{all &^ hasXSave, hasAVX2 | hasAVX512, 0, portable},
+		{all &^ hasAVX, hasAVX2, savedAVX, portable},
+		{0, 0, 0, portable},
+	} {
+		if got := levelOf(test.ecx, test.ebx, test.saved); got != test.want {
+			t.Errorf("%#x %#x %#x: %s, want %s", test.ecx, test.ebx, test.saved, levelNames[got], levelNames[test.want])
+		}
+	}
+}
+
 // TestSameBits compares the assembly with the form in Go, special values, untouched memory and all.
 func TestSameBits(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
