@@ -207,15 +207,6 @@ func (d *Daemon) Lag() int64 {
 	return total
 }
 
-// lag is Lag of one model.
-func (u *unit) lag() int64 {
-	total := int64(0)
-	for _, p := range u.consumer.Status().Partitions {
-		total += p.Lag
-	}
-	return total
-}
-
 // residentBytes returns the resident memory of the process, 0 where the system does not tell.
 func residentBytes() int64 {
 	b, err := os.ReadFile("/proc/self/statm")

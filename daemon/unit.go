@@ -290,3 +290,12 @@ func storeError(err error, path string) error {
 	}
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 }
+
+// lag is Lag of one model.
+func (u *unit) lag() int64 {
+	total := int64(0)
+	for _, p := range u.consumer.Status().Partitions {
+		total += p.Lag
+	}
+	return total
+}

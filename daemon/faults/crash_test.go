@@ -65,7 +65,7 @@ const (
 // trainAnyway forgets the deaths of earlier processes in refits, which would disable training for a while: a test that kills wants refits to fall into.
 func trainAnyway(t *testing.T, config string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(statePath(config), "ratings", "deaths.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(in(config, "deaths.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 }
@@ -174,10 +174,7 @@ func TestFailpoints(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c.wait(30 * time.Second)
-				if status := c.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
-					t.Fatalf("the child ended with %v", c.cmd.ProcessState)
-				}
+				dies(t, c, syscall.SIGKILL)
 				validStore(t, config)
 			}
 			c := run(t, refitd, config, nil)

@@ -237,7 +237,7 @@ func TestStopIsNoDeath(t *testing.T) {
 
 // TestOutOfMemoryWhileTraining (G4): the same of a real control group, whose kernel kills the process.
 func TestOutOfMemoryWhileTraining(t *testing.T) {
-	group := memoryGroup(t, 400<<20)
+	g := memoryGroup(t, 400<<20)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "memory", 2, 1)
 	p := newProducer(t, addr, "memory")
@@ -245,36 +245,7 @@ func TestOutOfMemoryWhileTraining(t *testing.T) {
 	fail := []string{"FAIL=" + failpoint.TrainFit + "=fill:1000"}
 	for i := range 2 {
 		p.fill(1000, ratings(uint64(i)+10, 0))
-		c := run(t, refitdFailing, config, fail)
-		group(c)
-		dies(t, c, syscall.SIGKILL)
+		dies(t, runAfter(t, g.enter(), refitdFailing, config, fail), syscall.SIGKILL)
 	}
 	deadOfTraining(t, config, fail, p)
-}
-
-// memoryGroup makes a control group with a limit, and returns what puts a child into it; it skips the test where that cannot be done.
-func memoryGroup(t *testing.T, limit int64) func(*child) {
-	t.Helper()
-	dir, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-		dir, file = "/sys/fs/cgroup", "memory.max" // version 2
-	}
-	dir = filepath.Join(dir, fmt.Sprintf("refitd-test-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("no control group can be made here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := until(5*time.Second, func() error { return os.Remove(dir) }); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0o600); err != nil {
-		t.Skipf("the memory of a control group cannot be limited here: %v", err)
-	}
-	return func(c *child) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, c.cmd.Process.Pid), 0o600); err != nil {
-			t.Skipf("a process cannot be put into a control group here: %v", err)
-		}
-	}
 }

@@ -195,6 +195,13 @@ func newGroup(t *testing.T, controller string, limits1, limits2 []string) group 
 	return group{t, dir}
 }
 
+// memoryGroup makes a control group that may take so many bytes, swapped out ones included.
+func memoryGroup(t *testing.T, bytes int) group {
+	t.Helper()
+	limit := strconv.Itoa(bytes)
+	return newGroup(t, "memory", []string{"memory.limit_in_bytes", limit, "memory.memsw.limit_in_bytes", limit}, []string{"memory.max", limit, "memory.swap.max", "0"})
+}
+
 // enter is what a shell does to be in the group.
 func (g group) enter() string { return "echo $$ >" + filepath.Join(g.dir, "cgroup.procs") }
 
