@@ -67,16 +67,6 @@ const (
 	Full
 )
 
-// ParseDepth returns the depth of that name: output or full.
-func ParseDepth(name string) (Depth, error) {
-	for _, d := range []Depth{OutputLayer, Full} {
-		if d.String() == name {
-			return d, nil
-		}
-	}
-	return 0, fmt.Errorf("solver: unknown refit %q: use output or full", name)
-}
-
 // String returns the name used in configuration, flags and manifests.
 func (d Depth) String() string {
 	switch d {

@@ -1,10 +1,6 @@
 package posterior
 
-import (
-	"math"
-
-	"github.com/refitd/refitd/solver/internal/dense"
-)
+import "math"
 
 // Symmetric q×q matrices are stored packed: element (i, j) with j ≤ i at i(i+1)/2 + j, so the rows of a lower triangle are contiguous.
 
@@ -102,16 +98,6 @@ func quadratic(a []float64, v []float64) float64 {
 			t += x * v[j]
 		}
 		s += v[i] * (2*t + a[row+i]*v[i])
-	}
-	return s
-}
-
-// innerProduct returns trace(a b) for packed symmetric a and b of order q.
-func innerProduct(a, b []float64, q int) float64 {
-	size := packedSize(q)
-	s := 2 * dense.Dot(a[:size], b[:size])
-	for i, k := 0, 0; i < q; i, k = i+1, k+i+2 {
-		s -= a[k] * b[k]
 	}
 	return s
 }
