@@ -170,30 +170,3 @@ func BenchmarkVectors(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkAddOuterPacked measures the update against loops without fused multiply-add.
-func BenchmarkAddOuterPacked(b *testing.B) {
-	for _, order := range []int{9, 17, 33} {
-		random := rand.New(rand.NewPCG(8, 1))
-		v, a := ordinary(random, order), make([]float64, order*(order+1)/2)
-		b.Run(fmt.Sprintf("dense/%d", order), func(b *testing.B) {
-			for b.Loop() {
-				AddOuterPacked(a, 1e-9, v)
-			}
-			rate(b, 2*len(a))
-		})
-		b.Run(fmt.Sprintf("loops/%d", order), func(b *testing.B) {
-			for b.Loop() {
-				at := a
-				for i, x := range v {
-					f, row := 1e-9*x, at[:i+1]
-					for j, y := range v[:i+1] {
-						row[j] += f * y
-					}
-					at = at[i+1:]
-				}
-			}
-			rate(b, 2*len(a))
-		})
-	}
-}

@@ -1,5 +1,5 @@
 // Package dense holds the dense kernels of the solver's hot loops: products of a few columns of Φ with a small matrix, dot products, the
-// exponential, the update of a packed symmetric matrix, and the solution of small positive definite systems. They have an AVX-512, an AVX2 and a
+// exponential, and the solution of small positive definite systems. They have an AVX-512, an AVX2 and a
 // pure-Go form; the widest one that the processor and the operating system support is chosen when the program starts.
 //
 // All forms give the same bits, so that a model does not depend on the machine it was trained on. The order of every operation is therefore
@@ -84,21 +84,6 @@ func Dot(x, y []float64) float64 {
 		return 0
 	}
 	return dot(x, y)
-}
-
-// AddOuterPacked adds w·v·vᵀ to the lower triangle a of a symmetric matrix of order len(v), where row i takes i+1 numbers and follows
-// row i−1:
-//
-//	a[i(i+1)/2 + j] += (w·v[i]) · v[j],  0 ≤ j ≤ i
-//
-// w·v[i] is rounded, then comes one fused multiply-add. v must not overlap a.
-func AddOuterPacked(a []float64, w float64, v []float64) {
-	if len(a) < len(v)*(len(v)+1)/2 {
-		panic("dense: packed triangle is shorter than its order asks for")
-	}
-	if len(v) > 0 {
-		addOuterPacked(a, w, v)
-	}
 }
 
 func checkColumns(a [][]float64, lo, n int) {

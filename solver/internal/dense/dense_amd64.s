@@ -5409,69 +5409,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
-// Requires: AVX, AVX512F, FMA3, SSE2
-TEXT ·addOuterPackedAVX512(SB), NOSPLIT, $0-32
-	MOVQ  a+0(FP), AX
-	MOVQ  v+16(FP), CX
-	MOVQ  n+24(FP), DX
-	MOVSD w+8(FP), X0
-	MOVQ  $0x00000001, BX
-
-row:
-	VMULSD       -8(CX)(BX*8), X0, X1
-	VBROADCASTSD X1, Z1
-	MOVQ         CX, SI
-	MOVQ         BX, DI
-
-vectors:
-	CMPQ        DI, $0x00000008
-	JLT         tail
-	VMOVUPD     (AX), Z2
-	VMOVUPD     (SI), Z3
-	VFMADD231PD Z3, Z1, Z2
-	VMOVUPD     Z2, (AX)
-	ADDQ        $0x00000040, AX
-	ADDQ        $0x00000040, SI
-	SUBQ        $0x00000008, DI
-	JMP         vectors
-
-tail:
-	TESTQ       $0x00000004, DI
-	JZ          no4
-	VMOVUPD     (AX), Y2
-	VMOVUPD     (SI), Y3
-	VFMADD231PD Y3, Y1, Y2
-	VMOVUPD     Y2, (AX)
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, SI
-
-no4:
-	TESTQ       $0x00000002, DI
-	JZ          no2
-	VMOVUPD     (AX), X2
-	VMOVUPD     (SI), X3
-	VFMADD231PD X3, X1, X2
-	VMOVUPD     X2, (AX)
-	ADDQ        $0x00000010, AX
-	ADDQ        $0x00000010, SI
-
-no2:
-	TESTQ       $0x00000001, DI
-	JZ          no1
-	VMOVSD      (AX), X2
-	VMOVSD      (SI), X3
-	VFMADD231SD X3, X1, X2
-	VMOVSD      X2, (AX)
-	ADDQ        $0x00000008, AX
-
-no1:
-	INCQ BX
-	CMPQ BX, DX
-	JLE  row
-	VZEROUPPER
-	RET
-
 // func expAVX512(dst *float64, src *float64, n int, constants *float64)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·expAVX512(SB), NOSPLIT, $0-32
@@ -8259,59 +8196,6 @@ tail:
 	JMP         tail
 
 done:
-	VZEROUPPER
-	RET
-
-// func addOuterPackedAVX2(a *float64, w float64, v *float64, n int)
-// Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·addOuterPackedAVX2(SB), NOSPLIT, $0-32
-	MOVQ  a+0(FP), AX
-	MOVQ  v+16(FP), CX
-	MOVQ  n+24(FP), DX
-	MOVSD w+8(FP), X0
-	MOVQ  $0x00000001, BX
-
-row:
-	VMULSD       -8(CX)(BX*8), X0, X1
-	VBROADCASTSD X1, Y1
-	MOVQ         CX, SI
-	MOVQ         BX, DI
-
-vectors:
-	CMPQ        DI, $0x00000004
-	JLT         tail
-	VMOVUPD     (AX), Y2
-	VMOVUPD     (SI), Y3
-	VFMADD231PD Y3, Y1, Y2
-	VMOVUPD     Y2, (AX)
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, SI
-	SUBQ        $0x00000004, DI
-	JMP         vectors
-
-tail:
-	TESTQ       $0x00000002, DI
-	JZ          no2
-	VMOVUPD     (AX), X2
-	VMOVUPD     (SI), X3
-	VFMADD231PD X3, X1, X2
-	VMOVUPD     X2, (AX)
-	ADDQ        $0x00000010, AX
-	ADDQ        $0x00000010, SI
-
-no2:
-	TESTQ       $0x00000001, DI
-	JZ          no1
-	VMOVSD      (AX), X2
-	VMOVSD      (SI), X3
-	VFMADD231SD X3, X1, X2
-	VMOVSD      X2, (AX)
-	ADDQ        $0x00000008, AX
-
-no1:
-	INCQ BX
-	CMPQ BX, DX
-	JLE  row
 	VZEROUPPER
 	RET
 

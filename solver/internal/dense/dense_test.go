@@ -141,20 +141,6 @@ func TestAgainstLoops(t *testing.T) {
 			}
 			ScaleAdd(y, f, x)
 			wantNear(t, "ScaleAdd", y, want, magnitude)
-
-			v := ordinary(random, random.IntN(41))
-			a := ordinary(random, len(v)*(len(v)+1)/2+3)
-			want, magnitude = append(want[:0], a...), absolutes(a)
-			at := 0
-			for i := range v {
-				for j := range i + 1 {
-					want[at] += f * v[i] * v[j]
-					magnitude[at] += math.Abs(f * v[i] * v[j])
-					at++
-				}
-			}
-			AddOuterPacked(a, f, v)
-			wantNear(t, "AddOuterPacked", a, want, magnitude)
 		}
 	})
 }
@@ -195,7 +181,6 @@ func TestShapesThatDoNotFit(t *testing.T) {
 		func() { AddScaled(long, 1, short) }, func() { Dot(short, long) }, // lengths differ
 		func() { ScaleAdd(long, 1, short) }, func() { AddScaledProduct(long, 1, long, short) },
 		func() { AddScaledProduct(long, 1, short, long) },
-		func() { AddOuterPacked(short, 1, long[:4]) },                                         // triangle too short
 		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) }, // rows of no multiple of 8, too short
 		func() { Sweep(long, 8, short[:2]) }, // too few rows
 	} {

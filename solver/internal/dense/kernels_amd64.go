@@ -175,17 +175,6 @@ func dot(x, y []float64) float64 {
 	return sum
 }
 
-func addOuterPacked(a []float64, w float64, v []float64) {
-	switch inUse {
-	case avx512:
-		addOuterPackedAVX512(&a[0], w, &v[0], len(v))
-	case avx2:
-		addOuterPackedAVX2(&a[0], w, &v[0], len(v))
-	default:
-		addOuterPackedPortable(a, w, v)
-	}
-}
-
 func exp(dst, src []float64) {
 	switch inUse {
 	case avx512:

@@ -20,8 +20,6 @@ func addScaledProduct(dst []float64, f float64, x, y []float64) {
 
 func dot(x, y []float64) float64 { return 0 + dotPortable(x, y) }
 
-func addOuterPacked(a []float64, w float64, v []float64) { addOuterPackedPortable(a, w, v) }
-
 func exp(dst, src []float64) { expPortable(dst, src) }
 
 func sweep(a []float64, stride int, pivots []float64) { sweepPortable(a, stride, pivots) }

@@ -61,12 +61,5 @@ func dotPortable(x, y []float64) float64 {
 	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-func addOuterPackedPortable(a []float64, w float64, v []float64) {
-	for i, x := range v {
-		addScaledPortable(a[:i+1], w*x, v[:i+1])
-		a = a[i+1:]
-	}
-}
-
 // lanes is the number of partial sums of a dot product: the float64s of an AVX-512 register.
 const lanes = 8

@@ -185,11 +185,6 @@ func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n i
 //go:noescape
 func scaleAddAVX512(dst *float64, f float64, x *float64, n int)
 
-// addOuterPackedAVX512 is AddOuterPacked.
-//
-//go:noescape
-func addOuterPackedAVX512(a *float64, w float64, v *float64, n int)
-
 // expAVX512 is Exp.
 //
 //go:noescape
@@ -294,11 +289,6 @@ func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int
 //
 //go:noescape
 func scaleAddAVX2(dst *float64, f float64, x *float64, n int)
-
-// addOuterPackedAVX2 is AddOuterPacked.
-//
-//go:noescape
-func addOuterPackedAVX2(a *float64, w float64, v *float64, n int)
 
 // expAVX2 is Exp.
 //

@@ -136,62 +136,6 @@ func exp(v vectors) {
 	end()
 }
 
-// addOuterPacked writes the kernel of AddOuterPacked: row by row in whole vectors, then by half of that and so on. Under a mask the load at
-// the start of each row would wait for the store at the end of the last one.
-func addOuterPacked(v vectors) {
-	v.text("addOuterPacked", "func(a *float64, w float64, v *float64, n int)", "is AddOuterPacked.")
-	a := Load(Param("a"), GP64())
-	x := Load(Param("v"), GP64())
-	n := Load(Param("n"), GP64())
-	w := Load(Param("w"), XMM())
-	size := GP64() // of the row, at its start
-	MOVQ(U32(1), size)
-	Label("row")
-	f := v.register()
-	VMULSD(Mem{Base: x, Index: size, Scale: float64Bytes, Disp: -float64Bytes}, w, f.AsX())
-	VBROADCASTSD(f.AsX(), f)
-	y, left := copyOf(x), copyOf(size)
-	step := func(width int) {
-		part := VecVirtual.AsX
-		move, multiplyAdd := VMOVUPD, VFMADD231PD
-		switch width {
-		case 8:
-			part = VecVirtual.AsZ
-		case 4:
-			part = VecVirtual.AsY
-		case 1:
-			move, multiplyAdd = VMOVSD, VFMADD231SD
-		}
-		p, q := part(v.register()), part(v.register())
-		move(Mem{Base: a}, p)
-		move(Mem{Base: y}, q)
-		multiplyAdd(q, part(f), p)
-		move(p, Mem{Base: a})
-		ADDQ(U32(width*float64Bytes), a)
-		if width > 1 {
-			ADDQ(U32(width*float64Bytes), y)
-		}
-	}
-	Label("vectors")
-	CMPQ(left, U32(v.width))
-	JLT(LabelRef("tail"))
-	step(v.width)
-	SUBQ(U32(v.width), left)
-	JMP(LabelRef("vectors"))
-	Label("tail")
-	for width := v.width / 2; width > 0; width /= 2 {
-		skip := fmt.Sprintf("no%d", width)
-		TESTQ(U32(width), left)
-		JZ(LabelRef(skip))
-		step(width)
-		Label(skip)
-	}
-	INCQ(size)
-	CMPQ(size, n)
-	JLE(LabelRef("row"))
-	end()
-}
-
 // multiplyAdds writes the loop with which the benchmarks measure the machine's peak: multiply-adds of registers and nothing else.
 func multiplyAdds(v vectors) {
 	const inFlight = 12 // two units with a latency of four or five cycles

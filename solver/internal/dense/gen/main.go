@@ -27,7 +27,6 @@ func main() {
 		for _, name := range []string{"addScaled", "addScaledProduct", "scaleAdd"} {
 			addScaled(v, name)
 		}
-		addOuterPacked(v)
 		exp(v)
 		for groups := 1; groups <= sweepGroups; groups++ {
 			sweep(v, groups)
