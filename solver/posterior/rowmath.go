@@ -89,16 +89,7 @@ func (s *sharedRows) solvePair(evidence, right [2][]float64, prior []float64, me
 }
 
 func (s *sharedRows) restore(evidence, right, prior, mean, cov []float64) {
-	q, factor := s.solver.q, s.solver.evidence
-	copy(factor, cov)
-	if !cholesky(factor, q) {
-		return
-	}
-	invertCholesky(evidence, factor, q)
-	multiply(right, evidence, mean)
-	for i, d := range prior {
-		evidence[i*(i+1)/2+i] -= d
-	}
+	s.solver.restore(evidence, right, prior, mean, cov)
 }
 
 // outputRows is the rowMath of separate outputs.

@@ -16,13 +16,14 @@ type rowSolver struct {
 	stride int
 	pivots []float64
 	lifted []float64
+	zero   []float64
 }
 
 func newSolver(q int) *rowSolver {
 	const eight = 8 // what rows of Sweep are multiples of
 	stride := (q + eight) / eight * eight
 	return &rowSolver{evidence: make([]float64, packedSize(q)), right: make([]float64, q), q: q,
-		square: make([]float64, q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q)}
+		square: make([]float64, q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
 }
 
 // start forgets all evidence.
@@ -59,15 +60,34 @@ func (s *rowSolver) solve(evidence, right, prior, mean, covariance []float64, lo
 			*logDet -= math.Log(p)
 		}
 	}
+	s.read(mean, covariance)
+}
+
+// restore is the inverse of solve: it stores the evidence and right side that lead to a mean and a packed covariance, zeros if the covariance is not
+// positive definite.
+func (s *rowSolver) restore(evidence, right, prior, mean, covariance []float64) {
+	if !s.eliminate(covariance, mean, s.zero) {
+		clear(evidence)
+		clear(right)
+		return
+	}
+	s.read(right, evidence)
+	for i, d := range prior {
+		evidence[i*(i+1)/2+i] -= d
+	}
+}
+
+// read stores the solution that eliminate left in square, and the packed inverse unless it is nil.
+func (s *rowSolver) read(solution, inverse []float64) {
 	rest := s.square
-	for i := range mean {
-		mean[i] = rest[s.q]
-		if covariance != nil { // rows are too short to be worth a call of copy
-			out := covariance[:i+1]
+	for i := range solution {
+		solution[i] = rest[s.q]
+		if inverse != nil { // rows are too short to be worth a call of copy
+			out := inverse[:i+1]
 			for j, v := range rest[:i+1] {
 				out[j] = v
 			}
-			covariance = covariance[i+1:]
+			inverse = inverse[i+1:]
 		}
 		rest = rest[s.stride:]
 	}
