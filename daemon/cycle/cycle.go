@@ -29,7 +29,7 @@ type Cycle struct {
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     learner
 	champion    *Champion // the last promoted refit
-	published   *scorer   // what consumers have: the champion or an update of it
+	published   *consumed // the champion or an update of it
 	progressive *Progressive
 	sgd         *sgdBias
 	lastClass   int
@@ -38,8 +38,10 @@ type Cycle struct {
 	names       NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
 
-	outputs []float64
-	targets []float64
+	foresight *Foresight // of events that come without a score
+	score     Score
+	outputs   []float64
+	targets   []float64
 }
 
 // New returns the cycle of a model without a champion. now is the clock for training times; events are never timed.
@@ -55,7 +57,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if target.IsNumeric() {
 		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
 	}
-	c.learner = c.newLearner(nil, nil)
+	c.learner, c.foresight = c.newLearner(nil, nil), c.NewForesight()
 	return c, nil
 }
 
@@ -74,8 +76,8 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 
 // Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
 // Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
-// learned while it ran is not lost; payload may be nil if nothing refits beside Observe.
-func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, payload []byte) {
+// learned while it ran is not lost; payload may be nil if nothing refits beside Observe. foreseen is the event's score, or nil.
+func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, payload []byte, foreseen *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.target.Encode(c.targets, ev) {
@@ -83,13 +85,22 @@ func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, paylo
 	}
 	var o [numRoles]outcome
 	if c.published != nil {
-		c.published.outputs(c.outputs, ev)
-		o[published] = c.outcome(ev)
-		c.countNames(ev)
+		if foreseen == nil || foreseen.of != c.published {
+			foreseen = &c.score
+			c.foresight.take(c.published)
+			c.foresight.score(foreseen, ev, c.targets)
+		}
+		o[published], o[baseline0], o[baseline1] = foreseen.published, foreseen.baseline0, foreseen.baseline1
+		c.names.Total += foreseen.names.Total
+		c.names.Unseen += foreseen.names.Unseen
 	}
 	c.learner.outputs(c.outputs, ev)
-	o[live] = c.outcome(ev)
-	c.baselines(&o, ev)
+	o[live] = c.target.outcome(ev, c.outputs, c.targets)
+	if c.sgd != nil {
+		o[baseline2].number(c.target.Clip(c.sgd.predict(ev)) - ev.Label)
+	} else if c.lastClass >= 0 {
+		o[baseline1] = outcome{present: true, correct: classOf(c.target, ev, c.targets) == c.lastClass}
+	}
 	c.progressive.add(&o)
 	if !learn {
 		return
@@ -113,22 +124,6 @@ type NameCounts struct {
 	Unseen int64 // outside the version's vocabulary
 }
 
-// countNames counts those of the event that published scored last.
-func (c *Cycle) countNames(ev *consumer.Event) {
-	total := len(ev.Categorical)
-	for _, names := range ev.Multi {
-		total += len(names)
-	}
-	known := 0
-	for _, j := range c.published.index {
-		if j < c.published.vocab.numNames() {
-			known++
-		}
-	}
-	c.names.Total += int64(total)
-	c.names.Unseen += int64(total - known)
-}
-
 // Names returns the counts since the start.
 func (c *Cycle) Names() NameCounts {
 	c.mu.Lock()
@@ -150,46 +145,6 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 		c.since.add(position, payload)
 	}
 	return nil
-}
-
-// outcome is the error of c.outputs on an event whose targets are c.targets.
-func (c *Cycle) outcome(ev *consumer.Event) outcome {
-	t := c.target
-	o := outcome{present: true, loss: t.Loss.Eval(nil, c.outputs, c.targets)}
-	if t.IsNumeric() {
-		o.number(t.Clip(t.Value(c.outputs)) - ev.Label)
-	} else {
-		o.correct = t.Correct(c.outputs, c.targets)
-	}
-	return o
-}
-
-func (o *outcome) number(e float64) { o.present, o.square, o.abs = true, e*e, max(e, -e) }
-
-func (c *Cycle) baselines(o *[numRoles]outcome, ev *consumer.Event) {
-	t := c.target
-	if !t.IsNumeric() {
-		class := classOf(t, ev, c.targets)
-		if c.champion != nil && c.champion.means != nil {
-			o[baseline0] = outcome{present: true, correct: class == c.champion.means.majority}
-		}
-		if c.lastClass >= 0 {
-			o[baseline1] = outcome{present: true, correct: class == c.lastClass}
-		}
-		return
-	}
-	if c.champion != nil && c.champion.means != nil {
-		m := c.champion.means
-		o[baseline0].number(t.Clip(m.global) - ev.Label)
-		item := m.global
-		if f := c.baselineField; f >= 0 {
-			if v, ok := m.byName[ev.Categorical[f]]; ok {
-				item = v
-			}
-		}
-		o[baseline1].number(t.Clip(item) - ev.Label)
-	}
-	o[baseline2].number(t.Clip(c.sgd.predict(ev)) - ev.Label)
 }
 
 // How often the live model is compared with the published one, and by how much its window loss may exceed it before it starts again.
@@ -292,7 +247,7 @@ func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, target
 
 func (c *Cycle) install(ch *Champion, next learner) {
 	c.champion, c.learner = ch, next
-	c.published = newScorer(ch.Model, ch.Vocabulary)
+	c.published = &consumed{ch.Model, ch.Vocabulary, ch.means}
 }
 
 // Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil without a
@@ -314,7 +269,7 @@ func (c *Cycle) Update() *Champion {
 func (c *Cycle) PublishUpdate(u *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.published = newScorer(u.Model, u.Vocabulary)
+	c.published = &consumed{u.Model, u.Vocabulary, c.champion.means}
 }
 
 // Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.

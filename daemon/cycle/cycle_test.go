@@ -108,7 +108,7 @@ func newCycle(t *testing.T, m *config.Model) *Cycle {
 
 func observeAll(c *Cycle, events []consumer.Event) {
 	for i := range events {
-		c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]))
+		c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]), nil)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestHeldOutEventsTeachNothing(t *testing.T) {
 		before := c.Progressive()
 		if heldOut {
 			for i := range events[200:250] {
-				c.Observe(&events[200+i], false, Position{}, nil)
+				c.Observe(&events[200+i], false, Position{}, nil, nil)
 			}
 		}
 		c.progressive = newProgressive(true, 500)
@@ -218,7 +218,7 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	observeAll(c, events[:1000])
 	ch := refit(t, c, sampleOf(events[:1000]))
 	for i := 1000; i < 2000; i++ {
-		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]))
+		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]), nil)
 	}
 	c.Install(ch)
 	out := make([]float64, 4)

@@ -31,7 +31,7 @@ type Ingest struct {
 	Crashes *crash.Journal
 
 	readers      []*reader
-	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte)
+	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
@@ -40,12 +40,19 @@ type Ingest struct {
 	model        *config.Model
 	forgotten    []string // fields of which values are forgotten
 
-	events [2][]consumer.Event // the i-th belongs to the i-th record: of the part that is decoded, and of the one that is learned
-	turn   int                 // which of them is decoded
-	ahead  chan error          // what came of the part that is learned beside the decoding; nil without one
-	queue  queue
+	parts     [2]decoded // the part that is decoded, and the one that is learned
+	turn      int        // which of them is decoded
+	ahead     chan error // what came of the part that is learned beside the decoding; nil without one
+	foresight *cycle.Foresight
+	queue     queue
 
 	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
+}
+
+// decoded is what a part was decoded into: the i-th of both belongs to the i-th record.
+type decoded struct {
+	events []consumer.Event
+	scores []cycle.Score // empty if there was nothing to score with
 }
 
 // Counts says what became of the records of one batch.
@@ -68,7 +75,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 	if c != nil {
-		g.observe = c.Observe
+		g.observe, g.foresight = c.Observe, c.NewForesight()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
@@ -143,15 +150,15 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	case err != nil:
 		return err
 	case !full && !careful:
-		ahead, events := make(chan error, 1), g.events[g.turn]
+		ahead, part := make(chan error, 1), &g.parts[g.turn]
 		g.ahead, g.turn = ahead, 1-g.turn
-		go func() { ahead <- g.learn(j, events) }()
+		go func() { ahead <- g.learn(j, part) }()
 		return halt
 	}
 	next = j.part.Next
 	if full && len(j.part.Records) == 0 {
 		g.queue.drop(j)
-	} else if err := g.learn(j, g.events[g.turn]); err != nil {
+	} else if err := g.learn(j, &g.parts[g.turn]); err != nil {
 		return err
 	}
 	if full {
@@ -185,14 +192,14 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Eve
 	j.start(topic, number, 0, offset, offset+1, 1)
 	j.part.Records = j.part.Records[:1]
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
-	return cmp.Or(g.learn(j, []consumer.Event{*ev}), g.Flush())
+	g.store.Classify(&j.part)
+	return cmp.Or(g.learn(j, &decoded{events: []consumer.Event{*ev}}), g.Flush())
 }
 
 // learn scores and learns the events in order, then queues the part with the progressive sums.
-func (g *Ingest) learn(j *job, events []consumer.Event) (err error) {
+func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	p := &j.part
 	defer g.inHand(crash.Learning, p)()
-	g.store.Classify(p)
 	if g.OnPart != nil {
 		g.OnPart(p)
 	}
@@ -203,7 +210,7 @@ func (g *Ingest) learn(j *job, events []consumer.Event) (err error) {
 		case r.Replayed:
 			c.Replayed++
 		case r.Fate == sketch.Applied:
-			if g.cycle != nil && !g.observeRecord(p, &events[i], r) {
+			if g.cycle != nil && !g.observeRecord(p, d, i) {
 				c.Unlearned++
 			}
 			c.Applied++

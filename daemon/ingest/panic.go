@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"slices"
+
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/failpoint"
@@ -35,7 +37,8 @@ func (r *reader) tryDecode(p *sketch.Part, ev *consumer.Event, from *consumer.Re
 
 // observeRecord scores and learns an event, and reports whether that went without a panic. It is not tried again: what it changed before would be
 // changed twice.
-func (g *Ingest) observeRecord(p *sketch.Part, ev *consumer.Event, r *sketch.Record) (learned bool) {
+func (g *Ingest) observeRecord(p *sketch.Part, d *decoded, i int) (learned bool) {
+	r := &p.Records[i]
 	g.hold(p.Topic, p.Partition, r.Offset)
 	defer g.release()
 	defer func() {
@@ -43,7 +46,11 @@ func (g *Ingest) observeRecord(p *sketch.Part, ev *consumer.Event, r *sketch.Rec
 			g.told(p, r.Offset, v)
 		}
 	}()
-	g.observe(ev, r.Role == sketch.Train && !r.Forgotten, cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}, r.Payload)
+	var foreseen *cycle.Score
+	if i < len(d.scores) {
+		foreseen = &d.scores[i]
+	}
+	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}, r.Payload, foreseen)
 	return true
 }
 
@@ -57,4 +64,28 @@ func (g *Ingest) told(p *sketch.Part, offset int64, value any) {
 	if g.OnPanic != nil {
 		g.OnPanic(p.Topic, p.Partition, offset, value)
 	}
+}
+
+// foresee scores the events of a part. One that panics has no score, and panics again when it is observed, which is told then.
+func (g *Ingest) foresee(p *sketch.Part, d *decoded) {
+	d.scores = d.scores[:0]
+	if g.foresight == nil || g.careful || !g.foresight.Refresh() {
+		return
+	}
+	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
+	for i := range p.Records {
+		d.scores[i] = cycle.Score{}
+		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
+			g.foreseeRecord(&d.scores[i], &d.events[i])
+		}
+	}
+}
+
+func (g *Ingest) foreseeRecord(dst *cycle.Score, ev *consumer.Event) {
+	defer func() {
+		if recover() != nil {
+			*dst = cycle.Score{}
+		}
+	}()
+	g.foresight.Score(dst, ev)
 }

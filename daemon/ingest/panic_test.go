@@ -52,11 +52,11 @@ func TestPanicOnOneRecord(t *testing.T) {
 			return decode(ev, value, at)
 		}
 		if c != nil {
-			g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte) {
+			g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
 				if at.Offset == 7 {
 					panic("observe")
 				}
-				observe(ev, train, at, payload)
+				observe(ev, train, at, payload, foreseen)
 			}
 			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
 			g.OnApplied = func(c Counts) { counts = c }

@@ -72,11 +72,11 @@ func TestQuarantinedRecord(t *testing.T) {
 					}
 				} else {
 					observe := g.observe
-					g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte) {
+					g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
 						if at.Offset == poison {
 							look()
 						}
-						observe(ev, train, at, payload)
+						observe(ev, train, at, payload, foreseen)
 					}
 				}
 				if err := g.Apply(t.Context(), b); err != nil {

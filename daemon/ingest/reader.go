@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
@@ -9,8 +10,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Decoding is shared out among at most maxReaders goroutines, in runs of at least minRun records: what comes after it, in order, takes longer
-// than half of it.
+// Decoding is shared out among at most maxReaders goroutines, in runs of at least minRun records, as far as learning from the part before leaves
+// processors: that takes longest, and is what everything else waits for.
 const (
 	maxReaders = 2
 	minRun     = 256
@@ -22,18 +23,21 @@ type reader struct {
 	decode func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
 }
 
-// read decodes the records of a batch into the part of a job.
+// read decodes the records of a batch into the part of a job, and does of the rest what needs no order: it classifies and scores them.
 func (g *Ingest) read(j *job, records []consumer.Record) {
-	n := len(records)
-	if short := n - len(g.events[g.turn]); short > 0 {
-		g.events[g.turn] = append(g.events[g.turn], make([]consumer.Event, short)...)
+	n, d := len(records), &g.parts[g.turn]
+	if short := n - len(d.events); short > 0 {
+		d.events = append(d.events, make([]consumer.Event, short)...)
 	}
-	events := g.events[g.turn]
+	events := d.events
 	j.part.Records = j.part.Records[:n]
 	defer g.inHand(crash.Decoding, &j.part)()
 	readers := max(1, min(len(g.readers), n/minRun))
-	if g.careful {
+	switch {
+	case g.careful:
 		readers = 1
+	case g.ahead != nil:
+		readers = max(1, min(readers, runtime.GOMAXPROCS(0)-1))
 	}
 	for i := range readers {
 		j.arena(i)
@@ -55,6 +59,8 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 		wg.Go(run)
 	}
 	wg.Wait()
+	g.store.Classify(&j.part)
+	g.foresee(&j.part, d)
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned.

@@ -49,7 +49,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 				ev.Categorical[0] = fmt.Sprint("last", round)
 			}
 			rows = append(rows, cycle.AppendEvent(nil, &ev))
-			c.Observe(&ev, true, cycle.Position{Topic: "t", Offset: int64(len(rows))}, rows[len(rows)-1])
+			c.Observe(&ev, true, cycle.Position{Topic: "t", Offset: int64(len(rows))}, rows[len(rows)-1], nil)
 		}
 		ch, err := c.Refit(t.Context(), &cycle.Sample{Train: rows[50:], Select: rows[:50], Digest: fmt.Sprint(round)})
 		if err != nil {
