@@ -1,10 +1,6 @@
 package sketch
 
-import (
-	"fmt"
-	"runtime"
-	"sync"
-)
+import "fmt"
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
 // doubling of their age), the counters, aux and a marker.
@@ -13,24 +9,12 @@ const (
 	spareBytes = 24 << 10
 )
 
-// classifyAlone is the number of records that one goroutine classifies faster alone than two do together.
-const classifyAlone = 1024
-
 // Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score and learn from
 // a part before it is applied. The records must not be changed between Classify and Apply. It does not wait for an Apply of an earlier part:
 // what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
 	at := s.heads.of(partition{p.Topic, p.Partition})
-	half := len(p.Records) / 2
-	if len(p.Records) < classifyAlone || runtime.GOMAXPROCS(0) == 1 {
-		half = 0
-	}
-	var wg sync.WaitGroup
-	if half > 0 {
-		wg.Go(func() { s.classify(p, p.Records[:half], at) })
-	}
-	s.classify(p, p.Records[half:], at)
-	wg.Wait()
+	s.classify(p, p.Records, at)
 	p.classified = s
 }
 

@@ -40,13 +40,24 @@ type Ingest struct {
 	model        *config.Model
 	forgotten    []string // fields of which values are forgotten
 
-	parts     [2]decoded // the part that is decoded, and the one that is learned
-	turn      int        // which of them is decoded
-	ahead     chan error // what came of the part that is learned beside the decoding; nil without one
+	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
+	turn      int                   // which of them is decoded
+	ahead     []*learning           // the parts that are learned beside the decoding, in order
 	foresight *cycle.Foresight
 	queue     queue
 
 	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
+}
+
+// maxAhead is how many parts may be ahead of the one that is decoded: one that is learned and one that is ready for it. Learning takes longest, and
+// does not wait then for another goroutine to be woken, which may take a millisecond on a virtual machine.
+const maxAhead = 2
+
+// learning is a part that is learned, or waits for those before it.
+type learning struct {
+	rejected int
+	done     chan struct{}
+	err      error // once done is closed
 }
 
 // decoded is what a part was decoded into: the i-th of both belongs to the i-th record.
@@ -119,9 +130,9 @@ func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
 	return cmp.Or(g.Flush(), err)
 }
 
-// Take decodes a batch of a partition that the store knows, while the one before is learned and those before that are stored, and leaves it to be
-// learned and stored. A *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is
-// quarantined; any other error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
+// Take decodes a batch of a partition that the store knows, while those before are learned and stored, and leaves it to be learned and stored. A
+// *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is quarantined; any other
+// error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
 func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j, err := g.queue.next()
 	if err != nil {
@@ -135,25 +146,19 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j.start(b.Topic, b.Partition, b.LogStart, b.Base, next, len(records))
 	careful := g.suspects(&j.part)
 	if careful { // nothing else is in hand then
-		if err := g.learned(); err != nil {
+		if err := g.learned(len(g.ahead)); err != nil {
 			return err
 		}
 		g.careful = true
 		defer func() { g.careful = false }()
 	}
 	g.read(j, records)
-	if err := g.learned(); err != nil {
-		return err
-	}
 	full, err := g.fit(j)
 	switch {
 	case err != nil:
 		return err
 	case !full && !careful:
-		ahead, part := make(chan error, 1), &g.parts[g.turn]
-		g.ahead, g.turn = ahead, 1-g.turn
-		go func() { ahead <- g.learn(j, part) }()
-		return halt
+		return cmp.Or(g.learnBeside(j), halt)
 	}
 	next = j.part.Next
 	if full && len(j.part.Records) == 0 {
@@ -167,19 +172,46 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	return halt
 }
 
-// learned waits for the part that is learned beside the decoding.
-func (g *Ingest) learned() error {
-	if g.ahead == nil {
-		return nil
+// learnBeside has the part that was decoded last learned after those ahead of it. It waits until there is room for it there, and returns the error of
+// one that was waited for.
+func (g *Ingest) learnBeside(j *job) error {
+	if len(g.ahead) == maxAhead {
+		if err := g.learned(1); err != nil {
+			return err
+		}
 	}
-	err := <-g.ahead
-	g.ahead = nil
+	l, part := &learning{rejected: j.rejected, done: make(chan struct{})}, &g.parts[g.turn]
+	before := l
+	if n := len(g.ahead); n > 0 {
+		before = g.ahead[n-1]
+	}
+	g.ahead, g.turn = append(g.ahead, l), (g.turn+1)%len(g.parts)
+	go func() {
+		defer close(l.done)
+		if before != l {
+			<-before.done
+			if l.err = before.err; l.err != nil {
+				return
+			}
+		}
+		l.err = g.learn(j, part)
+	}()
+	return nil
+}
+
+// learned waits for the first n of the parts that are learned beside the decoding.
+func (g *Ingest) learned(n int) (err error) {
+	for _, l := range g.ahead[:n] {
+		<-l.done
+		err = cmp.Or(err, l.err)
+	}
+	g.ahead = append(g.ahead[:0], g.ahead[n:]...)
 	return err
 }
 
 // Flush waits until all that was taken is stored.
 func (g *Ingest) Flush() error {
-	err := g.learned()
+	err := g.learned(len(g.ahead))
 	return cmp.Or(g.queue.wait(), err)
 }
 
@@ -229,18 +261,24 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	return nil
 }
 
-// fit cuts the part before what the outbox has no room for. What is queued may take room: if that matters it is waited for. Nothing may be learned
-// meanwhile.
+// fit cuts the part before what the outbox has no room for. What is ahead of it may take room: if that matters it is waited for.
 func (g *Ingest) fit(j *job) (cut bool, err error) {
 	for i := range j.part.Records {
 		if j.part.Records[i].Fate == sketch.Rejected {
 			j.rejected++
 		}
 	}
-	if j.rejected == 0 || j.rejected+g.queue.rejected() <= g.store.OutboxRoom() {
+	if j.rejected == 0 {
 		return false, nil
 	}
-	if err := g.queue.wait(); err != nil {
+	ahead := 0
+	for _, l := range g.ahead {
+		ahead += l.rejected
+	}
+	if j.rejected+ahead+g.queue.rejected() <= g.store.OutboxRoom() {
+		return false, nil
+	}
+	if err := g.Flush(); err != nil {
 		return false, err
 	}
 	return g.store.FitOutbox(&j.part), nil

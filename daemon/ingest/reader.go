@@ -36,7 +36,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	switch {
 	case g.careful:
 		readers = 1
-	case g.ahead != nil:
+	case len(g.ahead) > 0:
 		readers = max(1, min(readers, runtime.GOMAXPROCS(0)-1))
 	}
 	for i := range readers {

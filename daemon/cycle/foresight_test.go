@@ -1,0 +1,71 @@
+package cycle
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// TestForesightChangesNothing: events that are scored a batch before they are observed leave the metrics of events that are not, also if consumers
+// get their first version, an update or another champion between the two.
+func TestForesightChangesNothing(t *testing.T) {
+	classes := ratingsModel(func(m *config.Model) {
+		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = "multiclass", 0, []string{"1", "2", "3", "4", "5"}
+	})
+	labelled := stream(3, 1500)
+	for i := range labelled {
+		labelled[i].Classes = []string{string(rune('0' + int(labelled[i].Label)))}
+	}
+	for name, test := range map[string]struct {
+		model  *config.Model
+		events []consumer.Event
+	}{"ordinal": {ratingsModel(nil), stream(1, 1500)}, "binary": {switchModel(), numbers(1, 1500)}, "multiclass": {classes, labelled}} {
+		const batch = 50
+		run := func(ahead bool) (used int, report any) {
+			c := newCycle(t, test.model)
+			f, scores := c.NewForesight(), make([]Score, batch)
+			first := refit(t, c, sampleOf(test.events[:500]))
+			var second *Champion
+			for from := 0; from < len(test.events); from += batch {
+				events := test.events[from : from+batch]
+				if f.Refresh() != (c.Champion() != nil) {
+					t.Fatalf("%s: Refresh reports a version that there is not, or none", name)
+				}
+				for i := range events {
+					f.Score(&scores[i], &events[i])
+				}
+				for i := range events {
+					switch from + i {
+					case 515:
+						c.Install(first)
+					case 775:
+						u := c.Update()
+						c.PublishUpdate(u)
+					case 1005:
+						second = refit(t, c, sampleOf(test.events[:1000]))
+					case 1030:
+						c.Install(second)
+					}
+					var score *Score
+					if ahead {
+						if score = &scores[i]; score.of != nil && score.of == c.published {
+							used++
+						}
+					}
+					c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(from + i)}, AppendEvent(nil, &events[i]), score)
+				}
+			}
+			return used, []any{c.Progressive(), c.Names(), c.progressive.sums}
+		}
+		_, want := run(false)
+		used, got := run(true)
+		if used != 200+25+200+30+450 { // none of the batch in which the first version comes, and of others until the next one does
+			t.Errorf("%s: %d scores were of use", name, used)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: scored ahead\n%+v\nas they come\n%+v", name, got, want)
+		}
+	}
+}
