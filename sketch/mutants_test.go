@@ -152,7 +152,7 @@ func runOverlaid(t *testing.T) {
 		}
 		edited[m.file] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
 	}
-	edited["apply.go"] = strings.Replace(edited["apply.go"], "import (", "import (\n\"crypto/rand\"", 1)
+	edited["apply.go"] = strings.Replace(edited["apply.go"], "package sketch\n", "package sketch\n\nimport \"crypto/rand\"\n", 1)
 	for _, file := range slices.Sorted(maps.Keys(edited)) {
 		lay(file, edited[file])
 	}
