@@ -20,6 +20,7 @@ type settings struct {
 	size    int    // rows of the sample; 5,000 if 0
 	train   string // the keys of train
 	publish string // further keys of publish
+	gate    string // the keys of publish.gate
 	input   string // further keys of input
 	sample  string // further keys of sample
 	kafka   string // further keys of kafka
@@ -56,9 +57,9 @@ models:
     sample: {size: %d, seed: 42, holdout: {fraction: 0.1}%s}
     train: {%s}
     evaluate: {window: 1000}
-    publish: {store: store-%s, gate: {min_rows: 20}%s}
+    publish: {store: store-%s, gate: {%s}%s}
 `, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, strings.Join(s.topics, ", "), keys(s.input), s.size, keys(s.sample),
-		defaulted(s.train, "every: 0s, "+quickTraining), name, keys(defaulted(s.publish, "update_every: 0s")))
+		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")))
 	path := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
