@@ -13,16 +13,15 @@ const (
 // a part before it is applied. The records must not be changed between Classify and Apply. It does not wait for an Apply of an earlier part:
 // what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
-	at := s.heads.of(partition{p.Topic, p.Partition})
-	s.classify(p, p.Records, at)
-	p.classified = s
+	s.classify(p, s.heads.of(partition{p.Topic, p.Partition}))
 }
 
-func (s *Store) classify(p *Part, records []Record, at head) {
+func (s *Store) classify(p *Part, at head) {
+	p.classified = s
 	draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
 	var sum [32]byte
-	for i := range records {
-		r := &records[i]
+	for i := range p.Records {
+		r := &p.Records[i]
 		r.Replayed = r.Offset < at.next
 		if r.Fate != Applied {
 			continue
@@ -107,8 +106,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 	place := s.places[partition{p.Topic, p.Partition}]
 	l := &s.ledger[place]
 	if p.classified != s {
-		s.classify(p, p.Records, head{l.Next, l.Incarnation})
-		p.classified = s
+		s.classify(p, head{l.Next, l.Incarnation})
 	}
 	maxOps, maxBytes := s.backend.limits()
 	for i := range p.Records {

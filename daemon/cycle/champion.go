@@ -57,3 +57,18 @@ func (s *scorer) outputs(dst []float64, ev *consumer.Event) {
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.model.Predict(dst, s.work, s.index, s.value)
 }
+
+// names counts those of the event that was scored last.
+func (s *scorer) names(ev *consumer.Event) (n NameCounts) {
+	n.Total = int64(len(ev.Categorical))
+	for _, names := range ev.Multi {
+		n.Total += int64(len(names))
+	}
+	n.Unseen = n.Total
+	for _, j := range s.index {
+		if j < s.vocab.numNames() {
+			n.Unseen--
+		}
+	}
+	return n
+}

@@ -85,31 +85,3 @@ func (f *Foresight) score(dst *Score, ev *consumer.Event, targets []float64) {
 	}
 	dst.baseline1.number(t.Clip(item) - ev.Label)
 }
-
-// outcome is the error of outputs on an event with the given targets.
-func (t *Target) outcome(ev *consumer.Event, outputs, targets []float64) outcome {
-	o := outcome{present: true, loss: t.Loss.Eval(nil, outputs, targets)}
-	if t.IsNumeric() {
-		o.number(t.Clip(t.Value(outputs)) - ev.Label)
-	} else {
-		o.correct = t.Correct(outputs, targets)
-	}
-	return o
-}
-
-func (o *outcome) number(e float64) { o.present, o.square, o.abs = true, e*e, max(e, -e) }
-
-// names counts those of the event that was scored last.
-func (s *scorer) names(ev *consumer.Event) (n NameCounts) {
-	n.Total = int64(len(ev.Categorical))
-	for _, names := range ev.Multi {
-		n.Total += int64(len(names))
-	}
-	n.Unseen = n.Total
-	for _, j := range s.index {
-		if j < s.vocab.numNames() {
-			n.Unseen--
-		}
-	}
-	return n
-}

@@ -41,8 +41,7 @@ func TestForesightChangesNothing(t *testing.T) {
 					case 515:
 						c.Install(first)
 					case 775:
-						u := c.Update()
-						c.PublishUpdate(u)
+						c.PublishUpdate(c.Update())
 					case 1005:
 						second = refit(t, c, sampleOf(test.events[:1000]))
 					case 1030:

@@ -33,6 +33,19 @@ type outcome struct {
 	correct, present  bool
 }
 
+// outcome is the error of outputs on an event with the given targets.
+func (t *Target) outcome(ev *consumer.Event, outputs, targets []float64) outcome {
+	o := outcome{present: true, loss: t.Loss.Eval(nil, outputs, targets)}
+	if t.IsNumeric() {
+		o.number(t.Clip(t.Value(outputs)) - ev.Label)
+	} else {
+		o.correct = t.Correct(outputs, targets)
+	}
+	return o
+}
+
+func (o *outcome) number(e float64) { o.present, o.square, o.abs = true, e*e, max(e, -e) }
+
 func (t *tally) add(o *outcome) {
 	if !o.present {
 		return

@@ -181,14 +181,14 @@ func (g *Ingest) learnBeside(j *job) error {
 		}
 	}
 	l, part := &learning{rejected: j.rejected, done: make(chan struct{})}, &g.parts[g.turn]
-	before := l
+	var before *learning
 	if n := len(g.ahead); n > 0 {
 		before = g.ahead[n-1]
 	}
 	g.ahead, g.turn = append(g.ahead, l), (g.turn+1)%len(g.parts)
 	go func() {
 		defer close(l.done)
-		if before != l {
+		if before != nil {
 			<-before.done
 			if l.err = before.err; l.err != nil {
 				return

@@ -85,6 +85,50 @@ func TestPanicOnOneRecord(t *testing.T) {
 	}
 }
 
+// TestPanicAhead: an event on which scoring ahead panics is told of once, when it is observed; the process and the other events do not notice.
+func TestPanicAhead(t *testing.T) {
+	g, store := newIngest(t, ratings(1000), "")
+	r := rand.New(rand.NewPCG(1, 1))
+	if err := g.Apply(t.Context(), batch(r, 0, 0, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	sample, err := TakeSample(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	champion, err := g.cycle.Refit(t.Context(), sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.cycle.Install(champion)
+	b := batch(r, 0, 1000, 100)
+	decode, observe := g.readers[0].decode, g.observe
+	g.readers[0].decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+		reason := decode(ev, value, at)
+		if bytes.Equal(value, b.Records[7].Value) {
+			ev.Categorical = nil // as no decoder leaves it: there is no user to score
+		}
+		return reason
+	}
+	ahead := 0
+	g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+		if foreseen != nil {
+			ahead++
+		}
+		observe(ev, train, at, payload, foreseen)
+	}
+	var told []int64
+	var counts Counts
+	g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
+	g.OnApplied = func(c Counts) { counts = c }
+	if err := g.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(told, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
+		t.Errorf("told of %v, %d applied, %d of them not learned, %d foreseen", told, counts.Applied, counts.Unlearned, ahead)
+	}
+}
+
 // TestPanicAtTheStart: a row on which folding in panics does not keep a daemon from starting.
 func TestPanicAtTheStart(t *testing.T) {
 	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
