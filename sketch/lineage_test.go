@@ -370,3 +370,32 @@ func TestCheckpointsAreFew(t *testing.T) {
 	}
 	t.Logf("%d kept of 5000", len(kept))
 }
+
+// TestSmallerWithQuotas: a smaller size may leave more room to the rows without a quota, since those with one are rounded up. The sample
+// says that it is under-filled, and can be opened again.
+func TestSmallerWithQuotas(t *testing.T) {
+	o := diskOptions(t)
+	o.Size, o.HoldoutSize, o.Quotas = 10, 6, []Quota{{"0", 0.33}, {"1", 0.51}} // 4 + 6 + 0 rows
+	s := mustOpen(t, o)
+	records := mixedLog(300)
+	for i := range records {
+		if records[i].Fate == Applied {
+			records[i].Group = fmt.Append(nil, records[i].Offset%3)
+		}
+	}
+	applyLog(t, s, "a", 0, records, 200, 50)
+	must(t, s.Close())
+	o.Size = 9 // 3 + 5 + 1
+	for range 2 {
+		s = mustOpen(t, o)
+		st, err := s.State()
+		must(t, err, s.Check())
+		if rows, _ := s.Size(); rows[Train] != 8 || !st.UnderFilled {
+			t.Errorf("%d rows, under-filled %v: want 8 rows, of 9", rows[Train], st.UnderFilled)
+		}
+		must(t, s.Close())
+	}
+	s = mustOpen(t, o)
+	applyLog(t, s, "a", 0, records, 300, 50)
+	must(t, s.Check(), s.Close())
+}

@@ -12,14 +12,13 @@ func (s *Store) resize(chosen settings) error {
 		s.pending.putSettings(&s.settings)
 		return s.commit(nil)
 	}
-	grows := chosen.Size > s.settings.Size || chosen.HoldoutSize > s.settings.HoldoutSize
+	s.sealAll()
 	partial, since := chosen.Partial, chosen.Since
 	chosen.renew(s.positions())
-	if !grows {
+	if !chosen.resize(s.all) {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true
-	s.sealAll()
 	s.settings = chosen
 	s.pending.putSettings(&s.settings)
 	if err := s.commit(nil); err != nil {
@@ -30,7 +29,6 @@ func (s *Store) resize(chosen settings) error {
 
 // trim takes out the rows for which the capacities have no room, then removes the remark that there may be some.
 func (s *Store) trim() error {
-	s.settings.size(s.all)
 	for _, r := range s.all {
 		entries, losers := r.surplus()
 		if err := s.expel(r, entries, len(entries)-losers, func(int) {}); err != nil {

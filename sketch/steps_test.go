@@ -260,10 +260,11 @@ func (h *history) resize() error {
 	if o.Size == h.o.Size && o.HoldoutSize == h.o.HoldoutSize {
 		return nil
 	}
-	grows := o.Size > h.o.Size || o.HoldoutSize > h.o.HoldoutSize
 	h.next = h.decide(func(l *life) {
 		l.o = o
-		l.partial = l.partial || grows
+		for sample, capacity := range (&oracle{life: l}).samples() {
+			l.partial = l.partial || capacity > h.oracle.samples()[sample]
+		}
 	})
 	if o.CapBy != "" {
 		after := oracle{life: h.next, partitions: h.partitions}
