@@ -1,8 +1,8 @@
 package sketch
 
-// resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A smaller size keeps
-// exactly the rows that a sample of that size would have kept from the beginning; a larger one keeps what there is and says since when
-// it is under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves settings that say so.
+// resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A sample that gets
+// less room keeps exactly the rows that one of that size would have kept from the beginning; where one gets more, all keep what there is
+// and say since when they are under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves settings that say so.
 func (s *Store) resize(chosen settings) error {
 	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize {
 		s.settings = chosen

@@ -62,7 +62,11 @@ func TestCutShort(t *testing.T) {
 			asked := math.MaxInt64 - counting.left.Load()
 			rng := rand.New(rand.NewPCG(3, 4))
 			ends := map[int]bool{}
-			for range 25 {
+			cuts := 25
+			if testing.Short() {
+				cuts = 10
+			}
+			for range cuts {
 				ctx := &countdown{Context: t.Context(), done: context.DeadlineExceeded}
 				ctx.left.Store(rng.Int64N(asked))
 				res, err := Solve(ctx, p, warm, s)

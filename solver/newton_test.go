@@ -79,7 +79,7 @@ func TestNewtonGolden(t *testing.T) {
 // iteration raises the objective.
 func TestNewtonBeatsFISTA(t *testing.T) {
 	for _, loss := range allLosses {
-		for _, pen := range allPenalties {
+		for _, pen := range inShort(allPenalties) {
 			t.Run(fmt.Sprintf("%s/%v", loss.Name(), pen), func(t *testing.T) {
 				const n, k, m = 900, 8, 4
 				f := dependentFit(loss, pen, n, k, m)
@@ -163,8 +163,11 @@ func TestRefitsCalledOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 2*fitBlock + 10
-			fell := 0
-			for left := int64(0); left < 800; left += 1 + left/6 {
+			fell, faster := 0, int64(6)
+			if testing.Short() {
+				faster = 1
+			}
+			for left := int64(0); left < 800; left += 1 + left/faster {
 				f := weightedFit(n, 2)
 				for i := range f.phi[0] { // something to gain for every method
 					f.phi[0][i] = f.p.Targets[4*i]
