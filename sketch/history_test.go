@@ -240,16 +240,18 @@ func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 	return nil
 }
 
-// play plays a history on a backend in memory.
-func play(t *rapid.T) {
+// play plays a history on a backend in memory. Lanes with the same draws play different ones.
+func play(t *rapid.T, lane uint64) {
 	p := plans.Draw(t, "history")
+	p.Seed += lane
 	if err := run(p, driver{}, nil); err != nil {
 		t.Fatalf("%v", err)
 	}
 }
 
 // TestHistories: whatever is delivered, lost, repeated, compacted, truncated, forgotten or resized, in any order, the state is that of a log
-// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_HISTORIES is how many are played.
+// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_HISTORIES is how many are played,
+// SKETCH_SEED the seed of the first, drawn if it is not set.
 func TestHistories(t *testing.T) {
 	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("SKETCH_HISTORIES")); err == nil {
@@ -257,7 +259,11 @@ func TestHistories(t *testing.T) {
 	}
 	const lanes = 2
 	// A seed finds a history again: files are not left behind.
-	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(max(1, n/lanes)), "rapid.nofailfile": "true"} {
+	values := map[string]string{"rapid.checks": strconv.Itoa(max(1, n/lanes)), "rapid.nofailfile": "true"}
+	if seed := os.Getenv("SKETCH_SEED"); seed != "" {
+		values["rapid.seed"] = seed
+	}
+	for name, value := range values {
 		f := flag.Lookup(name)
 		was := f.Value.String()
 		if err := f.Value.Set(value); err != nil {
@@ -269,7 +275,7 @@ func TestHistories(t *testing.T) {
 		for i := range lanes {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
-				rapid.Check(t, play)
+				rapid.Check(t, func(t *rapid.T) { play(t, uint64(i)) })
 			})
 		}
 	})
