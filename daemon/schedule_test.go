@@ -200,28 +200,3 @@ func TestWallClockIsSet(t *testing.T) {
 		t.Errorf("three storage errors within a minute: %v", err)
 	}
 }
-
-// TestRefitsRestBehind: a model that needs more than a second to catch up is refitted in a quarter of the time at most, any other when it is due.
-func TestRefitsRestBehind(t *testing.T) {
-	t.Parallel()
-	ago := func(seconds int) time.Time { return time.Now().Add(-time.Duration(seconds) * time.Second) }
-	for _, test := range []struct {
-		began, ended int // seconds ago
-		applied, lag int64
-		want         bool
-	}{
-		{30, 20, 3000, 0, false},
-		{30, 20, 3000, 90, false}, // 100 a second
-		{30, 20, 3000, 110, true},
-		{50, 40, 3000, 110, false},
-		{35, 25, 0, 1, true}, // nothing at all is read
-	} {
-		s := &schedule{refitBegan: ago(test.began), refitAt: ago(test.ended), refitEvents: 7}
-		if got := s.rests(7+test.applied, test.lag); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-	if (&schedule{refitAt: ago(1)}).rests(1, 1_000_000) {
-		t.Error("the first refit waits")
-	}
-}

@@ -20,12 +20,6 @@ const observeEvery = 5 * time.Second
 // publishRetry is the time between two attempts to write a version to a store that does not take it.
 const publishRetry = 5 * time.Second
 
-// While a model is behind its log, refits leave the processors to reading: the sooner it has caught up, the sooner what it publishes is of today.
-const (
-	behindAfter = 1 // second that reading what is left takes at the pace since the last refit
-	restFactor  = 3 // times as long as it took a refit is followed by none
-)
-
 // trained is what a refit came to.
 type trained struct {
 	challenger *cycle.Champion
@@ -75,9 +69,8 @@ type schedule struct {
 	model        *config.Model // as last tuned
 	tick         *time.Ticker
 	running      chan trained // nil without a refit under way
-	refitBegan   time.Time
-	refitAt      time.Time // end of the last refit
-	refitEvents  int64     // applied when it began
+	refitAt      time.Time    // end of the last refit
+	refitEvents  int64        // applied when it began
 	updateAt     time.Time
 	updateEvents int64
 	lookAt       time.Time
@@ -107,8 +100,8 @@ func (s *schedule) step(ctx context.Context) error {
 	t, applied := &s.model.Train, s.applied.Load()
 	due := t.EveryEvents > 0 && applied-s.refitEvents >= int64(t.EveryEvents) ||
 		t.Every > 0 && applied > s.refitEvents && time.Since(s.refitAt) >= t.Every.Std()
-	if s.running == nil && (s.refitNow.Swap(false) || due && s.mayTrain(time.Now()) && !s.rests(applied, s.lag())) {
-		s.refitBegan, s.refitEvents, s.running = time.Now(), applied, make(chan trained, 1)
+	if s.running == nil && (s.refitNow.Swap(false) || due && s.mayTrain(time.Now())) {
+		s.refitEvents, s.running = applied, make(chan trained, 1)
 		go func(out chan<- trained) { out <- s.refit(ctx) }(s.running)
 	}
 	if t := s.unpublished; t != nil && time.Now().After(s.retryAt) {
@@ -121,15 +114,6 @@ func (s *schedule) step(ctx context.Context) error {
 		return s.contain("update", func() error { return s.update(ctx) })
 	}
 	return nil
-}
-
-// rests reports whether it is too early for another refit, as the model is behind its log.
-func (s *schedule) rests(applied, lag int64) bool {
-	if s.refitBegan.IsZero() || time.Since(s.refitAt) >= restFactor*s.refitAt.Sub(s.refitBegan) {
-		return false
-	}
-	pace := float64(applied-s.refitEvents) / time.Since(s.refitBegan).Seconds()
-	return float64(lag) > behindAfter*pace
 }
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.

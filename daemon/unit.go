@@ -100,6 +100,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
+	u.cycle.Courteous = u.courteous
 	u.fit, u.write = u.cycle.Refit, u.versions.Publish
 	u.compare()
 	if err := u.revive(); err != nil {
@@ -289,6 +290,17 @@ func storeError(err error, path string) error {
 		return err
 	}
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+}
+
+// unread is how many records of partitions that are read are left to read.
+func (u *unit) unread() int64 {
+	total := int64(0)
+	for _, p := range u.consumer.Status().Partitions {
+		if p.Halted == "" {
+			total += p.Lag
+		}
+	}
+	return total
 }
 
 // lag is Lag of one model.

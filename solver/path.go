@@ -73,8 +73,9 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	t.cut, t.cancel = len(lambdas), make([]context.CancelFunc, len(lambdas))
 	contexts := make([]context.Context, len(lambdas))
 	for i := range lambdas {
-		contexts[i], t.cancel[i] = context.WithCancel(ctx)
-		defer t.cancel[i]()
+		own, cancel := context.WithCancel(ctx)
+		defer cancel()
+		contexts[i], t.cancel[i] = pathContext{own, ctx}, cancel
 	}
 	atOnce := min(workers, len(lambdas))
 	s.Workers = workers / atOnce
@@ -95,6 +96,20 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	}
 	running.Wait()
 	return t.outcome(ctx)
+}
+
+// pathContext is the context of one solve of a path, which can be called off alone. It passes the question on to the caller's, which may have
+// more to do with it than to answer.
+type pathContext struct {
+	context.Context
+	callers context.Context
+}
+
+func (c pathContext) Err() error {
+	if err := c.callers.Err(); err != nil {
+		return err
+	}
+	return c.Context.Err()
 }
 
 // pathRun is the state that the solves of a path share.

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ type Cycle struct {
 	Workers int
 	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
 	Cold bool
+	// Courteous, if not nil, returns the context that the solves of a refit ask between their blocks, given the refit's: its Err may make them wait.
+	// Set it before use.
+	Courteous func(context.Context) context.Context
 
 	config        *config.Model
 	schema        consumer.Schema

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -411,5 +412,37 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
 	if next := refit(t, c, few); next.Version.Decision != "promoted" {
 		t.Errorf("on too few rows, nobody's choice: %s, %s", next.Version.Decision, next.Version.Reason)
+	}
+}
+
+// counted is a context that counts how often it is asked.
+type counted struct {
+	context.Context
+	asked *atomic.Int64
+}
+
+func (c counted) Err() error {
+	c.asked.Add(1)
+	return c.Context.Err()
+}
+
+// TestRefitAsksTheCourteousContext: all of a refit's solves ask it, within the time budget, and the model is the same.
+func TestRefitAsksTheCourteousContext(t *testing.T) {
+	m, events := ratingsModel(nil), stream(1, 1500)
+	want := refit(t, newCycle(t, m), sampleOf(events))
+	var asked atomic.Int64
+	c := newCycle(t, m)
+	c.Courteous = func(ctx context.Context) context.Context {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("it does not know the time budget")
+		}
+		return counted{ctx, &asked}
+	}
+	got := refit(t, c, sampleOf(events))
+	if n := asked.Load(); n < 1000 {
+		t.Errorf("asked %d times", n)
+	}
+	if !reflect.DeepEqual(got.Model, want.Model) {
+		t.Error("it is another model")
 	}
 }

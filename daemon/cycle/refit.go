@@ -60,6 +60,9 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
 	}
+	if c.Courteous != nil {
+		ctx = c.Courteous(ctx)
+	}
 	rows := len(sample.Train)
 	if rows == 0 {
 		return nil, ErrNoRows
