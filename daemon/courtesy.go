@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,26 @@ const (
 // wait for the answer while it rests.
 type courtesy struct {
 	context.Context
-	behind func(elapsed time.Duration) bool // since the refit began
-	began  time.Time
+	applied, unread func() int64 // events so far, and records left
+	began           time.Time
+	half            time.Duration // of the time budget; the second one is the refit's own
+
 	until  atomic.Int64 // nanoseconds since began: when the rest is over
-	look   atomic.Int64 // and when behind is asked again
-	asking sync.Mutex   // behind
+	look   atomic.Int64 // and when to look at the log again
+	asking sync.Mutex   // guards what follows
+	first  int64        // applied when the refit began
+	last   int64        // and when it was looked at last
+	moved  time.Duration
+}
+
+// newCourtesy returns ctx as a refit that begins now has to ask it.
+func newCourtesy(ctx context.Context, applied, unread func() int64) *courtesy {
+	c := &courtesy{Context: ctx, applied: applied, unread: unread, began: time.Now(), half: math.MaxInt64, first: applied()}
+	if deadline, ok := ctx.Deadline(); ok {
+		c.half = deadline.Sub(c.began) / 2
+	}
+	c.last = c.first
+	return c
 }
 
 // Err is the context's. Where the refit goes on it costs a look at the clock.
@@ -50,18 +66,13 @@ func (c *courtesy) Err() error {
 	return nil
 }
 
-// courteous returns ctx as a refit that begins now has to ask it.
-func (u *unit) courteous(ctx context.Context) context.Context {
-	first := u.applied.Load()
-	last, moved := first, time.Duration(0)
-	behind := func(elapsed time.Duration) bool {
-		applied := u.applied.Load()
-		if applied != last {
-			last, moved = applied, elapsed
-		}
-		return elapsed-moved < standsStill && isBehind(u.unread(), applied-first, elapsed)
+// behind reports whether reading has use for the processors, so long after the refit began.
+func (c *courtesy) behind(elapsed time.Duration) bool {
+	applied := c.applied()
+	if applied != c.last {
+		c.last, c.moved = applied, elapsed
 	}
-	return &courtesy{Context: ctx, behind: behind, began: time.Now()}
+	return elapsed < c.half && elapsed-c.moved < standsStill && isBehind(c.unread(), applied-c.first, elapsed)
 }
 
 // isBehind reports whether a lag is more than what is on its way, of a model that applied so many events in the time.

@@ -9,57 +9,78 @@ import (
 	"time"
 )
 
-// TestCourtesy: while the log is behind, every goroutine of a refit works an eighth of the time, and all of it from the first look on that finds
-// it caught up. Calling the refit off ends the wait for the next rest.
+// TestCourtesy: while reading is behind, every goroutine of a refit works an eighth of the time; all of it once reading has caught up or stands
+// still, and in the second half of a time budget. A refit that was called off does not wait.
 func TestCourtesy(t *testing.T) {
-	for _, workers := range []int{1, 3} {
-		synctest.Test(t, func(t *testing.T) {
-			const behindFor, length, block = 400 * time.Millisecond, 800 * time.Millisecond, time.Millisecond / 2
-			ctx, cancel := context.WithCancel(t.Context())
-			began, looks := time.Now(), 0
-			c := &courtesy{Context: ctx, began: began, behind: func(elapsed time.Duration) bool {
-				if looks++; elapsed != time.Since(began) {
-					t.Errorf("asked at %v with %v", time.Since(began), elapsed)
+	for name, test := range map[string]struct {
+		workers int
+		applied func(elapsed time.Duration) int64
+		unread  func(elapsed time.Duration) int64
+		budget  time.Duration
+		rests   time.Duration // until then
+	}{
+		"catches up":       {1, perSecond(100_000), func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) }, 0, 995 * time.Millisecond},
+		"three goroutines": {3, perSecond(100_000), func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) }, 0, 995 * time.Millisecond},
+		"stands still":     {1, perSecond(0), func(time.Duration) int64 { return 1_000_000 }, 0, time.Second},
+		"time budget":      {1, perSecond(100_000), func(time.Duration) int64 { return 1_000_000 }, 3 * time.Second, 1500 * time.Millisecond},
+		"keeps up":         {1, perSecond(100_000), func(time.Duration) int64 { return 4000 }, 0, 0}, // that take 40 ms
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const length, block = 2 * time.Second, time.Millisecond / 2
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if test.budget > 0 {
+					ctx, cancel = context.WithTimeout(ctx, test.budget)
+					defer cancel()
 				}
-				return elapsed < behindFor
-			}}
-			var mu sync.Mutex
-			var before, after time.Duration // worked
-			var running sync.WaitGroup
-			for range workers {
-				running.Go(func() {
-					for time.Since(began) < length {
-						if c.Err() != nil {
-							t.Error("the refit was called off")
+				began, looks := time.Now(), 0
+				c := newCourtesy(ctx, func() int64 { return 7 + test.applied(time.Since(began)) },
+					func() int64 { looks++; return test.unread(time.Since(began)) })
+				var mu sync.Mutex
+				var before, after time.Duration // worked
+				var running sync.WaitGroup
+				for range test.workers {
+					running.Go(func() {
+						for time.Since(began) < length {
+							if c.Err() != nil {
+								t.Error("the refit was called off")
+							}
+							at := time.Since(began)
+							time.Sleep(block)
+							mu.Lock()
+							if at < test.rests {
+								before += block
+							} else {
+								after += block
+							}
+							mu.Unlock()
 						}
-						at := time.Since(began)
-						time.Sleep(block)
-						mu.Lock()
-						if at < behindFor {
-							before += block
-						} else {
-							after += block
-						}
-						mu.Unlock()
-					}
-				})
-			}
-			running.Wait()
-			if share := float64(before) / float64(behindFor) / float64(workers); share < 0.1 || share > 0.15 {
-				t.Errorf("%d workers: behind, they worked %.3f of the time", workers, share)
-			}
-			if share := float64(after) / float64(length-behindFor) / float64(workers); share < 0.9 {
-				t.Errorf("%d workers: caught up, they worked %.3f of the time", workers, share)
-			}
-			if looks > 100 {
-				t.Errorf("%d looks at the log in %v", looks, length)
-			}
-			cancel()
-			if at := time.Now(); !errors.Is(c.Err(), context.Canceled) || time.Since(at) > 0 {
-				t.Error("a refit that was called off has to wait")
-			}
+					})
+				}
+				running.Wait()
+				workers := float64(test.workers)
+				if share := float64(before) / float64(test.rests) / workers; test.rests > 0 && !(share > 0.1 && share < 0.15) {
+					t.Errorf("until %v they worked %.3f of the time", test.rests, share)
+				}
+				if share := float64(after) / float64(length-test.rests) / workers; share < 0.95 {
+					t.Errorf("from %v on they worked %.3f of the time", test.rests, share)
+				}
+				if looks > 500 {
+					t.Errorf("%d looks at the log in %v", looks, length)
+				}
+				cancel()
+				if at := time.Now(); !errors.Is(c.Err(), context.Canceled) || time.Since(at) > 0 {
+					t.Error("a refit that was called off has to wait")
+				}
+			})
 		})
 	}
+}
+
+// perSecond is a count that grows steadily.
+func perSecond(n int64) func(elapsed time.Duration) int64 {
+	return func(elapsed time.Duration) int64 { return int64(float64(n) * elapsed.Seconds()) }
 }
 
 // TestIsBehind: what is on its way is no lag.

@@ -100,7 +100,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
-	u.cycle.Courteous = u.courteous
+	u.cycle.Courteous = func(ctx context.Context) context.Context { return newCourtesy(ctx, u.applied.Load, u.unread) }
 	u.fit, u.write = u.cycle.Refit, u.versions.Publish
 	u.compare()
 	if err := u.revive(); err != nil {
