@@ -202,8 +202,14 @@ func TestKilledWithLetters(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
+	reading := 0
 	for range kills {
-		b.killAfter(t, path, 1+rng.IntN(n/(2*kills)))
+		if b.killAfter(t, path, 1+rng.IntN(n/(2*kills))) {
+			reading++
+		}
+	}
+	if t.Logf("%d of %d kills while there was more to read", reading, kills); reading == 0 {
+		t.Error("no kill came in time: produce more events")
 	}
 	cmd, stderr := childOf(t, path)
 	out, err := cmd.Output()

@@ -21,17 +21,23 @@ import (
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
+	status, body, err := tryGet(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, body
+}
+
+// tryGet is get of a server that may have ended.
+func tryGet(url string) (status int, body string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(url)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(b)
+	return res.StatusCode, string(b), err
 }
 
 // freeAddr returns an address of this machine on which nobody listens.
