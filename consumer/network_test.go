@@ -103,11 +103,8 @@ func openFiles() int {
 // files pile up.
 func TestConnectionsCut(t *testing.T) {
 	const topic, partitions = "t", 8
-	cuts := int64(300)
-	switch {
-	case os.Getenv("REFITD_FULL") != "":
-		cuts = 1000
-	case testing.Short():
+	cuts := int64(1000)
+	if testing.Short() {
 		cuts = 60
 	}
 	var l line

@@ -27,12 +27,11 @@ type courtesy struct {
 	began           time.Time
 	half            time.Duration // of the time budget; the second one is the refit's own
 
-	until  atomic.Int64 // nanoseconds since began: when the rest is over
-	look   atomic.Int64 // and when to look at the log again
-	asking sync.Mutex   // guards what follows
-	first  int64        // applied when the refit began
-	last   int64        // and when it was looked at last
-	moved  time.Duration
+	look   atomic.Int64  // nanoseconds since began: when to look at the log again, a slice after the rest is over
+	asking sync.Mutex    // guards what follows
+	first  int64         // applied when the refit began
+	last   int64         // and when it was looked at last
+	moved  time.Duration // when applied was first seen to be last
 }
 
 // newCourtesy returns ctx as a refit that begins now has to ask it.
@@ -54,14 +53,17 @@ func (c *courtesy) Err() error {
 	if int64(now) >= c.look.Load() && c.asking.TryLock() {
 		look := now + courtesySlice
 		if c.behind(now) {
-			c.until.Store(int64(now + courtesyRest))
 			look += courtesyRest
 		}
 		c.look.Store(int64(look))
 		c.asking.Unlock()
 	}
-	if rest := time.Duration(c.until.Load()) - now; rest > 0 {
-		time.Sleep(rest)
+	if rest := time.Duration(c.look.Load()) - courtesySlice - now; rest > 0 {
+		select {
+		case <-c.Done():
+		case <-time.After(rest):
+		}
+		return c.Context.Err()
 	}
 	return nil
 }

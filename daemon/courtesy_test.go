@@ -69,13 +69,25 @@ func TestCourtesy(t *testing.T) {
 				if looks > 500 {
 					t.Errorf("%d looks at the log in %v", looks, length)
 				}
-				cancel()
-				if at := time.Now(); !errors.Is(c.Err(), context.Canceled) || time.Since(at) > 0 {
-					t.Error("a refit that was called off has to wait")
-				}
 			})
 		})
 	}
+}
+
+// TestCourtesyEnds: a refit that is called off waits no longer, and asks no more.
+func TestCourtesyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newCourtesy(ctx, func() int64 { return 0 }, func() int64 { return 1_000_000 })
+		began := time.Now()
+		time.AfterFunc(courtesySlice+time.Millisecond, cancel)
+		for c.Err() == nil {
+			time.Sleep(courtesySlice) // of work; then it rests
+		}
+		if d := time.Since(began); !errors.Is(c.Err(), context.Canceled) || d != courtesySlice+time.Millisecond || time.Since(began) != d {
+			t.Errorf("called off in its rest, it waited until %v", d)
+		}
+	})
 }
 
 // perSecond is a count that grows steadily.

@@ -198,7 +198,7 @@ func (d *Daemon) close() error {
 // Progressive returns the progressive metrics of the first model.
 func (d *Daemon) Progressive() report.Progressive { return d.units[0].cycle.Progressive() }
 
-// Lag returns the records below the log ends that have not been applied yet, over all models.
+// Lag returns the records below the log ends that have not been applied yet, over all models, without those of halted partitions.
 func (d *Daemon) Lag() int64 {
 	total := int64(0)
 	for _, u := range d.units {

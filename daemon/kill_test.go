@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -100,7 +101,7 @@ func (b *bench) killAfter(t *testing.T, path string, events int) (reading bool) 
 		reading = sum(t, metrics, "refitd_consumer_lag_records") > 0
 		return sum(t, metrics, "refitd_events_total") >= float64(events)
 	})
-	if err := cmd.Process.Kill(); err != nil {
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()

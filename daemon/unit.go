@@ -100,7 +100,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		}
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
 	}
-	u.cycle.Courteous = func(ctx context.Context) context.Context { return newCourtesy(ctx, u.applied.Load, u.unread) }
+	u.cycle.Courteous = func(ctx context.Context) context.Context { return newCourtesy(ctx, u.applied.Load, u.lag) }
 	u.fit, u.write = u.cycle.Refit, u.versions.Publish
 	u.compare()
 	if err := u.revive(); err != nil {
@@ -292,22 +292,13 @@ func storeError(err error, path string) error {
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 }
 
-// unread is how many records of partitions that are read are left to read.
-func (u *unit) unread() int64 {
+// lag is Lag of one model.
+func (u *unit) lag() int64 {
 	total := int64(0)
 	for _, p := range u.consumer.Status().Partitions {
 		if p.Halted == "" {
 			total += p.Lag
 		}
-	}
-	return total
-}
-
-// lag is Lag of one model.
-func (u *unit) lag() int64 {
-	total := int64(0)
-	for _, p := range u.consumer.Status().Partitions {
-		total += p.Lag
 	}
 	return total
 }

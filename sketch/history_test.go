@@ -245,7 +245,7 @@ func play(t *rapid.T, lane uint64) {
 	p := plans.Draw(t, "history")
 	p.Seed += lane
 	if err := run(p, driver{}, nil); err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("seed %#x: %v", p.Seed, err)
 	}
 }
 

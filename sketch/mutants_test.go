@@ -60,8 +60,8 @@ var mutants = []mutant{
 	{name: "marker done before its rows are out", file: "forget.go", old: "victims, err := s.rowsOf(ctx, &m, values)", new: "m.Done = MUTANT\nvictims, err := s.rowsOf(ctx, &m, values)"},
 	{name: "marker without a cut", file: "forget.go", old: "s.ledger[place].Incarnation == at.Incarnation && offset < at.Next", new: "s.ledger[place].Incarnation == at.Incarnation && (offset < at.Next || MUTANT)"},
 	{name: "bug: a subject forgotten again, in a state made anew, is forgotten less", file: "forget.go", old: "m.extend(old.Cut) //", new: "if !MUTANT { m.extend(old.Cut) } //"},
-	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !chosen.resize(s.all) {",
-		new: "if grows := chosen.resize(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= s.settings.HoldoutSize {"},
+	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !chosen.size(s.all) {",
+		new: "if grows := chosen.size(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= s.settings.HoldoutSize {"},
 	{name: "checkpoints never thinned", file: "checkpoint.go", old: "if n := m.records / s.checkpointEvery; n != newest", new: "if n := m.records / s.checkpointEvery; MUTANT || n != newest"},
 	{name: "checkpoints of a lost end kept", file: "checkpoint.go", old: "s.pending.put(l.checkpointKey(l.Next), false,", new: "if MUTANT { l.Next++ }\ns.pending.put(l.checkpointKey(l.Next), false,"},
 }

@@ -306,22 +306,14 @@ func (s *Store) makeReservoirs() {
 	s.settings.size(s.all)
 }
 
-// resize sets the capacities and caps of samples, and reports whether one of them has room for more rows than before. The rows without a
-// quota may have even when Size shrinks: those with one are rounded up, which leaves 0 of 10 rows but 1 of 9 to them.
-func (s *settings) resize(all []*reservoir) (grows bool) {
+// size sets the capacities and caps of samples, and reports whether one of them has room for more rows than before. The rows without a
+// quota may have even when Size shrinks: those with one are rounded up, which may leave 0 of 10 rows but 1 of 9 to them. Select has one row
+// more than Gate where HoldoutSize is odd.
+func (s *settings) size(all []*reservoir) (grows bool) {
 	was := make([]int, len(all))
 	for i, r := range all {
 		was[i] = r.capacity
 	}
-	s.size(all)
-	for i, r := range all {
-		grows = grows || r.capacity > was[i]
-	}
-	return grows
-}
-
-// size sets the capacities and caps of samples. Select has one row more than Gate where HoldoutSize is odd.
-func (s *settings) size(all []*reservoir) {
 	all[Train].capacity, all[Select].capacity, all[Gate].capacity = s.Size, s.HoldoutSize-s.HoldoutSize/2, s.HoldoutSize/2
 	for i, q := range s.Quotas {
 		n := shareOf(q.Share, s.Size)
@@ -333,4 +325,8 @@ func (s *settings) size(all []*reservoir) {
 			r.perGroup = max(1, shareOf(s.CapShare, r.capacity))
 		}
 	}
+	for i, r := range all {
+		grows = grows || r.capacity > was[i]
+	}
+	return grows
 }

@@ -2,7 +2,8 @@ package sketch
 
 // resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A sample that gets
 // less room keeps exactly the rows that one of that size would have kept from the beginning; where one gets more, all keep what there is
-// and say since when they are under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves settings that say so.
+// and say since when they are under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves
+// settings that say so.
 func (s *Store) resize(chosen settings) error {
 	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize {
 		s.settings = chosen
@@ -15,7 +16,7 @@ func (s *Store) resize(chosen settings) error {
 	s.sealAll()
 	partial, since := chosen.Partial, chosen.Since
 	chosen.renew(s.positions())
-	if !chosen.resize(s.all) {
+	if !chosen.size(s.all) {
 		chosen.Partial, chosen.Since = partial, since
 	}
 	chosen.Unsettled = true

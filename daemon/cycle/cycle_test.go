@@ -426,7 +426,7 @@ func (c counted) Err() error {
 	return c.Context.Err()
 }
 
-// TestRefitAsksTheCourteousContext: all of a refit's solves ask it, within the time budget, and the model is the same.
+// TestRefitAsksTheCourteousContext: a refit asks it between its blocks, within the time budget, and the model is the same.
 func TestRefitAsksTheCourteousContext(t *testing.T) {
 	m, events := ratingsModel(nil), stream(1, 1500)
 	want := refit(t, newCycle(t, m), sampleOf(events))
