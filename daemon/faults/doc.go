@@ -4,4 +4,5 @@
 //
 // A plain go test runs a form of a few minutes, -short one of the smallest, REFITD_FULL=1 the whole: 300 kills, 20 broker restarts, ten
 // million records. Tests with a real Apache Kafka need Java 17 and Maven, and are skipped with the reason without.
+// The cache of test results knows neither the command that they build nor the form: -count=1 runs them.
 package faults
