@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
@@ -92,7 +92,7 @@ func (m *metrics) add(c *config.Model) {
 	for _, topic := range c.Input.Topics {
 		m.events.WithLabelValues(model, topic)
 	}
-	for _, r := range consumer.Reasons {
+	for _, r := range event.Reasons {
 		m.rejected.WithLabelValues(model, string(r))
 	}
 	for _, f := range skippedFates {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -46,7 +46,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m, model := newMetrics(r), ratings()
 	m.add(model)
-	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3, Rejected: map[consumer.Reason]int64{consumer.NotJSON: 4},
+	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3, Rejected: map[event.Reason]int64{event.NotJSON: 4},
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
 	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25)}, 1.5)
@@ -102,7 +102,7 @@ refitd_publish_total{model="ratings",result="success"} 0
 	if got := testutil.ToFloat64(m.rejected.WithLabelValues("ratings", "not_json")); got != 4 {
 		t.Errorf("%g rejected as not_json", got)
 	}
-	if got, want := testutil.CollectAndCount(m.rejected), len(consumer.Reasons); got != want {
+	if got, want := testutil.CollectAndCount(m.rejected), len(event.Reasons); got != want {
 		t.Errorf("%d series of rejected events, want one for each of %d reasons", got, want)
 	}
 }
@@ -157,7 +157,7 @@ func TestStatesShowTheLedger(t *testing.T) {
 	}
 	sink := ingest.New(model, store, learning)
 	for i := range int64(60) {
-		ev := consumer.Event{Label: float64(1 + i%5), Weight: 1, Time: i, Categorical: []string{"u", "i"}}
+		ev := event.Event{Label: float64(1 + i%5), Weight: 1, Time: i, Categorical: []string{"u", "i"}}
 		if err := sink.Feed("r", int32(i%2), 10+i/2, &ev); err != nil {
 			t.Fatal(err)
 		}

@@ -13,32 +13,32 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // malformed holds a record for every reason that a value can have under the schema of ratings.
-var malformed = map[consumer.Reason]string{
-	consumer.NotUTF8:      "{\"user\":\"\xff\",\"item\":\"i\",\"rating\":1,\"ts\":1}",
-	consumer.NotJSON:      `{"user":"u","item":"i","rating":NaN,"ts":1}`,
-	consumer.NotObject:    `["u","i",3]`,
-	consumer.TrailingData: `{"user":"u","item":"i","rating":1,"ts":1} x`,
-	consumer.DuplicateKey: `{"user":"u","user":"v","item":"i","rating":1,"ts":1}`,
-	consumer.TooDeep:      `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
-	consumer.TooLarge:     `{"user":"u","item":"i","rating":1,"ts":1,"x":"` + strings.Repeat("x", 70_000) + `"}`,
-	consumer.MissingField: `{"user":"u","rating":1,"ts":1}`,
-	consumer.WrongType:    `{"user":"u","item":{},"rating":1,"ts":1}`,
-	consumer.NotFinite:    `{"user":"u","item":"i","rating":"NaN","ts":1}`,
-	consumer.NumberRange:  `{"user":"u","item":"i","rating":1e999,"ts":1}`,
-	consumer.LabelRange:   `{"user":"u","item":"i","rating":6,"ts":1}`,
-	consumer.TimeInvalid:  `{"user":"u","item":"i","rating":1,"ts":-5}`,
-	consumer.IDEmpty:      `{"user":"","item":"i","rating":1,"ts":1}`,
-	consumer.IDTooLong:    `{"user":"` + strings.Repeat("u", 300) + `","item":"i","rating":1,"ts":1}`,
+var malformed = map[event.Reason]string{
+	event.NotUTF8:      "{\"user\":\"\xff\",\"item\":\"i\",\"rating\":1,\"ts\":1}",
+	event.NotJSON:      `{"user":"u","item":"i","rating":NaN,"ts":1}`,
+	event.NotObject:    `["u","i",3]`,
+	event.TrailingData: `{"user":"u","item":"i","rating":1,"ts":1} x`,
+	event.DuplicateKey: `{"user":"u","user":"v","item":"i","rating":1,"ts":1}`,
+	event.TooDeep:      `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+	event.TooLarge:     `{"user":"u","item":"i","rating":1,"ts":1,"x":"` + strings.Repeat("x", 70_000) + `"}`,
+	event.MissingField: `{"user":"u","rating":1,"ts":1}`,
+	event.WrongType:    `{"user":"u","item":{},"rating":1,"ts":1}`,
+	event.NotFinite:    `{"user":"u","item":"i","rating":"NaN","ts":1}`,
+	event.NumberRange:  `{"user":"u","item":"i","rating":1e999,"ts":1}`,
+	event.LabelRange:   `{"user":"u","item":"i","rating":6,"ts":1}`,
+	event.TimeInvalid:  `{"user":"u","item":"i","rating":1,"ts":-5}`,
+	event.IDEmpty:      `{"user":"","item":"i","rating":1,"ts":1}`,
+	event.IDTooLong:    `{"user":"` + strings.Repeat("u", 300) + `","item":"i","rating":1,"ts":1}`,
 }
 
 // malformedVisits holds those of a schema with classes and weights.
-var malformedVisits = map[consumer.Reason]string{
-	consumer.LabelUnknown:  `{"user":"u","item":"i","kind":"c","ts":1,"w":1}`,
-	consumer.WeightInvalid: `{"user":"u","item":"i","kind":"a","ts":1,"w":-1}`,
+var malformedVisits = map[event.Reason]string{
+	event.LabelUnknown:  `{"user":"u","item":"i","kind":"c","ts":1,"w":1}`,
+	event.WeightInvalid: `{"user":"u","item":"i","kind":"a","ts":1,"w":-1}`,
 }
 
 const visitsModel = `  - name: visits
@@ -50,7 +50,7 @@ const visitsModel = `  - name: visits
 `
 
 // spoiled returns n values of which one in ten is malformed, every kind in turn, and the number of each reason.
-func spoiled(n int, valid func() []byte, malformed map[consumer.Reason]string) (values [][]byte, want map[string]int64) {
+func spoiled(n int, valid func() []byte, malformed map[event.Reason]string) (values [][]byte, want map[string]int64) {
 	reasons := slices.Sorted(maps.Keys(malformed))
 	want = make(map[string]int64)
 	for i := range n {
@@ -67,8 +67,8 @@ func spoiled(n int, valid func() []byte, malformed map[consumer.Reason]string) (
 
 func TestMalformedRecords(t *testing.T) {
 	t.Parallel()
-	for _, reason := range consumer.Reasons {
-		if malformed[reason] == "" && malformedVisits[reason] == "" && reason != consumer.NullValue {
+	for _, reason := range event.Reasons {
+		if malformed[reason] == "" && malformedVisits[reason] == "" && reason != event.NullValue {
 			t.Errorf("no malformed record for %s", reason)
 		}
 	}
@@ -82,7 +82,7 @@ func TestMalformedRecords(t *testing.T) {
 		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20), "ab"[r.IntN(2):][:1])
 	}, malformedVisits)
 	ratings = append(ratings, nil) // a tombstone
-	wantRatings[string(consumer.NullValue)]++
+	wantRatings[string(event.NullValue)]++
 	b.produceTo(topic, ratings...)
 	b.produceTo("visits", visits...)
 	path := b.configure("m")
@@ -107,7 +107,7 @@ func TestMalformedRecords(t *testing.T) {
 		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(metrics, line+"\n") {
 			t.Errorf("no line %s", line)
 		}
-		for _, reason := range consumer.Reasons {
+		for _, reason := range event.Reasons {
 			if line := fmt.Sprintf(`refitd_events_rejected_total{model=%q,reason=%q} %d`, model, reason, want[string(reason)]); !strings.Contains(metrics, line+"\n") {
 				t.Errorf("no line %s", line)
 			}

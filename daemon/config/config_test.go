@@ -66,8 +66,8 @@ func TestSmallestConfiguration(t *testing.T) {
 	if got := c.StatePath(m); got != filepath.Join("dir", "state", "ratings") {
 		t.Errorf("state path %s", got)
 	}
-	if m.Schema.Outputs() != 4 || m.Schema.Consumer().Levels != 5 {
-		t.Errorf("%d outputs, schema %+v", m.Schema.Outputs(), m.Schema.Consumer())
+	if m.Schema.Outputs() != 4 || m.Schema.Event().Levels != 5 {
+		t.Errorf("%d outputs, schema %+v", m.Schema.Outputs(), m.Schema.Event())
 	}
 }
 

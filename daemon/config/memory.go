@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // What one thing takes in memory, measured or counted from the types that hold it, in bytes.
@@ -105,8 +105,8 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 // own, of whose covariance only the part that the posterior asks for is kept; other outputs share theirs.
 func (m *Model) posteriorRow(k int64) (mean, covariance int64) {
 	linear := int64(1)
-	switch consumer.Task(m.Schema.Task) {
-	case consumer.Multiclass, consumer.Multilabel:
+	switch event.Task(m.Schema.Task) {
+	case event.Multiclass, event.Multilabel:
 		linear = max(1, int64(m.Schema.Outputs()))
 	}
 	return linear + k, linear + linear*k + k*(k+1)/2

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 const (
@@ -49,7 +49,7 @@ type DeadLetter struct {
 	MaxRows int    `json:"max_rows"` // records that may wait to be sent; when there are so many, reading waits
 }
 
-// Schema says which fields of an event mean what; see consumer.Schema.
+// Schema says which fields of an event mean what; see event.Schema.
 type Schema struct {
 	Task        string   `json:"task"`
 	Label       string   `json:"label"`
@@ -181,10 +181,10 @@ func DefaultModel() Model {
 func (m *Model) Resolve() {
 	t := &m.Train
 	if t.Loss == Auto {
-		switch consumer.Task(m.Schema.Task) {
-		case consumer.Multiclass:
+		switch event.Task(m.Schema.Task) {
+		case event.Multiclass:
 			t.Loss = "mlogistic"
-		case consumer.Regression:
+		case event.Regression:
 			t.Loss = "squared"
 		default:
 			t.Loss = "binary_logistic"
@@ -231,19 +231,19 @@ func (m *Model) variationalPossible() bool { return m.Train.Kernel == "anova" }
 
 // Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
 func (s *Schema) Outputs() int {
-	switch consumer.Task(s.Task) {
-	case consumer.Ordinal:
+	switch event.Task(s.Task) {
+	case event.Ordinal:
 		return s.Levels - 1
-	case consumer.Multiclass, consumer.Multilabel:
+	case event.Multiclass, event.Multilabel:
 		return len(s.Classes)
 	}
 	return 1
 }
 
-// Consumer returns the schema in the decoder's terms.
-func (s *Schema) Consumer() consumer.Schema {
-	return consumer.Schema{
-		Task: consumer.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
+// Event returns the schema in the decoder's terms.
+func (s *Schema) Event() event.Schema {
+	return event.Schema{
+		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Categorical, Numeric: s.Numeric, Multi: s.Multi,
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // What is kept must be a function of the set of events that fits the memory. Under a quota or a cap a newer event of an identity could move
@@ -66,15 +66,15 @@ func (v *validator) cap(m *Model, path string) {
 // QuotaClasses returns the names of the classes that quotas may name, none if any will do. ok is false for tasks whose labels are no
 // classes, or several at once.
 func (s *Schema) QuotaClasses() (names []string, ok bool) {
-	switch consumer.Task(s.Task) {
-	case consumer.Binary:
+	switch event.Task(s.Task) {
+	case event.Binary:
 		return []string{"0", "1"}, true
-	case consumer.Ordinal:
+	case event.Ordinal:
 		for level := range max(0, s.Levels) {
 			names = append(names, strconv.Itoa(level+1))
 		}
 		return names, true
-	case consumer.Multiclass:
+	case event.Multiclass:
 		return slices.Clone(s.Classes), true
 	}
 	return nil, false

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
@@ -257,30 +257,30 @@ func (v *validator) deadLetters(models []Model) {
 }
 
 func (v *validator) schema(s *Schema, path string) {
-	task := consumer.Task(s.Task)
-	v.oneOf(path+".task", s.Task, string(consumer.Regression), string(consumer.Binary), string(consumer.Multiclass), string(consumer.Multilabel), string(consumer.Ordinal))
+	task := event.Task(s.Task)
+	v.oneOf(path+".task", s.Task, string(event.Regression), string(event.Binary), string(event.Multiclass), string(event.Multilabel), string(event.Ordinal))
 	if s.Label == "" {
 		v.bad(path+".label", "", "the name of the field with the label")
 	}
-	if task == consumer.Ordinal {
+	if task == event.Ordinal {
 		v.whole(path+".levels", s.Levels, 2, 100)
 	} else if s.Levels != 0 {
 		v.bad(path+".levels", s.Levels, "task: ordinal, or leave levels out")
 	}
-	if task != consumer.Multiclass && task != consumer.Multilabel && len(s.Classes) > 0 {
+	if task != event.Multiclass && task != event.Multilabel && len(s.Classes) > 0 {
 		v.bad(path+".classes", s.Classes, "task: multiclass or multilabel, or leave classes out")
 	}
 	if n := len(slices.Compact(slices.Sorted(slices.Values(s.Classes)))); n != len(s.Classes) {
 		v.bad(path+".classes", s.Classes, "each class once")
 	}
 	if n := len(s.Classes); n == 1 || n == 0 && !v.allow.Classes {
-		if task == consumer.Multiclass || task == consumer.Multilabel {
+		if task == event.Multiclass || task == event.Multilabel {
 			v.bad(path+".classes", s.Classes, "at least two classes: each is an output of the model")
 		}
 	}
 	switch {
 	case s.LabelMin == 0 && s.LabelMax == 0:
-	case task != consumer.Regression:
+	case task != event.Regression:
 		v.bad(path+".label_min", s.LabelMin, "task: regression, or leave label_min and label_max out")
 	case !(s.LabelMin < s.LabelMax):
 		v.bad(path+".label_max", s.LabelMax, fmt.Sprintf("a number above label_min, which is %g", s.LabelMin))
@@ -359,11 +359,11 @@ func (v *validator) train(m *Model, path string) {
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}
-	losses := map[consumer.Task][]string{
-		consumer.Regression: {"squared"}, consumer.Ordinal: {"binary_logistic", "squared"}, consumer.Binary: {"binary_logistic", "squared"},
-		consumer.Multilabel: {"binary_logistic", "squared"}, consumer.Multiclass: {"mlogistic", "smoothed_hinge", "squared_hinge", "binary_logistic", "squared"},
+	losses := map[event.Task][]string{
+		event.Regression: {"squared"}, event.Ordinal: {"binary_logistic", "squared"}, event.Binary: {"binary_logistic", "squared"},
+		event.Multilabel: {"binary_logistic", "squared"}, event.Multiclass: {"mlogistic", "smoothed_hinge", "squared_hinge", "binary_logistic", "squared"},
 	}
-	if allowed := losses[consumer.Task(m.Schema.Task)]; allowed != nil {
+	if allowed := losses[event.Task(m.Schema.Task)]; allowed != nil {
 		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, allowed...)...)
 	}
 	for i, f := range t.FoldIn.By {

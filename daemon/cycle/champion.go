@@ -1,7 +1,7 @@
 package cycle
 
 import (
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -20,7 +20,7 @@ type Champion struct {
 	Sample     string         // digest of the sample
 	Lineage    string         // of the sample
 	Events     *snapshot.Counts
-	Golden     []consumer.Event
+	Golden     []event.Event
 	Cause      Cause // of the gate's decision
 	CutShort   *snapshot.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
@@ -53,13 +53,13 @@ func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
 }
 
 // outputs stores the m outputs of an event in dst.
-func (s *scorer) outputs(dst []float64, ev *consumer.Event) {
+func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.model.Predict(dst, s.work, s.index, s.value)
 }
 
 // names counts those of the event that was scored last.
-func (s *scorer) names(ev *consumer.Event) (n NameCounts) {
+func (s *scorer) names(ev *event.Event) (n NameCounts) {
 	n.Total = int64(len(ev.Categorical))
 	for _, names := range ev.Multi {
 		n.Total += int64(len(names))

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 )
 
 // classesModel is a small multi-class or multilabel model of user, item and the tags of the item.
-func classesModel(task consumer.Task, change func(*config.Model)) *config.Model {
+func classesModel(task event.Task, change func(*config.Model)) *config.Model {
 	return ratingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = string(task), 0, []string{"a", "b", "c"}
 		m.Schema.Multi = []string{"tags"}
@@ -22,7 +22,7 @@ func classesModel(task consumer.Task, change func(*config.Model)) *config.Model 
 }
 
 // classStream draws events whose classes depend on interactions between user and item. Users from the middle of the stream on are new.
-func classStream(task consumer.Task, n int) []consumer.Event {
+func classStream(task event.Task, n int) []event.Event {
 	r := rand.New(rand.NewPCG(5, 1))
 	const users, items, k = 60, 30, 2
 	h, v := make([]float64, (users+items)*k), make([]float64, 3*k)
@@ -32,13 +32,13 @@ func classStream(task consumer.Task, n int) []consumer.Event {
 	for i := range v {
 		v[i] = 1.5 * r.NormFloat64()
 	}
-	events := make([]consumer.Event, n)
+	events := make([]event.Event, n)
 	for i := range events {
 		u, at := r.IntN(users/2), r.IntN(items)
 		if 2*i >= n {
 			u += users / 2
 		}
-		ev := consumer.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", at)}, Multi: [][]string{{fmt.Sprint("t", at%3), fmt.Sprint("s", at%5)}}}
+		ev := event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", at)}, Multi: [][]string{{fmt.Sprint("t", at%3), fmt.Sprint("s", at%5)}}}
 		best, class := math.Inf(-1), ""
 		for c, name := range []string{"a", "b", "c"} {
 			o := 0.0
@@ -48,11 +48,11 @@ func classStream(task consumer.Task, n int) []consumer.Event {
 			if o += 0.3 * r.NormFloat64(); o > best {
 				best, class = o, name
 			}
-			if task == consumer.Multilabel && o > 0 {
+			if task == event.Multilabel && o > 0 {
 				ev.Classes = append(ev.Classes, name)
 			}
 		}
-		if task == consumer.Multiclass {
+		if task == event.Multiclass {
 			ev.Classes = []string{class}
 		}
 		events[i] = ev
@@ -63,7 +63,7 @@ func classStream(task consumer.Task, n int) []consumer.Event {
 // TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over names is better
 // with the fold-in than without, the variational stage is what stands behind it, and the next refit goes on from what was learned.
 func TestClassesOfNewUsers(t *testing.T) {
-	for _, task := range []consumer.Task{consumer.Multiclass, consumer.Multilabel} {
+	for _, task := range []event.Task{event.Multiclass, event.Multilabel} {
 		const n = 4000
 		events := classStream(task, n)
 		accuracy := func(foldIn bool) float64 {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
@@ -24,7 +24,7 @@ type Cycle struct {
 	Courteous func(context.Context) context.Context
 
 	config        *config.Model
-	schema        consumer.Schema
+	schema        event.Schema
 	target        *Target
 	now           func() time.Time
 	pool          interner // names of relearned events
@@ -50,7 +50,7 @@ type Cycle struct {
 
 // New returns the cycle of a model without a champion. now is the clock for training times; events are never timed.
 func New(m *config.Model, now func() time.Time) (*Cycle, error) {
-	schema := m.Schema.Consumer()
+	schema := m.Schema.Event()
 	target, err := NewTarget(m, nil)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 // Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
 // Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
 // learned while it ran is not lost; payload may be nil if nothing refits beside Observe. foreseen is the event's score, or nil.
-func (c *Cycle) Observe(ev *consumer.Event, learn bool, position Position, payload []byte, foreseen *Score) {
+func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, foreseen *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.target.Encode(c.targets, ev) {
@@ -139,7 +139,7 @@ func (c *Cycle) Names() NameCounts {
 func (c *Cycle) Relearn(position Position, payload []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var ev consumer.Event
+	var ev event.Event
 	if err := DecodeEvent(&ev, payload, c.pool); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (c *Cycle) Install(ch *Champion) {
 		return
 	}
 	c.since.cut(ch.Version.Cut)
-	var ev consumer.Event
+	var ev event.Event
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.since.from(0)
 	last := 2 * len(pending)
@@ -236,7 +236,7 @@ const (
 	installGain   = 8
 )
 
-func (c *Cycle) relearn(l learner, payloads [][]byte, ev *consumer.Event, targets []float64) {
+func (c *Cycle) relearn(l learner, payloads [][]byte, ev *event.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -48,32 +48,32 @@ func switchModel() *config.Model {
 }
 
 // stream draws events with planted interactions between users and items.
-func stream(seed uint64, n int) []consumer.Event {
+func stream(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 1))
 	const users, items, k = 60, 40, 2
 	h := make([]float64, (users+items)*k)
 	for i := range h {
 		h[i] = r.NormFloat64()
 	}
-	events := make([]consumer.Event, n)
+	events := make([]event.Event, n)
 	for i := range events {
 		u, v := r.IntN(users), r.IntN(items)
 		z := 3 + 0.3*r.NormFloat64()
 		for c := range k {
 			z += 0.8 * h[u*k+c] * h[(users+v)*k+c]
 		}
-		events[i] = consumer.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
 	}
 	return events
 }
 
 // numbers draws binary events whose label is a product of the inputs, so that only an interaction explains it.
-func numbers(seed uint64, n int) []consumer.Event {
+func numbers(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 2))
-	events := make([]consumer.Event, n)
+	events := make([]event.Event, n)
 	for i := range events {
 		a, b := r.NormFloat64(), 10+3*r.NormFloat64()
-		events[i] = consumer.Event{Weight: 1, Numeric: []float64{a, b}}
+		events[i] = event.Event{Weight: 1, Numeric: []float64{a, b}}
 		if a*(b-10) > 0 {
 			events[i].Label = 1
 		}
@@ -82,7 +82,7 @@ func numbers(seed uint64, n int) []consumer.Event {
 }
 
 // sampleOf deals events into the three roles of a sample.
-func sampleOf(events []consumer.Event) *Sample {
+func sampleOf(events []event.Event) *Sample {
 	s := &Sample{Digest: "sha256:test", Cut: []report.Cut{{Topic: "t", Next: int64(len(events))}}}
 	for i := range events {
 		p := AppendEvent(nil, &events[i])
@@ -107,7 +107,7 @@ func newCycle(t *testing.T, m *config.Model) *Cycle {
 	return c
 }
 
-func observeAll(c *Cycle, events []consumer.Event) {
+func observeAll(c *Cycle, events []event.Event) {
 	for i := range events {
 		c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]), nil)
 	}
@@ -125,7 +125,7 @@ func refit(t *testing.T, c *Cycle, s *Sample) *Champion {
 func TestCycleLearnsAndPromotes(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model
-		events []consumer.Event
+		events []event.Event
 	}{{ratingsModel(nil), stream(1, 4000)}, {switchModel(), numbers(1, 3000)}} {
 		c := newCycle(t, test.model)
 		half := len(test.events) / 2
@@ -183,7 +183,7 @@ func TestHeldOutEventsTeachNothing(t *testing.T) {
 func TestUpdateIsTheLiveModel(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model
-		events []consumer.Event
+		events []event.Event
 	}{{ratingsModel(nil), stream(3, 3000)}, {switchModel(), numbers(3, 2000)}} {
 		c := newCycle(t, test.model)
 		half := len(test.events) / 2
@@ -223,7 +223,7 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	}
 	c.Install(ch)
 	out := make([]float64, 4)
-	ev := consumer.Event{Weight: 1, Categorical: []string{"new", "i1"}}
+	ev := event.Event{Weight: 1, Categorical: []string{"new", "i1"}}
 	c.learner.outputs(out, &ev)
 	if level := c.target.Value(out); level < 4.3 {
 		t.Errorf("the live model expects %.2f from a user who always gives 5", level)
@@ -295,7 +295,7 @@ func TestRefitWithoutRows(t *testing.T) {
 	if _, err := c.Refit(context.Background(), &Sample{Train: [][]byte{AppendEvent(nil, &one[0])}}); err != nil {
 		t.Errorf("one row: %v", err)
 	}
-	same := make([]consumer.Event, 50) // one user, one item, one label
+	same := make([]event.Event, 50) // one user, one item, one label
 	for i := range same {
 		same[i] = one[0]
 	}
@@ -312,12 +312,12 @@ func TestReviveGoesOn(t *testing.T) {
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
 	t.Run("multiclass", func(t *testing.T) {
-		reviveGoesOn(t, classesModel(consumer.Multiclass, nil), classesModel(consumer.Multiclass, smaller), classStream(consumer.Multiclass, 2000))
+		reviveGoesOn(t, classesModel(event.Multiclass, nil), classesModel(event.Multiclass, smaller), classStream(event.Multiclass, 2000))
 	})
 }
 
 // reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another configuration.
-func reviveGoesOn(t *testing.T, m, other *config.Model, events []consumer.Event) {
+func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	c := newCycle(t, m)
 	observeAll(c, events)
 	ch := refit(t, c, sampleOf(events))

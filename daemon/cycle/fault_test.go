@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -44,27 +44,27 @@ func TestTimeBudget(t *testing.T) {
 // TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their range. None of them is an
 // error, nothing that is not finite comes of them, and beside a champion only what is no worse than it on the same rows is promoted.
 func TestDegenerateData(t *testing.T) {
-	classes, binary := classesModel(consumer.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
+	classes, binary := classesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
 	for name, c := range map[string]struct {
 		model  *config.Model
-		events []consumer.Event
-		change func(*consumer.Event)
+		events []event.Event
+		change func(*event.Event)
 	}{
-		"constant labels":  {ratingsModel(nil), stream(10, 1000), func(ev *consumer.Event) { ev.Label = 3 }},
-		"lowest level":     {ratingsModel(nil), stream(10, 1000), func(ev *consumer.Event) { ev.Label = 1 }},
-		"one user":         {ratingsModel(nil), stream(10, 1000), func(ev *consumer.Event) { ev.Categorical[0] = "u" }},
-		"one item":         {ratingsModel(nil), stream(10, 1000), func(ev *consumer.Event) { ev.Categorical[1] = "i" }},
-		"one of each":      {ratingsModel(nil), stream(10, 1000), func(ev *consumer.Event) { ev.Categorical[0], ev.Categorical[1] = "u", "i" }},
-		"one binary class": {binary, numbers(10, 1000), func(ev *consumer.Event) { ev.Label = 1 }},
-		"one class":        {classes, classStream(consumer.Multiclass, 600), func(ev *consumer.Event) { ev.Classes = []string{"b"} }},
-		"huge numbers":     {binary, numbers(10, 1000), func(ev *consumer.Event) { ev.Numeric[0] = math.Copysign(1e15, ev.Numeric[0]) }},
-		"one huge number": {binary, numbers(10, 1000), func(ev *consumer.Event) {
+		"constant labels":  {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
+		"lowest level":     {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one user":         {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[0] = "u" }},
+		"one item":         {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[1] = "i" }},
+		"one of each":      {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[0], ev.Categorical[1] = "u", "i" }},
+		"one binary class": {binary, numbers(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one class":        {classes, classStream(event.Multiclass, 600), func(ev *event.Event) { ev.Classes = []string{"b"} }},
+		"huge numbers":     {binary, numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0] = math.Copysign(1e15, ev.Numeric[0]) }},
+		"one huge number": {binary, numbers(10, 1000), func(ev *event.Event) {
 			if ev.Label == 1 && ev.Numeric[0] > 2 {
 				ev.Numeric[0] = 1e15
 			}
 		}},
-		"one number": {binary, numbers(10, 1000), func(ev *consumer.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
+		"one number": {binary, numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := slices.Clone(c.events)
@@ -100,7 +100,7 @@ func TestDegenerateData(t *testing.T) {
 func TestLabelFlips(t *testing.T) {
 	m := ratingsModel(nil)
 	events := stream(11, 8000)
-	liars := func(users map[string]bool, rows func(i int) bool) []consumer.Event {
+	liars := func(users map[string]bool, rows func(i int) bool) []event.Event {
 		out := slices.Clone(events)
 		for i := range out {
 			if users[out[i].Categorical[0]] && rows(i) {

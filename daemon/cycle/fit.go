@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
@@ -13,15 +13,15 @@ import (
 // FitInput is an offline fit: λ and k are chosen on the validation events.
 type FitInput struct {
 	Model   *config.Model
-	Train   []consumer.Event
-	Valid   []consumer.Event
+	Train   []event.Event
+	Valid   []event.Event
 	Lambdas []float64 // per 10,000 rows; empty chooses them from λ_max
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
-	Group  func(*consumer.Event) string // ranking group, or nil
+	Group  func(*event.Event) string // ranking group, or nil
 }
 
 // FitOutcome is the chosen model and what it was chosen from.
@@ -29,13 +29,13 @@ type FitOutcome struct {
 	Champion *Champion
 	Units    int           // non-zero output weights
 	Linear   *solver.Model // the chosen λ's model before any basis vector
-	Means    func(ev *consumer.Event) (global, item float64)
+	Means    func(ev *event.Event) (global, item float64)
 }
 
 // Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
 // variational stage where the configuration asks for it, kept if it scores better there.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
-	schema := in.Model.Schema.Consumer()
+	schema := in.Model.Schema.Event()
 	j := &refitJob{model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
 	var err error
 	if j.target, err = NewTarget(in.Model, classesOf(in.Train)); err != nil {
@@ -104,7 +104,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 		}
 	}
 	baseline, means := j.baselineField(), ch.means
-	out.Means = func(ev *consumer.Event) (global, item float64) {
+	out.Means = func(ev *event.Event) (global, item float64) {
 		item = means.global
 		if baseline >= 0 {
 			if v, ok := means.byName[ev.Categorical[baseline]]; ok {
@@ -135,7 +135,7 @@ func (j *refitJob) validLoss(model *solver.Model) float64 {
 }
 
 // eventWeights returns the weights of events scaled to mean 1, nil if all are equal.
-func eventWeights(events []consumer.Event) []float64 {
+func eventWeights(events []event.Event) []float64 {
 	total, equal := 0.0, true
 	for i := range events {
 		total += events[i].Weight

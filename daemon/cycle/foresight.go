@@ -1,7 +1,7 @@
 package cycle
 
 import (
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -55,7 +55,7 @@ func (f *Foresight) take(p *consumed) bool {
 }
 
 // Score scores an event that is observed later. Observe makes no use of it if consumers have another version by then.
-func (f *Foresight) Score(dst *Score, ev *consumer.Event) {
+func (f *Foresight) Score(dst *Score, ev *event.Event) {
 	*dst = Score{}
 	if f.of != nil && f.cycle.target.Encode(f.targets, ev) {
 		f.score(dst, ev, f.targets)
@@ -63,7 +63,7 @@ func (f *Foresight) Score(dst *Score, ev *consumer.Event) {
 }
 
 // score is Score of an event with the given targets.
-func (f *Foresight) score(dst *Score, ev *consumer.Event, targets []float64) {
+func (f *Foresight) score(dst *Score, ev *event.Event, targets []float64) {
 	*dst = Score{of: f.of}
 	f.scorer.outputs(f.outputs, ev)
 	t, m := f.cycle.target, f.of.means

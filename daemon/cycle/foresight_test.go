@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -20,7 +20,7 @@ func TestForesightChangesNothing(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		model  *config.Model
-		events []consumer.Event
+		events []event.Event
 	}{"ordinal": {ratingsModel(nil), stream(1, 1500)}, "binary": {switchModel(), numbers(1, 1500)}, "multiclass": {classes, labelled}} {
 		const batch = 50
 		run := func(ahead bool) (used int, report any) {

@@ -3,7 +3,7 @@ package cycle
 import (
 	"math"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 )
@@ -26,7 +26,7 @@ const (
 // start again with it, half go on from refit to refit without a basis. Their mean output, weighted by recent loss, is the live output;
 // a mean of linear weights is a linear weight, so the live model is an ordinary model.
 type gradientLearner struct {
-	schema   *consumer.Schema
+	schema   *event.Schema
 	target   *Target
 	champion *Champion
 	slots    *slots
@@ -56,7 +56,7 @@ type expert struct {
 	named          [][]float64 // per slot, m
 }
 
-func newGradientLearner(m *config.Model, schema *consumer.Schema, target *Target, champion *Champion, last *gradientLearner) *gradientLearner {
+func newGradientLearner(m *config.Model, schema *event.Schema, target *Target, champion *Champion, last *gradientLearner) *gradientLearner {
 	outputs := target.Outputs()
 	k := 0
 	if champion != nil {
@@ -105,13 +105,13 @@ func (l *gradientLearner) carry(last *gradientLearner) {
 }
 
 // gather takes up an event: what every expert says of it, and how far each is believed.
-func (l *gradientLearner) gather(ev *consumer.Event) {
+func (l *gradientLearner) gather(ev *event.Event) {
 	l.prepare(ev)
 	l.predict()
 }
 
 // prepare stores the inputs of an event: base outputs, standardised inputs and the slots of its names.
-func (l *gradientLearner) prepare(ev *consumer.Event) {
+func (l *gradientLearner) prepare(ev *event.Event) {
 	clear(l.base)
 	numeric := len(l.schema.Numeric)
 	copy(l.dense, ev.Numeric)
@@ -176,7 +176,7 @@ func (l *gradientLearner) predict() {
 	}
 }
 
-func (l *gradientLearner) outputs(dst []float64, ev *consumer.Event) {
+func (l *gradientLearner) outputs(dst []float64, ev *event.Event) {
 	l.gather(ev)
 	clear(dst)
 	for e, w := range l.weights {
@@ -186,7 +186,7 @@ func (l *gradientLearner) outputs(dst []float64, ev *consumer.Event) {
 	}
 }
 
-func (l *gradientLearner) learn(ev *consumer.Event, target []float64, weight float64) {
+func (l *gradientLearner) learn(ev *event.Event, target []float64, weight float64) {
 	at := 0
 	for f, name := range ev.Categorical {
 		l.rows[at] = l.claim(l.rows[at], f, name)

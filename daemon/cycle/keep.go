@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -135,7 +135,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		return nil, fmt.Errorf("cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
 			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link())
 	}
-	schema := m.Schema.Consumer()
+	schema := m.Schema.Event()
 	v := &Vocabulary{Names: c.Vocabulary, Augment: c.Schema.Augment, schema: &schema}
 	for _, f := range c.Schema.Numeric {
 		v.Center, v.Scale = append(v.Center, f.Center), append(v.Scale, f.Scale)
@@ -153,7 +153,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
 			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias}}
 	for _, g := range c.Golden {
-		ch.Golden = append(ch.Golden, consumer.Event{Categorical: g.Input.Categorical, Numeric: g.Input.Numeric, Multi: g.Input.Multi})
+		ch.Golden = append(ch.Golden, event.Event{Categorical: g.Input.Categorical, Numeric: g.Input.Numeric, Multi: g.Input.Multi})
 	}
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()

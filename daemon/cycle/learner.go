@@ -3,7 +3,7 @@ package cycle
 import (
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -13,18 +13,18 @@ import (
 // A learner is the live model: the champion plus what single events have taught since. Used by one goroutine at a time.
 type learner interface {
 	// gather takes up an event.
-	gather(ev *consumer.Event)
+	gather(ev *event.Event)
 	// outputs takes up an event and stores its m outputs in dst.
-	outputs(dst []float64, ev *consumer.Event)
+	outputs(dst []float64, ev *event.Event)
 	// learn folds in the event that was taken up last.
-	learn(ev *consumer.Event, target []float64, weight float64)
+	learn(ev *event.Event, target []float64, weight float64)
 	// model returns the live model over the champion's vocabulary plus the names learned since, as an ordinary model.
 	model(limit int) (*solver.Model, *Vocabulary)
 }
 
 // posteriorLearner is the fold-in of multilinear models: a posterior row per feature, updated in closed form.
 type posteriorLearner struct {
-	schema *consumer.Schema
+	schema *event.Schema
 	vocab  *Vocabulary // of the champion; nil before there is one
 	foldIn *posterior.FoldIn
 	slots  *slots
@@ -41,7 +41,7 @@ type featureName struct {
 	name  string
 }
 
-func newPosteriorLearner(m *config.Model, schema *consumer.Schema, champion *Champion, outputs int) *posteriorLearner {
+func newPosteriorLearner(m *config.Model, schema *event.Schema, champion *Champion, outputs int) *posteriorLearner {
 	l := &posteriorLearner{schema: schema}
 	fields := len(schema.Categorical) + len(schema.Multi)
 	base := (*posterior.State)(nil)
@@ -87,8 +87,8 @@ func likelihoodOf(m *config.Model) posterior.Likelihood {
 
 // newState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label share theirs.
 func newState(m *config.Model, outputs int, field []int32, fields int, prior posterior.Prior) *posterior.State {
-	switch consumer.Task(m.Schema.Task) {
-	case consumer.Multiclass, consumer.Multilabel:
+	switch event.Task(m.Schema.Task) {
+	case event.Multiclass, event.Multilabel:
 		return posterior.NewSeparate(likelihoodOf(m), outputs, field, fields, prior)
 	}
 	return posterior.New(likelihoodOf(m), outputs, 0, field, fields, prior)
@@ -104,7 +104,7 @@ func priorScale(m *config.Model) float64 {
 }
 
 // gather takes up an event: it fills features, values and names for an event, without giving anything a slot.
-func (l *posteriorLearner) gather(ev *consumer.Event) {
+func (l *posteriorLearner) gather(ev *event.Event) {
 	l.features, l.values, l.names = l.features[:0], l.values[:0], l.names[:0]
 	for _, f := range l.order {
 		if f < len(ev.Categorical) {
@@ -146,12 +146,12 @@ func (l *posteriorLearner) addColumn(field int, column int32, value float64) {
 	l.names = append(l.names, featureName{field, ""})
 }
 
-func (l *posteriorLearner) outputs(dst []float64, ev *consumer.Event) {
+func (l *posteriorLearner) outputs(dst []float64, ev *event.Event) {
 	l.gather(ev)
 	l.foldIn.Predict(dst, l.features, l.values)
 }
 
-func (l *posteriorLearner) learn(_ *consumer.Event, target []float64, weight float64) {
+func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float64) {
 	for e := range l.features {
 		n := &l.names[e]
 		at, fresh := l.slots.touch(l.features[e].Row, n.field, n.name)

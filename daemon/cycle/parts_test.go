@@ -9,19 +9,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
 )
 
 func TestPayloadRoundTrip(t *testing.T) {
-	for _, ev := range []consumer.Event{
+	for _, ev := range []event.Event{
 		{Weight: 1},
 		{Label: 4, Weight: 0.5, Time: -3, Categorical: []string{"u", ""}, Numeric: []float64{1.5, math.Inf(1)}, Multi: [][]string{{}, {"a", "b"}}},
 		{Weight: 1, Time: math.MaxInt64, Classes: []string{"x\x00y"}, Numeric: []float64{}},
 	} {
 		b := AppendEvent(nil, &ev)
-		var got consumer.Event
+		var got event.Event
 		if err := DecodeEvent(&got, b, interner{}); err != nil {
 			t.Fatalf("%+v: %v", ev, err)
 		}
@@ -40,9 +40,9 @@ func TestPayloadRoundTrip(t *testing.T) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	f.Add(AppendEvent(nil, &consumer.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}}))
+	f.Add(AppendEvent(nil, &event.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var ev consumer.Event
+		var ev event.Event
 		if DecodeEvent(&ev, b, interner{}) == nil {
 			if again := AppendEvent(nil, &ev); len(again) > len(b)+1 {
 				t.Errorf("%d bytes decode to an event of %d", len(b), len(again))
@@ -118,10 +118,10 @@ func TestProgressiveWindow(t *testing.T) {
 // TestMapModelIsExact: on events whose names both vocabularies know, a mapped model predicts the same.
 func TestMapModelIsExact(t *testing.T) {
 	events := stream(9, 400)
-	schema := ratingsModel(nil).Schema.Consumer()
+	schema := ratingsModel(nil).Schema.Event()
 	from := buildVocabulary(&schema, events, false, 1000)
 	extra := slices.Clone(events)
-	extra = append(extra, consumer.Event{Categorical: []string{"a-new-user", "zz-new-item"}})
+	extra = append(extra, event.Event{Categorical: []string{"a-new-user", "zz-new-item"}})
 	to := buildVocabulary(&schema, extra, false, 1000)
 	r := rand.New(rand.NewPCG(3, 3))
 	model := solver.NewModel(solver.ANOVA, from.NumColumns(), 2, true)
@@ -159,8 +159,8 @@ func TestMapModelIsExact(t *testing.T) {
 }
 
 func TestVocabularyIsCappedByCountThenName(t *testing.T) {
-	schema := ratingsModel(nil).Schema.Consumer()
-	events := []consumer.Event{{Categorical: []string{"b", "x"}}, {Categorical: []string{"a", "x"}}, {Categorical: []string{"c", "y"}}, {Categorical: []string{"c", "y"}}}
+	schema := ratingsModel(nil).Schema.Event()
+	events := []event.Event{{Categorical: []string{"b", "x"}}, {Categorical: []string{"a", "x"}}, {Categorical: []string{"c", "y"}}, {Categorical: []string{"c", "y"}}}
 	v := buildVocabulary(&schema, events, false, 3)
 	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) || v.Dropped != 2 {
 		t.Errorf("kept %v without %d, want %v without 2", v.Names, v.Dropped, want)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // errPayload is returned for row bytes that are not an event of the schema.
@@ -15,7 +15,7 @@ const payloadVersion = 1
 
 // AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the order of the schema.
 // Lists are preceded by their length, names by theirs.
-func AppendEvent(dst []byte, ev *consumer.Event) []byte {
+func AppendEvent(dst []byte, ev *event.Event) []byte {
 	dst = append(dst, payloadVersion)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Label))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Weight))
@@ -55,7 +55,7 @@ func (in interner) name(b []byte) string {
 }
 
 // DecodeEvent reads what AppendEvent wrote into ev, using its memory again.
-func DecodeEvent(ev *consumer.Event, payload []byte, names interner) error {
+func DecodeEvent(ev *event.Event, payload []byte, names interner) error {
 	r := payloadReader{rest: payload, names: names}
 	if r.byte() != payloadVersion {
 		return errPayload

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"math"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -34,7 +34,7 @@ type outcome struct {
 }
 
 // outcome is the error of outputs on an event with the given targets.
-func (t *Target) outcome(ev *consumer.Event, outputs, targets []float64) outcome {
+func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 	o := outcome{present: true, loss: t.Loss.Eval(nil, outputs, targets)}
 	if t.IsNumeric() {
 		o.number(t.Clip(t.Value(outputs)) - ev.Label)
@@ -194,7 +194,7 @@ type means struct {
 }
 
 // fitMeans computes the means of a sample. field is the categorical field of the item mean, or -1.
-func fitMeans(t *Target, events []consumer.Event, weights []float64, field int) *means {
+func fitMeans(t *Target, events []event.Event, weights []float64, field int) *means {
 	m := &means{byName: make(map[string]float64)}
 	total, sum := 0.0, 0.0
 	counts, sums := make(map[string]float64), make(map[string]float64)
@@ -231,8 +231,8 @@ func fitMeans(t *Target, events []consumer.Event, weights []float64, field int) 
 }
 
 // classOf returns the class of an event as an index: 0 or 1 for binary labels.
-func classOf(t *Target, ev *consumer.Event, targets []float64) int {
-	if t.Task == consumer.Binary {
+func classOf(t *Target, ev *event.Event, targets []float64) int {
+	if t.Task == event.Binary {
 		return int(ev.Label)
 	}
 	return argmax(targets)
@@ -265,7 +265,7 @@ func newSGDBias(t *Target, fields, limit int) *sgdBias {
 	return s
 }
 
-func (s *sgdBias) predict(ev *consumer.Event) float64 {
+func (s *sgdBias) predict(ev *event.Event) float64 {
 	for f, bias := range s.bias {
 		s.of[f] = bias[ev.Categorical[f]]
 	}
@@ -283,7 +283,7 @@ func (s *sgdBias) value() float64 {
 }
 
 // learn takes a step towards the label of the event that predict was called with last.
-func (s *sgdBias) learn(ev *consumer.Event) {
+func (s *sgdBias) learn(ev *event.Event) {
 	e := ev.Label - s.value()
 	s.global += sgdStep * e
 	for f, b := range s.of {

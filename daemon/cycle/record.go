@@ -11,7 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -114,7 +114,7 @@ func ReadRecord(b []byte) (*Record, error) {
 }
 
 // HeldOut returns the held-out events: those for the choice of strength and basis size, then those of the gate.
-func (r *Record) HeldOut() ([]consumer.Event, error) {
+func (r *Record) HeldOut() ([]event.Event, error) {
 	names := make(interner)
 	chosen, err := decodeRows(r.Sample.Select, names)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, workers int
 	if cut == nil {
 		cut = &snapshot.CutShort{Solves: noCut}
 	}
-	schema := r.Model.Schema.Consumer()
+	schema := r.Model.Schema.Event()
 	j := &refitJob{model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, repeat: cut,
 		project: func(v *Vocabulary) *warmStart {
 			if !r.start.Warm {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -17,20 +17,20 @@ import (
 var stages = []struct {
 	name   string
 	model  func() *config.Model
-	events func(n int) []consumer.Event
+	events func(n int) []event.Event
 }{
-	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []consumer.Event { return stream(5, n) }},
+	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
 	{"output, stochastic", func() *config.Model {
 		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
-	}, func(n int) []consumer.Event { return stream(6, n) }},
+	}, func(n int) []event.Event { return stream(6, n) }},
 	{"output, svrg, fixed lambda", func() *config.Model {
 		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
-	}, func(n int) []consumer.Event { return stream(7, n) }},
+	}, func(n int) []event.Event { return stream(7, n) }},
 	{"full", func() *config.Model {
 		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
-	}, func(n int) []consumer.Event { return stream(8, n) }},
-	{"numbers", switchModel, func(n int) []consumer.Event { return numbers(9, n) }},
-	{"classes", func() *config.Model { return classesModel(consumer.Multiclass, nil) }, func(n int) []consumer.Event { return classStream(consumer.Multiclass, n) }},
+	}, func(n int) []event.Event { return stream(8, n) }},
+	{"numbers", switchModel, func(n int) []event.Event { return numbers(9, n) }},
+	{"classes", func() *config.Model { return classesModel(event.Multiclass, nil) }, func(n int) []event.Event { return classStream(event.Multiclass, n) }},
 }
 
 func payloadOf(t *testing.T, ch *Champion, m *config.Model) string {
@@ -196,7 +196,7 @@ func TestRecordIsOptional(t *testing.T) {
 // Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
 func TestClockCountsSweeps(t *testing.T) {
 	m := ratingsModel(nil)
-	schema := m.Schema.Consumer()
+	schema := m.Schema.Event()
 	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
 	if err := j.prepare(); err != nil {
 		t.Fatal(err)

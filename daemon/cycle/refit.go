@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -26,7 +26,7 @@ const streamTolerance = 1e-3
 // refitJob is one refit: a sample, what it continues from, and what it found so far.
 type refitJob struct {
 	model    *config.Model
-	schema   *consumer.Schema
+	schema   *event.Schema
 	champion *Champion // nil before the first version
 	project  func(*Vocabulary) *warmStart
 	workers  int
@@ -39,7 +39,7 @@ type refitJob struct {
 	gate    *encoded
 	problem *solver.Problem
 	means   *means
-	golden  []consumer.Event
+	golden  []event.Event
 	sample  *Sample
 	repeat  *snapshot.CutShort // where the refit to repeat was cut short
 }
@@ -161,7 +161,7 @@ func (j *refitJob) prepare() error {
 }
 
 // encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
-func (j *refitJob) encodeTrain(events []consumer.Event, weights []float64) {
+func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 	train, kept := encode(j.vocab, j.target, events, weights)
 	j.train = train
 	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),
@@ -310,7 +310,7 @@ func newMetric(t *Target) metric {
 	return metric{report.NewClassAccumulator()}
 }
 
-func (a metric) add(t *Target, ev *consumer.Event, outputs, targets []float64) {
+func (a metric) add(t *Target, ev *event.Event, outputs, targets []float64) {
 	loss := t.Loss.Eval(nil, outputs, targets)
 	if t.IsNumeric() {
 		a.AddNumber(loss, t.Value(outputs), ev.Label)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -29,14 +29,14 @@ type Sample struct {
 
 // encoded is a part of a sample as the solver wants it.
 type encoded struct {
-	events  []consumer.Event
+	events  []event.Event
 	x       *solver.Rows
 	targets []float64 // n×m
 }
 
 // events decodes rows; names is shared by the parts of a sample.
-func decodeRows(rows [][]byte, names interner) ([]consumer.Event, error) {
-	events := make([]consumer.Event, len(rows))
+func decodeRows(rows [][]byte, names interner) ([]event.Event, error) {
+	events := make([]event.Event, len(rows))
 	for i, row := range rows {
 		if err := DecodeEvent(&events[i], row, names); err != nil {
 			return nil, err
@@ -46,9 +46,9 @@ func decodeRows(rows [][]byte, names interner) ([]consumer.Event, error) {
 }
 
 // encode turns events into rows and targets. Events of a class that the model does not have are left out, and their weights with them.
-func encode(v *Vocabulary, t *Target, events []consumer.Event, weights []float64) (*encoded, []float64) {
+func encode(v *Vocabulary, t *Target, events []event.Event, weights []float64) (*encoded, []float64) {
 	m := t.Outputs()
-	e := &encoded{x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]consumer.Event, 0, len(events)),
+	e := &encoded{x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]event.Event, 0, len(events)),
 		targets: make([]float64, 0, len(events)*m)}
 	var kept []float64
 	target := make([]float64, m)
@@ -70,7 +70,7 @@ func encode(v *Vocabulary, t *Target, events []consumer.Event, weights []float64
 }
 
 // classesOf returns the classes that occur in events, sorted.
-func classesOf(events []consumer.Event) []string {
+func classesOf(events []event.Event) []string {
 	seen := make(map[string]bool)
 	for i := range events {
 		for _, c := range events[i].Classes {
@@ -106,12 +106,12 @@ func (e *encoded) each(t *Target, model *solver.Model, f func(i int, outputs, ta
 }
 
 // Metrics returns METRICS of a model on labelled events: groups, if not nil, gives the ranking group of every event.
-func Metrics(t *Target, v *Vocabulary, model *solver.Model, events []consumer.Event, group func(*consumer.Event) string) *report.Metrics {
+func Metrics(t *Target, v *Vocabulary, model *solver.Model, events []event.Event, group func(*event.Event) string) *report.Metrics {
 	e, _ := encode(v, t, events, nil)
 	return e.metrics(t, model, group)
 }
 
-func (e *encoded) metrics(t *Target, model *solver.Model, group func(*consumer.Event) string) *report.Metrics {
+func (e *encoded) metrics(t *Target, model *solver.Model, group func(*event.Event) string) *report.Metrics {
 	a := newMetric(t)
 	ranking := report.NewRanking()
 	e.each(t, model, func(i int, outputs, targets []float64) {
@@ -126,9 +126,9 @@ func (e *encoded) metrics(t *Target, model *solver.Model, group func(*consumer.E
 }
 
 // groupOf returns the ranking group of rating tasks: the name in the first categorical field. Other tasks have none.
-func groupOf(m *config.Model) func(*consumer.Event) string {
-	if len(m.Schema.Categorical) == 0 || !(m.Schema.Task == string(consumer.Ordinal) || m.Schema.Task == string(consumer.Regression)) {
+func groupOf(m *config.Model) func(*event.Event) string {
+	if len(m.Schema.Categorical) == 0 || !(m.Schema.Task == string(event.Ordinal) || m.Schema.Task == string(event.Regression)) {
 		return nil
 	}
-	return func(ev *consumer.Event) string { return ev.Categorical[0] }
+	return func(ev *event.Event) string { return ev.Categorical[0] }
 }

@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 )
 
 // Target turns labels into the m targets of a loss, and outputs into predictions. It is read-only.
 type Target struct {
-	Task    consumer.Task
+	Task    event.Task
 	Loss    solver.Loss
 	Levels  int
 	Classes []string // in output order
@@ -29,7 +29,7 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		return nil, err
 	}
 	s := &m.Schema
-	t := &Target{Task: consumer.Task(s.Task), Loss: loss, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax}
+	t := &Target{Task: event.Task(s.Task), Loss: loss, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax}
 	if len(t.Classes) == 0 {
 		t.Classes = classes
 	}
@@ -39,9 +39,9 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		t.margin = true
 	}
 	switch t.Task {
-	case consumer.Ordinal:
+	case event.Ordinal:
 		t.Low, t.High = 1, float64(s.Levels)
-	case consumer.Multiclass, consumer.Multilabel:
+	case event.Multiclass, event.Multilabel:
 		if len(t.Classes) < 2 {
 			return nil, fmt.Errorf("cycle: model %s: a %s model needs its classes: list them in schema.classes", m.Name, t.Task)
 		}
@@ -52,9 +52,9 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 // Outputs returns m.
 func (t *Target) Outputs() int {
 	switch {
-	case t.Task == consumer.Multiclass || t.Task == consumer.Multilabel:
+	case t.Task == event.Multiclass || t.Task == event.Multilabel:
 		return len(t.Classes)
-	case t.Task == consumer.Ordinal && !t.squared:
+	case t.Task == event.Ordinal && !t.squared:
 		return t.Levels - 1
 	}
 	return 1
@@ -65,9 +65,9 @@ func (t *Target) Link() string {
 	switch {
 	case t.squared || t.margin:
 		return "identity"
-	case t.Task == consumer.Ordinal:
+	case t.Task == event.Ordinal:
 		return "ordinal"
-	case t.Task == consumer.Multiclass:
+	case t.Task == event.Multiclass:
 		if _, ok := t.Loss.(solver.MultinomialLogistic); ok {
 			return "softmax"
 		}
@@ -76,19 +76,19 @@ func (t *Target) Link() string {
 }
 
 // IsNumeric reports whether predictions are numbers on the scale of the label, rather than classes.
-func (t *Target) IsNumeric() bool { return t.Task == consumer.Regression || t.Task == consumer.Ordinal }
+func (t *Target) IsNumeric() bool { return t.Task == event.Regression || t.Task == event.Ordinal }
 
 // Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have.
-func (t *Target) Encode(dst []float64, ev *consumer.Event) bool {
+func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 	switch t.Task {
-	case consumer.Regression:
+	case event.Regression:
 		dst[0] = ev.Label
-	case consumer.Binary:
+	case event.Binary:
 		dst[0] = 2*ev.Label - 1
 		if t.squared {
 			dst[0] = ev.Label
 		}
-	case consumer.Ordinal:
+	case event.Ordinal:
 		if t.squared {
 			dst[0] = ev.Label
 			return true
@@ -116,9 +116,9 @@ func (t *Target) Encode(dst []float64, ev *consumer.Event) bool {
 // Value returns the number that outputs predict: the label of a regression, the expected level, or for a binary label the class.
 func (t *Target) Value(outputs []float64) float64 {
 	switch {
-	case t.Task == consumer.Ordinal && !t.squared:
+	case t.Task == event.Ordinal && !t.squared:
 		return solver.ExpectedLevel(outputs)
-	case t.Task == consumer.Binary:
+	case t.Task == event.Binary:
 		threshold := 0.0
 		if t.squared {
 			threshold = 0.5
@@ -133,7 +133,7 @@ func (t *Target) Value(outputs []float64) float64 {
 
 // Correct reports whether the predicted class, or set of classes, is the one that targets hold.
 func (t *Target) Correct(outputs, targets []float64) bool {
-	if t.Task == consumer.Multiclass {
+	if t.Task == event.Multiclass {
 		return targets[argmax(outputs)] > 0
 	}
 	threshold := 0.0
@@ -158,7 +158,7 @@ func (t *Target) Clip(v float64) float64 {
 
 // Judged returns the loss by which models are compared: the squared error of the clipped prediction for numeric labels, else the
 // training loss.
-func (t *Target) Judged(ev *consumer.Event, outputs, targets []float64) float64 {
+func (t *Target) Judged(ev *event.Event, outputs, targets []float64) float64 {
 	if !t.IsNumeric() {
 		return t.Loss.Eval(nil, outputs, targets)
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -18,7 +18,7 @@ type Vocabulary struct {
 	Augment bool
 	Dropped int // names of the sample that there was no room for
 
-	schema *consumer.Schema
+	schema *event.Schema
 	index  []map[string]int32
 	field  []int32 // of each column
 }
@@ -31,7 +31,7 @@ type nameCount struct {
 }
 
 // buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name.
-func buildVocabulary(schema *consumer.Schema, events []consumer.Event, augment bool, limit int) *Vocabulary {
+func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	counts := make([]map[string]int, fields)
 	for f := range counts {
@@ -135,7 +135,7 @@ func (v *Vocabulary) Column(field int, name string) int32 {
 }
 
 // Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary are left out.
-func (v *Vocabulary) Encode(index []int32, value []float64, ev *consumer.Event) ([]int32, []float64) {
+func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]int32, []float64) {
 	for f, name := range ev.Categorical {
 		if j := v.Column(f, name); j >= 0 {
 			index, value = append(index, j), append(value, 1)

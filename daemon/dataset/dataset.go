@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // Format is the format of a file.
@@ -52,20 +52,20 @@ type Entry struct {
 // Example is one labelled event of a file. It owns its memory. Sparse holds the features of a LIBSVM line, by increasing index; the
 // other formats have none and use the fields of the schema.
 type Example struct {
-	consumer.Event
+	event.Event
 	Sparse []Entry
 	Line   int // in the file, from 1
 }
 
 // A DecodeFunc decodes one JSON event into ev, which it may fill with memory that it uses again. recordTime stands in for a missing
 // event time, in milliseconds since 1970. It returns the reason of a rejection, or "".
-type DecodeFunc func(ev *consumer.Event, value []byte, recordTime int64) (reason string)
+type DecodeFunc func(ev *event.Event, value []byte, recordTime int64) (reason string)
 
 // Options says how to read a file of examples.
 type Options struct {
 	Format Format
-	Schema consumer.Schema // task, levels and classes decide which LIBSVM labels are valid
-	Decode DecodeFunc      // for MovieLens and JSONL
+	Schema event.Schema // task, levels and classes decide which LIBSVM labels are valid
+	Decode DecodeFunc   // for MovieLens and JSONL
 }
 
 // Set is what was read.

@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // write stores text in a file of the test, compressed if the name ends in .gz.
@@ -35,12 +35,12 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-var ratings = consumer.Schema{Task: consumer.Ordinal, Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+var ratings = event.Schema{Task: event.Ordinal, Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
 
 // decodeRating is a slow stand-in for the consumer's decoder. It uses its memory again, as that one does.
 func decodeRating() DecodeFunc {
 	shared := make([]string, 2)
-	return func(ev *consumer.Event, value []byte, _ int64) string {
+	return func(ev *event.Event, value []byte, _ int64) string {
 		var e struct {
 			User, Item string
 			Rating     float64
@@ -53,7 +53,7 @@ func decodeRating() DecodeFunc {
 			return "label_range"
 		}
 		shared[0], shared[1] = e.User, e.Item
-		*ev = consumer.Event{Label: e.Rating, Time: e.TS, Weight: 1, Categorical: shared}
+		*ev = event.Event{Label: e.Rating, Time: e.TS, Weight: 1, Categorical: shared}
 		return ""
 	}
 }
@@ -121,20 +121,20 @@ func TestReadJSONL(t *testing.T) {
 func TestReadLIBSVM(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		schema consumer.Schema
+		schema event.Schema
 		text   string
 		labels []float64
 		class  [][]string
 		skip   string
 	}{
-		{"regression", consumer.Schema{Task: consumer.Regression}, "15 1:1 3:.5 \n-2.5e1 2:0\nx 1:1\nnan 1:1\n", []float64{15, -25}, nil,
+		{"regression", event.Schema{Task: event.Regression}, "15 1:1 3:.5 \n-2.5e1 2:0\nx 1:1\nnan 1:1\n", []float64{15, -25}, nil,
 			"2 lines skipped: not_finite 1 times, first in line 4, wrong_type 1 times, first in line 3"},
-		{"range", consumer.Schema{Task: consumer.Regression, LabelMin: 0, LabelMax: 9}, "5 3:1\n10 1:1\n", []float64{5}, nil, "1 lines skipped: label_range 1 times, first in line 2"},
-		{"binary", consumer.Schema{Task: consumer.Binary}, "+1 3:1\n-1 1:1\n0 1:1\n2 1:1", []float64{1, 0, 0}, nil, "1 lines skipped: label_range 1 times, first in line 4"},
-		{"ordinal", consumer.Schema{Task: consumer.Ordinal, Levels: 3}, "3 3:1\n4 1:1\n1.5 1:1\n", []float64{3}, nil, "2 lines skipped: label_range 2 times, first in line 2"},
-		{"multiclass", consumer.Schema{Task: consumer.Multiclass}, "0 3:1\nred 1:1 # a comment\n", []float64{0, 0}, [][]string{{"0"}, {"red"}}, ""},
-		{"multilabel", consumer.Schema{Task: consumer.Multilabel, Classes: []string{"1", "2"}}, "1,2 3:1\n3 1:1\n", []float64{0}, [][]string{{"1", "2"}}, "1 lines skipped: label_unknown 1 times, first in line 2"},
-		{"bad columns", consumer.Schema{Task: consumer.Regression}, "1 3:1\n1 0:1\n1 2:1 2:1\n1 2:1 1:1\n1 a:1\n1 1\n1 1:x\n1 1:inf\n1 999999999:1\n", []float64{1}, nil,
+		{"range", event.Schema{Task: event.Regression, LabelMin: 0, LabelMax: 9}, "5 3:1\n10 1:1\n", []float64{5}, nil, "1 lines skipped: label_range 1 times, first in line 2"},
+		{"binary", event.Schema{Task: event.Binary}, "+1 3:1\n-1 1:1\n0 1:1\n2 1:1", []float64{1, 0, 0}, nil, "1 lines skipped: label_range 1 times, first in line 4"},
+		{"ordinal", event.Schema{Task: event.Ordinal, Levels: 3}, "3 3:1\n4 1:1\n1.5 1:1\n", []float64{3}, nil, "2 lines skipped: label_range 2 times, first in line 2"},
+		{"multiclass", event.Schema{Task: event.Multiclass}, "0 3:1\nred 1:1 # a comment\n", []float64{0, 0}, [][]string{{"0"}, {"red"}}, ""},
+		{"multilabel", event.Schema{Task: event.Multilabel, Classes: []string{"1", "2"}}, "1,2 3:1\n3 1:1\n", []float64{0}, [][]string{{"1", "2"}}, "1 lines skipped: label_unknown 1 times, first in line 2"},
+		{"bad columns", event.Schema{Task: event.Regression}, "1 3:1\n1 0:1\n1 2:1 2:1\n1 2:1 1:1\n1 a:1\n1 1\n1 1:x\n1 1:inf\n1 999999999:1\n", []float64{1}, nil,
 			"8 lines skipped: not_finite 1 times, first in line 8, not_libsvm 7 times, first in line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestReadLIBSVM(t *testing.T) {
 			}
 		})
 	}
-	s, err := Read(write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"), Options{Format: LIBSVM, Schema: consumer.Schema{Task: consumer.Regression}})
+	s, err := Read(write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"), Options{Format: LIBSVM, Schema: event.Schema{Task: event.Regression}})
 	if err != nil || !slices.Equal(s.Examples[0].Sparse, []Entry{{0, 1}, {2, 0.5}}) {
 		t.Errorf("entries %+v, %v: want zeros left out and indices from 0", s.Examples, err)
 	}
@@ -187,7 +187,7 @@ func TestArrange(t *testing.T) {
 	examples := func() *Set {
 		s := &Set{HasTime: true}
 		for i := range 100 {
-			s.Examples = append(s.Examples, Example{Line: i + 1, Event: consumer.Event{Time: int64(i % 3)}})
+			s.Examples = append(s.Examples, Example{Line: i + 1, Event: event.Event{Time: int64(i % 3)}})
 		}
 		return s
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // Read reads a file of labelled events into memory. Lines that hold no valid event are counted by reason and skipped; empty lines are
@@ -52,7 +52,7 @@ func Read(path string, o Options) (*Set, error) {
 
 // jsonAdder decodes JSON events, and MovieLens ratings by way of their JSON form, so that both follow the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) string {
-	var ev consumer.Event
+	var ev event.Event
 	var value []byte
 	names := make(map[string]string)
 	return func(line []byte, number int) string {
@@ -76,7 +76,7 @@ func (s *Set) jsonAdder(o Options) func([]byte, int) string {
 }
 
 // own copies an event out of the decoder's memory. Names are shared between events: a file has far fewer names than events.
-func own(ev *consumer.Event, names map[string]string) consumer.Event {
+func own(ev *event.Event, names map[string]string) event.Event {
 	intern := func(list []string) []string {
 		if list == nil {
 			return nil
@@ -114,7 +114,7 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
 	classes := make(map[string]string)
 	return func(line []byte, number int) string {
 		fields := bytes.Fields(line)
-		ex := Example{Line: number, Event: consumer.Event{Weight: 1}}
+		ex := Example{Line: number, Event: event.Event{Weight: 1}}
 		if reason := setLabel(&ex.Event, string(fields[0]), &o.Schema, classes); reason != "" {
 			return reason
 		}
@@ -149,11 +149,11 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
 
 // setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the format's usual
 // form; multi-label ones are separated by commas.
-func setLabel(ev *consumer.Event, text string, schema *consumer.Schema, classes map[string]string) string {
+func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[string]string) string {
 	switch schema.Task {
-	case consumer.Multiclass, consumer.Multilabel:
+	case event.Multiclass, event.Multilabel:
 		list := []string{text}
-		if schema.Task == consumer.Multilabel {
+		if schema.Task == event.Multilabel {
 			list = strings.Split(text, ",")
 		}
 		for i, class := range list {
@@ -176,14 +176,14 @@ func setLabel(ev *consumer.Event, text string, schema *consumer.Schema, classes 
 		return "not_finite"
 	}
 	switch schema.Task {
-	case consumer.Binary:
+	case event.Binary:
 		if v == -1 {
 			v = 0
 		}
 		if v != 0 && v != 1 {
 			return "label_range"
 		}
-	case consumer.Ordinal:
+	case event.Ordinal:
 		if v != math.Trunc(v) || v < 1 || v > float64(schema.Levels) {
 			return "label_range"
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -81,8 +81,8 @@ func (c *Columns) Each(f func(number int, field, name string) error) error {
 // of classes are whole numbers; several are joined by commas.
 func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 	ev := &r.Event
-	switch consumer.Task(c.schema.Task) {
-	case consumer.Multiclass, consumer.Multilabel:
+	switch event.Task(c.schema.Task) {
+	case event.Multiclass, event.Multilabel:
 		for i, name := range ev.Classes {
 			if i > 0 {
 				dst = append(dst, ',')

@@ -84,8 +84,8 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 	return c
 }
 
-// event is random: names seen, unseen and missing, lists with repetitions, numbers present, missing and infinite.
-func event(rng *rand.Rand) snapshot.Input {
+// ratingEvent is random: names seen, unseen and missing, lists with repetitions, numbers present, missing and infinite.
+func ratingEvent(rng *rand.Rand) snapshot.Input {
 	name := func(prefix string, n int) string {
 		if i := rng.IntN(n + 3); i < n+2 {
 			return prefix + strconv.Itoa(i) // the last two are unseen
@@ -184,7 +184,7 @@ func writeExpectations(t *testing.T) string {
 		c.Tensors = tensors
 		events := make([]snapshot.Input, 1000)
 		for i := range events {
-			events[i] = event(rng)
+			events[i] = ratingEvent(rng)
 		}
 		for _, in := range events[:16] {
 			c.Golden = append(c.Golden, snapshot.Golden{Input: in})

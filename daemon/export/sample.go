@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -14,7 +14,7 @@ import (
 
 // Row is an event of a sample with what it counts.
 type Row struct {
-	Event     consumer.Event
+	Event     event.Event
 	Role      sketch.Role
 	Weight    float64 // in training, of mean 1; 1 for held-out rows
 	Inclusion float64 // probability that the event is in the sample; 0 where it is not known
@@ -55,10 +55,10 @@ func Rows(s *sketch.Sample, f func(*Row) error) error {
 func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 	o := object{dst: append(dst, '{')}
 	ev := &r.Event
-	switch consumer.Task(m.Task) {
-	case consumer.Multiclass:
+	switch event.Task(m.Task) {
+	case event.Multiclass:
 		o.add(m.Label, ev.Classes[0])
-	case consumer.Multilabel:
+	case event.Multilabel:
 		o.add(m.Label, ev.Classes)
 	default:
 		o.add(m.Label, ev.Label)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -32,24 +32,24 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 	for _, task := range []string{"regression", "binary", "multiclass", "multilabel"} {
 		m := tagged(task)
 		decoder := ingest.NewDecoder(m)
-		event := consumer.Event{Label: 1, Weight: 2.5, Time: 1_700_000_000_500, Categorical: []string{"naïve \"<\\\u2028"}, Numeric: []float64{-0.125},
+		e := event.Event{Label: 1, Weight: 2.5, Time: 1_700_000_000_500, Categorical: []string{"naïve \"<\\\u2028"}, Numeric: []float64{-0.125},
 			Multi: [][]string{{"b", "a"}}}
 		switch task {
 		case "multiclass":
-			event.Label, event.Classes = 0, []string{"<green>"}
+			e.Label, e.Classes = 0, []string{"<green>"}
 		case "multilabel":
-			event.Label, event.Classes = 0, []string{"red", "<green>"}
+			e.Label, e.Classes = 0, []string{"red", "<green>"}
 		}
-		line, err := AppendJSON([]byte("kept"), &m.Schema, &Row{Event: event, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7})
+		line, err := AppendJSON([]byte("kept"), &m.Schema, &Row{Event: e, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7})
 		if err != nil || !bytes.HasPrefix(line, []byte(`kept{"y":`)) {
 			t.Fatalf("%s, error %v", line, err)
 		}
-		var back consumer.Event
+		var back event.Event
 		if reason := decoder.Decode(&back, line[len("kept"):], -1); reason != "" {
 			t.Fatalf("%s: %s: %s", task, reason, line)
 		}
-		if want := cycle.AppendEvent(nil, &event); !bytes.Equal(cycle.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
-			t.Errorf("%s: %+v, was %+v", task, back, event)
+		if want := cycle.AppendEvent(nil, &e); !bytes.Equal(cycle.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
+			t.Errorf("%s: %+v, was %+v", task, back, e)
 		}
 		if !bytes.HasSuffix(line, []byte(`"_role":"gate","_weight":1,"_inclusion_probability":0.25,"_topic":"t","_partition":3,"_offset":7}`)) {
 			t.Errorf("%s", line)
@@ -60,8 +60,8 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 func TestLIBSVMRows(t *testing.T) {
 	m := tagged("multilabel")
 	rows := []*Row{
-		{Event: consumer.Event{Classes: []string{"red", "<green>"}, Categorical: []string{"u2"}, Multi: [][]string{{"z", "a"}}, Numeric: []float64{3}}, Weight: 0.5},
-		{Event: consumer.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select, Weight: 1, Inclusion: 1},
+		{Event: event.Event{Classes: []string{"red", "<green>"}, Categorical: []string{"u2"}, Multi: [][]string{{"z", "a"}}, Numeric: []float64{3}}, Weight: 0.5},
+		{Event: event.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select, Weight: 1, Inclusion: 1},
 	}
 	add, done := CollectColumns(&m.Schema)
 	for _, r := range rows {
@@ -103,7 +103,7 @@ func TestRowsHaveWeights(t *testing.T) {
 	}
 	sink := ingest.New(m, store, nil)
 	for i := range int64(100) {
-		ev := consumer.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"}, Multi: [][]string{nil}, Numeric: []float64{1}}
+		ev := event.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"}, Multi: [][]string{nil}, Numeric: []float64{1}}
 		if err := sink.Feed("t", 0, i, &ev); err != nil {
 			t.Fatal(err)
 		}

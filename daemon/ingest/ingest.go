@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -31,12 +32,12 @@ type Ingest struct {
 	Crashes *crash.Journal
 
 	readers      []*reader
-	observe      func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score)
+	observe      func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
 	identity     bool
-	group        func(*consumer.Event) []byte // nil without quotas and cap
+	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
 	forgotten    []string // fields of which values are forgotten
 
@@ -62,7 +63,7 @@ type learning struct {
 
 // decoded is what a part was decoded into: the i-th of both belongs to the i-th record.
 type decoded struct {
-	events []consumer.Event
+	events []event.Event
 	scores []cycle.Score // empty if there was nothing to score with
 }
 
@@ -76,7 +77,7 @@ type Counts struct {
 	Control    int64
 	Aborted    int64
 	Holes      int64
-	Rejected   map[consumer.Reason]int64
+	Rejected   map[event.Reason]int64
 	RejectedAt int64 // offset of the first of them
 	Watermark  int64 // newest event time of the batch, milliseconds since 1970
 }
@@ -99,12 +100,12 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 }
 
 // NewDecoder returns the decoder of a model's events.
-func NewDecoder(m *config.Model) *consumer.Decoder {
-	limits := consumer.DefaultLimits()
+func NewDecoder(m *config.Model) event.Decoder {
+	limits := event.DefaultLimits()
 	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
 	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
 	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
-	return consumer.NewDecoder(m.Schema.Consumer(), limits)
+	return event.NewJSON(m.Schema.Event(), limits)
 }
 
 // StoreOptions returns the options of the store that keeps a model's sample.
@@ -216,7 +217,7 @@ func (g *Ingest) Flush() error {
 }
 
 // Feed takes one decoded event as the next offset of a partition, as a backtest does, and stores it.
-func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Event) error {
+func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event) error {
 	j, err := g.queue.next()
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *consumer.Eve
 	j.part.Records = j.part.Records[:1]
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
 	g.store.Classify(&j.part)
-	return cmp.Or(g.learn(j, &decoded{events: []consumer.Event{*ev}}), g.Flush())
+	return cmp.Or(g.learn(j, &decoded{events: []event.Event{*ev}}), g.Flush())
 }
 
 // learn scores and learns the events in order, then queues the part with the progressive sums.
@@ -303,12 +304,12 @@ func (c *Counts) count(r *sketch.Record) {
 		c.Aborted++
 	case sketch.Rejected:
 		if c.Rejected == nil {
-			c.Rejected = make(map[consumer.Reason]int64)
+			c.Rejected = make(map[event.Reason]int64)
 		}
 		if len(c.Rejected) == 0 {
 			c.RejectedAt = r.Offset
 		}
-		c.Rejected[consumer.Reason(r.Reason)]++
+		c.Rejected[event.Reason(r.Reason)]++
 	}
 }
 

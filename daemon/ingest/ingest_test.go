@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -93,7 +94,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 		return s, string(store.Aux())
 	}
 	state, sums := run(3000, false)
-	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(consumer.NotJSON)] == 0 && state.RejectedByReason[string(consumer.NotObject)] == 0 {
+	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(event.NotJSON)] == 0 && state.RejectedByReason[string(event.NotObject)] == 0 {
 		t.Fatalf("%d applied, %d rejected: %v", l.Applied, l.Rejected, state.RejectedByReason)
 	}
 	for _, size := range []int{1, 7, 1000} {

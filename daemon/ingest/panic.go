@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
@@ -16,7 +17,7 @@ import (
 // What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
 // decodeRecord decodes a record, once more if that panics.
-func (r *reader) decodeRecord(p *sketch.Part, ev *consumer.Event, from *consumer.Record) consumer.Reason {
+func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Record) event.Reason {
 	reason, panicked := r.tryDecode(p, ev, from)
 	if panicked {
 		reason, _ = r.tryDecode(p, ev, from)
@@ -24,10 +25,10 @@ func (r *reader) decodeRecord(p *sketch.Part, ev *consumer.Event, from *consumer
 	return reason
 }
 
-func (r *reader) tryDecode(p *sketch.Part, ev *consumer.Event, from *consumer.Record) (reason consumer.Reason, panicked bool) {
+func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Record) (reason event.Reason, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			reason, panicked = consumer.Panicked, true
+			reason, panicked = event.Panicked, true
 			r.ingest.told(p, from.Offset, v)
 		}
 	}()
@@ -81,7 +82,7 @@ func (g *Ingest) foresee(p *sketch.Part, d *decoded) {
 	}
 }
 
-func (g *Ingest) foreseeRecord(dst *cycle.Score, ev *consumer.Event) {
+func (g *Ingest) foreseeRecord(dst *cycle.Score, ev *event.Event) {
 	defer func() {
 		if recover() != nil {
 			*dst = cycle.Score{}

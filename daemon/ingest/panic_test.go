@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
 )
@@ -44,7 +44,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 		}
 		g := New(m, store, c)
 		decode, observe := g.readers[0].decode, g.observe
-		g.readers[0].decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+		g.readers[0].decode = func(ev *event.Event, value []byte, at int64) event.Reason {
 			if bytes.Equal(value, poison) || c != nil && bytes.Equal(value, fickle) && !failed {
 				failed = failed || bytes.Equal(value, fickle)
 				panic("decode")
@@ -52,7 +52,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 			return decode(ev, value, at)
 		}
 		if c != nil {
-			g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+			g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
 				if at.Offset == 7 {
 					panic("observe")
 				}
@@ -67,7 +67,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 		return store
 	}
 	store := run(c)
-	if n := counts.Rejected[consumer.Panicked]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
+	if n := counts.Rejected[event.Panicked]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
 		t.Errorf("%d rejected for a panic, %d applied, %d of them not learned", n, counts.Applied, counts.Unlearned)
 	}
 	if !slices.Equal(told, []int64{3, 3, 5, 7}) {
@@ -103,7 +103,7 @@ func TestPanicAhead(t *testing.T) {
 	g.cycle.Install(champion)
 	b := batch(r, 0, 1000, 100)
 	decode, observe := g.readers[0].decode, g.observe
-	g.readers[0].decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+	g.readers[0].decode = func(ev *event.Event, value []byte, at int64) event.Reason {
 		reason := decode(ev, value, at)
 		if bytes.Equal(value, b.Records[7].Value) {
 			ev.Categorical = nil // as no decoder leaves it: there is no user to score
@@ -111,7 +111,7 @@ func TestPanicAhead(t *testing.T) {
 		return reason
 	}
 	ahead := 0
-	g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+	g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
 		if foreseen != nil {
 			ahead++
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -63,7 +64,7 @@ func TestQuarantinedRecord(t *testing.T) {
 				if stage == "decode" {
 					for _, r := range g.readers {
 						decode := r.decode
-						r.decode = func(ev *consumer.Event, value []byte, at int64) consumer.Reason {
+						r.decode = func(ev *event.Event, value []byte, at int64) event.Reason {
 							if string(value) == string(b.Records[poison].Value) {
 								look()
 							}
@@ -72,7 +73,7 @@ func TestQuarantinedRecord(t *testing.T) {
 					}
 				} else {
 					observe := g.observe
-					g.observe = func(ev *consumer.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+					g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
 						if at.Offset == poison {
 							look()
 						}

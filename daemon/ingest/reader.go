@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -20,14 +21,14 @@ const (
 // reader turns records into events and rows, beside others.
 type reader struct {
 	ingest *Ingest
-	decode func(ev *consumer.Event, value []byte, recordTime int64) consumer.Reason
+	decode func(ev *event.Event, value []byte, recordTime int64) event.Reason
 }
 
 // read decodes the records of a batch into the part of a job, and does of the rest what needs no order: it classifies and scores them.
 func (g *Ingest) read(j *job, records []consumer.Record) {
 	n, d := len(records), &g.parts[g.turn]
 	if short := n - len(d.events); short > 0 {
-		d.events = append(d.events, make([]consumer.Event, short)...)
+		d.events = append(d.events, make([]event.Event, short)...)
 	}
 	events := d.events
 	j.part.Records = j.part.Records[:n]
@@ -64,7 +65,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned.
-func (r *reader) read(to *sketch.Record, ev *consumer.Event, p *sketch.Part, from *consumer.Record, arena []byte) []byte {
+func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *consumer.Record, arena []byte) []byte {
 	switch from.Fate {
 	case consumer.Control:
 		*to = sketch.Record{Offset: from.Offset, Fate: sketch.Control}
@@ -91,7 +92,7 @@ func (r *reader) read(to *sketch.Record, ev *consumer.Event, p *sketch.Part, fro
 }
 
 // fill makes the row of an event.
-func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *consumer.Event, arena []byte) []byte {
+func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *event.Event, arena []byte) []byte {
 	start := len(arena)
 	arena = cycle.AppendEvent(arena, ev)
 	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: arena[start:len(arena):len(arena)]}

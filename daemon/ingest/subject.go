@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -14,17 +14,17 @@ import (
 
 // groupOf returns what quotas or a cap divide a model's events by, nil if it has neither: the class of the label, as config.Quota names it,
 // or the name in the cap's field.
-func groupOf(m *config.Model) func(*consumer.Event) []byte {
+func groupOf(m *config.Model) func(*event.Event) []byte {
 	if field := slices.Index(m.Schema.Categorical, m.Sample.Cap.By); field >= 0 {
-		return func(ev *consumer.Event) []byte { return []byte(ev.Categorical[field]) }
+		return func(ev *event.Event) []byte { return []byte(ev.Categorical[field]) }
 	}
 	if len(m.Sample.Quotas) == 0 {
 		return nil
 	}
-	if consumer.Task(m.Schema.Task) == consumer.Multiclass {
-		return func(ev *consumer.Event) []byte { return []byte(ev.Classes[0]) }
+	if event.Task(m.Schema.Task) == event.Multiclass {
+		return func(ev *event.Event) []byte { return []byte(ev.Classes[0]) }
 	}
-	return func(ev *consumer.Event) []byte { return strconv.AppendInt(nil, int64(ev.Label), 10) }
+	return func(ev *event.Event) []byte { return strconv.AppendInt(nil, int64(ev.Label), 10) }
 }
 
 // SubjectFields returns the fields by whose values a model's events can be forgotten: those that the rows carry, and the identity.
@@ -37,7 +37,7 @@ func SubjectFields(m *config.Model) []string {
 }
 
 // valuesOf returns the values that an event has in a field of SubjectFields.
-func valuesOf(m *config.Model, field string, ev *consumer.Event) []string {
+func valuesOf(m *config.Model, field string, ev *event.Event) []string {
 	if i := slices.Index(m.Schema.Categorical, field); i >= 0 {
 		return ev.Categorical[i : i+1]
 	}
@@ -53,7 +53,7 @@ func valuesOf(m *config.Model, field string, ev *consumer.Event) []string {
 // Erase takes the rows of forgotten subjects out of a store that are still in it: after a process ended in the middle of it, or in a state
 // from a backup. Nothing may be applied before.
 func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int, err error) {
-	var ev consumer.Event
+	var ev event.Event
 	names := make(map[string]string)
 	var damage error
 	rows, err = store.Erase(ctx, func(field string, payload []byte) (out [][]byte) {
@@ -76,7 +76,7 @@ func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int,
 // Names returns a function that reports whether the payload of a row has a value in a field. Of the identity field rows say nothing: any may.
 func Names(field, value string) func(m *config.Model, payload []byte) (bool, error) {
 	names := make(map[string]string)
-	var ev consumer.Event
+	var ev event.Event
 	return func(m *config.Model, payload []byte) (bool, error) {
 		if field == m.Schema.Identity {
 			return true, nil

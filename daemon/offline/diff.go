@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/report"
@@ -130,7 +130,7 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 }
 
 // keptHoldout returns the held-out events kept beside a version, or cycle.ErrNotKept.
-func keptHoldout(store string, version *snapshot.Model) ([]consumer.Event, error) {
+func keptHoldout(store string, version *snapshot.Model) ([]event.Event, error) {
 	kept, err := openKept(store, version)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -70,18 +70,18 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 type evaluation struct {
 	version           *snapshot.Model
 	target            *cycle.Target
-	group             func(*consumer.Event) string
+	group             func(*event.Event) string
 	all, seen, unseen *tally
 	scratch           snapshot.Scratch
 	outputs, targets  []float64
 }
 
-func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*consumer.Event) string) *evaluation {
+func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*event.Event) string) *evaluation {
 	return &evaluation{version: version, target: target, group: group, all: newTally(target), seen: newTally(target), unseen: newTally(target),
 		outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
 }
 
-func (e *evaluation) add(ev *consumer.Event) {
+func (e *evaluation) add(ev *event.Event) {
 	in := inputOf(ev)
 	part := e.seen
 	if e.version.Score(e.outputs, &in, &e.scratch) > 0 {
@@ -97,7 +97,7 @@ func (e *evaluation) add(ev *consumer.Event) {
 }
 
 // inputOf returns the features of an event; it shares their memory.
-func inputOf(ev *consumer.Event) snapshot.Input {
+func inputOf(ev *event.Event) snapshot.Input {
 	return snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
@@ -114,7 +114,7 @@ func newTally(t *cycle.Target) *tally {
 	return &tally{report.NewClassAccumulator(), report.NewRanking()}
 }
 
-func (a *tally) add(t *cycle.Target, ev *consumer.Event, outputs, targets []float64) {
+func (a *tally) add(t *cycle.Target, ev *event.Event, outputs, targets []float64) {
 	loss := t.Loss.Eval(nil, outputs, targets)
 	if t.IsNumeric() {
 		a.sums.AddNumber(loss, t.Value(outputs), ev.Label)

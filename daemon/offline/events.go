@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -26,7 +26,7 @@ func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.S
 
 // readSet is readEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
 func readSet(m *config.Model, path string, format dataset.Format, flag string) (*dataset.Set, error) {
-	schema := m.Schema.Consumer()
+	schema := m.Schema.Event()
 	if format == dataset.LIBSVM {
 		schema.Time = ""
 	}
@@ -36,7 +36,7 @@ func readSet(m *config.Model, path string, format dataset.Format, flag string) (
 	}
 	decoder := ingest.NewDecoder(m)
 	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema,
-		Decode: func(ev *consumer.Event, value []byte, _ int64) string {
+		Decode: func(ev *event.Event, value []byte, _ int64) string {
 			return string(decoder.Decode(ev, value, recordTime))
 		}})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -113,12 +113,12 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	}
 	s.Test = cycle.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.test, in.Group)
 	if ch.Target.IsNumeric() {
-		s.Baselines.GlobalMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *consumer.Event) float64 {
+		s.Baselines.GlobalMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *event.Event) float64 {
 			global, _ := fit.Means(ev)
 			return global
 		})
 		if in.Model.Evaluate.BaselineBy != "" {
-			s.Baselines.ItemMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *consumer.Event) float64 {
+			s.Baselines.ItemMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *event.Event) float64 {
 				_, item := fit.Means(ev)
 				return item
 			})
@@ -130,7 +130,7 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 }
 
 // meanMetrics are METRICS of a predictor without a training loss.
-func meanMetrics(t *cycle.Target, events []consumer.Event, group func(*consumer.Event) string, predict func(*consumer.Event) float64) *report.Metrics {
+func meanMetrics(t *cycle.Target, events []event.Event, group func(*event.Event) string, predict func(*event.Event) float64) *report.Metrics {
 	a, ranking := report.NewNumberAccumulator(t.Low, t.High), report.NewRanking()
 	for i := range events {
 		ev := &events[i]
@@ -151,7 +151,7 @@ const linearRidge = 0.5
 
 // linearMetrics are METRICS of a linear model with the same loss: the start of the path if it has a linear term, else one that is
 // fitted for this purpose. It is nil once ctx is done.
-func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome, test []consumer.Event) (*report.Metrics, error) {
+func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome, test []event.Event) (*report.Metrics, error) {
 	ch := fit.Champion
 	if fit.Linear != nil && fit.Linear.Linear != nil {
 		return cycle.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
@@ -170,10 +170,10 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 }
 
 // groupBy returns the ranking group of rating tasks: the name in a categorical field. It is nil for other tasks and without such a field.
-func groupBy(s *config.Schema, field string) func(*consumer.Event) string {
+func groupBy(s *config.Schema, field string) func(*event.Event) string {
 	f := slices.Index(s.Categorical, field)
-	if task := consumer.Task(s.Task); f < 0 || task != consumer.Ordinal && task != consumer.Regression {
+	if task := event.Task(s.Task); f < 0 || task != event.Ordinal && task != event.Regression {
 		return nil
 	}
-	return func(ev *consumer.Event) string { return ev.Categorical[f] }
+	return func(ev *event.Event) string { return ev.Categorical[f] }
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -23,8 +23,8 @@ func FitModel(name string, format dataset.Format, task, path string) (*config.Mo
 	s := &m.Schema
 	switch format {
 	case dataset.MovieLens:
-		s.Task, s.Label, s.Categorical = cmp.Or(task, string(consumer.Ordinal)), "rating", []string{"user", "item"}
-		if s.Task == string(consumer.Ordinal) {
+		s.Task, s.Label, s.Categorical = cmp.Or(task, string(event.Ordinal)), "rating", []string{"user", "item"}
+		if s.Task == string(event.Ordinal) {
 			s.Levels = 5
 		}
 		timed, err := hasTimes(path)
@@ -35,8 +35,8 @@ func FitModel(name string, format dataset.Format, task, path string) (*config.Mo
 			s.Time = "ts"
 		}
 	case dataset.LIBSVM:
-		s.Task, s.Label = cmp.Or(task, string(consumer.Multiclass)), "label"
-		if s.Task == string(consumer.Ordinal) {
+		s.Task, s.Label = cmp.Or(task, string(event.Multiclass)), "label"
+		if s.Task == string(event.Ordinal) {
 			s.Levels = mostLevels
 		}
 	default:
@@ -68,7 +68,7 @@ const maxFoundClasses = 1000
 func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) error {
 	if format == dataset.LIBSVM && len(s.Numeric) == 0 {
 		s.Numeric = columnNames(sets[0].NumFeatures)
-		if s.Task == string(consumer.Ordinal) {
+		if s.Task == string(event.Ordinal) {
 			top := 0.0
 			for _, set := range sets {
 				for i := range set.Examples {
@@ -78,7 +78,7 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 			s.Levels = max(2, int(top))
 		}
 	}
-	if (s.Task == string(consumer.Multiclass) || s.Task == string(consumer.Multilabel)) && len(s.Classes) == 0 {
+	if (s.Task == string(event.Multiclass) || s.Task == string(event.Multilabel)) && len(s.Classes) == 0 {
 		s.Classes = classesOf(sets...)
 		if n := len(s.Classes); n > maxFoundClasses {
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // fitParts are the events of a fit. Those to validate and test on are in the order of their file, which breaks ties in rankings.
-type fitParts struct{ train, valid, test []consumer.Event }
+type fitParts struct{ train, valid, test []event.Event }
 
 // readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
 func readParts(o *FitOptions) (*fitParts, error) {
@@ -47,7 +47,7 @@ func readParts(o *FitOptions) (*fitParts, error) {
 		return nil, err
 	}
 	rest := sets[1:]
-	all := func(set *dataset.Set) []consumer.Event { return pick(set, nil) }
+	all := func(set *dataset.Set) []event.Event { return pick(set, nil) }
 	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test)}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
@@ -93,15 +93,15 @@ func splitSet(set *dataset.Set, o *FitOptions) (dataset.Parts, error) {
 }
 
 // pick returns the events of the examples at the given indices, of all for nil.
-func pick(set *dataset.Set, indices []int) []consumer.Event {
+func pick(set *dataset.Set, indices []int) []event.Event {
 	if indices == nil {
-		events := make([]consumer.Event, len(set.Examples))
+		events := make([]event.Event, len(set.Examples))
 		for i := range events {
 			events[i] = set.Examples[i].Event
 		}
 		return events
 	}
-	events := make([]consumer.Event, len(indices))
+	events := make([]event.Event, len(indices))
 	for e, i := range indices {
 		events[e] = set.Examples[i].Event
 	}

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -66,12 +66,12 @@ func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitt
 type scoring struct {
 	version  *snapshot.Model
 	manifest snapshot.Manifest
-	decoder  *consumer.Decoder
-	event    consumer.Event
+	decoder  event.Decoder
+	event    event.Event
 }
 
 func newScoring(version *snapshot.Model) *scoring {
-	d := consumer.NewDecoder(modelOf(version).Schema.Consumer(), consumer.DefaultLimits())
+	d := event.NewJSON(modelOf(version).Schema.Event(), event.DefaultLimits())
 	d.RequireLabel = false
 	return &scoring{version: version, manifest: version.Manifest(), decoder: d}
 }
@@ -84,7 +84,7 @@ func (s *scoring) score(line []byte) (report.Score, string) {
 	in := inputOf(&s.event)
 	p, err := s.version.Predict(&in)
 	if err != nil { // the shape is the decoder's, so an output overflowed
-		return report.Score{}, string(consumer.NumberRange)
+		return report.Score{}, string(event.NumberRange)
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: numbers(p.Outputs),
 		Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
@@ -141,7 +141,7 @@ func newLines(r io.Reader) (*lineReader, error) {
 		}
 		plain = bufio.NewReaderSize(z, 64<<10)
 	}
-	return &lineReader{r: plain, keep: consumer.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
+	return &lineReader{r: plain, keep: event.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
 }
 
 // next returns the next line without the white space around it, or of one that is too long the beginning as it is. It is valid until

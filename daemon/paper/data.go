@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/offline"
@@ -37,7 +37,7 @@ type classSet struct {
 
 // readClasses reads a LIBSVM file of classes. Classes are numbered in the order of their numbers.
 func readClasses(path string) (*classSet, error) {
-	set, err := dataset.Read(path, dataset.Options{Format: dataset.LIBSVM, Schema: consumer.Schema{Task: consumer.Multiclass}})
+	set, err := dataset.Read(path, dataset.Options{Format: dataset.LIBSVM, Schema: event.Schema{Task: event.Multiclass}})
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -112,12 +112,12 @@ func readRatings(path string) (*ratingSet, error) {
 		return nil, missing(err)
 	}
 	decoder := ingest.NewDecoder(model)
-	schema, recordTime := model.Schema.Consumer(), int64(0)
+	schema, recordTime := model.Schema.Event(), int64(0)
 	if schema.Time != "" {
 		recordTime = -1 // there is no record whose time an event could be ahead of
 	}
 	set, err := dataset.Read(path, dataset.Options{Format: dataset.MovieLens, Schema: schema,
-		Decode: func(ev *consumer.Event, value []byte, _ int64) string {
+		Decode: func(ev *event.Event, value []byte, _ int64) string {
 			return string(decoder.Decode(ev, value, recordTime))
 		}})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -44,7 +44,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	for round := range n {
 		for i := range 300 {
 			u, v := (round*40+i*7)%50, (i*5+i/50)%20
-			ev := consumer.Event{Label: float64(3 + (u%5-2)*(v%3-1)/2), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+			ev := event.Event{Label: float64(3 + (u%5-2)*(v%3-1)/2), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
 			if i == 299 {
 				ev.Categorical[0] = fmt.Sprint("last", round)
 			}

@@ -216,8 +216,8 @@ func (d *fakeDaemon) Refit(model string) error {
 // withLifecycle offers what changes something.
 func withLifecycle(o *Options) { o.Lifecycle = o.Daemon.(*fakeDaemon) }
 
-// event is one that every model takes.
-func event(user, item string, age float64, tags ...string) map[string]any {
+// ratingEvent is one that every model takes.
+func ratingEvent(user, item string, age float64, tags ...string) map[string]any {
 	if tags == nil {
 		tags = []string{}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -350,7 +350,7 @@ func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) 
 		width = t.Shape[1]
 	}
 	if len(t.Shape) < 1 || len(t.Shape) > 2 || t.Shape[0] < 0 || len(want.Shape) == 1 && width != 1 || len(t.Shape) < len(want.Shape) ||
-		width < 0 || width > consumer.DefaultLimits().MaxMulti {
+		width < 0 || width > event.DefaultLimits().MaxMulti {
 		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape, want.Shape)
 	}
 	return t.Shape[0], width, nil
@@ -362,7 +362,7 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 	if err != nil {
 		return err
 	}
-	longest := consumer.DefaultLimits().MaxIDBytes
+	longest := event.DefaultLimits().MaxIDBytes
 	for i, name := range list {
 		if len(name) > longest {
 			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name, len(name), i, longest)
@@ -380,7 +380,7 @@ func (t *requestTensor) numbers(rows []snapshot.Input, field int) error {
 	if err != nil {
 		return err
 	}
-	largest := consumer.DefaultLimits().MaxNumber
+	largest := event.DefaultLimits().MaxNumber
 	for i, v := range list {
 		if math.Abs(v) > largest {
 			return badRequest("inputs: the tensor %q has a number of magnitude above %g at %d", t.Name, largest, i)

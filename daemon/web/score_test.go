@@ -36,7 +36,7 @@ type scoreAnswer struct {
 // TestScoreIsTheLibrary: for every task and every form of the path, what HTTP says is what the library says, to the last bit.
 func TestScoreIsTheLibrary(t *testing.T) {
 	b := newBench(t)
-	events := []any{event("u1", "i2", 31, "a"), event("u9", "i3", 40, "b", "a", "zz"), event("u3", "i9", 77)}
+	events := []any{ratingEvent("u1", "i2", 31, "a"), ratingEvent("u9", "i3", 40, "b", "a", "zz"), ratingEvent("u3", "i9", 77)}
 	inputs := []*snapshot.Input{input("u1", "i2", 31, "a"), input("u9", "i3", 40, "b", "a", "zz"), input("u3", "i9", 77)}
 	for name := range tasks {
 		m := open(t, b.dir, name, 1)
@@ -127,7 +127,7 @@ func TestBadRequests(t *testing.T) {
 func TestChampionIsSwapped(t *testing.T) {
 	b := newBench(t)
 	b.listen(t)
-	body := map[string]any{"events": []any{event("u1", "i1", 40)}}
+	body := map[string]any{"events": []any{ratingEvent("u1", "i1", 40)}}
 	version := func() (int64, float64) {
 		var got scoreAnswer
 		b.want(http.StatusOK, &got, "POST", "/v1/models/prices/score", body)
@@ -237,7 +237,7 @@ func TestExplanationsAddUp(t *testing.T) {
 				Contribution []float64
 			}
 		}
-		w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/explain", map[string]any{"event": event("u1", "i3", 52, "a")})
+		w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/explain", map[string]any{"event": ratingEvent("u1", "i3", 52, "a")})
 		checkIdentity(t, w.Header(), got.identity, m)
 		p, err := m.Predict(input("u1", "i3", 52, "a"))
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -18,8 +18,8 @@ type scorer struct {
 
 // decoding is the working memory of one request.
 type decoding struct {
-	decoder *consumer.Decoder
-	event   consumer.Event
+	decoder event.Decoder
+	event   event.Event
 	scratch snapshot.Scratch
 	items   []snapshot.Item
 }
@@ -28,13 +28,13 @@ func newScorer(m *snapshot.Model) *scorer {
 	s := &scorer{model: m, manifest: m.Manifest()}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
-	fields := consumer.Schema{Task: consumer.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
+	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
 		Categorical: schema.Categorical, Multi: schema.Multi}
 	for _, f := range schema.Numeric {
 		fields.Numeric = append(fields.Numeric, f.Name)
 	}
 	s.decoders.New = func() any {
-		d := consumer.NewDecoder(fields, consumer.DefaultLimits())
+		d := event.NewJSON(fields, event.DefaultLimits())
 		d.RequireLabel = false
 		return &decoding{decoder: d}
 	}
@@ -44,7 +44,7 @@ func newScorer(m *snapshot.Model) *scorer {
 func (s *scorer) identity() identity { return identityOf(&s.manifest) }
 
 // decode reads an event as the daemon does. The result shares memory with d until the next call.
-func (d *decoding) decode(value []byte) (snapshot.Input, consumer.Reason) {
+func (d *decoding) decode(value []byte) (snapshot.Input, event.Reason) {
 	if reason := d.decoder.Decode(&d.event, value, 0); reason != "" {
 		return snapshot.Input{}, reason
 	}

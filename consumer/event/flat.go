@@ -1,4 +1,4 @@
-package consumer
+package event
 
 import "github.com/go-json-experiment/json/jsontext"
 

@@ -1,4 +1,4 @@
-package consumer
+package event
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const now = 1_700_000_000_000
 
 func TestDecodeEvent(t *testing.T) {
 	var ev Event
-	d := NewDecoder(wide, DefaultLimits())
+	d := NewJSON(wide, DefaultLimits())
 	in := `{"user":"ü\u0041\n","y":-2.5e0,"ts":1699999999.25,"w":2,"id":77,"b":-0.0,"a":0.1,"tags":["x",3,"x",-0],"other":{"user":[null,{"y":1}]}}`
 	if r := d.Decode(&ev, []byte(in), now); r != "" {
 		t.Fatal(r)
@@ -135,11 +135,11 @@ func wideWith(field string) string {
 }
 
 func TestDecodeReasons(t *testing.T) {
-	seen := map[Reason]bool{NullValue: NewDecoder(ratings, DefaultLimits()).Decode(new(Event), nil, now) == NullValue}
+	seen := map[Reason]bool{NullValue: NewJSON(ratings, DefaultLimits()).Decode(new(Event), nil, now) == NullValue}
 	for _, c := range decodeCases {
 		t.Run(c.name, func(t *testing.T) {
 			ev := Event{Categorical: []string{"left", "over"}, Multi: [][]string{{"left over"}}}
-			got := NewDecoder(c.schema, DefaultLimits()).Decode(&ev, []byte(c.in), now)
+			got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(c.in), now)
 			if got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
@@ -175,7 +175,7 @@ func TestDecodeTimes(t *testing.T) {
 		s := ratings
 		s.TimeUnit = tt.unit
 		var ev Event
-		r := NewDecoder(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
+		r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
 		if r != "" || ev.Time != tt.want {
 			t.Errorf("%s %s: %d %q, want %d", tt.in, tt.unit, ev.Time, r, tt.want)
 		}
@@ -184,14 +184,14 @@ func TestDecodeTimes(t *testing.T) {
 	s.Time = ""
 	for at, want := range map[int64]Reason{now: "", -1: TimeInvalid, math.MaxInt64: TimeInvalid} {
 		var ev Event
-		if r := NewDecoder(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`), at); r != want || r == "" && ev.Time != at {
+		if r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`), at); r != want || r == "" && ev.Time != at {
 			t.Errorf("record time %d: %q", at, r)
 		}
 	}
 }
 
 func TestDecodeWithoutLabel(t *testing.T) {
-	d := NewDecoder(ratings, DefaultLimits())
+	d := NewJSON(ratings, DefaultLimits())
 	d.RequireLabel = false
 	for in, want := range map[string]Reason{`{"user":"196","item":"242"}`: "", `{"user":"196","item":"242","rating":9}`: LabelRange,
 		`{"user":"196","rating":3,"ts":4}`: MissingField, `{"user":"196","item":"242","rating":3,"ts":4}`: ""} {
@@ -236,7 +236,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(c.in))
 	}
 	f.Add([]byte(wideWith(`"z":1`)))
-	d, narrow := NewDecoder(wide, DefaultLimits()), NewDecoder(ratings, DefaultLimits())
+	d, narrow := NewJSON(wide, DefaultLimits()), NewJSON(ratings, DefaultLimits())
 	var ev, other Event
 	f.Fuzz(func(t *testing.T, value []byte) {
 		narrow.Decode(&other, value, now)
@@ -286,7 +286,7 @@ func BenchmarkDecode(b *testing.B) {
 			for i := range values {
 				values[i] = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, i*7919%100000, i*104729%20000, 1+i%5, now+i)
 			}
-			d := NewDecoder(ratings, DefaultLimits())
+			d := NewJSON(ratings, DefaultLimits())
 			var ev Event
 			b.ReportAllocs()
 			i := 0

@@ -1,4 +1,4 @@
-package consumer
+package event
 
 // Reason says why a record is not an event; empty means that it is one. The names are label values of metrics and part of the command
 // line contract.

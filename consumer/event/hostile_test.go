@@ -1,4 +1,4 @@
-package consumer
+package event
 
 import (
 	"fmt"
@@ -78,7 +78,7 @@ func hostileJSON() map[string]struct {
 
 // TestHostileJSON (D6): each of them has one meaning, and takes at most a few times as long as so many bytes of harmless JSON.
 func TestHostileJSON(t *testing.T) {
-	d := NewDecoder(ratings, DefaultLimits())
+	d := NewJSON(ratings, DefaultLimits())
 	decode := func(value []byte, want Reason) time.Duration {
 		best := time.Duration(math.MaxInt64) // the machine may have other things to do
 		for range 20 {
@@ -110,7 +110,7 @@ func TestHostileJSON(t *testing.T) {
 
 // TestHostileJSONAllocatesLittle: memory for one record is bounded by its size, whatever it holds.
 func TestHostileJSONAllocatesLittle(t *testing.T) {
-	d := NewDecoder(ratings, DefaultLimits())
+	d := NewJSON(ratings, DefaultLimits())
 	for name, c := range hostileJSON() {
 		value := []byte(c.value)
 		var before, after runtime.MemStats
@@ -145,7 +145,7 @@ func TestHostileLabels(t *testing.T) {
 		{classes, `1.5`, WrongType}, {classes, `true`, WrongType}, {classes, `""`, IDEmpty}, {classes, `"` + strings.Repeat("x", 257) + `"`, IDTooLong}, {classes, `7`, ""},
 	} {
 		var ev Event
-		got := NewDecoder(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now)
+		got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now)
 		if got != c.want {
 			t.Errorf("%s, label %s: %q, want %q", c.schema.Task, c.label, got, c.want)
 		}
@@ -165,7 +165,7 @@ func TestHostileTimes(t *testing.T) {
 		`"0001-01-01T00:00:00Z"`: TimeInvalid, `"tomorrow"`: TimeInvalid, `""`: TimeInvalid, `"NaN"`: TimeInvalid, `true`: WrongType, `[1]`: WrongType, `null`: MissingField,
 	} {
 		var ev Event
-		got := NewDecoder(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now)
+		got := NewJSON(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now)
 		if got != want {
 			t.Errorf("%s: %q, want %q", stamp, got, want)
 		}
@@ -196,7 +196,7 @@ func TestHostileIDs(t *testing.T) {
 			}
 		}
 		var ev Event
-		got := NewDecoder(ratings, Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
+		got := NewJSON(ratings, Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
 			Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now)
 		if got != want || got == "" && ev.Categorical[0] != id {
 			t.Errorf("%.20q (%d bytes): %q, want %q; id %.20q", id, len(id), got, want, ev.Categorical)

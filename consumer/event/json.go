@@ -1,4 +1,4 @@
-package consumer
+package event
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func DefaultLimits() Limits {
 	return Limits{MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 1024, MaxNumber: 1e15, MaxFutureSkew: 5 * time.Minute}
 }
 
-// Decoder decodes the JSON events of one schema. It is not safe for concurrent use.
+// JSON decodes the JSON events of one schema. It is not safe for concurrent use.
 //
 // Every field that the schema names must be there, except the weight; null counts as absent. Names are compared byte by byte, so that
 // RATING is not rating but an unknown field, and unknown fields are ignored. What a field may be:
@@ -36,7 +36,7 @@ func DefaultLimits() Limits {
 //   - a number (numeric, weight, label of regression, ordinal and binary): a JSON number; -0 becomes 0. A string that spells NaN or an
 //     infinity is not_finite, any other string wrong_type. A binary label may also be true or false
 //   - a time: a number in the schema's unit, rounded to milliseconds, or a string by RFC 3339
-type Decoder struct {
+type JSON struct {
 	// RequireLabel is true for learning. If false, as for scoring, label, time and identity may be absent too; they are still checked
 	// if present.
 	RequireLabel bool
@@ -94,9 +94,9 @@ const maxNames = 1024
 // internSlots is the size of the table of recent ids. Ids repeat, and 16,384 of the longest that the default allows are 4 MiB.
 const internSlots = 16_384
 
-// NewDecoder returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
-func NewDecoder(s Schema, l Limits) *Decoder {
-	d := &Decoder{RequireLabel: true, schema: s, limits: l, fields: make(map[string]*field), classes: make(map[string]bool),
+// NewJSON returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
+func NewJSON(s Schema, l Limits) *JSON {
+	d := &JSON{RequireLabel: true, schema: s, limits: l, fields: make(map[string]*field), classes: make(map[string]bool),
 		json: jsontext.NewDecoder(new(bytes.Buffer)), seen: make(map[string]bool), seed: maphash.MakeSeed()}
 	claim := func(name string, r role, index int, count *int) {
 		if d.fields[name] == nil {
@@ -131,9 +131,8 @@ func NewDecoder(s Schema, l Limits) *Decoder {
 	return d
 }
 
-// Decode stores the event of value in ev and returns "", or returns why value is none; ev is then undefined. recordTime is the time stamp
-// of the record in milliseconds, negative if it has none. ev's slices are reused; its strings do not alias value.
-func (d *Decoder) Decode(ev *Event, value []byte, recordTime int64) Reason {
+// Decode implements Decoder. An object without nesting is read by flat, any other by jsontext.
+func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) Reason {
 	switch {
 	case value == nil:
 		return NullValue
@@ -150,7 +149,7 @@ func (d *Decoder) Decode(ev *Event, value []byte, recordTime int64) Reason {
 }
 
 // decode reads by the book any value that is UTF-8 and not too long.
-func (d *Decoder) decode(ev *Event, value []byte, recordTime int64) Reason {
+func (d *JSON) decode(ev *Event, value []byte, recordTime int64) Reason {
 	d.prepare(ev, recordTime)
 	d.src = *bytes.NewBuffer(value)
 	d.json.Reset(&d.src)
@@ -193,7 +192,7 @@ func (p *parse) hasTime() bool {
 	return p.d.schema.Time != "" || !p.d.RequireLabel || p.recordTime >= 0 && p.recordTime <= maxTime
 }
 
-func (d *Decoder) prepare(ev *Event, recordTime int64) {
+func (d *JSON) prepare(ev *Event, recordTime int64) {
 	s := &d.schema
 	ev.Label, ev.Classes, ev.Time, ev.Weight, ev.Identity = 0, ev.Classes[:0], recordTime, 1, ""
 	ev.Categorical = slices.Grow(ev.Categorical[:0], len(s.Categorical))[:len(s.Categorical)]
@@ -205,7 +204,7 @@ func (d *Decoder) prepare(ev *Event, recordTime int64) {
 }
 
 // intern returns string(b), without an allocation if b was among the recent ids.
-func (d *Decoder) intern(b []byte) string {
+func (d *JSON) intern(b []byte) string {
 	slot := &d.recent[maphash.Bytes(d.seed, b)%internSlots]
 	if *slot != string(b) {
 		*slot = string(b)
@@ -215,7 +214,7 @@ func (d *Decoder) intern(b []byte) string {
 
 // parse is the state of one Decode.
 type parse struct {
-	d          *Decoder
+	d          *JSON
 	ev         *Event
 	recordTime int64
 	present    int    // required fields seen

@@ -1,4 +1,4 @@
-package consumer
+package event
 
 import (
 	"math/rand/v2"
@@ -20,7 +20,7 @@ var flatSchemas = []Schema{
 func sameByTheBook(t *testing.T, s Schema, value []byte, at int64) Reason {
 	t.Helper()
 	var got, want Event
-	d, book := NewDecoder(s, DefaultLimits()), NewDecoder(s, DefaultLimits())
+	d, book := NewJSON(s, DefaultLimits()), NewJSON(s, DefaultLimits())
 	r := d.Decode(&got, value, at)
 	if len(value) > book.limits.MaxEventBytes || r == NotUTF8 || r == NullValue {
 		return r
@@ -89,7 +89,7 @@ func TestFlatIsUsed(t *testing.T) {
 		` { "ts": 1700000000000.0, "source": "web", "page": "start", "rating": 4, "item": 17, "user": "ü" } `,
 	} {
 		var ev Event
-		d := NewDecoder(ratings, DefaultLimits())
+		d := NewJSON(ratings, DefaultLimits())
 		d.prepare(&ev, now)
 		if p := (parse{d: d, ev: &ev, recordTime: now}); !p.flat([]byte(in)) {
 			t.Errorf("%s", in)

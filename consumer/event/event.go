@@ -1,4 +1,7 @@
-package consumer
+// Package event holds labelled events and decodes them from the values of records. It knows no Kafka, no models and no storage.
+//
+// A [Decoder] turns a value into an [Event], or says by a [Reason] why it is none; [JSON] is the one there is.
+package event
 
 // Task is what a model predicts.
 type Task string
@@ -39,4 +42,11 @@ type Event struct {
 	Categorical []string
 	Numeric     []float64
 	Multi       [][]string
+}
+
+// A Decoder turns values into events of one schema. It is not safe for concurrent use.
+type Decoder interface {
+	// Decode stores the event of value in ev and returns "", or returns why value is none; ev is then undefined. recordTime is the time stamp
+	// of the record in milliseconds, negative if it has none. ev's slices are reused; its strings do not alias value.
+	Decode(ev *Event, value []byte, recordTime int64) Reason
 }
