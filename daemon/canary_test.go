@@ -122,7 +122,7 @@ func TestCanaries(t *testing.T) {
 	block, _ := pem.Decode(signing)
 	s.hide("signing key, its seed", block.Bytes[len(block.Bytes)-32:])
 
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, topic, "rejected"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, Topic, "rejected"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
 		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}))
 	if err != nil {
 		t.Fatal(err)
@@ -134,20 +134,20 @@ func TestCanaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, dir: s.dir, addr: cluster.ListenAddrs()[0]}
-	if b.kafka, err = kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
+	b := &Bench{T: t, Dir: s.dir, Addr: cluster.ListenAddrs()[0]}
+	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
 		kgo.SASL(scram.Auth{User: "ann", Pass: password}.AsSha256Mechanism())); err != nil {
 		t.Fatal(err)
 	}
-	defer b.kafka.Close()
+	defer b.Kafka.Close()
 	random := randv2.New(randv2.NewPCG(5, 5))
 	var values [][]byte
 	for range 800 {
-		values = append(values, rating(random))
+		values = append(values, Rating(random))
 	}
-	b.produce(append(values, []byte("not an event"))...)
+	b.Produce(append(values, []byte("not an event"))...)
 
-	path := b.configure("k", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, tls: {enabled: true, ca_file: broker.pem, cert_file: client.pem, key_file: client.key}, "+
+	path := b.Configure("k", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, tls: {enabled: true, ca_file: broker.pem, cert_file: client.pem, key_file: client.key}, "+
 		"sasl: {mechanism: scram-sha-256, username: ann, password: \"${"+variable+"}\"}",
 		`"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`, "every_events: 0", "every_events: 400",
 		"update_every: 0s", "update_every: 200ms, topic: champions, inline_max: 1MiB, signing_key_file: "+id+".key",
@@ -203,7 +203,7 @@ func TestCanaries(t *testing.T) {
 		fmt.Fprintf(&out, "%s %s %d %v\n%s\n", method, page, res.StatusCode, res.Header, content)
 		return res.StatusCode, string(content)
 	}
-	within(t, 30*time.Second, "a signed champion, announced", func() bool {
+	Within(t, 30*time.Second, "a signed champion, announced", func() bool {
 		_, metrics := ask("GET", "/metrics", "ann", webPassword)
 		return sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 && sum(t, metrics, "refitd_dead_letters_sent_total") == 1
 	})
@@ -233,7 +233,7 @@ func TestCanaries(t *testing.T) {
 	ask("GET", "/-/healthy", "ann", webPassword)
 	s.write("web.yaml", fmt.Appendf(nil, "tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash))
 	cluster.Close()
-	within(t, 30*time.Second, "not ready", func() bool {
+	Within(t, 30*time.Second, "not ready", func() bool {
 		status, _ := ask("GET", "/-/ready", "ann", webPassword)
 		return status == http.StatusServiceUnavailable
 	})

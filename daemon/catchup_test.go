@@ -25,9 +25,9 @@ const childBroker = "REFITD_TEST_BROKER"
 
 // serve is a broker until its standard input ends.
 func serve(dir string) int {
-	b, err := quickstart.StartBroker(quickstart.BrokerOptions{Dir: dir, Logger: quiet()})
+	b, err := quickstart.StartBroker(quickstart.BrokerOptions{Dir: dir, Logger: Quiet()})
 	if err == nil {
-		err = b.CreateTopic(context.Background(), topic, 8, 0)
+		err = b.CreateTopic(context.Background(), Topic, 8, 0)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,7 +66,7 @@ func backlog(t *testing.T, n int) (addr string) {
 		t.Fatal(err)
 	}
 	addr = strings.TrimSpace(line)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func (s *emptySink) Apply(_ context.Context, b *consumer.Batch) error {
 func bareRate(t *testing.T, addr string, n int) float64 {
 	t.Helper()
 	o := consumer.DefaultOptions()
-	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{topic}, quiet(), prometheus.NewRegistry()
+	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{Topic}, Quiet(), prometheus.NewRegistry()
 	var sink emptySink
 	c, err := consumer.New(o, &sink)
 	if err != nil {
@@ -127,9 +127,9 @@ func TestCatchUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := &bench{t: t, dir: t.TempDir(), addr: backlog(t, n)}
-	bareRate(t, b.addr, n) // files into memory
-	bare := bareRate(t, b.addr, n)
+	b := &Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
+	bareRate(t, b.Addr, n) // files into memory
+	bare := bareRate(t, b.Addr, n)
 	t.Logf("%-28s %9.0f records/s", "fetch alone", bare)
 	const size = "size: 20000"
 	for _, c := range []struct {
@@ -141,16 +141,16 @@ func TestCatchUp(t *testing.T) {
 		{"while the sample fills", 0.003, []string{size, "size: " + strconv.Itoa(2*n)}},
 		{"full sample with decay", 0.003, []string{size, "size: 10000, half_life: 1h"}},
 	} {
-		path := b.configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0", "every_events: 0, time_budget: 1s"}, c.edit...)...)
-		o := b.run(path)
-		if o.err != nil {
-			t.Fatalf("%s: %v", c.name, o.err)
+		path := b.Configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0", "every_events: 0, time_budget: 1s"}, c.edit...)...)
+		o := b.Run(path)
+		if o.Err != nil {
+			t.Fatalf("%s: %v", c.name, o.Err)
 		}
 		applied := int64(0)
-		for _, p := range o.state(t).Partitions {
+		for _, p := range o.State(t).Partitions {
 			applied += p.Applied
 		}
-		rate := float64(o.summary.EventsPerSecond)
+		rate := float64(o.Summary.EventsPerSecond)
 		t.Logf("%-28s %9.0f events/s, %.3f of fetching alone", c.name, rate, rate/bare)
 		if applied != int64(n) || rate < c.floor*bare {
 			t.Errorf("%s: %d of %d events, %.4f of fetching alone, want %g", c.name, applied, n, rate/bare, c.floor)

@@ -31,14 +31,14 @@ func balanced(t *testing.T, s report.State) (applied int64) {
 
 func TestRunUntilEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(1, 6000)
-	path := b.configure("a", "every_events: 0", "every_events: 1500")
-	first := b.run(path)
-	if first.err != nil {
-		t.Fatal(first.err)
+	b := New(t)
+	b.ProduceRatings(1, 6000)
+	path := b.Configure("a", "every_events: 0", "every_events: 1500")
+	first := b.Run(path)
+	if first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	state := first.state(t)
+	state := first.State(t)
 	if got := balanced(t, state); got != 6000 || state.Rows.Train+state.Rows.Holdout != 6000 || state.Rows.Holdout < 400 || state.Rows.Holdout > 800 {
 		t.Errorf("%d events applied, want 6000; %+v rows, one in ten held out", got, state.Rows)
 	}
@@ -47,14 +47,14 @@ func TestRunUntilEnd(t *testing.T) {
 			t.Errorf("partition %d: %+v", p.Partition, p)
 		}
 	}
-	m := first.summary.Models[0]
-	if m.VersionsPromoted < 1 || m.Champion == nil || first.count("version") != m.VersionsPromoted+m.VersionsKept {
-		t.Errorf("%d promoted, %d kept, champion %v, %d printed", m.VersionsPromoted, m.VersionsKept, m.Champion, first.count("version"))
+	m := first.Summary.Models[0]
+	if m.VersionsPromoted < 1 || m.Champion == nil || first.Count("version") != m.VersionsPromoted+m.VersionsKept {
+		t.Errorf("%d promoted, %d kept, champion %v, %d printed", m.VersionsPromoted, m.VersionsKept, m.Champion, first.Count("version"))
 	}
-	if last := len(first.lines) - 1; first.lines[0]["type"] != "ready" || first.lines[last]["type"] != "summary" || first.count("summary") != 1 {
-		t.Errorf("lines from %v to %v", first.lines[0]["type"], first.lines[last]["type"])
+	if last := len(first.Lines) - 1; first.Lines[0]["type"] != "ready" || first.Lines[last]["type"] != "summary" || first.Count("summary") != 1 {
+		t.Errorf("lines from %v to %v", first.Lines[0]["type"], first.Lines[last]["type"])
 	}
-	model, err := snapshot.Open(filepath.Join(b.dir, "store-a"), "ratings", snapshot.Selector{})
+	model, err := snapshot.Open(filepath.Join(b.Dir, "store-a"), "ratings", snapshot.Selector{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,30 +70,30 @@ func TestRunUntilEnd(t *testing.T) {
 	}
 
 	// A run that finds nothing new changes nothing.
-	again := b.run(path)
-	if again.err != nil {
-		t.Fatal(again.err)
+	again := b.Run(path)
+	if again.Err != nil {
+		t.Fatal(again.Err)
 	}
-	if got := again.state(t); !reflect.DeepEqual(got, state) {
+	if got := again.State(t); !reflect.DeepEqual(got, state) {
 		t.Errorf("without a new event\n%+v\nbecame\n%+v", state, got)
 	}
-	if p, was := again.summary.Models[0].Progressive, m.Progressive; p.N != 6000 || p.NoModel != was.NoModel || !reflect.DeepEqual(p.All, was.All) {
+	if p, was := again.Summary.Models[0].Progressive, m.Progressive; p.N != 6000 || p.NoModel != was.NoModel || !reflect.DeepEqual(p.All, was.All) {
 		t.Errorf("without a new event progressive %+v became %+v", was, p)
 	}
 
 	// One that finds some takes the champion up and goes on with the sums.
-	b.produceRatings(2, 500)
-	more := b.run(path)
-	if more.err != nil {
-		t.Fatal(more.err)
+	b.ProduceRatings(2, 500)
+	more := b.Run(path)
+	if more.Err != nil {
+		t.Fatal(more.Err)
 	}
-	if got := balanced(t, more.state(t)); got != 6500 {
+	if got := balanced(t, more.State(t)); got != 6500 {
 		t.Errorf("%d events applied, want 6500", got)
 	}
-	if p := more.summary.Models[0].Progressive; p.N != 6500 || p.NoModel != m.Progressive.NoModel || p.All.Published.N != 6500-p.NoModel || p.All.Live.N != 6500 {
+	if p := more.Summary.Models[0].Progressive; p.N != 6500 || p.NoModel != m.Progressive.NoModel || p.All.Published.N != 6500-p.NoModel || p.All.Live.N != 6500 {
 		t.Errorf("progressive %+v after %+v", p, m.Progressive)
 	}
-	if v := more.lines[1]; v["type"] != "version" || v["warm"] != true || v["parent"] == nil {
+	if v := more.Lines[1]; v["type"] != "version" || v["warm"] != true || v["parent"] == nil {
 		t.Errorf("the refit after the restart is not warm: %v", v)
 	}
 }
@@ -101,28 +101,28 @@ func TestRunUntilEnd(t *testing.T) {
 // TestRestartKeepsTheLiveModel: what was learned before a restart is folded in again from the sample, with a champion and without one.
 func TestRestartKeepsTheLiveModel(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(10, 5000)
+	b := New(t)
+	b.ProduceRatings(10, 5000)
 	for name, edit := range map[string]string{"with": "every_events: 0", "without": "every_events: 1000000"} {
-		path := b.configure(name, "every_events: 0", edit)
-		if o := b.run(path); o.err != nil {
-			t.Fatal(o.err)
+		path := b.Configure(name, "every_events: 0", edit)
+		if o := b.Run(path); o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		if name == "without" { // as if it had been killed before its first version
-			if err := os.RemoveAll(b.dir + "/store-without"); err != nil {
+			if err := os.RemoveAll(b.Dir + "/store-without"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	b.produceRatings(11, 1000)
+	b.ProduceRatings(11, 1000)
 	for _, name := range []string{"with", "without"} {
-		o := b.run(b.configure(name, "every_events: 0", "every_events: 0"))
-		if o.err != nil {
-			t.Fatal(o.err)
+		o := b.Run(b.Configure(name, "every_events: 0", "every_events: 0"))
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		// With the champion's basis .44. Without one only biases can be learned: .85 if they are taken up, .88 if they start from nothing.
 		limit := map[string]float64{"with": 0.5, "without": 0.865}[name]
-		if p := o.summary.Models[0].Progressive; p.WindowN != 1000 || float64(*p.Window.Live.RMSE) > limit {
+		if p := o.Summary.Models[0].Progressive; p.WindowN != 1000 || float64(*p.Window.Live.RMSE) > limit {
 			t.Errorf("%s a champion: live rmse %.3f over the %d events after the restart, want at most %g", name, *p.Window.Live.RMSE, p.WindowN, limit)
 		}
 	}
@@ -131,14 +131,14 @@ func TestRestartKeepsTheLiveModel(t *testing.T) {
 // TestFirstPayloadIsReproducible: with no schedule the only refit of an empty state is the last one, and has the same bytes each time.
 func TestFirstPayloadIsReproducible(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(4, 3000)
+	b := New(t)
+	b.ProduceRatings(4, 3000)
 	digest := func(name string) any {
-		o := b.run(b.configure(name))
-		if o.err != nil || o.count("version") != 1 {
-			t.Fatalf("%d versions, error %v", o.count("version"), o.err)
+		o := b.Run(b.Configure(name))
+		if o.Err != nil || o.Count("version") != 1 {
+			t.Fatalf("%d versions, error %v", o.Count("version"), o.Err)
 		}
-		return o.lines[1]["payload_digest"]
+		return o.Lines[1]["payload_digest"]
 	}
 	if one, two := digest("one"), digest("two"); one != two || one == "" {
 		t.Errorf("payloads %v and %v", one, two)
@@ -147,58 +147,58 @@ func TestFirstPayloadIsReproducible(t *testing.T) {
 
 func TestStateGuards(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(7, 200)
-	path := b.configure("g")
+	b := New(t)
+	b.ProduceRatings(7, 200)
+	path := b.Configure("g")
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: quiet()})
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if locked := b.run(path); report.CodeOf(locked.err) != report.ExitState || !strings.Contains(locked.err.Error(), "in use by pid") {
-		t.Errorf("locked state: %v", locked.err)
+	if locked := b.Run(path); report.CodeOf(locked.Err) != report.ExitState || !strings.Contains(locked.Err.Error(), "in use by pid") {
+		t.Errorf("locked state: %v", locked.Err)
 	}
 	if err := d.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if full := b.run(b.configure("g", "1MiB", "1024GiB")); report.CodeOf(full.err) != report.ExitState || !strings.Contains(full.err.Error(), "storage.min_free_bytes") {
-		t.Errorf("too little space: %v", full.err)
+	if full := b.Run(b.Configure("g", "1MiB", "1024GiB")); report.CodeOf(full.Err) != report.ExitState || !strings.Contains(full.Err.Error(), "storage.min_free_bytes") {
+		t.Errorf("too little space: %v", full.Err)
 	}
-	if other := b.run(b.configure("g", "seed: 42", "seed: 43")); report.CodeOf(other.err) != report.ExitUsage || !strings.Contains(other.err.Error(), "sample.seed") {
-		t.Errorf("another seed: %v", other.err)
+	if other := b.Run(b.Configure("g", "seed: 42", "seed: 43")); report.CodeOf(other.Err) != report.ExitUsage || !strings.Contains(other.Err.Error(), "sample.seed") {
+		t.Errorf("another seed: %v", other.Err)
 	}
 }
 
 // TestGapHaltsItsPartition: retention that passed the ledger stops one partition, in words, run after run; the others go on.
 func TestGapHaltsItsPartition(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(8, 2000)
-	path := b.configure("r")
-	if first := b.run(path); first.err != nil {
-		t.Fatal(first.err)
+	b := New(t)
+	b.ProduceRatings(8, 2000)
+	path := b.Configure("r")
+	if first := b.Run(path); first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	b.produceRatings(9, 2000)
-	admin := kadm.NewClient(b.kafka)
-	ends, err := admin.ListEndOffsets(t.Context(), topic)
+	b.ProduceRatings(9, 2000)
+	admin := kadm.NewClient(b.Kafka)
+	ends, err := admin.ListEndOffsets(t.Context(), Topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, _ := ends.Lookup(topic, 1)
+	end, _ := ends.Lookup(Topic, 1)
 	cut := kadm.Offsets{}
-	cut.Add(kadm.Offset{Topic: topic, Partition: 1, At: end.Offset - 10})
+	cut.Add(kadm.Offset{Topic: Topic, Partition: 1, At: end.Offset - 10})
 	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		o := b.run(path)
-		if e, ok := errors.AsType[*report.ExitError](o.err); !ok || e.Code != report.ExitHalted || o.count("halt") != 1 {
-			t.Fatalf("%d halts, error %v", o.count("halt"), o.err)
+		o := b.Run(path)
+		if e, ok := errors.AsType[*report.ExitError](o.Err); !ok || e.Code != report.ExitHalted || o.Count("halt") != 1 {
+			t.Fatalf("%d halts, error %v", o.Count("halt"), o.Err)
 		}
-		for _, p := range o.state(t).Partitions {
+		for _, p := range o.State(t).Partitions {
 			if p.Partition == 1 {
 				if p.Halted == nil || !strings.Contains(*p.Halted, "gap of") {
 					t.Errorf("partition 1 is halted by %v", p.Halted)
@@ -207,16 +207,16 @@ func TestGapHaltsItsPartition(t *testing.T) {
 				t.Errorf("partition %d: %d applied, halted %v", p.Partition, p.Applied, p.Halted)
 			}
 		}
-		balanced(t, o.state(t))
+		balanced(t, o.State(t))
 	}
-	accepted := b.run(b.configure("r", "start: earliest", "start: earliest, on_gap: record"))
-	if accepted.err != nil {
-		t.Fatal(accepted.err)
+	accepted := b.Run(b.Configure("r", "start: earliest", "start: earliest, on_gap: record"))
+	if accepted.Err != nil {
+		t.Fatal(accepted.Err)
 	}
-	for _, p := range accepted.state(t).Partitions {
+	for _, p := range accepted.State(t).Partitions {
 		if p.Partition == 1 && (p.Gap == 0 || p.Halted != nil || p.Next != end.Offset) {
 			t.Errorf("after on_gap: record: %+v", p)
 		}
 	}
-	balanced(t, accepted.state(t))
+	balanced(t, accepted.State(t))
 }

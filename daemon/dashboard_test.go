@@ -58,17 +58,17 @@ func dashboardQueries(t *testing.T) []query {
 // watched starts a daemon that has read, refitted and published, and returns its metrics.
 func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	t.Helper()
-	b := newBench(t)
-	b.produceRatings(15, 3000)
-	b.produce([]byte("nonsense"))
-	d, stop := b.start(b.configure("board", "every_events: 0", "every_events: 1000"))
+	b := New(t)
+	b.ProduceRatings(15, 3000)
+	b.Produce([]byte("nonsense"))
+	d, stop := b.Start(b.Configure("board", "every_events: 0", "every_events: 1000"))
 	t.Cleanup(stop)
-	within(t, time.Minute, "a promotion", func() bool {
+	Within(t, time.Minute, "a promotion", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_snapshot_info") == 1
 	})
-	b.produceRatings(16, 100) // scored with the first version
-	within(t, time.Minute, "a window of the published version", func() bool {
+	b.ProduceRatings(16, 100) // scored with the first version
+	Within(t, time.Minute, "a window of the published version", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
 	})
@@ -141,7 +141,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 			Rules []struct{ Name, Health, LastError, State string }
 		}
 	}
-	within(t, 60*time.Second, "an evaluation of every rule", func() bool {
+	Within(t, 60*time.Second, "an evaluation of every rule", func() bool {
 		if ask("/api/v1/rules", &rules) != nil || len(rules.Groups) < 2 {
 			return false
 		}
@@ -160,7 +160,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 	for _, q := range dashboardQueries(t) {
 		var answer struct{ Result []json.RawMessage }
 		mayBeEmpty := strings.Contains(q.expr, "> 0") // nothing happens while Prometheus looks
-		within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
+		Within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
 			answer.Result = nil
 			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil && (len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
 		})
@@ -207,9 +207,9 @@ func startPrometheus(t *testing.T, path, target string) string {
 // TestProducersCannotMakeSeries: whatever is in the records, a daemon shows the series it had, and few of them.
 func TestProducersCannotMakeSeries(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(17, 200)
-	d, stop := b.start(b.configure("hostile"))
+	b := New(t)
+	b.ProduceRatings(17, 200)
+	d, stop := b.Start(b.Configure("hostile"))
 	defer stop()
 	scrape := func() string {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
@@ -231,15 +231,15 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 			return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == n
 		}
 	}
-	within(t, time.Minute, "the first events", applied(200))
+	Within(t, time.Minute, "the first events", applied(200))
 	before := names(metrics)
 	var records [][]byte
 	for i := range 300 {
 		records = append(records, fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i), fmt.Appendf(nil, `{"rating":%d`, i),
 			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
 	}
-	b.produce(records...)
-	within(t, time.Minute, "the others", applied(1100))
+	b.Produce(records...)
+	Within(t, time.Minute, "the others", applied(1100))
 	after := names(metrics)
 	for name := range after {
 		if !before[name] {

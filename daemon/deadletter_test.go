@@ -26,20 +26,20 @@ func withLetters(rows int, edit ...string) []string {
 }
 
 // letters reads the dead-letter topic until it has n keys, and returns the records by key.
-func (b *bench) letters(n int) map[string][]*kgo.Record {
-	b.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumeTopics(rejectedTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+func (b *Bench) letters(n int) map[string][]*kgo.Record {
+	b.T.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(rejectedTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.T.Context(), 20*time.Second)
 	defer cancel()
 	out := make(map[string][]*kgo.Record)
 	for len(out) < n {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			b.t.Fatalf("%d of %d dead letters", len(out), n)
+			b.T.Fatalf("%d of %d dead letters", len(out), n)
 		}
 		fetches.EachRecord(func(r *kgo.Record) { out[string(r.Key)] = append(out[string(r.Key)], r) })
 	}
@@ -47,34 +47,34 @@ func (b *bench) letters(n int) map[string][]*kgo.Record {
 }
 
 // verified fails the test unless verify proves the state of a configuration.
-func (b *bench) verified(path string) {
-	b.t.Helper()
+func (b *Bench) verified(path string) {
+	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	m := &conf.Models[0]
-	r, err := verify.Run(b.t.Context(), verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: quiet()})
+	r, err := verify.Run(b.T.Context(), verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: Quiet()})
 	if err != nil || !r.Summary.OK || r.Summary.Lost+r.Summary.Double > 0 {
-		b.t.Fatalf("verify: %+v, %v", r, err)
+		b.T.Fatalf("verify: %+v, %v", r, err)
 	}
 }
 
 // TestDeadLetters (D1): with one record in ten undecodable, each of them gets to the dead-letter topic, and nothing else does.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	if err := b.broker.CreateTopic(t.Context(), rejectedTopic, 2, 0); err != nil {
+	b := New(t)
+	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 2, 0); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(21, 1))
-	values, reasons := spoiled(3000, func() []byte { return rating(r) }, malformed)
+	values, reasons := spoiled(3000, func() []byte { return Rating(r) }, malformed)
 	values = append(values, nil)
-	b.produce(values...)
-	path := b.configure("d", withLetters(10_000)...)
-	o := b.run(path)
-	if o.err != nil {
-		t.Fatal(o.err)
+	b.Produce(values...)
+	path := b.Configure("d", withLetters(10_000)...)
+	o := b.Run(path)
+	if o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	letters := b.letters(301)
 	written := make(map[string]int) // how often each value was sent in vain
@@ -86,7 +86,7 @@ func TestDeadLetters(t *testing.T) {
 		for _, header := range list[0].Headers {
 			h[header.Key] = string(header.Value)
 		}
-		if len(list) != 1 || key != h["topic"]+"/"+h["partition"]+"/"+h["offset"] || h["topic"] != topic || h["model"] != "ratings" {
+		if len(list) != 1 || key != h["topic"]+"/"+h["partition"]+"/"+h["offset"] || h["topic"] != Topic || h["model"] != "ratings" {
 			t.Errorf("%d copies of %s: %v", len(list), key, h)
 		}
 		reasons[h["reason"]]--
@@ -108,7 +108,7 @@ func TestDeadLetters(t *testing.T) {
 	if left != 2700 {
 		t.Errorf("%d values are not among the letters, want the 2700 good ones", left)
 	}
-	if got := balanced(t, o.state(t)); got != 2700 {
+	if got := balanced(t, o.State(t)); got != 2700 {
 		t.Errorf("%d applied", got)
 	}
 	b.verified(path)
@@ -117,19 +117,19 @@ func TestDeadLetters(t *testing.T) {
 // TestOutboxIsFull (D2): without a topic to send to, reading stops where the outbox is full, in words; it goes on when there is one.
 func TestOutboxIsFull(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	r := rand.New(rand.NewPCG(22, 1))
 	bad := func(n int) (out [][]byte) {
 		for i := range n {
-			out = append(out, fmt.Appendf(nil, "rubbish %d", i), rating(r))
+			out = append(out, fmt.Appendf(nil, "rubbish %d", i), Rating(r))
 		}
 		return out
 	}
-	b.produce(bad(200)...)
-	path := b.configure("f", withLetters(50)...)
-	d, stop := b.start(path)
+	b.Produce(bad(200)...)
+	path := b.Configure("f", withLetters(50)...)
+	d, stop := b.Start(path)
 	base := "http://" + d.Addr()
-	within(t, 20*time.Second, "the pause in words", func() bool {
+	Within(t, 20*time.Second, "the pause in words", func() bool {
 		status, body := get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "paused at offset") && strings.Contains(body, "input.dead_letter.max_rows") &&
 			strings.Contains(body, "the cluster has no topic rejected")
@@ -141,10 +141,10 @@ func TestOutboxIsFull(t *testing.T) {
 	if sum(t, metrics, "refitd_consumer_paused_partitions") == 0 || sum(t, metrics, "refitd_dead_letter_failures_total") == 0 {
 		t.Error("the metrics do not tell")
 	}
-	if err := b.broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
+	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 60*time.Second, "everything applied and sent", func() bool {
+	Within(t, 60*time.Second, "everything applied and sent", func() bool {
 		status, _ := get(t, base+"/-/ready")
 		_, metrics = get(t, base+"/metrics")
 		return status == http.StatusOK && sum(t, metrics, "refitd_dead_letters_sent_total") == 200 && sum(t, metrics, "refitd_events_total") == 200
@@ -162,18 +162,18 @@ func TestOutboxIsFullAtTheEnd(t *testing.T) {
 		t.Skip("a bounded run waits 20 s for a full outbox before it halts")
 	}
 	t.Parallel()
-	b := newBench(t)
-	b.produce(bytes.Split([]byte(strings.TrimSuffix(strings.Repeat("rubbish\n", 100), "\n")), []byte("\n"))...)
-	path := b.configure("e", withLetters(10)...)
-	o := b.run(path)
-	if report.CodeOf(o.err) != report.ExitHalted || o.count("halt") == 0 || o.summary.Models[0].State.RejectedByReason["not_json"] != 10 {
-		t.Fatalf("%d halts, %v, %+v", o.count("halt"), o.err, o.summary)
+	b := New(t)
+	b.Produce(bytes.Split([]byte(strings.TrimSuffix(strings.Repeat("rubbish\n", 100), "\n")), []byte("\n"))...)
+	path := b.Configure("e", withLetters(10)...)
+	o := b.Run(path)
+	if report.CodeOf(o.Err) != report.ExitHalted || o.Count("halt") == 0 || o.Summary.Models[0].State.RejectedByReason["not_json"] != 10 {
+		t.Fatalf("%d halts, %v, %+v", o.Count("halt"), o.Err, o.Summary)
 	}
-	if err := b.broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
+	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	if o = b.run(path); o.err != nil || o.summary.Models[0].State.RejectedByReason["not_json"] != 100 {
-		t.Errorf("after there is a topic: %v, %+v", o.err, o.summary)
+	if o = b.Run(path); o.Err != nil || o.Summary.Models[0].State.RejectedByReason["not_json"] != 100 {
+		t.Errorf("after there is a topic: %v, %+v", o.Err, o.Summary)
 	}
 	b.letters(100)
 	b.verified(path)
@@ -186,19 +186,19 @@ func TestKilledWithLetters(t *testing.T) {
 	if testing.Short() {
 		n, kills = 8000, 2
 	}
-	b := newBench(t)
-	if err := b.broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
+	b := New(t)
+	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(23, 1))
 	values := make([][]byte, n)
 	for i := range values {
-		if values[i] = rating(r); i%4 == 0 {
+		if values[i] = Rating(r); i%4 == 0 {
 			values[i] = fmt.Appendf(nil, "rubbish %d", i)
 		}
 	}
-	b.produce(values...)
-	path := b.configure("k", withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB", "lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2")...)
+	b.Produce(values...)
+	path := b.Configure("k", withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB", "lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2")...)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -216,8 +216,8 @@ func TestKilledWithLetters(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	got := parse(t, out, nil)
-	if applied := balanced(t, got.state(t)); applied != int64(n*3/4) {
+	got := Parse(t, out, nil)
+	if applied := balanced(t, got.State(t)); applied != int64(n*3/4) {
 		t.Errorf("%d applied, want %d", applied, n*3/4)
 	}
 	copies := 0
@@ -225,7 +225,7 @@ func TestKilledWithLetters(t *testing.T) {
 		copies += len(list) - 1
 	}
 	t.Logf("%d of %d letters were sent again", copies, n/4)
-	text, err := json.Marshal(got.state(t).RejectedByReason)
+	text, err := json.Marshal(got.State(t).RejectedByReason)
 	if want := fmt.Sprintf(`{"not_json":%d}`, n/4); err != nil || string(text) != want {
 		t.Errorf("rejected %s, want %s", text, want)
 	}

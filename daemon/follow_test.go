@@ -38,9 +38,9 @@ func (l *lockedBuffer) has(text string) bool {
 // with it; so does one that was stopped meanwhile.
 func TestOperatorsChoiceStays(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	path := b.configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 50ms")
-	store := snapshot.NewStore(filepath.Join(b.dir, "store-f"))
+	b := New(t)
+	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 50ms")
+	store := snapshot.NewStore(filepath.Join(b.Dir, "store-f"))
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		}
 		return p
 	}
-	b.produceRatings(1, 1600)
-	within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
+	b.ProduceRatings(1, 1600)
+	Within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
 	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback, Why: "a test"}); err != nil {
 		t.Fatal(err)
@@ -79,12 +79,12 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.produceRatings(2, 300)
-	within(t, time.Minute, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
+	b.ProduceRatings(2, 300)
+	Within(t, time.Minute, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
 	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)
 	}
-	b.produceRatings(3, 2000)
+	b.ProduceRatings(3, 2000)
 	challenger := func() (found *snapshot.Manifest) {
 		versions, err := store.Versions("ratings")
 		if err != nil {
@@ -97,7 +97,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		}
 		return found
 	}
-	within(t, time.Minute, "a challenger", func() bool { return challenger() != nil })
+	Within(t, time.Minute, "a challenger", func() bool { return challenger() != nil })
 	if m := challenger(); m.ChampionGate == nil || m.Parent == nil || *m.Parent != 1 {
 		t.Errorf("the challenger was judged against parent %v with %+v: %s; want version 1", m.Parent, m.ChampionGate, m.Reason)
 	}
@@ -107,11 +107,11 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback, Why: "again"}); err != nil {
 		t.Fatal(err)
 	}
-	again := b.run(path)
-	if again.err != nil {
-		t.Fatal(again.err)
+	again := b.Run(path)
+	if again.Err != nil {
+		t.Fatal(again.Err)
 	}
-	for _, line := range again.lines {
+	for _, line := range again.Lines {
 		if line["type"] == "version" {
 			if line["parent"] != 1.0 || line["champion_gate"] == nil || line["kind"] != "refit" {
 				t.Errorf("after the restart: %v %v with parent %v: %v", line["kind"], line["decision"], line["parent"], line["reason"])
@@ -124,16 +124,16 @@ func TestOperatorsChoiceStays(t *testing.T) {
 // Two daemons on one store: the alias is moved by compare and swap, and the slower one takes up the faster one's champion.
 func TestTwoPublishers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	one := b.configure("g", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms")
-	two := b.configure("h", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms", "store-h", "store-g")
-	store := snapshot.NewStore(filepath.Join(b.dir, "store-g"))
-	_, stopOne := b.start(one)
-	_, stopTwo := b.start(two)
+	b := New(t)
+	one := b.Configure("g", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms")
+	two := b.Configure("h", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms", "store-h", "store-g")
+	store := snapshot.NewStore(filepath.Join(b.Dir, "store-g"))
+	_, stopOne := b.Start(one)
+	_, stopTwo := b.Start(two)
 	last := int64(0)
 	for seed := range uint64(6) {
-		b.produceRatings(10+seed, 1100)
-		within(t, time.Minute, "another version", func() bool {
+		b.ProduceRatings(10+seed, 1100)
+		Within(t, time.Minute, "another version", func() bool {
 			p, err := store.Alias("ratings", snapshot.Latest)
 			if err != nil || p.Version == last {
 				return false

@@ -28,9 +28,9 @@ func TestNothingGrows(t *testing.T) {
 	if testing.Short() {
 		rounds = 50
 	}
-	b := newBench(t)
-	b.produceRatings(41, 800)
-	path := b.configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
+	b := New(t)
+	b.ProduceRatings(41, 800)
+	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
 	d, _, stop := b.startWith(path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -38,10 +38,10 @@ func TestNothingGrows(t *testing.T) {
 		_, text := get(t, base+"/metrics")
 		return sum(t, text, name)
 	}
-	within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
+	Within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
 		return metric("refitd_events_total") == 800 && metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
-	dir := filepath.Join(b.dir, "store-z")
+	dir := filepath.Join(b.Dir, "store-z")
 	store := snapshot.NewStore(dir)
 	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestNothingGrows(t *testing.T) {
 	reload(rounds)
 	const allowed = 5
 	var nowGoroutines, nowFiles int
-	within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
+	Within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})

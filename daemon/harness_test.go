@@ -47,7 +47,7 @@ func child(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return report.ExitUsage
 	}
-	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(childEndless) == "", Out: report.NewEmitter(os.Stdout, true), Log: quiet()})
+	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(childEndless) == "", Out: report.NewEmitter(os.Stdout, true), Log: Quiet()})
 	if err == nil {
 		err = d.Run(context.Background())
 	}
@@ -57,84 +57,84 @@ func child(path string) int {
 	return report.CodeOf(err)
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func Quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// bench is an embedded broker with one topic of four partitions, and a directory for configurations and states.
-type bench struct {
-	t      *testing.T
-	dir    string
-	addr   string
-	broker *quickstart.Broker
-	kafka  *kgo.Client
+// Bench is an embedded broker with one topic of four partitions, and a directory for configurations and states.
+type Bench struct {
+	T      *testing.T
+	Dir    string
+	Addr   string
+	Broker *quickstart.Broker
+	Kafka  *kgo.Client
 }
 
-const topic = "ratings"
+const Topic = "ratings"
 
-func newBench(t *testing.T) *bench {
+func New(t *testing.T) *Bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir()}
-	b.startBroker("127.0.0.1:0")
+	b := &Bench{T: t, Dir: t.TempDir()}
+	b.StartBroker("127.0.0.1:0")
 	return b
 }
 
-// startBroker starts the broker and makes the topic.
-func (b *bench) startBroker(listen string) {
-	b.t.Helper()
+// StartBroker starts the broker and makes the topic.
+func (b *Bench) StartBroker(listen string) {
+	b.T.Helper()
 	var err error
-	if b.broker, err = quickstart.StartBroker(quickstart.BrokerOptions{Dir: filepath.Join(b.dir, "broker"), Listen: listen, Logger: quiet()}); err != nil {
-		b.t.Fatal(err)
+	if b.Broker, err = quickstart.StartBroker(quickstart.BrokerOptions{Dir: filepath.Join(b.Dir, "broker"), Listen: listen, Logger: Quiet()}); err != nil {
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(b.broker.Close)
-	b.addr = b.broker.Addr()
-	if err := b.broker.CreateTopic(b.t.Context(), topic, 4, 0); err != nil {
-		b.t.Fatal(err)
+	b.T.Cleanup(b.Broker.Close)
+	b.Addr = b.Broker.Addr()
+	if err := b.Broker.CreateTopic(b.T.Context(), Topic, 4, 0); err != nil {
+		b.T.Fatal(err)
 	}
-	if b.kafka, err = kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic)); err != nil {
-		b.t.Fatal(err)
+	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic)); err != nil {
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(b.kafka.Close)
+	b.T.Cleanup(b.Kafka.Close)
 }
 
-// rating is a record with planted structure: the level depends on a product of user and item traits.
-func rating(r *rand.Rand) []byte {
+// Rating is a record with planted structure: the level depends on a product of user and item traits.
+func Rating(r *rand.Rand) []byte {
 	u, v := r.IntN(60), r.IntN(40)
 	trait := func(n int) float64 { return float64(n%7)/3 - 1 }
 	level := 3 + int(2.4*trait(u)*trait(v*3)+0.5*r.NormFloat64())
 	return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, u, v, min(max(level, 1), 5), 1700000000000+int64(r.IntN(1e6)))
 }
 
-// produce sends values to the topic, spread over its partitions.
-func (b *bench) produce(values ...[]byte) {
-	b.t.Helper()
-	b.produceTo(topic, values...)
+// Produce sends values to the topic, spread over its partitions.
+func (b *Bench) Produce(values ...[]byte) {
+	b.T.Helper()
+	b.ProduceTo(Topic, values...)
 }
 
-func (b *bench) produceTo(topic string, values ...[]byte) {
-	b.t.Helper()
+func (b *Bench) ProduceTo(topic string, values ...[]byte) {
+	b.T.Helper()
 	var records []*kgo.Record
 	for _, v := range values {
 		records = append(records, &kgo.Record{Topic: topic, Value: v, Key: fmt.Append(nil, len(records))})
 	}
 	for some := range slices.Chunk(records, 400) { // small batches: a fetch holds at least one whole
-		if err := b.kafka.ProduceSync(b.t.Context(), some...).FirstErr(); err != nil {
-			b.t.Fatal(err)
+		if err := b.Kafka.ProduceSync(b.T.Context(), some...).FirstErr(); err != nil {
+			b.T.Fatal(err)
 		}
 	}
 }
 
-func (b *bench) produceRatings(seed uint64, n int) {
-	b.t.Helper()
+func (b *Bench) ProduceRatings(seed uint64, n int) {
+	b.T.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	values := make([][]byte, n)
 	for i := range values {
-		values[i] = rating(r)
+		values[i] = Rating(r)
 	}
-	b.produce(values...)
+	b.Produce(values...)
 }
 
-// configure writes a configuration with its own state and store and returns its path. edit may replace parts of the text.
-func (b *bench) configure(name string, edit ...string) string {
-	b.t.Helper()
+// Configure writes a configuration with its own state and store and returns its path. edit may replace parts of the text.
+func (b *Bench) Configure(name string, edit ...string) string {
+	b.T.Helper()
 	text := fmt.Sprintf(`
 kafka: {bootstrap_servers: [%q], group_id: g-%s, fetch_max_wait: 100ms}
 storage: {path: state-%s, min_free_bytes: 1MiB}
@@ -147,68 +147,68 @@ models:
     train: {every: 0s, every_events: 0, max_basis: 4, lambda: auto}
     evaluate: {window: 1000}
     publish: {store: store-%s, update_every: 0s, gate: {min_rows: 20}}
-`, b.addr, name, name, topic, name)
-	path := filepath.Join(b.dir, name+".yaml")
+`, b.Addr, name, name, Topic, name)
+	path := filepath.Join(b.Dir, name+".yaml")
 	if err := os.WriteFile(path, []byte(strings.NewReplacer(edit...).Replace(text)), 0o644); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return path
 }
 
-// outcome is what a run printed.
-type outcome struct {
-	lines   []map[string]any
-	summary report.RunSummary
-	err     error
+// Outcome is what a run printed.
+type Outcome struct {
+	Lines   []map[string]any
+	Summary report.RunSummary
+	Err     error
 }
 
-// run runs a configuration to the log ends in this process.
-func (b *bench) run(path string) outcome {
-	b.t.Helper()
+// Run runs a configuration to the log ends in this process.
+func (b *Bench) Run(path string) Outcome {
+	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(b.t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: quiet()})
+	d, err := daemon.New(b.T.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: Quiet()})
 	if err == nil {
-		err = d.Run(b.t.Context())
+		err = d.Run(b.T.Context())
 	}
-	return parse(b.t, out.Bytes(), err)
+	return Parse(b.T, out.Bytes(), err)
 }
 
-// start runs a configuration in this process until stop is called, which fails the test if the run ended in an error.
-func (b *bench) start(path string) (d *daemon.Daemon, stop func()) {
-	b.t.Helper()
+// Start runs a configuration in this process until stop is called, which fails the test if the run ended in an error.
+func (b *Bench) Start(path string) (d *daemon.Daemon, stop func()) {
+	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	if d, err = daemon.New(b.t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet()}); err != nil {
-		b.t.Fatal(err)
+	if d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: Quiet()}); err != nil {
+		b.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.t.Context())
+	ctx, cancel := context.WithCancel(b.T.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	return d, func() {
-		b.t.Helper()
+		b.T.Helper()
 		cancel()
 		if err := <-done; err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 }
 
-func parse(t *testing.T, out []byte, err error) outcome {
+func Parse(t *testing.T, out []byte, err error) Outcome {
 	t.Helper()
-	o := outcome{err: err}
+	o := Outcome{Err: err}
 	for line := range bytes.Lines(out) {
 		var m map[string]any
 		if err := json.Unmarshal(line, &m); err != nil {
 			t.Fatalf("line %q: %v", line, err)
 		}
-		if o.lines = append(o.lines, m); m["type"] == "summary" {
-			if err := json.Unmarshal(line, &o.summary); err != nil {
+		if o.Lines = append(o.Lines, m); m["type"] == "summary" {
+			if err := json.Unmarshal(line, &o.Summary); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -216,8 +216,8 @@ func parse(t *testing.T, out []byte, err error) outcome {
 	return o
 }
 
-func (o *outcome) count(kind string) (n int) {
-	for _, l := range o.lines {
+func (o *Outcome) Count(kind string) (n int) {
+	for _, l := range o.Lines {
 		if l["type"] == kind {
 			n++
 		}
@@ -225,19 +225,19 @@ func (o *outcome) count(kind string) (n int) {
 	return n
 }
 
-// state is the STATE of the first model, without what differs between two copies.
-func (o *outcome) state(t *testing.T) report.State {
+// State is the STATE of the first model, without what differs between two copies.
+func (o *Outcome) State(t *testing.T) report.State {
 	t.Helper()
-	if len(o.summary.Models) == 0 {
-		t.Fatalf("no summary: %v", o.err)
+	if len(o.Summary.Models) == 0 {
+		t.Fatalf("no summary: %v", o.Err)
 	}
-	s := o.summary.Models[0].State
+	s := o.Summary.Models[0].State
 	s.Lineage = ""
 	return s
 }
 
-// within calls f until it returns true, and fails the test if it does not in time.
-func within(t *testing.T, limit time.Duration, what string, f func() bool) {
+// Within calls f until it returns true, and fails the test if it does not in time.
+func Within(t *testing.T, limit time.Duration, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(10 * time.Millisecond)

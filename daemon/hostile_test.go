@@ -53,30 +53,30 @@ func TestTooFewEvents(t *testing.T) {
 	}{
 		"empty":        {nil, "no event was read"},
 		"only bad":     {[][]byte{[]byte("x"), []byte("{}"), nil}, "all of the 3 records read were rejected"},
-		"one event":    {[][]byte{rating(r)}, ""},
-		"fewer than k": {[][]byte{rating(r), rating(r), rating(r)}, ""},
+		"one event":    {[][]byte{Rating(r)}, ""},
+		"fewer than k": {[][]byte{Rating(r), Rating(r), Rating(r)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			b.produce(c.values...)
-			path := b.configure("n", "max_basis: 4", "max_basis: 20", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}")
-			o := b.run(path)
-			if o.err != nil {
-				t.Fatal(o.err)
+			b := New(t)
+			b.Produce(c.values...)
+			path := b.Configure("n", "max_basis: 4", "max_basis: 20", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}")
+			o := b.Run(path)
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if n := o.count("version"); (n == 0) != (c.reason != "") {
+			if n := o.Count("version"); (n == 0) != (c.reason != "") {
 				t.Errorf("%d versions", n)
 			}
-			for _, l := range o.lines {
+			for _, l := range o.Lines {
 				if l["type"] == "version" && (l["objective"] == nil || l["decision"] != "promoted") {
 					t.Errorf("version %v", l)
 				}
 			}
 			b.verified(path)
-			d, stop := b.start(b.configure("n2", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}"))
+			d, stop := b.Start(b.Configure("n2", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}"))
 			defer stop()
-			within(t, 20*time.Second, "readiness", func() bool {
+			Within(t, 20*time.Second, "readiness", func() bool {
 				got := ready(t, d)
 				return got.Ready && len(got.Models) == 1 && got.Models[0].Version == nil && strings.Contains(got.Models[0].Reason, c.reason)
 			})
@@ -87,18 +87,18 @@ func TestTooFewEvents(t *testing.T) {
 // TestHostileStamp (D8): an event from the future does not move the watermark past the record's own time by more than the skew allowed.
 func TestHostileStamp(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	for _, ts := range []string{"0", "-1", "253402300799999", "9223372036854775807", fmt.Sprint(time.Now().AddDate(10, 0, 0).UnixMilli()), `"9999-12-31T23:59:59Z"`} {
-		b.produce(fmt.Appendf(nil, `{"user":"u","item":"i","rating":3,"ts":%s}`, ts))
+		b.Produce(fmt.Appendf(nil, `{"user":"u","item":"i","rating":3,"ts":%s}`, ts))
 	}
-	b.produceRatings(32, 50)
-	d, stop := b.start(b.configure("s", "half_life: 0s", "half_life: 30d"))
+	b.ProduceRatings(32, 50)
+	d, stop := b.Start(b.Configure("s", "half_life: 0s", "half_life: 30d"))
 	defer stop()
 	metric := func(name string) float64 {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, name)
 	}
-	within(t, 20*time.Second, "all events and the watermark", func() bool { // metrics are not set all at once
+	Within(t, 20*time.Second, "all events and the watermark", func() bool { // metrics are not set all at once
 		return metric("refitd_events_total") == 54 && metric("refitd_events_rejected_total") == 2 && metric("refitd_event_time_watermark_timestamp_seconds") > 0
 	})
 	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
@@ -113,15 +113,15 @@ func TestKeyFlood(t *testing.T) {
 	if testing.Short() {
 		n = 8000
 	}
-	b := newBench(t)
+	b := New(t)
 	values := make([][]byte, n)
 	for i := range values {
 		values[i] = fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`, i, i*7, 1+i%5, 1700000000000+i)
 	}
-	b.produce(values...)
-	d, stop := b.start(b.configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"))
+	b.Produce(values...)
+	d, stop := b.Start(b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"))
 	var metrics string
-	within(t, 60*time.Second, "events and a version", func() bool {
+	Within(t, 60*time.Second, "events and a version", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == float64(n) && sum(t, metrics, "refitd_dictionary_features") > 0
 	})
@@ -138,7 +138,7 @@ func TestKeyFlood(t *testing.T) {
 // TestDuplicateFlood (D11): under an identity, an event that is sent again and again is in the sample once, and counted.
 func TestDuplicateFlood(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	var values [][]byte
 	for i := range 6000 {
 		values = append(values, []byte(`{"id":"same","user":"u1","item":"i1","rating":5,"ts":1700000000000}`))
@@ -146,19 +146,19 @@ func TestDuplicateFlood(t *testing.T) {
 			values = append(values, fmt.Appendf(nil, `{"id":"e%d","user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`, i, i%50, i%30, 1+i%5))
 		}
 	}
-	b.produce(values...)
-	path := b.configure("d", "time_unit: ms,", "time_unit: ms, identity: id,")
-	o := b.run(path)
-	if o.err != nil {
-		t.Fatal(o.err)
+	b.Produce(values...)
+	path := b.Configure("d", "time_unit: ms,", "time_unit: ms, identity: id,")
+	o := b.Run(path)
+	if o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	if s := o.state(t); s.Rows.Train+s.Rows.Holdout != 301 || balanced(t, s) != 6300 {
+	if s := o.State(t); s.Rows.Train+s.Rows.Holdout != 301 || balanced(t, s) != 6300 {
 		t.Errorf("%+v rows of %d events, want 301", s.Rows, balanced(t, s))
 	}
 	b.verified(path)
-	d, stop := b.start(b.configure("d2", "time_unit: ms,", "time_unit: ms, identity: id,"))
+	d, stop := b.Start(b.Configure("d2", "time_unit: ms,", "time_unit: ms, identity: id,"))
 	defer stop()
-	within(t, 20*time.Second, "the duplicates", func() bool {
+	Within(t, 20*time.Second, "the duplicates", func() bool {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_duplicates_in_window_total") == 5999
 	})
@@ -200,14 +200,14 @@ func TestErrorFlood(t *testing.T) {
 	if testing.Short() {
 		n = 60
 	}
-	b := newBench(t)
+	b := New(t)
 	hostile, marks := hostileRecords()
 	var values [][]byte
 	for range n {
 		values = append(values, hostile...)
 	}
-	b.produce(values...)
-	conf, err := config.Load(b.configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"))
+	b.Produce(values...)
+	conf, err := config.Load(b.Configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +247,8 @@ func TestErrorFlood(t *testing.T) {
 func TestCardinality(t *testing.T) {
 	t.Parallel()
 	const partitions = 64
-	b := newBench(t)
-	if err := b.broker.CreateTopic(t.Context(), "wide", partitions, 0); err != nil {
+	b := New(t)
+	if err := b.Broker.CreateTopic(t.Context(), "wide", partitions, 0); err != nil {
 		t.Fatal(err)
 	}
 	hostile, _ := hostileRecords()
@@ -257,12 +257,12 @@ func TestCardinality(t *testing.T) {
 		values = append(values, hostile...)
 		values = append(values, fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":3,"ts":1}`, i, i))
 	}
-	b.produceTo("wide", values...)
-	b.produce(hostile...)
-	d, stop := b.start(b.configure("c", "topics: [ratings]", "topics: [ratings, wide]"))
+	b.ProduceTo("wide", values...)
+	b.Produce(hostile...)
+	d, stop := b.Start(b.Configure("c", "topics: [ratings]", "topics: [ratings, wide]"))
 	defer stop()
 	var metrics string
-	within(t, 30*time.Second, "all records", func() bool {
+	Within(t, 30*time.Second, "all records", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == float64(len(values)+len(hostile))
 	})
@@ -288,20 +288,20 @@ func TestCardinality(t *testing.T) {
 // TestHeaders (D18): headers are not read, however many or large they are.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	r := rand.New(rand.NewPCG(33, 1))
 	many := make([]kgo.RecordHeader, 10_000)
 	for i := range many {
 		many[i] = kgo.RecordHeader{Key: fmt.Sprintf("h%d", i), Value: []byte{byte(i)}}
 	}
 	for _, headers := range [][]kgo.RecordHeader{many, {{Key: "big", Value: make([]byte, 900_000)}}, {{Key: "", Value: nil}}, {{Key: "a\nb\xff", Value: []byte("x")}}} {
-		if err := b.kafka.ProduceSync(t.Context(), &kgo.Record{Value: rating(r), Headers: headers}).FirstErr(); err != nil {
+		if err := b.Kafka.ProduceSync(t.Context(), &kgo.Record{Value: Rating(r), Headers: headers}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := b.configure("h")
-	if o := b.run(path); o.err != nil || balanced(t, o.state(t)) != 4 {
-		t.Errorf("%v, %+v", o.err, o.summary)
+	path := b.Configure("h")
+	if o := b.Run(path); o.Err != nil || balanced(t, o.State(t)) != 4 {
+		t.Errorf("%v, %+v", o.Err, o.Summary)
 	}
 	b.verified(path)
 }
@@ -309,11 +309,11 @@ func TestHeaders(t *testing.T) {
 // TestSchemaChanges (D19): when producers change their events and back, those that still fit are learned, the others rejected, none is lost.
 func TestSchemaChanges(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	r := rand.New(rand.NewPCG(34, 1))
 	var values [][]byte
 	for i := range 900 {
-		v := rating(r)
+		v := Rating(r)
 		switch i / 300 % 3 {
 		case 1: // another field more, and every other event with another name for the label
 			v = bytes.Replace(v, []byte(`{`), []byte(`{"version":2,`), 1)
@@ -323,11 +323,11 @@ func TestSchemaChanges(t *testing.T) {
 		}
 		values = append(values, v)
 	}
-	b.produce(values...)
-	path := b.configure("v")
-	o := b.run(path)
-	if o.err != nil || balanced(t, o.state(t)) != 750 || o.state(t).RejectedByReason["missing_field"] != 150 {
-		t.Errorf("%v, %+v", o.err, o.summary)
+	b.Produce(values...)
+	path := b.Configure("v")
+	o := b.Run(path)
+	if o.Err != nil || balanced(t, o.State(t)) != 750 || o.State(t).RejectedByReason["missing_field"] != 150 {
+		t.Errorf("%v, %+v", o.Err, o.Summary)
 	}
 	b.verified(path)
 }
@@ -340,15 +340,15 @@ func TestLargeMessages(t *testing.T) {
 		sizes = sizes[:2]
 	}
 	peak := func(name string, sizes ...int) (kilobytes int64) {
-		b := newBench(t)
-		b.produceRatings(35, 500)
+		b := New(t)
+		b.ProduceRatings(35, 500)
 		large := "200000000"
-		if _, err := kadm.NewClient(b.kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &large}}, topic); err != nil {
+		if _, err := kadm.NewClient(b.Kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &large}}, Topic); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range sizes {
 			value := append(append([]byte(`{"user":"`), bytes.Repeat([]byte("x"), size)...), `"}`...)
-			client, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchMaxBytes(100<<20), kgo.BrokerMaxWriteBytes(200<<20),
+			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic), kgo.ProducerBatchMaxBytes(100<<20), kgo.BrokerMaxWriteBytes(200<<20),
 				kgo.ProducerBatchCompression(kgo.NoCompression()))
 			if err != nil {
 				t.Fatal(err)
@@ -359,7 +359,7 @@ func TestLargeMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		path := b.configure(name)
+		path := b.Configure(name)
 		cmd, stderr := childOf(t, path)
 		out, err := cmd.Output()
 		if err != nil {
@@ -380,8 +380,8 @@ func TestLargeMessages(t *testing.T) {
 
 func parseOutcome(t *testing.T, out []byte) report.State {
 	t.Helper()
-	o := parse(t, out, nil)
-	return o.state(t)
+	o := Parse(t, out, nil)
+	return o.State(t)
 }
 
 // maxRSS is the peak memory of a process that has ended, in kB.

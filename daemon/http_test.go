@@ -54,12 +54,12 @@ func freeAddr(t *testing.T) string {
 // TestReadinessFollowsTheBroker: a broker that cannot be reached makes the daemon not ready, and not ill.
 func TestReadinessFollowsTheBroker(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: t, dir: t.TempDir(), addr: freeAddr(t)}
-	d, stop := b.start(b.configure("h"))
+	b := &Bench{T: t, Dir: t.TempDir(), Addr: freeAddr(t)}
+	d, stop := b.Start(b.Configure("h"))
 	base := "http://" + d.Addr()
 	ready := func(want int) (reasons []string) {
 		t.Helper()
-		within(t, 15*time.Second, http.StatusText(want), func() bool {
+		Within(t, 15*time.Second, http.StatusText(want), func() bool {
 			if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
 				t.Fatalf("healthy: %d", status)
 			}
@@ -72,7 +72,7 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 				t.Fatalf("%d with %s, error %v", status, body, err)
 			}
 			reasons = answer.Reasons
-			return status == want && (want == http.StatusOK || strings.Contains(body, b.addr))
+			return status == want && (want == http.StatusOK || strings.Contains(body, b.Addr))
 		})
 		return reasons
 	}
@@ -84,14 +84,14 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
-	b.startBroker(b.addr)
-	b.produceRatings(13, 200)
+	b.StartBroker(b.Addr)
+	b.ProduceRatings(13, 200)
 	ready(http.StatusOK)
-	within(t, 15*time.Second, "all events applied", func() bool {
+	Within(t, 15*time.Second, "all events applied", func() bool {
 		_, metrics := get(t, base+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == 200
 	})
-	b.broker.Close()
+	b.Broker.Close()
 	ready(http.StatusServiceUnavailable)
 	stop()
 }
@@ -106,14 +106,14 @@ const only = "refitd_consumer_cert_expiry_seconds"
 // TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.md says, no more and no less.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(14, 3000)
-	b.produce([]byte("nonsense"))
-	d, stop := b.start(b.configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
+	b := New(t)
+	b.ProduceRatings(14, 3000)
+	b.Produce([]byte("nonsense"))
+	d, stop := b.Start(b.Configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
 		"start: earliest", "start: earliest, dead_letter: {topic: refused}"))
 	defer stop()
 	var metrics string
-	within(t, time.Minute, "a look at the losses after a promotion", func() bool {
+	Within(t, time.Minute, "a look at the losses after a promotion", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_progressive_loss") > 0 && sum(t, metrics, "refitd_snapshot_info") == 1
 	})
@@ -188,13 +188,13 @@ func documentedMetrics(t *testing.T) map[string]string {
 // TestWebConfigIsCheckedAtTheStart: a daemon that nobody could watch does not start.
 func TestWebConfigIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	web := filepath.Join(b.dir, "web.yaml")
+	b := New(t)
+	web := filepath.Join(b.Dir, "web.yaml")
 	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: none.pem, key_file: none.key}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := b.run(b.configure("w", `"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`))
-	if report.CodeOf(o.err) != report.ExitUsage || report.ErrorOf(o.err).Key != "web.config_file" || len(o.lines) > 0 {
-		t.Errorf("%d lines, error %v", len(o.lines), o.err)
+	o := b.Run(b.Configure("w", `"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`))
+	if report.CodeOf(o.Err) != report.ExitUsage || report.ErrorOf(o.Err).Key != "web.config_file" || len(o.Lines) > 0 {
+		t.Errorf("%d lines, error %v", len(o.Lines), o.Err)
 	}
 }

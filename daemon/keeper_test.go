@@ -81,31 +81,31 @@ func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
 // TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
 	disk := smallDisk(t, 256)
-	b := newBench(t)
+	b := New(t)
 	n := 6000
-	b.produceRatings(21, n)
-	path := b.configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
+	b.ProduceRatings(21, n)
+	path := b.Configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
 	cmd, web := endless(t, path)
 	applied := func() float64 {
 		_, metrics := get(t, web+"/metrics")
 		return sum(t, metrics, "refitd_events_total")
 	}
-	within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
+	Within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 60<<20)
-	within(t, 10*time.Second, "not ready for want of disk", func() bool {
-		b.produceRatings(22, 50)
+	Within(t, 10*time.Second, "not ready for want of disk", func() bool {
+		b.ProduceRatings(22, 50)
 		n += 50
 		status, text := get(t, web+"/-/ready")
 		return status == 503 && strings.Contains(text, "disk")
 	})
-	b.produceRatings(23, 20_000)
+	b.ProduceRatings(23, 20_000)
 	n += 20_000
 	before := applied()
 	if until := time.Now().Add(2 * time.Second); before >= float64(n) {
 		t.Error("reading went on")
 	} else {
-		within(t, 4*time.Second, "two seconds of silence", func() bool {
+		Within(t, 4*time.Second, "two seconds of silence", func() bool {
 			if now := applied(); now != before {
 				t.Fatalf("%g events were applied on a full disk", now-before)
 			}
@@ -116,9 +116,9 @@ func TestFullDiskPausesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
+	Within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
 	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
-	within(t, 5*time.Second, "ready", func() bool { status, _ := get(t, web+"/-/ready"); return status == 200 })
+	Within(t, 5*time.Second, "ready", func() bool { status, _ := get(t, web+"/-/ready"); return status == 200 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,34 +127,34 @@ func TestFullDiskPausesReading(t *testing.T) {
 }
 
 // sameAsCalm runs a configuration to the log ends and compares its state with one that was never disturbed.
-func (b *bench) sameAsCalm(path string) {
-	b.t.Helper()
-	got, want := b.run(path), b.run(b.configure("calm", "lambda: auto", "lambda: 3"))
-	if got.err != nil || want.err != nil {
-		b.t.Fatal(got.err, want.err)
+func (b *Bench) sameAsCalm(path string) {
+	b.T.Helper()
+	got, want := b.Run(path), b.Run(b.Configure("calm", "lambda: auto", "lambda: 3"))
+	if got.Err != nil || want.Err != nil {
+		b.T.Fatal(got.Err, want.Err)
 	}
-	if a, b2 := got.state(b.t), want.state(b.t); !reflect.DeepEqual(a, b2) {
-		b.t.Errorf("state\n%+v, undisturbed\n%+v", a, b2)
+	if a, b2 := got.State(b.T), want.State(b.T); !reflect.DeepEqual(a, b2) {
+		b.T.Errorf("state\n%+v, undisturbed\n%+v", a, b2)
 	}
 }
 
 // TestLostState: an empty state whose group has offsets is not begun unless that is asked for.
 func TestLostState(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(24, 1500)
-	path := b.configure("lost", "lambda: auto", "lambda: 3")
-	first := b.run(path)
-	if first.err != nil {
-		t.Fatal(first.err)
+	b := New(t)
+	b.ProduceRatings(24, 1500)
+	path := b.Configure("lost", "lambda: auto", "lambda: 3")
+	first := b.Run(path)
+	if first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	if err := os.RemoveAll(filepath.Join(b.dir, "state-lost")); err != nil {
+	if err := os.RemoveAll(filepath.Join(b.Dir, "state-lost")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		lost := b.run(path)
-		e := report.ErrorOf(lost.err)
-		if report.CodeOf(lost.err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != topic {
+		lost := b.Run(path)
+		e := report.ErrorOf(lost.Err)
+		if report.CodeOf(lost.Err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != Topic {
 			t.Fatalf("lost state: %+v", e)
 		}
 	}
@@ -163,13 +163,13 @@ func TestLostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: quiet()})
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: Quiet()})
 	if err == nil {
 		err = d.Run(t.Context())
 	}
-	again := parse(t, out.Bytes(), err)
-	if err != nil || !reflect.DeepEqual(again.state(t), first.state(t)) {
-		t.Errorf("error %v, state\n%+v, want\n%+v", err, again.state(t), first.state(t))
+	again := Parse(t, out.Bytes(), err)
+	if err != nil || !reflect.DeepEqual(again.State(t), first.State(t)) {
+		t.Errorf("error %v, state\n%+v, want\n%+v", err, again.State(t), first.State(t))
 	}
 }
 
@@ -177,22 +177,22 @@ func TestLostState(t *testing.T) {
 // it has caught up.
 func TestOlderState(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(25, 2000)
+	b := New(t)
+	b.ProduceRatings(25, 2000)
 	edit := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2", "every_events: 0", "every_events: 300",
 		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB"}
-	path := b.configure("older", edit...)
-	if o := b.run(path); o.err != nil {
-		t.Fatal(o.err)
+	path := b.Configure("older", edit...)
+	if o := b.Run(path); o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	state, old := filepath.Join(b.dir, "state-older"), filepath.Join(b.dir, "old")
+	state, old := filepath.Join(b.Dir, "state-older"), filepath.Join(b.Dir, "old")
 	if err := os.CopyFS(old, os.DirFS(state)); err != nil {
 		t.Fatal(err)
 	}
-	b.produceRatings(26, 3000)
-	second := b.run(path)
-	if second.err != nil {
-		t.Fatal(second.err)
+	b.ProduceRatings(26, 3000)
+	second := b.Run(path)
+	if second.Err != nil {
+		t.Fatal(second.Err)
 	}
 	if err := os.RemoveAll(state); err != nil {
 		t.Fatal(err)
@@ -200,8 +200,8 @@ func TestOlderState(t *testing.T) {
 	if err := os.Rename(old, state); err != nil {
 		t.Fatal(err)
 	}
-	d, stop := b.start(path)
-	within(t, 20*time.Second, "the end of the log", func() bool {
+	d, stop := b.Start(path)
+	Within(t, 20*time.Second, "the end of the log", func() bool {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 		if n := sum(t, metrics, "refitd_state_rollback_offsets_total"); n != 3000 {
 			t.Fatalf("rollback of %g offsets, want 3000", n)
@@ -209,10 +209,10 @@ func TestOlderState(t *testing.T) {
 		return sum(t, metrics, "refitd_events_total") == 3000
 	})
 	stop()
-	if third := b.run(path); third.err != nil || !reflect.DeepEqual(third.state(t), second.state(t)) {
-		t.Errorf("error %v, state\n%+v, want\n%+v", third.err, third.state(t), second.state(t))
+	if third := b.Run(path); third.Err != nil || !reflect.DeepEqual(third.State(t), second.State(t)) {
+		t.Errorf("error %v, state\n%+v, want\n%+v", third.Err, third.State(t), second.State(t))
 	}
-	store := snapshot.NewStore(filepath.Join(b.dir, "store-older"))
+	store := snapshot.NewStore(filepath.Join(b.Dir, "store-older"))
 	versions, err := store.Versions("ratings")
 	if err != nil {
 		t.Fatal(err)
@@ -250,9 +250,9 @@ func tracer(t *testing.T) string {
 // in ten minutes it stays down.
 func TestStorageErrors(t *testing.T) {
 	strace := tracer(t)
-	b := newBench(t)
-	b.produceRatings(27, 30_000)
-	path := b.configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB") // one write for each answer of the broker
+	b := New(t)
+	b.ProduceRatings(27, 30_000)
+	path := b.Configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB") // one write for each answer of the broker
 	for i := range 3 {
 		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
 			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 8+i), os.Args[0])
@@ -264,11 +264,11 @@ func TestStorageErrors(t *testing.T) {
 			t.Fatalf("run %d: %v\n%.3000s", i, err, stderr.String())
 		}
 	}
-	down := b.run(path)
-	if report.CodeOf(down.err) != report.ExitState || !strings.Contains(down.err.Error(), "storage error 3 times in 10m0s") {
-		t.Fatalf("after three storage errors: %v", down.err)
+	down := b.Run(path)
+	if report.CodeOf(down.Err) != report.ExitState || !strings.Contains(down.Err.Error(), "storage error 3 times in 10m0s") {
+		t.Fatalf("after three storage errors: %v", down.Err)
 	}
-	if err := os.Remove(filepath.Join(b.dir, "state-eio", "ratings", "storage-errors")); err != nil {
+	if err := os.Remove(filepath.Join(b.Dir, "state-eio", "ratings", "storage-errors")); err != nil {
 		t.Fatal(err)
 	}
 	b.sameAsCalm(path)
@@ -277,14 +277,14 @@ func TestStorageErrors(t *testing.T) {
 // TestCheckBeforeOpening: a state that the check in another process refuses is not opened.
 func TestCheckBeforeOpening(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	conf, err := config.Load(b.configure("checked"))
+	b := New(t)
+	conf, err := config.Load(b.Configure("checked"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("000001.sst is damaged")}
 	var dir string
-	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet(),
+	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: Quiet(),
 		CheckState: func(_ context.Context, d string) error { dir = d; return refused }})
 	if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "000001.sst") {
 		t.Errorf("error %v", err)
@@ -298,10 +298,10 @@ func TestCheckBeforeOpening(t *testing.T) {
 // nothing behind, the version before them stays the latest, and it goes on once there is space.
 func TestFullStore(t *testing.T) {
 	disk := smallDisk(t, 1)
-	b := newBench(t)
-	b.produceRatings(41, 2000)
+	b := New(t)
+	b.ProduceRatings(41, 2000)
 	store := filepath.Join(disk, "store")
-	d, log, stop := b.startWith(b.configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
+	d, log, stop := b.startWith(b.Configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
 	defer stop()
 	events, published := 2000, func(result string) bool {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
@@ -309,7 +309,7 @@ func TestFullStore(t *testing.T) {
 	}
 	refit := func() {
 		t.Helper()
-		within(t, 30*time.Second, "events beside the store", func() bool {
+		Within(t, 30*time.Second, "events beside the store", func() bool {
 			_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 			return sum(t, metrics, "refitd_events_total") == float64(events)
 		})
@@ -318,13 +318,13 @@ func TestFullStore(t *testing.T) {
 		}
 	}
 	refit()
-	within(t, 30*time.Second, "a first version", func() bool { return published("success") })
+	Within(t, 30*time.Second, "a first version", func() bool { return published("success") })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 0)
-	b.produceRatings(42, 1000)
+	b.ProduceRatings(42, 1000)
 	events += 1000
 	refit()
-	within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
+	Within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
 	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -343,10 +343,10 @@ func TestFullStore(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	b.produceRatings(43, 1000)
+	b.ProduceRatings(43, 1000)
 	events += 1000
 	refit()
-	within(t, 30*time.Second, "a version once there is space", func() bool {
+	Within(t, 30*time.Second, "a version once there is space", func() bool {
 		m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest})
 		return err == nil && m.Manifest().Version > 1
 	})
@@ -354,9 +354,9 @@ func TestFullStore(t *testing.T) {
 
 // TestSlowDisk: writes that take 200 ms each make a run slow and nothing else.
 func TestSlowDisk(t *testing.T) {
-	b := newBench(t)
-	b.produceRatings(44, 4000)
-	path := b.configure("slow", "lambda: auto", "lambda: 3")
+	b := New(t)
+	b.ProduceRatings(44, 4000)
+	path := b.Configure("slow", "lambda: auto", "lambda: 3")
 	cmd := exec.CommandContext(t.Context(), tracer(t), "-f", "-o", os.DevNull, "-e", "trace=msync", "-e", "inject=msync:delay_exit=200000", os.Args[0])
 	cmd.Env = append(os.Environ(), childConfig+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {

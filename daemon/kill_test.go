@@ -23,12 +23,12 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	if testing.Short() {
 		n, kills = 15_000, 2
 	}
-	b := newBench(t)
-	b.produceRatings(3, n)
+	b := New(t)
+	b.ProduceRatings(3, n)
 	quick := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2"} // the refits are not what is tested
-	want := b.run(b.configure("calm", quick...))
-	if want.err != nil {
-		t.Fatal(want.err)
+	want := b.Run(b.Configure("calm", quick...))
+	if want.Err != nil {
+		t.Fatal(want.Err)
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
@@ -36,7 +36,7 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	for name, edit := range map[string]string{"quiet": "every_events: 0", "refitting": "every_events: 3000"} {
 		t.Run(name, func(t *testing.T) {
 			// Small fetches make many transactions, between any two of which a kill may fall.
-			path := b.configure(name, append(quick, "every_events: 0", edit, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+			path := b.Configure(name, append(quick, "every_events: 0", edit, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
 			reading := 0
 			for range kills {
 				if b.killAfter(t, path, 1+r.IntN(n/(2*kills))) {
@@ -51,14 +51,14 @@ func TestKilledRunsEndAlike(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, stderr)
 			}
-			got := parse(t, out, nil)
-			if a, b := got.state(t), want.state(t); !reflect.DeepEqual(a, b) {
+			got := Parse(t, out, nil)
+			if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
 				t.Errorf("after kills\n%+v\nundisturbed\n%+v", a, b)
 			}
-			if got := balanced(t, got.state(t)); got != int64(n) {
+			if got := balanced(t, got.State(t)); got != int64(n) {
 				t.Errorf("%d events applied, want %d", got, n)
 			}
-			if p := got.summary.Models[0].Progressive; p.N != int64(n) {
+			if p := got.Summary.Models[0].Progressive; p.N != int64(n) {
 				t.Errorf("%d events scored, want %d", p.N, n)
 			}
 			if a, b := got.payloads(), want.payloads(); name == "quiet" && !reflect.DeepEqual(a, b) {
@@ -79,7 +79,7 @@ func childOf(t *testing.T, path string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 
 // killAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was before the log ends. A child
 // that finds fewer events than that may end by itself before.
-func (b *bench) killAfter(t *testing.T, path string, events int) (reading bool) {
+func (b *Bench) killAfter(t *testing.T, path string, events int) (reading bool) {
 	t.Helper()
 	cmd, stderr := childOf(t, path)
 	stdout, err := cmd.StdoutPipe()
@@ -93,7 +93,7 @@ func (b *bench) killAfter(t *testing.T, path string, events int) (reading bool) 
 	if err := json.NewDecoder(stdout).Decode(&ready); err != nil || ready.Type != "ready" {
 		t.Fatalf("first line of the child %+v, error %v, %v\n%s", ready, err, cmd.Wait(), stderr)
 	}
-	within(t, 20*time.Second, "events in the child", func() bool {
+	Within(t, 20*time.Second, "events in the child", func() bool {
 		_, metrics, err := tryGet("http://" + ready.Web + "/metrics")
 		if err != nil {
 			return true // it has ended
@@ -125,8 +125,8 @@ func sum(t *testing.T, metrics, name string) (total float64) {
 }
 
 // payloads returns the payload digests of the versions in order.
-func (o *outcome) payloads() (digests []any) {
-	for _, l := range o.lines {
+func (o *Outcome) payloads() (digests []any) {
+	for _, l := range o.Lines {
 		if l["type"] == "version" {
 			digests = append(digests, l["payload_digest"])
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// loaded is a configuration and its model.
-func loaded(t *testing.T, path string) (*config.Config, *config.Model, string) {
+// Load is a configuration and its model.
+func Load(t *testing.T, path string) (*config.Config, *config.Model, string) {
 	t.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func loaded(t *testing.T, path string) (*config.Config, *config.Model, string) {
 	return conf, &conf.Models[0], conf.StatePath(&conf.Models[0])
 }
 
-// sameState compares states without what depends on the configuration's text.
-func sameState(t *testing.T, what string, got, want report.State) {
+// SameState compares states without what depends on the configuration's text.
+func SameState(t *testing.T, what string, got, want report.State) {
 	t.Helper()
 	got.Lineage, want.Lineage, got.ConfigHash, want.ConfigHash = "", "", "", ""
 	if !reflect.DeepEqual(got, want) {
@@ -61,22 +61,22 @@ var simple = []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2
 // TestRebuild: a damaged state is refused in words, rebuilt from the log as it was, and kept.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(31, 3000)
-	path := b.configure("rebuild", simple...)
-	first := b.run(path)
-	if first.err != nil {
-		t.Fatal(first.err)
+	b := New(t)
+	b.ProduceRatings(31, 3000)
+	path := b.Configure("rebuild", simple...)
+	first := b.Run(path)
+	if first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	conf, model, dir := loaded(t, path)
+	conf, model, dir := Load(t, path)
 	if err := os.Remove(filepath.Join(dir, "rows", "MANIFEST")); err != nil {
 		t.Fatal(err)
 	}
-	if damaged := b.run(path); report.CodeOf(damaged.err) != report.ExitState || !strings.Contains(damaged.err.Error(), "MANIFEST missing, refusing") {
-		t.Fatalf("damaged state: %v", damaged.err)
+	if damaged := b.Run(path); report.CodeOf(damaged.Err) != report.ExitState || !strings.Contains(damaged.Err.Error(), "MANIFEST missing, refusing") {
+		t.Fatalf("damaged state: %v", damaged.Err)
 	}
 	var out bytes.Buffer
-	r := daemon.Rebuild{Config: conf, Model: model, Why: "MANIFEST was lost", Out: report.NewEmitter(&out, true), Log: quiet()}
+	r := daemon.Rebuild{Config: conf, Model: model, Why: "MANIFEST was lost", Out: report.NewEmitter(&out, true), Log: Quiet()}
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,18 +88,18 @@ func TestRebuild(t *testing.T) {
 	if summary.Events != 3000 || summary.Path != dir {
 		t.Errorf("summary %+v", summary)
 	}
-	sameState(t, "rebuilt state", summary.State, first.state(t))
+	SameState(t, "rebuilt state", summary.State, first.State(t))
 	if _, err := os.Stat(filepath.Join(summary.Kept, "rows")); err != nil {
 		t.Errorf("the old state was not kept: %v", err)
 	}
 	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "rebuild" || d[0].Why != "MANIFEST was lost" {
 		t.Errorf("journal %+v", d)
 	}
-	again := b.run(path)
-	if again.err != nil {
-		t.Fatal(again.err)
+	again := b.Run(path)
+	if again.Err != nil {
+		t.Fatal(again.Err)
 	}
-	sameState(t, "state after the next run", again.state(t), first.state(t))
+	SameState(t, "state after the next run", again.State(t), first.State(t))
 	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
 		t.Errorf("left behind: %v", leftover)
 	}
@@ -108,22 +108,22 @@ func TestRebuild(t *testing.T) {
 // TestBackfill: a second sample from the earliest records is read beside a running daemon, waits for it to stop, and takes over.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(32, 2000)
-	path := b.configure("backfill", append(simple, "start: earliest", "start: latest")...)
-	d, stop := b.start(path)
-	within(t, 20*time.Second, "the daemon to read from the end on", func() bool {
+	b := New(t)
+	b.ProduceRatings(32, 2000)
+	path := b.Configure("backfill", append(simple, "start: earliest", "start: latest")...)
+	d, stop := b.Start(path)
+	Within(t, 20*time.Second, "the daemon to read from the end on", func() bool {
 		status, _ := get(t, "http://"+d.Addr()+"/-/ready")
 		return status == 200
 	})
-	b.produceRatings(33, 1000)
-	within(t, 20*time.Second, "new events", func() bool {
+	b.ProduceRatings(33, 1000)
+	Within(t, 20*time.Second, "new events", func() bool {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == 1000
 	})
-	conf, model, dir := loaded(t, path)
+	conf, model, dir := Load(t, path)
 	lines := make(chan string, 1000)
-	r := daemon.Rebuild{Config: conf, Model: model, Earliest: true, Out: report.NewEmitter(lineWriter(lines), true), Log: quiet()}
+	r := daemon.Rebuild{Config: conf, Model: model, Earliest: true, Out: report.NewEmitter(lineWriter(lines), true), Log: Quiet()}
 	done := make(chan error, 1)
 	go func() { done <- r.Run(t.Context()) }()
 	for line := range lines {
@@ -131,8 +131,8 @@ func TestBackfill(t *testing.T) {
 			break
 		}
 	}
-	b.produceRatings(34, 500) // goes to both
-	within(t, 20*time.Second, "more events", func() bool {
+	b.ProduceRatings(34, 500) // goes to both
+	Within(t, 20*time.Second, "more events", func() bool {
 		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == 1500
 	})
@@ -140,11 +140,11 @@ func TestBackfill(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	got, want := b.run(path), b.run(b.configure("calm", simple...))
-	if got.err != nil || want.err != nil {
-		t.Fatal(got.err, want.err)
+	got, want := b.Run(path), b.Run(b.Configure("calm", simple...))
+	if got.Err != nil || want.Err != nil {
+		t.Fatal(got.Err, want.Err)
 	}
-	sameState(t, "state after the backfill", got.state(t), want.state(t))
+	SameState(t, "state after the backfill", got.State(t), want.State(t))
 	if d := decisions(t, dir); len(d) != 1 || !strings.Contains(d[0].What, "earliest") {
 		t.Errorf("journal %+v", d)
 	}
@@ -152,15 +152,15 @@ func TestBackfill(t *testing.T) {
 	// Called off, it leaves the old state as it is and nothing else.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r = daemon.Rebuild{Config: conf, Model: model, Out: report.NewEmitter(lineWriter(lines), true), Log: quiet()}
+	r = daemon.Rebuild{Config: conf, Model: model, Out: report.NewEmitter(lineWriter(lines), true), Log: Quiet()}
 	if err := r.Run(ctx); report.CodeOf(err) == report.ExitDone {
 		t.Errorf("called off: %v", err)
 	}
 	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
 		t.Errorf("left behind: %v", leftover)
 	}
-	again := b.run(path)
-	sameState(t, "state after a rebuild that was called off", again.state(t), want.state(t))
+	again := b.Run(path)
+	SameState(t, "state after a rebuild that was called off", again.State(t), want.State(t))
 }
 
 // lineWriter sends what is written to it, or drops it if nobody reads.
@@ -177,54 +177,54 @@ func (w lineWriter) Write(p []byte) (int, error) {
 // TestBackupAndRestore: a restored state reads on to the same end, alone or in a rebuild, and a state in use is neither backed up nor replaced.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(35, 2000)
-	path := b.configure("backup", simple...)
-	if o := b.run(path); o.err != nil {
-		t.Fatal(o.err)
+	b := New(t)
+	b.ProduceRatings(35, 2000)
+	path := b.Configure("backup", simple...)
+	if o := b.Run(path); o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	conf, model, dir := loaded(t, path)
-	file := filepath.Join(b.dir, "state.backup")
+	conf, model, dir := Load(t, path)
+	file := filepath.Join(b.Dir, "state.backup")
 	var out bytes.Buffer
 	emitter := report.NewEmitter(&out, true)
-	if err := operator.Backup(t.Context(), dir, model.Name, file, quiet(), emitter); err != nil {
+	if err := operator.Backup(t.Context(), dir, model.Name, file, Quiet(), emitter); err != nil {
 		t.Fatal(err)
 	}
-	b.produceRatings(36, 1500)
-	second := b.run(path)
-	if second.err != nil {
-		t.Fatal(second.err)
+	b.ProduceRatings(36, 1500)
+	second := b.Run(path)
+	if second.Err != nil {
+		t.Fatal(second.Err)
 	}
 	for range 2 {
-		if err := operator.Restore(t.Context(), dir, model.Name, file, "drill", quiet(), emitter); err != nil {
+		if err := operator.Restore(t.Context(), dir, model.Name, file, "drill", Quiet(), emitter); err != nil {
 			t.Fatal(err)
 		}
 	}
-	third := b.run(path)
-	if third.err != nil {
-		t.Fatal(third.err)
+	third := b.Run(path)
+	if third.Err != nil {
+		t.Fatal(third.Err)
 	}
-	sameState(t, "restored state read on", third.state(t), second.state(t))
+	SameState(t, "restored state read on", third.State(t), second.State(t))
 	if d := decisions(t, dir); len(d) != 2 || d[0].Verb != "restore" || d[1].Why != "drill" {
 		t.Errorf("journal %+v", d)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "rows")); err != nil {
 		t.Fatal(err)
 	}
-	r := daemon.Rebuild{Config: conf, Model: model, Backup: file, Out: emitter, Log: quiet()}
+	r := daemon.Rebuild{Config: conf, Model: model, Backup: file, Out: emitter, Log: Quiet()}
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fourth := b.run(path)
-	sameState(t, "state rebuilt from a backup", fourth.state(t), second.state(t))
+	fourth := b.Run(path)
+	SameState(t, "state rebuilt from a backup", fourth.State(t), second.State(t))
 
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: quiet()})
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"backup":  operator.Backup(t.Context(), dir, model.Name, file, quiet(), emitter),
-		"restore": operator.Restore(t.Context(), dir, model.Name, file, "", quiet(), emitter),
+		"backup":  operator.Backup(t.Context(), dir, model.Name, file, Quiet(), emitter),
+		"restore": operator.Restore(t.Context(), dir, model.Name, file, "", Quiet(), emitter),
 	} {
 		if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "in use by pid") {
 			t.Errorf("%s of a state in use: %v", name, err)
@@ -241,34 +241,34 @@ func TestBackupAndRestore(t *testing.T) {
 // TestAcceptGap: the gap that halted a partition is declared, once, and the next run reads on behind it.
 func TestAcceptGap(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(37, 2000)
-	path := b.configure("gap", simple...)
-	if first := b.run(path); first.err != nil {
-		t.Fatal(first.err)
+	b := New(t)
+	b.ProduceRatings(37, 2000)
+	path := b.Configure("gap", simple...)
+	if first := b.Run(path); first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	b.produceRatings(38, 2000)
-	admin := kadm.NewClient(b.kafka)
-	ends, err := admin.ListEndOffsets(t.Context(), topic)
+	b.ProduceRatings(38, 2000)
+	admin := kadm.NewClient(b.Kafka)
+	ends, err := admin.ListEndOffsets(t.Context(), Topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, _ := ends.Lookup(topic, 1)
+	end, _ := ends.Lookup(Topic, 1)
 	cut := kadm.Offsets{}
-	cut.Add(kadm.Offset{Topic: topic, Partition: 1, At: end.Offset - 10})
+	cut.Add(kadm.Offset{Topic: Topic, Partition: 1, At: end.Offset - 10})
 	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	halted := b.run(path)
-	if report.CodeOf(halted.err) != report.ExitHalted {
-		t.Fatal(halted.err)
+	halted := b.Run(path)
+	if report.CodeOf(halted.Err) != report.ExitHalted {
+		t.Fatal(halted.Err)
 	}
-	next := halted.state(t).Partitions[1].Next
-	conf, model, dir := loaded(t, path)
+	next := halted.State(t).Partitions[1].Next
+	conf, model, dir := Load(t, path)
 	var out bytes.Buffer
 	accept := func(partition int32, to int64) error {
-		g := operator.Gap{Dir: dir, Model: model.Name, Topic: topic, Partition: partition, To: to,
-			LogStarts: daemon.LogStarts(conf, model, quiet()), Why: "retention was too short", Log: quiet()}
+		g := operator.Gap{Dir: dir, Model: model.Name, Topic: Topic, Partition: partition, To: to,
+			LogStarts: daemon.LogStarts(conf, model, Quiet()), Why: "retention was too short", Log: Quiet()}
 		return g.Accept(t.Context(), report.NewEmitter(&out, true))
 	}
 	if err := accept(0, 0); report.CodeOf(err) != report.ExitNo || !strings.Contains(err.Error(), "no gap") {
@@ -285,17 +285,17 @@ func TestAcceptGap(t *testing.T) {
 		report.Gap
 	}
 	if err := json.Unmarshal(bytes.Split(out.Bytes(), []byte("\n"))[0], &line); err != nil || line.Type != "gap" ||
-		line.Gap != (report.Gap{Model: "ratings", Topic: topic, Partition: 1, From: next, To: end.Offset - 10, Lost: end.Offset - 10 - next}) {
+		line.Gap != (report.Gap{Model: "ratings", Topic: Topic, Partition: 1, From: next, To: end.Offset - 10, Lost: end.Offset - 10 - next}) {
 		t.Errorf("said %+v, %v", line, err)
 	}
 	if err := accept(1, 0); report.CodeOf(err) != report.ExitNo {
 		t.Errorf("the same gap again: %v", err)
 	}
-	again := b.run(path)
-	if again.err != nil {
-		t.Fatal(again.err)
+	again := b.Run(path)
+	if again.Err != nil {
+		t.Fatal(again.Err)
 	}
-	if p := again.state(t).Partitions[1]; p.Gap != line.Lost || p.Next != end.Offset || p.Halted != nil {
+	if p := again.State(t).Partitions[1]; p.Gap != line.Lost || p.Next != end.Offset || p.Halted != nil {
 		t.Errorf("partition %+v, want a gap of %d", p, line.Lost)
 	}
 	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "declared lost") {
@@ -304,7 +304,7 @@ func TestAcceptGap(t *testing.T) {
 	if err := accept(1, end.Offset+5); err != nil {
 		t.Errorf("with --to: %v", err)
 	}
-	if o := b.run(path); !errors.As(o.err, new(*report.ExitError)) {
-		t.Errorf("a position above the end of the log: %v", o.err)
+	if o := b.Run(path); !errors.As(o.Err, new(*report.ExitError)) {
+		t.Errorf("a position above the end of the log: %v", o.Err)
 	}
 }

@@ -19,39 +19,39 @@ import (
 // proved.
 func TestRecreatedTopic(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(31, 400)
-	path := b.configure("recreated")
-	before := b.run(path)
-	if before.err != nil {
-		t.Fatal(before.err)
+	b := New(t)
+	b.ProduceRatings(31, 400)
+	path := b.Configure("recreated")
+	before := b.Run(path)
+	if before.Err != nil {
+		t.Fatal(before.Err)
 	}
-	conf, model, dir := loaded(t, path)
+	conf, model, dir := Load(t, path)
 	var said bytes.Buffer
-	gap := operator.Gap{Dir: dir, Model: model.Name, Topic: topic, LogStarts: daemon.LogStarts(conf, model, quiet()), Why: "made anew", Log: quiet()}
+	gap := operator.Gap{Dir: dir, Model: model.Name, Topic: Topic, LogStarts: daemon.LogStarts(conf, model, Quiet()), Why: "made anew", Log: Quiet()}
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
 		t.Fatalf("a topic that is the same: %v", err)
 	}
-	admin := kadm.NewClient(b.kafka)
-	if _, err := admin.DeleteTopic(t.Context(), topic); err != nil {
+	admin := kadm.NewClient(b.Kafka)
+	if _, err := admin.DeleteTopic(t.Context(), Topic); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateTopic(t.Context(), 4, 1, nil, topic); err != nil {
+	if _, err := admin.CreateTopic(t.Context(), 4, 1, nil, Topic); err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	b.kafka = cl
-	b.produceRatings(32, 4000)
+	b.Kafka = cl
+	b.ProduceRatings(32, 4000)
 	for range 2 {
-		after := b.run(path)
-		if report.CodeOf(after.err) != report.ExitHalted || after.count("halt") != 4 {
-			t.Fatalf("%v, %d halts", after.err, after.count("halt"))
+		after := b.Run(path)
+		if report.CodeOf(after.Err) != report.ExitHalted || after.Count("halt") != 4 {
+			t.Fatalf("%v, %d halts", after.Err, after.Count("halt"))
 		}
-		state, want := after.state(t), before.state(t)
+		state, want := after.State(t), before.State(t)
 		for i := range state.Partitions {
 			p := &state.Partitions[i]
 			if p.Halted == nil || !strings.Contains(*p.Halted, "fingerprint mismatch") {
@@ -75,11 +75,11 @@ func TestRecreatedTopic(t *testing.T) {
 	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "made anew with 4 partitions") || d[0].Why != "made anew" {
 		t.Errorf("journal %+v", d)
 	}
-	accepted := b.run(path)
-	if accepted.err != nil {
-		t.Fatal(accepted.err)
+	accepted := b.Run(path)
+	if accepted.Err != nil {
+		t.Fatal(accepted.Err)
 	}
-	state := accepted.state(t)
+	state := accepted.State(t)
 	if n := balanced(t, state); n != 4000 || state.Rows.Train+state.Rows.Holdout != 4400 || state.Partitions[0].Incarnation != 1 {
 		t.Errorf("%d events of the new topic, %+v rows, %+v", n, state.Rows, state.Partitions)
 	}

@@ -72,20 +72,20 @@ func TestMalformedRecords(t *testing.T) {
 			t.Errorf("no malformed record for %s", reason)
 		}
 	}
-	b := newBench(t)
-	if err := b.broker.CreateTopic(t.Context(), "visits", 2, 0); err != nil {
+	b := New(t)
+	if err := b.Broker.CreateTopic(t.Context(), "visits", 2, 0); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(5, 1))
-	ratings, wantRatings := spoiled(3000, func() []byte { return rating(r) }, malformed)
+	ratings, wantRatings := spoiled(3000, func() []byte { return Rating(r) }, malformed)
 	visits, wantVisits := spoiled(1000, func() []byte {
 		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20), "ab"[r.IntN(2):][:1])
 	}, malformedVisits)
 	ratings = append(ratings, nil) // a tombstone
 	wantRatings[string(event.NullValue)]++
-	b.produceTo(topic, ratings...)
-	b.produceTo("visits", visits...)
-	path := b.configure("m")
+	b.ProduceTo(Topic, ratings...)
+	b.ProduceTo("visits", visits...)
+	path := b.Configure("m")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +95,9 @@ func TestMalformedRecords(t *testing.T) {
 	}
 
 	const goodRatings, goodVisits = 2700, 900
-	d, stop := b.start(path)
+	d, stop := b.Start(path)
 	var metrics string
-	within(t, 20*time.Second, "all records counted", func() bool {
+	Within(t, 20*time.Second, "all records counted", func() bool {
 		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
 		return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == 4001
 	})
@@ -115,11 +115,11 @@ func TestMalformedRecords(t *testing.T) {
 	}
 	stop()
 
-	o := b.run(path)
-	if o.err != nil || len(o.summary.Models) != 2 {
-		t.Fatalf("%d models, error %v", len(o.summary.Models), o.err)
+	o := b.Run(path)
+	if o.Err != nil || len(o.Summary.Models) != 2 {
+		t.Fatalf("%d models, error %v", len(o.Summary.Models), o.Err)
 	}
-	for _, m := range o.summary.Models {
+	for _, m := range o.Summary.Models {
 		if got, want := balanced(t, m.State), map[string]int64{"ratings": goodRatings, "visits": goodVisits}[m.State.Model]; got != want {
 			t.Errorf("%s: %d good events applied, want %d", m.State.Model, got, want)
 		}
@@ -134,8 +134,8 @@ func TestMalformedRecords(t *testing.T) {
 
 func TestAbortedTransactionsTeachNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("t1"))
+	b := New(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic), kgo.TransactionalID("t1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestAbortedTransactionsTeachNothing(t *testing.T) {
 		t.Helper()
 		var records []*kgo.Record
 		for i := range n {
-			records = append(records, &kgo.Record{Value: rating(r), Key: fmt.Append(nil, i)})
+			records = append(records, &kgo.Record{Value: Rating(r), Key: fmt.Append(nil, i)})
 		}
 		if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -173,12 +173,12 @@ func TestAbortedTransactionsTeachNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(50)
-	check := func(o outcome, committed, aborted int64) {
+	check := func(o Outcome, committed, aborted int64) {
 		t.Helper()
-		if o.err != nil {
-			t.Fatal(o.err)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		s := o.state(t)
+		s := o.State(t)
 		if got := balanced(t, s); got != committed || s.Rows.Train+s.Rows.Holdout != committed {
 			t.Errorf("%d events applied, %+v rows, want the %d committed", got, s.Rows, committed)
 		}
@@ -191,12 +191,12 @@ func TestAbortedTransactionsTeachNothing(t *testing.T) {
 			t.Errorf("%d aborted, want %d; %d markers", gone, aborted, controls)
 		}
 	}
-	path := b.configure("t")
-	check(b.run(path), committed, aborted)
-	b.produceRatings(12, 100)
-	check(b.run(path), committed, aborted)
+	path := b.Configure("t")
+	check(b.Run(path), committed, aborted)
+	b.ProduceRatings(12, 100)
+	check(b.Run(path), committed, aborted)
 	if err := client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
-	check(b.run(path), committed+100, aborted+50)
+	check(b.Run(path), committed+100, aborted+50)
 }

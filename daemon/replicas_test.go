@@ -16,17 +16,17 @@ import (
 // started again twenty times: there are no members and no rebalances, both read everything, and in the end both hold the same sample.
 func TestReplicasOfOneGroup(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	steady := b.configure("steady", "group_id: g-steady", "group_id: shared")
-	restless := b.configure("restless", "group_id: g-restless", "group_id: shared")
-	_, stop := b.start(steady)
+	b := New(t)
+	steady := b.Configure("steady", "group_id: g-steady", "group_id: shared")
+	restless := b.Configure("restless", "group_id: g-restless", "group_id: shared")
+	_, stop := b.Start(steady)
 	for round := range 20 {
-		b.produceRatings(uint64(100+round), 200)
+		b.ProduceRatings(uint64(100+round), 200)
 		conf, err := config.Load(restless)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: quiet()})
+		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +38,11 @@ func TestReplicasOfOneGroup(t *testing.T) {
 		}
 	}
 	stop()
-	one, other := b.run(steady), b.run(restless)
-	if one.err != nil || other.err != nil {
-		t.Fatal(one.err, other.err)
+	one, other := b.Run(steady), b.Run(restless)
+	if one.Err != nil || other.Err != nil {
+		t.Fatal(one.Err, other.Err)
 	}
-	mine, theirs := one.state(t), other.state(t)
+	mine, theirs := one.State(t), other.State(t)
 	applied := int64(0)
 	for _, p := range mine.Partitions {
 		applied += p.Applied

@@ -14,8 +14,8 @@ import (
 // A daemon with a key signs versions and aliases, lets them expire, and numbers its starts; a key that others may read stops it.
 func TestSignedVersions(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	keys := filepath.Join(b.dir, "keys")
+	b := New(t)
+	keys := filepath.Join(b.Dir, "keys")
 	id, err := snapshot.CreateKeys(keys, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -24,12 +24,12 @@ func TestSignedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := b.configure("s", "update_every: 0s", "update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h")
-	store := filepath.Join(b.dir, "store-s")
+	path := b.Configure("s", "update_every: 0s", "update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h")
+	store := filepath.Join(b.Dir, "store-s")
 	for start := int64(1); start <= 2; start++ {
-		b.produceRatings(uint64(start), 800)
-		if run := b.run(path); run.err != nil {
-			t.Fatal(run.err)
+		b.ProduceRatings(uint64(start), 800)
+		if run := b.Run(path); run.Err != nil {
+			t.Fatal(run.Err)
 		}
 		m, err := snapshot.Trust{Keys: trusted}.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest})
 		if err != nil {

@@ -17,15 +17,15 @@ import (
 )
 
 // announced reads the whole topic of announcements.
-func (b *bench) announced(topic string) (list []*announce.Announcement) {
-	b.t.Helper()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+func (b *Bench) announced(topic string) (list []*announce.Announcement) {
+	b.T.Helper()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	defer reader.Close()
 	for {
-		ctx, cancel := context.WithTimeout(b.t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(b.T.Context(), 500*time.Millisecond)
 		fetches := reader.PollFetches(ctx)
 		cancel()
 		if fetches.NumRecords() == 0 {
@@ -34,7 +34,7 @@ func (b *bench) announced(topic string) (list []*announce.Announcement) {
 		fetches.EachRecord(func(r *kgo.Record) {
 			a, err := announce.Read(r)
 			if err != nil {
-				b.t.Fatal(err)
+				b.T.Fatal(err)
 			}
 			list = append(list, a)
 		})
@@ -45,9 +45,9 @@ func (b *bench) announced(topic string) (list []*announce.Announcement) {
 // nothing that the store does not hold; once it can, the same refit is published without another event, and announced.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(31, 1500)
-	d, log, stop := b.startWith(b.configure("w", "every_events: 0", "every_events: 500", "update_every: 0s", "update_every: 0s, topic: champions"))
+	b := New(t)
+	b.ProduceRatings(31, 1500)
+	d, log, stop := b.startWith(b.Configure("w", "every_events: 0", "every_events: 500", "update_every: 0s", "update_every: 0s, topic: champions"))
 	base := "http://" + d.Addr()
 	metric := func(name string) float64 {
 		_, text := get(t, base+"/metrics")
@@ -55,13 +55,13 @@ func TestStoreAway(t *testing.T) {
 	}
 	caught := func(n int) { // every refit that is due has ended
 		t.Helper()
-		within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
+		Within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
 	}
 	caught(1500)
-	within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
+	Within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
 	serves := func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK }
-	within(t, 30*time.Second, "the champion loaded", serves)
-	model := filepath.Join(b.dir, "store-w", "ratings")
+	Within(t, 30*time.Second, "the champion loaded", serves)
+	model := filepath.Join(b.Dir, "store-w", "ratings")
 	if err := os.Rename(model, model+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,21 +69,21 @@ func TestStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := len(b.announced("champions"))
-	b.produceRatings(32, 600)
+	b.ProduceRatings(32, 600)
 	failures := `refitd_publish_total{model="ratings",result="failure"}`
-	within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
+	Within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
 	caught(2100)
 	if !serves() {
 		t.Error("without the store the daemon does not serve the champion that it has")
 	}
-	within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
+	Within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
 		status, _ := get(t, base+"/-/ready")
 		return status == http.StatusOK
 	})
 	if n := len(b.announced("champions")); n != before {
 		t.Errorf("%d announcements while the store was away", n-before)
 	}
-	within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
+	Within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
 
 	if err := os.Remove(model); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	store := snapshot.NewStore(filepath.Join(b.dir, "store-w"))
+	store := snapshot.NewStore(filepath.Join(b.Dir, "store-w"))
 	latest := func() snapshot.Pointer {
 		p, err := store.Alias("ratings", snapshot.Latest)
 		if err != nil {
@@ -101,7 +101,7 @@ func TestStoreAway(t *testing.T) {
 		return p
 	}
 	was := latest().Version
-	within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
+	Within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
 	t.Logf("published %v after the store was back (bar 60s)", time.Since(back))
 	stop()
 	list, versions := b.announced("champions"), map[int64]string{}

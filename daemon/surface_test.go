@@ -45,27 +45,27 @@ func (j *journal) String() string {
 }
 
 // startWith is start with lifecycle endpoints, a log at every level, and the file read again at a reload.
-func (b *bench) startWith(path string) (d *daemon.Daemon, log *journal, stop func()) {
-	b.t.Helper()
+func (b *Bench) startWith(path string) (d *daemon.Daemon, log *journal, stop func()) {
+	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	log = &journal{}
-	d, err = daemon.New(b.t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true), Version: "test",
+	d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true), Version: "test",
 		Log:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Load: func() (*config.Config, error) { return config.Load(path) }, EnableLifecycle: true})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.t.Context())
+	ctx, cancel := context.WithCancel(b.T.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	return d, log, func() {
-		b.t.Helper()
+		b.T.Helper()
 		cancel()
 		if err := <-done; err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 }
@@ -104,9 +104,9 @@ func edit(t *testing.T, path, old, new string) {
 // TestReload: H7. A reload takes up all of a file or nothing; what is wrong is said with its line, and what needs a restart with its key.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(21, 1500)
-	path := b.configure("r")
+	b := New(t)
+	b.ProduceRatings(21, 1500)
+	path := b.Configure("r")
 	d, log, stop := b.startWith(path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 		return sum(t, metrics, "refitd_config_last_reload_successful")
 	}
 	first := successful()
-	within(t, 20*time.Second, "all events applied", func() bool {
+	Within(t, 20*time.Second, "all events applied", func() bool {
 		_, metrics := get(t, base+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == 1500
 	})
@@ -152,7 +152,7 @@ func TestReload(t *testing.T) {
 	if status, body := post(t, base+"/-/reload"); status != http.StatusOK || successful() != 1 {
 		t.Fatalf("%d %s", status, body)
 	}
-	within(t, 20*time.Second, "a refit by the new schedule", func() bool {
+	Within(t, 20*time.Second, "a refit by the new schedule", func() bool {
 		status, _ := get(t, base+"/v1/models/ratings/aliases/champion")
 		return status == http.StatusOK
 	})
@@ -172,9 +172,9 @@ func TestReload(t *testing.T) {
 // TestRefitNow: an operator gets a refit without waiting for the schedule, which has none.
 func TestRefitNow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(22, 1500)
-	d, _, stop := b.startWith(b.configure("n"))
+	b := New(t)
+	b.ProduceRatings(22, 1500)
+	d, _, stop := b.startWith(b.Configure("n"))
 	defer stop()
 	base := "http://" + d.Addr()
 	version := func() int64 {
@@ -183,7 +183,7 @@ func TestRefitNow(t *testing.T) {
 		_ = json.Unmarshal([]byte(body), &a) // no version yet
 		return a.Version
 	}
-	within(t, 20*time.Second, "all events applied", func() bool {
+	Within(t, 20*time.Second, "all events applied", func() bool {
 		_, metrics := get(t, base+"/metrics")
 		return sum(t, metrics, "refitd_events_total") == 1500
 	})
@@ -191,7 +191,7 @@ func TestRefitNow(t *testing.T) {
 		if status, body := post(t, base+"/-/refit?model=ratings"); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
-		within(t, 20*time.Second, "the version", func() bool { return version() == want })
+		Within(t, 20*time.Second, "the version", func() bool { return version() == want })
 	}
 	if status, _ := post(t, base+"/-/refit?model=none"); status != http.StatusNotFound {
 		t.Errorf("a refit of no model: %d", status)
@@ -201,22 +201,22 @@ func TestRefitNow(t *testing.T) {
 // TestHealthWithoutDisk: F13. Health does not depend on the store, and a champion that is loaded serves on without it.
 func TestHealthWithoutDisk(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(23, 1500)
-	path := b.configure("d", "every_events: 0", "every_events: 500", `"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:health.sock"`)
+	b := New(t)
+	b.ProduceRatings(23, 1500)
+	path := b.Configure("d", "every_events: 0", "every_events: 500", `"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:health.sock"`)
 	d, _, stop := b.startWith(path)
 	defer stop()
 	base := "http://" + d.Addr()
-	within(t, 20*time.Second, "a champion", func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK })
-	if err := os.Rename(filepath.Join(b.dir, "store-d"), filepath.Join(b.dir, "gone")); err != nil {
+	Within(t, 20*time.Second, "a champion", func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK })
+	if err := os.Rename(filepath.Join(b.Dir, "store-d"), filepath.Join(b.Dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	b.broker.Close()
-	within(t, 20*time.Second, "not ready", func() bool { status, _ := get(t, base+"/-/ready"); return status == http.StatusServiceUnavailable })
+	b.Broker.Close()
+	Within(t, 20*time.Second, "not ready", func() bool { status, _ := get(t, base+"/-/ready"); return status == http.StatusServiceUnavailable })
 	if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
 		t.Errorf("healthy: %d", status)
 	}
-	socket := filepath.Join(b.dir, "health.sock")
+	socket := filepath.Join(b.Dir, "health.sock")
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
@@ -239,14 +239,14 @@ func TestHealthWithoutDisk(t *testing.T) {
 // TestAnnouncedByTheDaemon: a watcher that follows the topic loads what the daemon promotes, the last refit included.
 func TestAnnouncedByTheDaemon(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.produceRatings(24, 1500)
-	path := b.configure("a", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
-	o := b.run(path)
-	if o.err != nil || o.summary.Models[0].Champion == nil {
-		t.Fatal(o.err)
+	b := New(t)
+	b.ProduceRatings(24, 1500)
+	path := b.Configure("a", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
+	o := b.Run(path)
+	if o.Err != nil || o.Summary.Models[0].Champion == nil {
+		t.Fatal(o.Err)
 	}
-	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.addr)}, "champions", nil, nil)
+	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,8 +271,8 @@ func TestAnnouncedByTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Manifest().Version != *o.summary.Models[0].Champion {
-		t.Errorf("version %d was announced, the champion is %d", m.Manifest().Version, *o.summary.Models[0].Champion)
+	if m.Manifest().Version != *o.Summary.Models[0].Champion {
+		t.Errorf("version %d was announced, the champion is %d", m.Manifest().Version, *o.Summary.Models[0].Champion)
 	}
 }
 
@@ -282,9 +282,9 @@ const canary = "canary-5e1f"
 // TestSecrets: F10. Nothing that a daemon prints, logs or serves holds a secret, not even while it fails to sign in.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	t.Run("in the file", func(t *testing.T) { b.secrets(t, "password: "+canary) })
-	file := filepath.Join(b.dir, "password")
+	file := filepath.Join(b.Dir, "password")
 	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestSecrets(t *testing.T) {
 		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}", "sasl: {mechanism: plane, username: x, password: " + canary + "}",
 			"sasl: {mechanism: plain, username: x, pasword: " + canary + "}", "sasl: {mechanism: plain, username: x, password: [" + canary + "]}",
 			"sasl: {mechanism: plain, username: x, pw: " + canary + "}", "sasl: {mechanism: plain, username: x, key: " + canary + "}"} {
-			path := b.configure("bad", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, "+bad)
+			path := b.Configure("bad", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, "+bad)
 			if _, err := config.Load(path); err == nil || strings.Contains(err.Error(), canary) {
 				t.Errorf("%s: %v", bad, err)
 			}
@@ -307,8 +307,8 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-func (b *bench) secrets(t *testing.T, key string) {
-	path := b.configure("s", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}")
+func (b *Bench) secrets(t *testing.T, key string) {
+	path := b.Configure("s", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}")
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func (b *bench) secrets(t *testing.T, key string) {
 
 	d, log, stop := b.startWith(path)
 	base := "http://" + d.Addr()
-	within(t, 20*time.Second, "a refusal", func() bool { // the broker knows no SASL
+	Within(t, 20*time.Second, "a refusal", func() bool { // the broker knows no SASL
 		status, body := get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && !strings.Contains(body, "waiting for the first answer") && strings.Contains(body, "kafka")
 	})

@@ -11,9 +11,9 @@ import (
 // goes on where it was when it is back, and another group, or none, moves no position.
 func TestTopicsChange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := New(t)
 	for _, name := range []string{"more", "late"} {
-		if err := b.broker.CreateTopic(t.Context(), name, 2, 0); err != nil {
+		if err := b.Broker.CreateTopic(t.Context(), name, 2, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -23,18 +23,18 @@ func TestTopicsChange(t *testing.T) {
 		}
 		return out
 	}
-	b.produceTo(topic, values(400)...)
-	b.produceTo("more", values(300)...)
-	b.produceTo("late", values(200)...)
+	b.ProduceTo(Topic, values(400)...)
+	b.ProduceTo("more", values(300)...)
+	b.ProduceTo("late", values(200)...)
 	applied := func(edit ...string) (map[string]int64, report.State) {
 		t.Helper()
-		path := b.configure("t", edit...)
-		o := b.run(path)
-		if o.err != nil {
-			t.Fatal(o.err)
+		path := b.Configure("t", edit...)
+		o := b.Run(path)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		b.verified(path)
-		s, out := o.state(t), make(map[string]int64)
+		s, out := o.State(t), make(map[string]int64)
 		balanced(t, s)
 		for _, p := range s.Partitions {
 			out[p.Topic] += p.Applied
@@ -48,20 +48,20 @@ func TestTopicsChange(t *testing.T) {
 		}
 	}
 	got, _ := applied()
-	check("one topic", got, map[string]int64{topic: 400})
+	check("one topic", got, map[string]int64{Topic: 400})
 	got, _ = applied("topics: [ratings]", "topics: [ratings, more]")
-	check("a topic more", got, map[string]int64{topic: 400, "more": 300})
+	check("a topic more", got, map[string]int64{Topic: 400, "more": 300})
 	got, _ = applied("topics: [ratings]", "topics: [ratings, more, late]", "start: earliest", "start: latest")
-	check("a topic more, from its end", got, map[string]int64{topic: 400, "more": 300, "late": 0})
-	b.produceTo(topic, values(100)...)
-	b.produceTo("more", values(100)...)
+	check("a topic more, from its end", got, map[string]int64{Topic: 400, "more": 300, "late": 0})
+	b.ProduceTo(Topic, values(100)...)
+	b.ProduceTo("more", values(100)...)
 	got, frozen := applied("topics: [ratings]", "topics: [more]")
-	check("a topic less", got, map[string]int64{topic: 400, "more": 400, "late": 0})
+	check("a topic less", got, map[string]int64{Topic: 400, "more": 400, "late": 0})
 	if rows := frozen.Rows.Train + frozen.Rows.Holdout; rows != 800 {
 		t.Errorf("%d rows of 800 events", rows)
 	}
 	got, before := applied()
-	check("the topic again", got, map[string]int64{topic: 500, "more": 400, "late": 0})
+	check("the topic again", got, map[string]int64{Topic: 500, "more": 400, "late": 0})
 	for name, group := range map[string]string{"another group": "group_id: other", "the group of before": "group_id: g-t"} {
 		if got, after := applied("group_id: g-t", group); !reflect.DeepEqual(after, before) {
 			t.Errorf("%s: %v applied, state\n%+v\nwas\n%+v", name, got, after, before)
