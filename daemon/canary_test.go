@@ -25,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -122,7 +124,7 @@ func TestCanaries(t *testing.T) {
 	block, _ := pem.Decode(signing)
 	s.hide("signing key, its seed", block.Bytes[len(block.Bytes)-32:])
 
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, Topic, "rejected"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, daemontest.Topic, "rejected"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
 		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}))
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +136,8 @@ func TestCanaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{T: t, Dir: s.dir, Addr: cluster.ListenAddrs()[0]}
-	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
+	b := &daemontest.Bench{T: t, Dir: s.dir, Addr: cluster.ListenAddrs()[0]}
+	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
 		kgo.SASL(scram.Auth{User: "ann", Pass: password}.AsSha256Mechanism())); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestCanaries(t *testing.T) {
 	random := randv2.New(randv2.NewPCG(5, 5))
 	var values [][]byte
 	for range 800 {
-		values = append(values, Rating(random))
+		values = append(values, daemontest.Rating(random))
 	}
 	b.Produce(append(values, []byte("not an event"))...)
 
@@ -177,7 +179,7 @@ func TestCanaries(t *testing.T) {
 		panic(fmt.Errorf("with %+v", conf))
 	}()
 
-	d, log, stop := b.startWith(path)
+	d, log, stop := startWith(b, path)
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Leaf)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
@@ -203,9 +205,9 @@ func TestCanaries(t *testing.T) {
 		fmt.Fprintf(&out, "%s %s %d %v\n%s\n", method, page, res.StatusCode, res.Header, content)
 		return res.StatusCode, string(content)
 	}
-	Within(t, 30*time.Second, "a signed champion, announced", func() bool {
+	daemontest.Within(t, 30*time.Second, "a signed champion, announced", func() bool {
 		_, metrics := ask("GET", "/metrics", "ann", webPassword)
-		return sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 && sum(t, metrics, "refitd_dead_letters_sent_total") == 1
+		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
 	})
 	if m, err := snapshot.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil || m.KeyID != id {
 		t.Fatalf("version 1 is signed by %q, %v", m.KeyID, err)
@@ -233,7 +235,7 @@ func TestCanaries(t *testing.T) {
 	ask("GET", "/-/healthy", "ann", webPassword)
 	s.write("web.yaml", fmt.Appendf(nil, "tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash))
 	cluster.Close()
-	Within(t, 30*time.Second, "not ready", func() bool {
+	daemontest.Within(t, 30*time.Second, "not ready", func() bool {
 		status, _ := ask("GET", "/-/ready", "ann", webPassword)
 		return status == http.StatusServiceUnavailable
 	})

@@ -1,72 +1,28 @@
 package daemon_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/daemon/quickstart"
 )
-
-// childBroker names the directory of a broker that a child process of a test is.
-const childBroker = "REFITD_TEST_BROKER"
-
-// serve is a broker until its standard input ends.
-func serve(dir string) int {
-	b, err := quickstart.StartBroker(quickstart.BrokerOptions{Dir: dir, Logger: Quiet()})
-	if err == nil {
-		err = b.CreateTopic(context.Background(), Topic, 8, 0)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer b.Close()
-	fmt.Println(b.Addr())
-	_, _ = os.Stdin.Read(make([]byte, 1)) // the end is what is waited for
-	return 0
-}
 
 // backlog starts a broker in a process of its own and writes n ratings of about 100 bytes to 8 partitions.
 func backlog(t *testing.T, n int) (addr string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), childBroker+"="+filepath.Join(t.TempDir(), "broker")), os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = strings.TrimSpace(line)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	addr = daemontest.BrokerProcess(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +52,7 @@ func (s *emptySink) Apply(_ context.Context, b *consumer.Batch) error {
 func bareRate(t *testing.T, addr string, n int) float64 {
 	t.Helper()
 	o := consumer.DefaultOptions()
-	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{Topic}, Quiet(), prometheus.NewRegistry()
+	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{daemontest.Topic}, daemontest.Quiet(), prometheus.NewRegistry()
 	var sink emptySink
 	c, err := consumer.New(o, &sink)
 	if err != nil {
@@ -127,7 +83,7 @@ func TestCatchUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := &Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
+	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
 	bareRate(t, b.Addr, n) // files into memory
 	bare := bareRate(t, b.Addr, n)
 	t.Logf("%-28s %9.0f records/s", "fetch alone", bare)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/daemon/ingest"
 )
 
 // A process that dies in refits again and again, as for want of memory, reads on without them. The wait before the next refit is short enough to
@@ -25,11 +26,11 @@ const (
 func (u *unit) openCrashes() (err error) {
 	now := time.Now()
 	if u.crashes, err = crash.Open(u.dir, u.store.Ledger(), &u.daemon.exclusive, now, u.log); err != nil {
-		return storeError(err, u.dir)
+		return ingest.StateError(err, u.dir)
 	}
 	last, err := os.ReadFile(filepath.Join(u.dir, config.ModelFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storeError(err, u.dir)
+		return ingest.StateError(err, u.dir)
 	}
 	if !bytes.Equal(last, u.config.Stored()) {
 		u.crashes.ForgetTraining() // another refit

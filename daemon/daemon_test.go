@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/refitd/refitd/daemon"
@@ -17,21 +19,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// balanced checks the accounting identity of every partition and returns the sum of applied.
-func balanced(t *testing.T, s report.State) (applied int64) {
-	t.Helper()
-	for _, p := range s.Partitions {
-		if p.Applied+p.Rejected+p.Control+p.Aborted+p.Holes+p.Gap != p.Next-p.Start {
-			t.Errorf("partition %d does not add up: %+v", p.Partition, p)
-		}
-		applied += p.Applied
-	}
-	return applied
-}
-
 func TestRunUntilEnd(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(1, 6000)
 	path := b.Configure("a", "every_events: 0", "every_events: 1500")
 	first := b.Run(path)
@@ -39,7 +29,7 @@ func TestRunUntilEnd(t *testing.T) {
 		t.Fatal(first.Err)
 	}
 	state := first.State(t)
-	if got := balanced(t, state); got != 6000 || state.Rows.Train+state.Rows.Holdout != 6000 || state.Rows.Holdout < 400 || state.Rows.Holdout > 800 {
+	if got := daemontest.Balanced(t, state); got != 6000 || state.Rows.Train+state.Rows.Holdout != 6000 || state.Rows.Holdout < 400 || state.Rows.Holdout > 800 {
 		t.Errorf("%d events applied, want 6000; %+v rows, one in ten held out", got, state.Rows)
 	}
 	for _, p := range state.Partitions {
@@ -87,7 +77,7 @@ func TestRunUntilEnd(t *testing.T) {
 	if more.Err != nil {
 		t.Fatal(more.Err)
 	}
-	if got := balanced(t, more.State(t)); got != 6500 {
+	if got := daemontest.Balanced(t, more.State(t)); got != 6500 {
 		t.Errorf("%d events applied, want 6500", got)
 	}
 	if p := more.Summary.Models[0].Progressive; p.N != 6500 || p.NoModel != m.Progressive.NoModel || p.All.Published.N != 6500-p.NoModel || p.All.Live.N != 6500 {
@@ -101,7 +91,7 @@ func TestRunUntilEnd(t *testing.T) {
 // TestRestartKeepsTheLiveModel: what was learned before a restart is folded in again from the sample, with a champion and without one.
 func TestRestartKeepsTheLiveModel(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(10, 5000)
 	for name, edit := range map[string]string{"with": "every_events: 0", "without": "every_events: 1000000"} {
 		path := b.Configure(name, "every_events: 0", edit)
@@ -131,7 +121,7 @@ func TestRestartKeepsTheLiveModel(t *testing.T) {
 // TestFirstPayloadIsReproducible: with no schedule the only refit of an empty state is the last one, and has the same bytes each time.
 func TestFirstPayloadIsReproducible(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(4, 3000)
 	digest := func(name string) any {
 		o := b.Run(b.Configure(name))
@@ -147,14 +137,14 @@ func TestFirstPayloadIsReproducible(t *testing.T) {
 
 func TestStateGuards(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(7, 200)
 	path := b.Configure("g")
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: Quiet()})
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +165,7 @@ func TestStateGuards(t *testing.T) {
 // TestGapHaltsItsPartition: retention that passed the ledger stops one partition, in words, run after run; the others go on.
 func TestGapHaltsItsPartition(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(8, 2000)
 	path := b.Configure("r")
 	if first := b.Run(path); first.Err != nil {
@@ -183,13 +173,13 @@ func TestGapHaltsItsPartition(t *testing.T) {
 	}
 	b.ProduceRatings(9, 2000)
 	admin := kadm.NewClient(b.Kafka)
-	ends, err := admin.ListEndOffsets(t.Context(), Topic)
+	ends, err := admin.ListEndOffsets(t.Context(), daemontest.Topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, _ := ends.Lookup(Topic, 1)
+	end, _ := ends.Lookup(daemontest.Topic, 1)
 	cut := kadm.Offsets{}
-	cut.Add(kadm.Offset{Topic: Topic, Partition: 1, At: end.Offset - 10})
+	cut.Add(kadm.Offset{Topic: daemontest.Topic, Partition: 1, At: end.Offset - 10})
 	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +197,7 @@ func TestGapHaltsItsPartition(t *testing.T) {
 				t.Errorf("partition %d: %d applied, halted %v", p.Partition, p.Applied, p.Halted)
 			}
 		}
-		balanced(t, o.State(t))
+		daemontest.Balanced(t, o.State(t))
 	}
 	accepted := b.Run(b.Configure("r", "start: earliest", "start: earliest, on_gap: record"))
 	if accepted.Err != nil {
@@ -218,5 +208,5 @@ func TestGapHaltsItsPartition(t *testing.T) {
 			t.Errorf("after on_gap: record: %+v", p)
 		}
 	}
-	balanced(t, accepted.State(t))
+	daemontest.Balanced(t, accepted.State(t))
 }

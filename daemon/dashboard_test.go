@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -58,19 +60,19 @@ func dashboardQueries(t *testing.T) []query {
 // watched starts a daemon that has read, refitted and published, and returns its metrics.
 func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	t.Helper()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(15, 3000)
 	b.Produce([]byte("nonsense"))
 	d, stop := b.Start(b.Configure("board", "every_events: 0", "every_events: 1000"))
 	t.Cleanup(stop)
-	Within(t, time.Minute, "a promotion", func() bool {
-		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return sum(t, metrics, "refitd_snapshot_info") == 1
+	daemontest.Within(t, time.Minute, "a promotion", func() bool {
+		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
 	})
 	b.ProduceRatings(16, 100) // scored with the first version
-	Within(t, time.Minute, "a window of the published version", func() bool {
-		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
+	daemontest.Within(t, time.Minute, "a window of the published version", func() bool {
+		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
 	})
 	return d, metrics
 }
@@ -141,7 +143,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 			Rules []struct{ Name, Health, LastError, State string }
 		}
 	}
-	Within(t, 60*time.Second, "an evaluation of every rule", func() bool {
+	daemontest.Within(t, 60*time.Second, "an evaluation of every rule", func() bool {
 		if ask("/api/v1/rules", &rules) != nil || len(rules.Groups) < 2 {
 			return false
 		}
@@ -160,7 +162,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 	for _, q := range dashboardQueries(t) {
 		var answer struct{ Result []json.RawMessage }
 		mayBeEmpty := strings.Contains(q.expr, "> 0") // nothing happens while Prometheus looks
-		Within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
+		daemontest.Within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
 			answer.Result = nil
 			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil && (len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
 		})
@@ -207,12 +209,12 @@ func startPrometheus(t *testing.T, path, target string) string {
 // TestProducersCannotMakeSeries: whatever is in the records, a daemon shows the series it had, and few of them.
 func TestProducersCannotMakeSeries(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(17, 200)
 	d, stop := b.Start(b.Configure("hostile"))
 	defer stop()
 	scrape := func() string {
-		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return metrics
 	}
 	names := func(metrics string) map[string]bool {
@@ -228,10 +230,10 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 	applied := func(n float64) func() bool {
 		return func() bool {
 			metrics = scrape()
-			return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == n
+			return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == n
 		}
 	}
-	Within(t, time.Minute, "the first events", applied(200))
+	daemontest.Within(t, time.Minute, "the first events", applied(200))
 	before := names(metrics)
 	var records [][]byte
 	for i := range 300 {
@@ -239,7 +241,7 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
 	}
 	b.Produce(records...)
-	Within(t, time.Minute, "the others", applied(1100))
+	daemontest.Within(t, time.Minute, "the others", applied(1100))
 	after := names(metrics)
 	for name := range after {
 		if !before[name] {

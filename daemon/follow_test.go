@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -38,7 +40,7 @@ func (l *lockedBuffer) has(text string) bool {
 // with it; so does one that was stopped meanwhile.
 func TestOperatorsChoiceStays(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 50ms")
 	store := snapshot.NewStore(filepath.Join(b.Dir, "store-f"))
 	conf, err := config.Load(path)
@@ -70,7 +72,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		return p
 	}
 	b.ProduceRatings(1, 1600)
-	Within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
+	daemontest.Within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
 	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback, Why: "a test"}); err != nil {
 		t.Fatal(err)
@@ -80,7 +82,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(2, 300)
-	Within(t, time.Minute, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
+	daemontest.Within(t, time.Minute, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
 	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)
 	}
@@ -97,7 +99,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		}
 		return found
 	}
-	Within(t, time.Minute, "a challenger", func() bool { return challenger() != nil })
+	daemontest.Within(t, time.Minute, "a challenger", func() bool { return challenger() != nil })
 	if m := challenger(); m.ChampionGate == nil || m.Parent == nil || *m.Parent != 1 {
 		t.Errorf("the challenger was judged against parent %v with %+v: %s; want version 1", m.Parent, m.ChampionGate, m.Reason)
 	}
@@ -124,7 +126,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 // Two daemons on one store: the alias is moved by compare and swap, and the slower one takes up the faster one's champion.
 func TestTwoPublishers(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	one := b.Configure("g", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms")
 	two := b.Configure("h", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms", "store-h", "store-g")
 	store := snapshot.NewStore(filepath.Join(b.Dir, "store-g"))
@@ -133,7 +135,7 @@ func TestTwoPublishers(t *testing.T) {
 	last := int64(0)
 	for seed := range uint64(6) {
 		b.ProduceRatings(10+seed, 1100)
-		Within(t, time.Minute, "another version", func() bool {
+		daemontest.Within(t, time.Minute, "another version", func() bool {
 			p, err := store.Alias("ratings", snapshot.Latest)
 			if err != nil || p.Version == last {
 				return false

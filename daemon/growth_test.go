@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -28,17 +30,17 @@ func TestNothingGrows(t *testing.T) {
 	if testing.Short() {
 		rounds = 50
 	}
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(41, 800)
 	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
-	d, _, stop := b.startWith(path)
+	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
 	metric := func(name string) float64 {
-		_, text := get(t, base+"/metrics")
-		return sum(t, text, name)
+		_, text := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, text, name)
 	}
-	Within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
+	daemontest.Within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
 		return metric("refitd_events_total") == 800 && metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
 	dir := filepath.Join(b.Dir, "store-z")
@@ -48,7 +50,7 @@ func TestNothingGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	serves := func(version int64) bool {
-		status, _ := get(t, fmt.Sprintf("%s/v1/models/ratings/versions/%d", base, version))
+		status, _ := daemontest.Get(t, fmt.Sprintf("%s/v1/models/ratings/versions/%d", base, version))
 		return status == http.StatusOK
 	}
 	publish := func(n int) {
@@ -83,7 +85,7 @@ func TestNothingGrows(t *testing.T) {
 	reload(rounds)
 	const allowed = 5
 	var nowGoroutines, nowFiles int
-	Within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
+	daemontest.Within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})

@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"encoding/json"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -14,31 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/refitd/refitd/daemon/report"
 )
-
-func get(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-	status, body, err := tryGet(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return status, body
-}
-
-// tryGet is get of a server that may have ended.
-func tryGet(url string) (status int, body string, err error) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(url)
-	if err != nil {
-		return 0, "", err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(b), err
-}
 
 // freeAddr returns an address of this machine on which nobody listens.
 func freeAddr(t *testing.T) string {
@@ -54,16 +34,16 @@ func freeAddr(t *testing.T) string {
 // TestReadinessFollowsTheBroker: a broker that cannot be reached makes the daemon not ready, and not ill.
 func TestReadinessFollowsTheBroker(t *testing.T) {
 	t.Parallel()
-	b := &Bench{T: t, Dir: t.TempDir(), Addr: freeAddr(t)}
+	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: freeAddr(t)}
 	d, stop := b.Start(b.Configure("h"))
 	base := "http://" + d.Addr()
 	ready := func(want int) (reasons []string) {
 		t.Helper()
-		Within(t, 15*time.Second, http.StatusText(want), func() bool {
-			if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
+		daemontest.Within(t, 15*time.Second, http.StatusText(want), func() bool {
+			if status, _ := daemontest.Get(t, base+"/-/healthy"); status != http.StatusOK {
 				t.Fatalf("healthy: %d", status)
 			}
-			status, body := get(t, base+"/-/ready")
+			status, body := daemontest.Get(t, base+"/-/ready")
 			var answer struct {
 				Ready   bool     `json:"ready"`
 				Reasons []string `json:"reasons"`
@@ -80,16 +60,16 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 		t.Errorf("reasons %v", reasons)
 	}
 	for _, path := range []string{"/nothing", "/-/quit", "/debug/pprof/"} {
-		if status, _ := get(t, base+path); status != http.StatusNotFound {
+		if status, _ := daemontest.Get(t, base+path); status != http.StatusNotFound {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
 	b.StartBroker(b.Addr)
 	b.ProduceRatings(13, 200)
 	ready(http.StatusOK)
-	Within(t, 15*time.Second, "all events applied", func() bool {
-		_, metrics := get(t, base+"/metrics")
-		return sum(t, metrics, "refitd_events_total") == 200
+	daemontest.Within(t, 15*time.Second, "all events applied", func() bool {
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_events_total") == 200
 	})
 	b.Broker.Close()
 	ready(http.StatusServiceUnavailable)
@@ -106,16 +86,16 @@ const only = "refitd_consumer_cert_expiry_seconds"
 // TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.md says, no more and no less.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(14, 3000)
 	b.Produce([]byte("nonsense"))
 	d, stop := b.Start(b.Configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
 		"start: earliest", "start: earliest, dead_letter: {topic: refused}"))
 	defer stop()
 	var metrics string
-	Within(t, time.Minute, "a look at the losses after a promotion", func() bool {
-		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return sum(t, metrics, "refitd_progressive_loss") > 0 && sum(t, metrics, "refitd_snapshot_info") == 1
+	daemontest.Within(t, time.Minute, "a look at the losses after a promotion", func() bool {
+		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
 	})
 	documented := documentedMetrics(t)
 	shown := families(t, metrics)
@@ -188,7 +168,7 @@ func documentedMetrics(t *testing.T) map[string]string {
 // TestWebConfigIsCheckedAtTheStart: a daemon that nobody could watch does not start.
 func TestWebConfigIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	web := filepath.Join(b.Dir, "web.yaml")
 	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: none.pem, key_file: none.key}\n"), 0o644); err != nil {
 		t.Fatal(err)

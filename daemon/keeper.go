@@ -55,17 +55,17 @@ func (u *unit) openState(ctx context.Context) (err error) {
 	}
 	if u.daemon.CheckState != nil {
 		if err := u.daemon.CheckState(ctx, options.Dir); err != nil {
-			return storeError(err, options.Dir)
+			return ingest.StateError(err, options.Dir)
 		}
 	}
 	if err := ingest.CheckSchema(options.Dir, u.config); err != nil {
-		return storeError(err, options.Dir)
+		return ingest.StateError(err, options.Dir)
 	}
 	if u.store, err = sketch.Open(ctx, options); err != nil {
-		return storeError(err, options.Dir)
+		return ingest.StateError(err, options.Dir)
 	}
 	if rows, err := ingest.Erase(ctx, u.config, u.store); err != nil {
-		return storeError(err, options.Dir)
+		return ingest.StateError(err, options.Dir)
 	} else if rows > 0 {
 		u.log.Warn("rows of forgotten subjects were still in the state, and are out now", "rows", rows)
 	}
@@ -166,7 +166,7 @@ func (u *unit) storageError(err error) error {
 			u.log.Error("storage error not written down", "error", noteErr)
 		}
 	}
-	return storeError(err, u.dir)
+	return ingest.StateError(err, u.dir)
 }
 
 // noteFailure appends the time of a storage error, as well as a failing disk allows.

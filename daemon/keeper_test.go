@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -56,8 +58,8 @@ func occupy(t *testing.T, path string, free int64) {
 // endless starts a child that runs until it is killed, and returns the address of its listener.
 func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
 	t.Helper()
-	cmd, stderr := childOf(t, path)
-	cmd.Env = append(cmd.Env, childEndless+"=1")
+	cmd, stderr := daemontest.ChildOf(t, path)
+	cmd.Env = append(cmd.Env, daemontest.ChildEndless+"=1")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,22 +83,22 @@ func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
 // TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
 	disk := smallDisk(t, 256)
-	b := New(t)
+	b := daemontest.New(t)
 	n := 6000
 	b.ProduceRatings(21, n)
 	path := b.Configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
 	cmd, web := endless(t, path)
 	applied := func() float64 {
-		_, metrics := get(t, web+"/metrics")
-		return sum(t, metrics, "refitd_events_total")
+		_, metrics := daemontest.Get(t, web+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_events_total")
 	}
-	Within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
+	daemontest.Within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 60<<20)
-	Within(t, 10*time.Second, "not ready for want of disk", func() bool {
+	daemontest.Within(t, 10*time.Second, "not ready for want of disk", func() bool {
 		b.ProduceRatings(22, 50)
 		n += 50
-		status, text := get(t, web+"/-/ready")
+		status, text := daemontest.Get(t, web+"/-/ready")
 		return status == 503 && strings.Contains(text, "disk")
 	})
 	b.ProduceRatings(23, 20_000)
@@ -105,7 +107,7 @@ func TestFullDiskPausesReading(t *testing.T) {
 	if until := time.Now().Add(2 * time.Second); before >= float64(n) {
 		t.Error("reading went on")
 	} else {
-		Within(t, 4*time.Second, "two seconds of silence", func() bool {
+		daemontest.Within(t, 4*time.Second, "two seconds of silence", func() bool {
 			if now := applied(); now != before {
 				t.Fatalf("%g events were applied on a full disk", now-before)
 			}
@@ -116,18 +118,18 @@ func TestFullDiskPausesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	Within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
+	daemontest.Within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
 	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
-	Within(t, 5*time.Second, "ready", func() bool { status, _ := get(t, web+"/-/ready"); return status == 200 })
+	daemontest.Within(t, 5*time.Second, "ready", func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait() // reports the kill
-	b.sameAsCalm(path)
+	sameAsCalm(b, path)
 }
 
 // sameAsCalm runs a configuration to the log ends and compares its state with one that was never disturbed.
-func (b *Bench) sameAsCalm(path string) {
+func sameAsCalm(b *daemontest.Bench, path string) {
 	b.T.Helper()
 	got, want := b.Run(path), b.Run(b.Configure("calm", "lambda: auto", "lambda: 3"))
 	if got.Err != nil || want.Err != nil {
@@ -141,7 +143,7 @@ func (b *Bench) sameAsCalm(path string) {
 // TestLostState: an empty state whose group has offsets is not begun unless that is asked for.
 func TestLostState(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(24, 1500)
 	path := b.Configure("lost", "lambda: auto", "lambda: 3")
 	first := b.Run(path)
@@ -154,7 +156,7 @@ func TestLostState(t *testing.T) {
 	for range 2 {
 		lost := b.Run(path)
 		e := report.ErrorOf(lost.Err)
-		if report.CodeOf(lost.Err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != Topic {
+		if report.CodeOf(lost.Err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != daemontest.Topic {
 			t.Fatalf("lost state: %+v", e)
 		}
 	}
@@ -163,11 +165,11 @@ func TestLostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: Quiet()})
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()})
 	if err == nil {
 		err = d.Run(t.Context())
 	}
-	again := Parse(t, out.Bytes(), err)
+	again := daemontest.Parse(t, out.Bytes(), err)
 	if err != nil || !reflect.DeepEqual(again.State(t), first.State(t)) {
 		t.Errorf("error %v, state\n%+v, want\n%+v", err, again.State(t), first.State(t))
 	}
@@ -177,7 +179,7 @@ func TestLostState(t *testing.T) {
 // it has caught up.
 func TestOlderState(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(25, 2000)
 	edit := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2", "every_events: 0", "every_events: 300",
 		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB"}
@@ -201,12 +203,12 @@ func TestOlderState(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, stop := b.Start(path)
-	Within(t, 20*time.Second, "the end of the log", func() bool {
-		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
-		if n := sum(t, metrics, "refitd_state_rollback_offsets_total"); n != 3000 {
+	daemontest.Within(t, 20*time.Second, "the end of the log", func() bool {
+		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		if n := daemontest.Sum(t, metrics, "refitd_state_rollback_offsets_total"); n != 3000 {
 			t.Fatalf("rollback of %g offsets, want 3000", n)
 		}
-		return sum(t, metrics, "refitd_events_total") == 3000
+		return daemontest.Sum(t, metrics, "refitd_events_total") == 3000
 	})
 	stop()
 	if third := b.Run(path); third.Err != nil || !reflect.DeepEqual(third.State(t), second.State(t)) {
@@ -250,13 +252,13 @@ func tracer(t *testing.T) string {
 // in ten minutes it stays down.
 func TestStorageErrors(t *testing.T) {
 	strace := tracer(t)
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(27, 30_000)
 	path := b.Configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB") // one write for each answer of the broker
 	for i := range 3 {
 		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
 			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 8+i), os.Args[0])
-		cmd.Env = append(os.Environ(), childConfig+"="+path)
+		cmd.Env = append(os.Environ(), daemontest.ChildConfig+"="+path)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()
@@ -271,20 +273,20 @@ func TestStorageErrors(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.Dir, "state-eio", "ratings", "storage-errors")); err != nil {
 		t.Fatal(err)
 	}
-	b.sameAsCalm(path)
+	sameAsCalm(b, path)
 }
 
 // TestCheckBeforeOpening: a state that the check in another process refuses is not opened.
 func TestCheckBeforeOpening(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	conf, err := config.Load(b.Configure("checked"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("000001.sst is damaged")}
 	var dir string
-	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: Quiet(),
+	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
 		CheckState: func(_ context.Context, d string) error { dir = d; return refused }})
 	if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "000001.sst") {
 		t.Errorf("error %v", err)
@@ -298,33 +300,33 @@ func TestCheckBeforeOpening(t *testing.T) {
 // nothing behind, the version before them stays the latest, and it goes on once there is space.
 func TestFullStore(t *testing.T) {
 	disk := smallDisk(t, 1)
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(41, 2000)
 	store := filepath.Join(disk, "store")
-	d, log, stop := b.startWith(b.Configure("fullstore", append(simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
+	d, log, stop := startWith(b, b.Configure("fullstore", append(daemontest.Simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
 	defer stop()
 	events, published := 2000, func(result string) bool {
-		_, metrics := get(t, "http://"+d.Addr()+"/metrics")
+		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return strings.Contains(metrics, fmt.Sprintf("refitd_publish_total{model=\"ratings\",result=%q} 1\n", result))
 	}
 	refit := func() {
 		t.Helper()
-		Within(t, 30*time.Second, "events beside the store", func() bool {
-			_, metrics := get(t, "http://"+d.Addr()+"/metrics")
-			return sum(t, metrics, "refitd_events_total") == float64(events)
+		daemontest.Within(t, 30*time.Second, "events beside the store", func() bool {
+			_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+			return daemontest.Sum(t, metrics, "refitd_events_total") == float64(events)
 		})
 		if err := d.Refit("ratings"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refit()
-	Within(t, 30*time.Second, "a first version", func() bool { return published("success") })
+	daemontest.Within(t, 30*time.Second, "a first version", func() bool { return published("success") })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 0)
 	b.ProduceRatings(42, 1000)
 	events += 1000
 	refit()
-	Within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
+	daemontest.Within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
 	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +348,7 @@ func TestFullStore(t *testing.T) {
 	b.ProduceRatings(43, 1000)
 	events += 1000
 	refit()
-	Within(t, 30*time.Second, "a version once there is space", func() bool {
+	daemontest.Within(t, 30*time.Second, "a version once there is space", func() bool {
 		m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest})
 		return err == nil && m.Manifest().Version > 1
 	})
@@ -354,13 +356,13 @@ func TestFullStore(t *testing.T) {
 
 // TestSlowDisk: writes that take 200 ms each make a run slow and nothing else.
 func TestSlowDisk(t *testing.T) {
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(44, 4000)
 	path := b.Configure("slow", "lambda: auto", "lambda: 3")
 	cmd := exec.CommandContext(t.Context(), tracer(t), "-f", "-o", os.DevNull, "-e", "trace=msync", "-e", "inject=msync:delay_exit=200000", os.Args[0])
-	cmd.Env = append(os.Environ(), childConfig+"="+path)
+	cmd.Env = append(os.Environ(), daemontest.ChildConfig+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%.2000s", err, out)
 	}
-	b.sameAsCalm(path)
+	sameAsCalm(b, path)
 }

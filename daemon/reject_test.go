@@ -2,38 +2,19 @@ package daemon_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/consumer/event"
 )
-
-// malformed holds a record for every reason that a value can have under the schema of ratings.
-var malformed = map[event.Reason]string{
-	event.NotUTF8:      "{\"user\":\"\xff\",\"item\":\"i\",\"rating\":1,\"ts\":1}",
-	event.NotJSON:      `{"user":"u","item":"i","rating":NaN,"ts":1}`,
-	event.NotObject:    `["u","i",3]`,
-	event.TrailingData: `{"user":"u","item":"i","rating":1,"ts":1} x`,
-	event.DuplicateKey: `{"user":"u","user":"v","item":"i","rating":1,"ts":1}`,
-	event.TooDeep:      `{"user":"u","item":"i","rating":1,"ts":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
-	event.TooLarge:     `{"user":"u","item":"i","rating":1,"ts":1,"x":"` + strings.Repeat("x", 70_000) + `"}`,
-	event.MissingField: `{"user":"u","rating":1,"ts":1}`,
-	event.WrongType:    `{"user":"u","item":{},"rating":1,"ts":1}`,
-	event.NotFinite:    `{"user":"u","item":"i","rating":"NaN","ts":1}`,
-	event.NumberRange:  `{"user":"u","item":"i","rating":1e999,"ts":1}`,
-	event.LabelRange:   `{"user":"u","item":"i","rating":6,"ts":1}`,
-	event.TimeInvalid:  `{"user":"u","item":"i","rating":1,"ts":-5}`,
-	event.IDEmpty:      `{"user":"","item":"i","rating":1,"ts":1}`,
-	event.IDTooLong:    `{"user":"` + strings.Repeat("u", 300) + `","item":"i","rating":1,"ts":1}`,
-}
 
 // malformedVisits holds those of a schema with classes and weights.
 var malformedVisits = map[event.Reason]string{
@@ -49,41 +30,25 @@ const visitsModel = `  - name: visits
     publish: {store: store-m, update_every: 0s, gate: {min_rows: 20}}
 `
 
-// spoiled returns n values of which one in ten is malformed, every kind in turn, and the number of each reason.
-func spoiled(n int, valid func() []byte, malformed map[event.Reason]string) (values [][]byte, want map[string]int64) {
-	reasons := slices.Sorted(maps.Keys(malformed))
-	want = make(map[string]int64)
-	for i := range n {
-		if i%10 != 3 {
-			values = append(values, valid())
-			continue
-		}
-		reason := reasons[i/10%len(reasons)]
-		values = append(values, []byte(malformed[reason]))
-		want[string(reason)]++
-	}
-	return values, want
-}
-
 func TestMalformedRecords(t *testing.T) {
 	t.Parallel()
 	for _, reason := range event.Reasons {
-		if malformed[reason] == "" && malformedVisits[reason] == "" && reason != event.NullValue {
+		if daemontest.Malformed[reason] == "" && malformedVisits[reason] == "" && reason != event.NullValue {
 			t.Errorf("no malformed record for %s", reason)
 		}
 	}
-	b := New(t)
+	b := daemontest.New(t)
 	if err := b.Broker.CreateTopic(t.Context(), "visits", 2, 0); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(5, 1))
-	ratings, wantRatings := spoiled(3000, func() []byte { return Rating(r) }, malformed)
-	visits, wantVisits := spoiled(1000, func() []byte {
+	ratings, wantRatings := daemontest.Spoiled(3000, func() []byte { return daemontest.Rating(r) }, daemontest.Malformed)
+	visits, wantVisits := daemontest.Spoiled(1000, func() []byte {
 		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20), "ab"[r.IntN(2):][:1])
 	}, malformedVisits)
 	ratings = append(ratings, nil) // a tombstone
 	wantRatings[string(event.NullValue)]++
-	b.ProduceTo(Topic, ratings...)
+	b.ProduceTo(daemontest.Topic, ratings...)
 	b.ProduceTo("visits", visits...)
 	path := b.Configure("m")
 	text, err := os.ReadFile(path)
@@ -97,9 +62,9 @@ func TestMalformedRecords(t *testing.T) {
 	const goodRatings, goodVisits = 2700, 900
 	d, stop := b.Start(path)
 	var metrics string
-	Within(t, 20*time.Second, "all records counted", func() bool {
-		_, metrics = get(t, "http://"+d.Addr()+"/metrics")
-		return d.Lag() == 0 && sum(t, metrics, "refitd_events_total")+sum(t, metrics, "refitd_events_rejected_total") == 4001
+	daemontest.Within(t, 20*time.Second, "all records counted", func() bool {
+		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == 4001
 	})
 	wantMetrics := map[string]map[string]int64{"ratings": wantRatings, "visits": wantVisits}
 	for model, want := range wantMetrics {
@@ -120,10 +85,10 @@ func TestMalformedRecords(t *testing.T) {
 		t.Fatalf("%d models, error %v", len(o.Summary.Models), o.Err)
 	}
 	for _, m := range o.Summary.Models {
-		if got, want := balanced(t, m.State), map[string]int64{"ratings": goodRatings, "visits": goodVisits}[m.State.Model]; got != want {
+		if got, want := daemontest.Balanced(t, m.State), map[string]int64{"ratings": goodRatings, "visits": goodVisits}[m.State.Model]; got != want {
 			t.Errorf("%s: %d good events applied, want %d", m.State.Model, got, want)
 		}
-		if m.State.Rows.Train+m.State.Rows.Holdout != balanced(t, m.State) {
+		if m.State.Rows.Train+m.State.Rows.Holdout != daemontest.Balanced(t, m.State) {
 			t.Errorf("%s: rows %+v", m.State.Model, m.State.Rows)
 		}
 		if got, want := m.State.RejectedByReason, wantMetrics[m.State.Model]; !reflect.DeepEqual(got, want) {
@@ -134,8 +99,8 @@ func TestMalformedRecords(t *testing.T) {
 
 func TestAbortedTransactionsTeachNothing(t *testing.T) {
 	t.Parallel()
-	b := New(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic), kgo.TransactionalID("t1"))
+	b := daemontest.New(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("t1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +110,7 @@ func TestAbortedTransactionsTeachNothing(t *testing.T) {
 		t.Helper()
 		var records []*kgo.Record
 		for i := range n {
-			records = append(records, &kgo.Record{Value: Rating(r), Key: fmt.Append(nil, i)})
+			records = append(records, &kgo.Record{Value: daemontest.Rating(r), Key: fmt.Append(nil, i)})
 		}
 		if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -173,13 +138,13 @@ func TestAbortedTransactionsTeachNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(50)
-	check := func(o Outcome, committed, aborted int64) {
+	check := func(o daemontest.Outcome, committed, aborted int64) {
 		t.Helper()
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
 		s := o.State(t)
-		if got := balanced(t, s); got != committed || s.Rows.Train+s.Rows.Holdout != committed {
+		if got := daemontest.Balanced(t, s); got != committed || s.Rows.Train+s.Rows.Holdout != committed {
 			t.Errorf("%d events applied, %+v rows, want the %d committed", got, s.Rows, committed)
 		}
 		gone, controls := int64(0), int64(0)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -16,7 +18,7 @@ import (
 // started again twenty times: there are no members and no rebalances, both read everything, and in the end both hold the same sample.
 func TestReplicasOfOneGroup(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	steady := b.Configure("steady", "group_id: g-steady", "group_id: shared")
 	restless := b.Configure("restless", "group_id: g-restless", "group_id: shared")
 	_, stop := b.Start(steady)
@@ -26,7 +28,7 @@ func TestReplicasOfOneGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: Quiet()})
+		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

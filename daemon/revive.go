@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/operator"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -25,11 +22,11 @@ func (u *unit) keep(ch *cycle.Champion) error {
 	b, err := ch.Keep()
 	err = errors.Join(err, failpoint.At(failpoint.DaemonKeep))
 	if err != nil {
-		return storeError(err, u.daemon.config.StatePath(u.config))
+		return ingest.StateError(err, u.daemon.config.StatePath(u.config))
 	}
 	dir := u.daemon.config.StatePath(u.config)
-	if err := replaceFile(filepath.Join(dir, operator.Posterior), b); err != nil {
-		return storeError(fmt.Errorf("daemon: keep the posterior: %w", err), dir)
+	if err := replaceFile(filepath.Join(dir, config.PosteriorFile), b); err != nil {
+		return ingest.StateError(fmt.Errorf("daemon: keep the posterior: %w", err), dir)
 	}
 	return nil
 }
@@ -73,7 +70,7 @@ func (u *unit) reviveRefit(trust snapshot.Trust) (*cycle.Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), operator.Posterior))
+	kept, err := os.ReadFile(filepath.Join(u.daemon.config.StatePath(u.config), config.PosteriorFile))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +90,7 @@ func (u *unit) fitting(version *snapshot.Model) (*cycle.Champion, bool) {
 func (u *unit) relearn(cut []report.Cut) error {
 	sample, err := u.store.Sample()
 	if err != nil {
-		return storeError(err, u.daemon.config.StatePath(u.config))
+		return ingest.StateError(err, u.daemon.config.StatePath(u.config))
 	}
 	panicked, err := ingest.Relearn(u.cycle, sample, cut)
 	if panicked > 0 {
@@ -121,14 +118,6 @@ func replaceFile(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// saslOf returns the credentials of the configuration in the consumer's terms.
-func saslOf(s *config.SASL) consumer.SASL {
-	if s.Mechanism == "none" {
-		return consumer.SASL{}
-	}
-	return consumer.SASL{Mechanism: strings.ToUpper(s.Mechanism), Username: s.Username, Password: s.Password.Reveal()}
 }
 
 // modelRegisterer keeps the consumers' series of several models apart.

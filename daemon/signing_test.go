@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -14,7 +16,7 @@ import (
 // A daemon with a key signs versions and aliases, lets them expire, and numbers its starts; a key that others may read stops it.
 func TestSignedVersions(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	keys := filepath.Join(b.Dir, "keys")
 	id, err := snapshot.CreateKeys(keys, nil)
 	if err != nil {

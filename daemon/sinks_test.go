@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/announce"
@@ -17,7 +19,7 @@ import (
 )
 
 // announced reads the whole topic of announcements.
-func (b *Bench) announced(topic string) (list []*announce.Announcement) {
+func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement) {
 	b.T.Helper()
 	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
@@ -45,22 +47,22 @@ func (b *Bench) announced(topic string) (list []*announce.Announcement) {
 // nothing that the store does not hold; once it can, the same refit is published without another event, and announced.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(31, 1500)
-	d, log, stop := b.startWith(b.Configure("w", "every_events: 0", "every_events: 500", "update_every: 0s", "update_every: 0s, topic: champions"))
+	d, log, stop := startWith(b, b.Configure("w", "every_events: 0", "every_events: 500", "update_every: 0s", "update_every: 0s, topic: champions"))
 	base := "http://" + d.Addr()
 	metric := func(name string) float64 {
-		_, text := get(t, base+"/metrics")
-		return sum(t, text, name)
+		_, text := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, text, name)
 	}
 	caught := func(n int) { // every refit that is due has ended
 		t.Helper()
-		Within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
+		daemontest.Within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
 	}
 	caught(1500)
-	Within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
-	serves := func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK }
-	Within(t, 30*time.Second, "the champion loaded", serves)
+	daemontest.Within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
+	serves := func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK }
+	daemontest.Within(t, 30*time.Second, "the champion loaded", serves)
 	model := filepath.Join(b.Dir, "store-w", "ratings")
 	if err := os.Rename(model, model+".away"); err != nil {
 		t.Fatal(err)
@@ -68,22 +70,22 @@ func TestStoreAway(t *testing.T) {
 	if err := os.WriteFile(model, []byte("not a directory"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := len(b.announced("champions"))
+	before := len(announced(b, "champions"))
 	b.ProduceRatings(32, 600)
 	failures := `refitd_publish_total{model="ratings",result="failure"}`
-	Within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
+	daemontest.Within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
 	caught(2100)
 	if !serves() {
 		t.Error("without the store the daemon does not serve the champion that it has")
 	}
-	Within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
-		status, _ := get(t, base+"/-/ready")
+	daemontest.Within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
+		status, _ := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusOK
 	})
-	if n := len(b.announced("champions")); n != before {
+	if n := len(announced(b, "champions")); n != before {
 		t.Errorf("%d announcements while the store was away", n-before)
 	}
-	Within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
+	daemontest.Within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
 
 	if err := os.Remove(model); err != nil {
 		t.Fatal(err)
@@ -101,10 +103,10 @@ func TestStoreAway(t *testing.T) {
 		return p
 	}
 	was := latest().Version
-	Within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
+	daemontest.Within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
 	t.Logf("published %v after the store was back (bar 60s)", time.Since(back))
 	stop()
-	list, versions := b.announced("champions"), map[int64]string{}
+	list, versions := announced(b, "champions"), map[int64]string{}
 	for _, a := range list {
 		m, err := store.Manifest("ratings", a.Version)
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon"
@@ -45,7 +47,7 @@ func (j *journal) String() string {
 }
 
 // startWith is start with lifecycle endpoints, a log at every level, and the file read again at a reload.
-func (b *Bench) startWith(path string) (d *daemon.Daemon, log *journal, stop func()) {
+func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *journal, stop func()) {
 	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
@@ -104,22 +106,22 @@ func edit(t *testing.T, path, old, new string) {
 // TestReload: H7. A reload takes up all of a file or nothing; what is wrong is said with its line, and what needs a restart with its key.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(21, 1500)
 	path := b.Configure("r")
-	d, log, stop := b.startWith(path)
+	d, log, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
 	successful := func() float64 {
-		_, metrics := get(t, base+"/metrics")
-		return sum(t, metrics, "refitd_config_last_reload_successful")
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_config_last_reload_successful")
 	}
 	first := successful()
-	Within(t, 20*time.Second, "all events applied", func() bool {
-		_, metrics := get(t, base+"/metrics")
-		return sum(t, metrics, "refitd_events_total") == 1500
+	daemontest.Within(t, 20*time.Second, "all events applied", func() bool {
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})
-	if status, _ := get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound || first != 1 {
+	if status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound || first != 1 {
 		t.Fatalf("a version before the schedule asked for one: %d; reload metric %v", status, first)
 	}
 
@@ -138,13 +140,13 @@ func TestReload(t *testing.T) {
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, bad.text) || !strings.Contains(body, "old configuration stays") || successful() != 0 {
 			t.Errorf("%s: %d %s, metric %v, want %q", bad.new, status, body, successful(), bad.text)
 		}
-		if _, page := get(t, base+"/"); !strings.Contains(page, "Configuration not reloaded") {
+		if _, page := daemontest.Get(t, base+"/"); !strings.Contains(page, "Configuration not reloaded") {
 			t.Errorf("%s: the status page does not say that the reload failed", bad.new)
 		}
 		edit(t, path, "update_every: 1s", "update_every: 0s")
 		edit(t, path, bad.new, bad.old)
 	}
-	if status, _ := get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound {
+	if status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound {
 		t.Error("a refused reload changed the schedule")
 	}
 	edit(t, path, "every_events: 0", "every_events: 100")
@@ -152,8 +154,8 @@ func TestReload(t *testing.T) {
 	if status, body := post(t, base+"/-/reload"); status != http.StatusOK || successful() != 1 {
 		t.Fatalf("%d %s", status, body)
 	}
-	Within(t, 20*time.Second, "a refit by the new schedule", func() bool {
-		status, _ := get(t, base+"/v1/models/ratings/aliases/champion")
+	daemontest.Within(t, 20*time.Second, "a refit by the new schedule", func() bool {
+		status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion")
 		return status == http.StatusOK
 	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -172,26 +174,26 @@ func TestReload(t *testing.T) {
 // TestRefitNow: an operator gets a refit without waiting for the schedule, which has none.
 func TestRefitNow(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(22, 1500)
-	d, _, stop := b.startWith(b.Configure("n"))
+	d, _, stop := startWith(b, b.Configure("n"))
 	defer stop()
 	base := "http://" + d.Addr()
 	version := func() int64 {
 		var a snapshot.Pointer
-		_, body := get(t, base+"/v1/models/ratings/aliases/latest")
+		_, body := daemontest.Get(t, base+"/v1/models/ratings/aliases/latest")
 		_ = json.Unmarshal([]byte(body), &a) // no version yet
 		return a.Version
 	}
-	Within(t, 20*time.Second, "all events applied", func() bool {
-		_, metrics := get(t, base+"/metrics")
-		return sum(t, metrics, "refitd_events_total") == 1500
+	daemontest.Within(t, 20*time.Second, "all events applied", func() bool {
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})
 	for want := int64(1); want <= 2; want++ {
 		if status, body := post(t, base+"/-/refit?model=ratings"); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
-		Within(t, 20*time.Second, "the version", func() bool { return version() == want })
+		daemontest.Within(t, 20*time.Second, "the version", func() bool { return version() == want })
 	}
 	if status, _ := post(t, base+"/-/refit?model=none"); status != http.StatusNotFound {
 		t.Errorf("a refit of no model: %d", status)
@@ -201,19 +203,22 @@ func TestRefitNow(t *testing.T) {
 // TestHealthWithoutDisk: F13. Health does not depend on the store, and a champion that is loaded serves on without it.
 func TestHealthWithoutDisk(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(23, 1500)
 	path := b.Configure("d", "every_events: 0", "every_events: 500", `"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:health.sock"`)
-	d, _, stop := b.startWith(path)
+	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
-	Within(t, 20*time.Second, "a champion", func() bool { status, _ := get(t, base+"/v2/health/ready"); return status == http.StatusOK })
+	daemontest.Within(t, 20*time.Second, "a champion", func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK })
 	if err := os.Rename(filepath.Join(b.Dir, "store-d"), filepath.Join(b.Dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
 	b.Broker.Close()
-	Within(t, 20*time.Second, "not ready", func() bool { status, _ := get(t, base+"/-/ready"); return status == http.StatusServiceUnavailable })
-	if status, _ := get(t, base+"/-/healthy"); status != http.StatusOK {
+	daemontest.Within(t, 20*time.Second, "not ready", func() bool {
+		status, _ := daemontest.Get(t, base+"/-/ready")
+		return status == http.StatusServiceUnavailable
+	})
+	if status, _ := daemontest.Get(t, base+"/-/healthy"); status != http.StatusOK {
 		t.Errorf("healthy: %d", status)
 	}
 	socket := filepath.Join(b.Dir, "health.sock")
@@ -239,7 +244,7 @@ func TestHealthWithoutDisk(t *testing.T) {
 // TestAnnouncedByTheDaemon: a watcher that follows the topic loads what the daemon promotes, the last refit included.
 func TestAnnouncedByTheDaemon(t *testing.T) {
 	t.Parallel()
-	b := New(t)
+	b := daemontest.New(t)
 	b.ProduceRatings(24, 1500)
 	path := b.Configure("a", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
 	o := b.Run(path)
@@ -282,13 +287,13 @@ const canary = "canary-5e1f"
 // TestSecrets: F10. Nothing that a daemon prints, logs or serves holds a secret, not even while it fails to sign in.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	b := New(t)
-	t.Run("in the file", func(t *testing.T) { b.secrets(t, "password: "+canary) })
+	b := daemontest.New(t)
+	t.Run("in the file", func(t *testing.T) { secrets(b, t, "password: "+canary) })
 	file := filepath.Join(b.Dir, "password")
 	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("in another file", func(t *testing.T) { b.secrets(t, "password_file: password") })
+	t.Run("in another file", func(t *testing.T) { secrets(b, t, "password_file: password") })
 	t.Run("in a bad file", func(t *testing.T) {
 		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}", "sasl: {mechanism: plane, username: x, password: " + canary + "}",
 			"sasl: {mechanism: plain, username: x, pasword: " + canary + "}", "sasl: {mechanism: plain, username: x, password: [" + canary + "]}",
@@ -307,7 +312,7 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-func (b *Bench) secrets(t *testing.T, key string) {
+func secrets(b *daemontest.Bench, t *testing.T, key string) {
 	path := b.Configure("s", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}")
 	conf, err := config.Load(path)
 	if err != nil {
@@ -327,14 +332,14 @@ func (b *Bench) secrets(t *testing.T, key string) {
 		panic(fmt.Sprintf("with %+v", conf))
 	}()
 
-	d, log, stop := b.startWith(path)
+	d, log, stop := startWith(b, path)
 	base := "http://" + d.Addr()
-	Within(t, 20*time.Second, "a refusal", func() bool { // the broker knows no SASL
-		status, body := get(t, base+"/-/ready")
+	daemontest.Within(t, 20*time.Second, "a refusal", func() bool { // the broker knows no SASL
+		status, body := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && !strings.Contains(body, "waiting for the first answer") && strings.Contains(body, "kafka")
 	})
 	for _, page := range []string{"/", "/metrics", "/-/ready", "/v1/models", "/v2", "/config", "/debug/vars"} {
-		_, body := get(t, base+page)
+		_, body := daemontest.Get(t, base+page)
 		printed.WriteString(body)
 	}
 	edit(t, path, "every: 0s", "every: nonsense")

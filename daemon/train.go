@@ -147,7 +147,7 @@ func (u *unit) refit(ctx context.Context) trained {
 	defer u.noteTraining(ctx)()
 	sample, err := ingest.TakeSample(u.store)
 	if err != nil {
-		return trained{err: storeError(err, u.daemon.config.StatePath(u.config))}
+		return trained{err: ingest.StateError(err, u.daemon.config.StatePath(u.config))}
 	}
 	against := u.cycle.Champion()
 	var challenger *cycle.Champion

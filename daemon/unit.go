@@ -74,13 +74,13 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		return nil, err
 	}
 	if err := replaceFile(filepath.Join(u.dir, config.ModelFile), m.Stored()); err != nil {
-		return nil, storeError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
+		return nil, ingest.StateError(fmt.Errorf("daemon: keep the settings: %w", err), u.dir)
 	}
 	letters := &m.Input.DeadLetter
 	for _, l := range u.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
 			if err := u.store.Resume(l.Topic, l.Partition); err != nil {
-				return nil, storeError(err, u.dir)
+				return nil, ingest.StateError(err, u.dir)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 		u.cycle.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
 	if err := u.cycle.Restore(u.store.Aux()); err != nil {
-		return nil, storeError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
+		return nil, ingest.StateError(fmt.Errorf("daemon: progressive sums: %w", err), u.dir)
 	}
 	if u.versions, err = publish.New(m, m.Publish.Store, time.Now); err != nil {
 		if errors.Is(err, snapshot.ErrKey) {
@@ -119,7 +119,7 @@ func newUnit(ctx context.Context, d *Daemon, m *config.Model, metrics *metrics) 
 	metrics.add(m)
 	metrics.rollbacks.WithLabelValues(m.Name).Add(float64(u.rollbacks))
 	sink.OnApplied, sink.OnPanic, sink.Crashes = u.onApplied, u.onPanic, u.crashes
-	read, err := consumerOptions(d, m)
+	read, err := ingest.ConsumerOptions(&d.config.Kafka, m)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (u *unit) run(ctx context.Context) error {
 	if u.letters != nil {
 		group.Go(func() error {
 			if err := u.letters.Run(letterCtx); err != nil {
-				return storeError(err, u.daemon.config.StatePath(u.config))
+				return ingest.StateError(err, u.daemon.config.StatePath(u.config))
 			}
 			return nil
 		})
@@ -213,7 +213,7 @@ func (u *unit) onApplied(c ingest.Counts) {
 	u.nudge()
 }
 
-// onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the operator.
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, and tells the state.
 func (u *unit) onHalt(topic string, partition int32, offset int64, reason string) {
 	u.log.Error("partition halted", "topic", topic, "partition", partition, "offset", offset, "reason", reason)
 	if _, known := u.store.Position(topic, partition); !known {
@@ -239,7 +239,7 @@ func (u *unit) onResume(topic string, partition int32) {
 func (u *unit) summary() (report.RunModel, error) {
 	state, err := u.store.State()
 	if err != nil {
-		return report.RunModel{}, storeError(err, u.daemon.config.StatePath(u.config))
+		return report.RunModel{}, ingest.StateError(err, u.daemon.config.StatePath(u.config))
 	}
 	return report.RunModel{State: ingest.StateOf(u.config.Name, state), Progressive: u.cycle.Progressive(),
 		VersionsPromoted: u.promoted, VersionsKept: u.keptBack, Champion: u.champion}, nil
@@ -255,41 +255,9 @@ func (u *unit) close() error {
 		err = errors.Join(err, u.crashes.Close())
 	}
 	if err != nil {
-		return storeError(err, u.daemon.config.StatePath(u.config))
+		return ingest.StateError(err, u.daemon.config.StatePath(u.config))
 	}
 	return nil
-}
-
-// consumerOptions translates the configuration.
-func consumerOptions(d *Daemon, m *config.Model) (consumer.Options, error) {
-	k := &d.config.Kafka
-	o := consumer.DefaultOptions()
-	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
-	o.StartPolicy = consumer.StartPolicy(m.Input.Start)
-	o.MaxWait, o.MaxPartitionBytes = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes)
-	var err error
-	if o.TLS, err = k.TLS.Client(); err != nil {
-		return o, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
-	}
-	o.SASL = saslOf(&k.SASL)
-	return o, nil
-}
-
-// storeError gives a storage error its exit code: 2 if the configuration does not fit the state, 5 for everything else.
-func storeError(err error, path string) error {
-	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
-		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: e.Key, Path: path}
-	}
-	if errors.Is(err, sketch.ErrSpace) {
-		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.min_free_bytes", Path: path}
-	}
-	if errors.Is(err, sketch.ErrNetwork) {
-		return &report.ExitError{Code: report.ExitState, Err: err, Key: "storage.allow_network", Path: path}
-	}
-	if _, ok := errors.AsType[*report.ExitError](err); ok {
-		return err
-	}
-	return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 }
 
 // lag is Lag of one model.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/refitd/refitd/daemon/paper"
+	"github.com/refitd/refitd/cmd/paper/internal/experiment"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -73,14 +73,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "paper: %v; see paper --help\n", err)
 		return report.ExitUsage
 	}
-	o := paper.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now,
+	o := experiment.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now,
 		Log: slog.New(slog.NewTextHandler(stderr, nil))}
 	if err := flags.experiment(ctx, parsed.Command(), o, stdout); err != nil {
 		if ctx.Err() != nil {
 			err = errors.New("paper: interrupted, nothing was written")
 		}
 		fmt.Fprintln(stderr, err)
-		if errors.Is(err, paper.ErrNoData) || errors.Is(err, paper.ErrOptions) {
+		if errors.Is(err, experiment.ErrNoData) || errors.Is(err, experiment.ErrOptions) {
 			return report.ExitUsage
 		}
 		return report.ExitNo
@@ -89,20 +89,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // experiment runs the named experiment and writes its report.
-func (c *cli) experiment(ctx context.Context, name string, o paper.Options, stdout io.Writer) error {
+func (c *cli) experiment(ctx context.Context, name string, o experiment.Options, stdout io.Writer) error {
 	e := map[string]struct {
 		flags overSplits
-		run   func(context.Context, paper.Options) (*paper.Report, error)
+		run   func(context.Context, experiment.Options) (*experiment.Report, error)
 	}{
-		"table2":  {c.Table2, paper.Table2},
-		"figure2": {overSplits{overSets: c.Figure2}, paper.Figure2},
-		"figure3": {c.Figure3, paper.Figure3},
-		"figure4": {c.Figure4, paper.Figure4},
-		"figure5": {overSplits{overSets: c.Figure5}, paper.Figure5},
-		"best":    {c.Best, paper.Best},
-		"speed":   {run: paper.Speed},
-		"warm":    {run: paper.Warm},
-		"memory":  {run: paper.Memory},
+		"table2":  {c.Table2, experiment.Table2},
+		"figure2": {overSplits{overSets: c.Figure2}, experiment.Figure2},
+		"figure3": {c.Figure3, experiment.Figure3},
+		"figure4": {c.Figure4, experiment.Figure4},
+		"figure5": {overSplits{overSets: c.Figure5}, experiment.Figure5},
+		"best":    {c.Best, experiment.Best},
+		"speed":   {run: experiment.Speed},
+		"warm":    {run: experiment.Warm},
+		"memory":  {run: experiment.Memory},
 	}[name]
 	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits
 	r, err := e.run(ctx, o)

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"github.com/refitd/refitd/daemon"
-	"github.com/refitd/refitd/daemon/operator"
+	"github.com/refitd/refitd/cmd/refitd/internal/state"
 )
 
 // acceptGapCmd is accept-gap.
@@ -21,8 +20,8 @@ func (c *acceptGapCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	gap := operator.Gap{Dir: conf.StatePath(model), Model: model.Name, Topic: c.Topic, To: c.To,
-		LogStarts: daemon.LogStarts(conf, model, a.log), Why: c.Why, Log: a.log}
+	gap := state.Gap{Dir: conf.StatePath(model), Model: model.Name, Topic: c.Topic, To: c.To,
+		LogStarts: state.LogStarts(conf, model, a.log), Why: c.Why, Log: a.log}
 	if c.Recreated {
 		return gap.AcceptRecreated(a.ctx, a.out)
 	}

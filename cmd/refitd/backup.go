@@ -1,6 +1,6 @@
 package main
 
-import "github.com/refitd/refitd/daemon/operator"
+import "github.com/refitd/refitd/cmd/refitd/internal/state"
 
 // backupCmd is backup.
 type backupCmd struct {
@@ -14,7 +14,7 @@ func (c *backupCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return operator.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
+	return state.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
 }
 
 // restoreCmd is restore.
@@ -30,5 +30,5 @@ func (c *restoreCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return operator.Restore(a.ctx, conf.StatePath(model), model.Name, c.Input, c.Why, a.log, a.out)
+	return state.Restore(a.ctx, conf.StatePath(model), model.Name, c.Input, c.Why, a.log, a.out)
 }

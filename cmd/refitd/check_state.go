@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/refitd/refitd/daemon/integrity"
+	"github.com/refitd/refitd/cmd/refitd/internal/state"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -20,7 +20,7 @@ func (c *checkStateCmd) Run(a *app) error {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(report.ExitState) // the process that asked has ended, and the next one wants the state
 	}()
-	if err := integrity.Check(a.ctx, c.Dir, a.log); err != nil {
+	if err := state.Check(a.ctx, c.Dir, a.log); err != nil {
 		return err
 	}
 	return a.out.Emit("summary", report.Empty{})
@@ -32,6 +32,6 @@ func checkState(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	p := integrity.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}}
+	p := state.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}}
 	return p.Check(ctx, dir)
 }

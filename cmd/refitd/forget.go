@@ -1,6 +1,6 @@
 package main
 
-import "github.com/refitd/refitd/daemon/operator"
+import "github.com/refitd/refitd/cmd/refitd/internal/state"
 
 // forgetCmd is forget.
 type forgetCmd struct {
@@ -16,6 +16,6 @@ func (c *forgetCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	erasure := operator.Erasure{Dir: conf.StatePath(model), Model: model, Field: c.Field, Value: c.Value, Why: c.Why, Log: a.log}
+	erasure := state.Erasure{Dir: conf.StatePath(model), Model: model, Field: c.Field, Value: c.Value, Why: c.Why, Log: a.log}
 	return erasure.Forget(a.ctx, a.out)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/refitd/refitd/daemon/quickstart"
+	"github.com/refitd/refitd/cmd/refitd/internal/quickstart"
 )
 
 // quickstartCmd is quickstart.

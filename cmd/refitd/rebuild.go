@@ -1,6 +1,6 @@
 package main
 
-import "github.com/refitd/refitd/daemon"
+import "github.com/refitd/refitd/cmd/refitd/internal/state"
 
 // rebuildCmd is rebuild.
 type rebuildCmd struct {
@@ -16,6 +16,6 @@ func (c *rebuildCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r := daemon.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
+	r := state.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
 	return r.Run(a.ctx)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/refitd/refitd/cmd/refitd/internal/replay"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/replay"
 	"github.com/refitd/refitd/daemon/report"
 )
 

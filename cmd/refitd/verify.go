@@ -1,8 +1,8 @@
 package main
 
 import (
+	"github.com/refitd/refitd/cmd/refitd/internal/verify"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/verify"
 )
 
 // verifyCmd is verify.

@@ -12,6 +12,9 @@ import (
 // ModelFile is the name of the file in a state directory that holds the model's settings: rows are stored without the names of their fields.
 const ModelFile = "model.json"
 
+// PosteriorFile is the file, in a state directory, with what the last promoted refit needs beside its snapshot.
+const PosteriorFile = "posterior"
+
 // ErrNoModelFile is returned where a state directory has no ModelFile.
 var ErrNoModelFile = errors.New("config: the state does not say what its fields are called: start the daemon on it once with this build")
 

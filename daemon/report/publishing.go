@@ -4,17 +4,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"github.com/refitd/refitd/daemon/alerting"
+	"strings"
 )
+
+// RuleProblem is something that is wrong with a file of alert rules.
+type RuleProblem struct {
+	Group   string `json:"group,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Message string `json:"message"`
+}
+
+func (p RuleProblem) String() string {
+	return strings.TrimLeft(strings.Join([]string{p.Group, p.Rule, p.Message}, ": "), ": ")
+}
 
 // RulesSummary ends check rules.
 type RulesSummary struct {
-	OK         bool               `json:"ok"`
-	Groups     int                `json:"groups"`
-	Recordings int                `json:"recordings"`
-	Alerts     int                `json:"alerts"`
-	Errors     []alerting.Problem `json:"errors"`
+	OK         bool          `json:"ok"`
+	Groups     int           `json:"groups"`
+	Recordings int           `json:"recordings"`
+	Alerts     int           `json:"alerts"`
+	Errors     []RuleProblem `json:"errors"`
 }
 
 // WriteText prints the counts, or what is wrong, one line for each mistake.

@@ -39,7 +39,7 @@ type ModelStatus struct {
 	SampleBytes      int64
 }
 
-// HaltedPartition waits for an operator.
+// HaltedPartition waits for an state.
 type HaltedPartition struct {
 	Topic     string
 	Partition int32

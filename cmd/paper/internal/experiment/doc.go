@@ -1,0 +1,10 @@
+// Package experiment repeats the experiments of Blondel et al. 2017 (Multi-output polynomial networks and factorization machines, section 6 and
+// appendix F) as seeded protocols over the public data sets that the paper used: table 2, figures 2 to 5, and beside them the cost of
+// a warm start and the speed. Each gives a Report: tables, figures, and the bars it is held to.
+//
+// Features are those of the LIBSVM files, scaled to [−1, 1], with one constant column in front for polynomial networks; ratings are one-hot
+// user and item. A split is numpy's permutation of the rows for its number as the seed: a quarter to test on, a quarter to validate on, the
+// rest to train on. λ and the number of basis vectors are chosen on the validation rows, along the path of Algorithm 1 (section 6.1).
+//
+// It is used by a program of its own, cmd/paper, and by nothing that the daemon runs.
+package experiment

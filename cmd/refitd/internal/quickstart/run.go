@@ -1,0 +1,298 @@
+package quickstart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/broker"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+const (
+	topic          = "ratings"
+	model          = "ratings"
+	partitions     = 4
+	retentionBytes = 64 << 20 // per partition: hours of the default stream
+	driftAt        = 30 * time.Second
+	driftShare     = 0.4 // of a run with a given length, if that is earlier
+	windowSeconds  = 2.5 // of events in the progressive window: short, so that a recovery shows
+	recoveredRatio = 1.05
+)
+
+// Options of a quickstart. Out, Text and Log are required.
+type Options struct {
+	For        time.Duration // 0 runs until ctx is done
+	Dir        string        // empty makes one and leaves it
+	Seed       uint64
+	Rate       float64 // events per second
+	BrokerOnly bool
+	Listen     string
+	Out        *report.Emitter
+	Text       io.Writer // the live table, unless Out writes JSON
+	Log        *slog.Logger
+}
+
+// demo is a quickstart under way. Its fields belong to the goroutine of watch, versions and drifts come to it by channel.
+type demo struct {
+	Options
+	daemon   *daemon.Daemon
+	table    *Table
+	began    time.Time
+	versions chan report.Version
+	drifts   chan time.Time
+
+	last       *report.Version
+	lastRefit  time.Time
+	events     int64
+	count      int64
+	first      *report.Number
+	driftedAt  *report.Number
+	before     float64 // published window loss at the change
+	driftEvent int64
+	window     int64
+	recovered  *report.Number
+}
+
+// Run starts a broker, a generated stream and the daemon on it in this process, shows what happens once a second, and ends cleanly with
+// ctx or the time. With BrokerOnly it is the broker alone.
+func Run(ctx context.Context, o Options) (err error) {
+	if !(o.Rate >= 1) || math.IsInf(o.Rate, 0) {
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("quickstart: --rate %v is not at least 1 event per second", o.Rate), Key: "--rate"}
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "refitd-quickstart-"); err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir"}
+		}
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir"}
+	}
+	kafka, err := broker.Start(broker.Options{Dir: filepath.Join(o.Dir, "broker"), Listen: o.Listen, Logger: o.Log})
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--listen", Path: o.Dir}
+	}
+	defer kafka.Close()
+	if err := o.Out.Emit("broker", report.Broker{BootstrapServers: kafka.Addr()}); err != nil {
+		return err
+	}
+	if o.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.For)
+		defer cancel()
+	}
+	if o.BrokerOnly {
+		<-ctx.Done()
+		return nil
+	}
+	if err := kafka.CreateTopic(ctx, topic, partitions, retentionBytes); err != nil {
+		return err
+	}
+	d := &demo{Options: o, table: NewTable(o.Text, "rmse"), began: time.Now(), versions: make(chan report.Version, 16),
+		drifts: make(chan time.Time, 1), window: max(1000, int64(windowSeconds*o.Rate))}
+	return d.run(ctx, kafka.Addr())
+}
+
+func (d *demo) run(ctx context.Context, addr string) error {
+	conf, err := d.configure(addr)
+	if err != nil {
+		return err
+	}
+	silent := report.NewEmitter(io.Discard, true)
+	d.daemon, err = daemon.New(ctx, daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }})
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	stopped := make(chan struct{}) // the daemon has stopped, no more versions come
+	group.Go(func() error {
+		defer close(stopped)
+		return d.daemon.Run(groupCtx)
+	})
+	group.Go(func() error {
+		_, err := Produce(groupCtx, NewGenerator(d.Seed), ProduceOptions{Addr: addr, Topic: topic, Rate: d.Rate, DriftAfter: d.driftAfter(),
+			OnDrift: func() { d.drifts <- time.Now() }})
+		return err
+	})
+	group.Go(func() error { return d.watch(stopped) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return d.summarise()
+}
+
+// driftAfter returns the number of events before the change of taste.
+func (d *demo) driftAfter() int64 {
+	at := driftAt
+	if d.For > 0 {
+		at = min(at, time.Duration(driftShare*float64(d.For)))
+	}
+	return max(1, int64(at.Seconds()*d.Rate))
+}
+
+// configure writes the configuration that the daemon runs on, so that it can be looked at and used again.
+func (d *demo) configure(addr string) (*config.Config, error) {
+	text := fmt.Sprintf(`# Written by refitd quickstart. The stream changes within seconds, so the sample forgets within seconds.
+kafka: {bootstrap_servers: [%q], group_id: refitd-quickstart}
+storage: {path: state}
+web: {listen_address: "127.0.0.1:0"}
+models:
+  - name: %s
+    input: {topics: [%s], format: json, start: earliest}
+    schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}
+    sample: {size: 50000, seed: %d, half_life: 12s, holdout: {fraction: 0.1}}
+    train: {every: 3s, every_events: 10000, max_basis: 8, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}
+    evaluate: {window: %d, baseline_by: item}
+    publish: {store: snapshots, update_every: 2s}
+`, addr, model, topic, d.Seed, d.window)
+	path := filepath.Join(d.Dir, "ratings.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir", Path: path}
+	}
+	conf, err := config.Load(path)
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	return conf, nil
+}
+
+// watch prints ticks, versions, the change and the recovery until the daemon has stopped.
+func (d *demo) watch(stopped <-chan struct{}) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case v := <-d.versions:
+			err = d.version(v)
+		case at := <-d.drifts:
+			err = d.drifted(at)
+		case <-tick.C:
+			err = d.tick()
+		case <-stopped:
+			for len(d.versions) > 0 {
+				if err := d.version(<-d.versions); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *demo) version(v report.Version) error {
+	if v.Kind == "refit" {
+		d.lastRefit = time.Now()
+	}
+	d.count++
+	if v.Decision == "promoted" {
+		if d.first == nil {
+			d.first = report.Some(time.Since(d.began).Seconds())
+		}
+		d.last = &v
+	}
+	if d.Out.IsJSON() {
+		return d.Out.Emit("version", v)
+	}
+	return d.table.Note(time.Since(d.began), fmt.Sprintf("version %d (%s) %s: %s", v.Version, v.Kind, v.Decision, v.Reason))
+}
+
+func (d *demo) drifted(at time.Time) error {
+	d.driftedAt = report.Some(at.Sub(d.began).Seconds())
+	p := d.daemon.Progressive()
+	d.before, d.driftEvent = rmse(p.Window.Published), p.N
+	if d.Out.IsJSON() {
+		return d.Out.Emit("drift", report.Drift{ElapsedSeconds: *d.driftedAt})
+	}
+	return d.table.Note(at.Sub(d.began), "tastes have changed: the stream now follows other users and items")
+}
+
+func (d *demo) tick() error {
+	p := d.daemon.Progressive()
+	elapsed := time.Since(d.began)
+	t := report.Tick{ElapsedSeconds: report.Seconds(elapsed), Events: p.N, EventsPerSecond: report.Number(p.N - d.events), Lag: d.daemon.Lag(), Progressive: p}
+	d.events = p.N
+	line := Tick{Elapsed: elapsed, Events: p.N, EventsPerSecond: float64(t.EventsPerSecond), Lag: t.Lag, Gap: math.NaN(), SinceRefit: -1,
+		Window: WindowLosses{Published: rmse(p.Window.Published), Live: rmse(p.Window.Live), GlobalMean: rmse(p.Baselines.GlobalMean),
+			ItemMean: rmse(p.Baselines.ItemMean), SGDBias: rmse(p.Baselines.SGDBias)}}
+	if !d.lastRefit.IsZero() {
+		line.SinceRefit = time.Since(d.lastRefit)
+		t.SinceRefitSeconds = report.Some(line.SinceRefit.Seconds())
+	}
+	if v := d.last; v != nil {
+		t.Version, t.Gap, t.GapKind = &v.Version, v.GapRelative, v.GapKind
+		line.Version, line.GapKind = v.Version, v.GapKind
+		if v.GapRelative != nil {
+			line.Gap = float64(*v.GapRelative)
+		}
+	}
+	if err := d.show(t, line); err != nil {
+		return err
+	}
+	return d.checkRecovery(p, line.Window)
+}
+
+func (d *demo) show(t report.Tick, line Tick) error {
+	if d.Out.IsJSON() {
+		return d.Out.Emit("tick", t)
+	}
+	return d.table.Tick(line)
+}
+
+// checkRecovery tells once when the published model is as good as before the change: below both means and within 5 % of its loss then,
+// over a window that holds no event from before.
+func (d *demo) checkRecovery(p report.Progressive, w WindowLosses) error {
+	if d.driftedAt == nil || d.recovered != nil || p.N < d.driftEvent+d.window ||
+		!(w.Published < w.GlobalMean && w.Published < w.ItemMean && w.Published <= recoveredRatio*d.before) {
+		return nil
+	}
+	elapsed := time.Since(d.began)
+	d.recovered = report.Some(elapsed.Seconds() - float64(*d.driftedAt))
+	if d.Out.IsJSON() {
+		return d.Out.Emit("recovered", report.Recovered{AfterSeconds: *d.recovered})
+	}
+	return d.table.Note(elapsed, fmt.Sprintf("recovered %.0f s after the change: published rmse %.3f, before it %.3f", float64(*d.recovered), w.Published, d.before))
+}
+
+// summarise prints what happened and a command that scores with the last champion.
+func (d *demo) summarise() error {
+	store := filepath.Join(d.Dir, "snapshots")
+	stdin := `{"user":"u17","item":"i42"}`
+	argv := append(self(), "score", "--store", store, "--model", model)
+	if d.Out.IsJSON() {
+		argv = append(argv, "--json")
+	}
+	s := report.QuickstartSummary{FirstVersionSeconds: d.first, Versions: d.count, DriftSeconds: d.driftedAt, RecoveredAfterSeconds: d.recovered,
+		Progressive: d.daemon.Progressive(), Store: store, Model: model, ScoreArgv: argv, ScoreStdin: stdin}
+	return d.Out.Emit("summary", s)
+}
+
+// self returns the command line that starts this program again: the Go command where the binary is only built for one run.
+func self() []string {
+	path, err := os.Executable()
+	if err != nil || strings.Contains(path, string(filepath.Separator)+"go-build") {
+		return []string{"go", "run", "./cmd/refitd"}
+	}
+	return []string{path}
+}
+
+func rmse(m *report.Metrics) float64 {
+	if m == nil || m.RMSE == nil {
+		return math.NaN()
+	}
+	return float64(*m.RMSE)
+}

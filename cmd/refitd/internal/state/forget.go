@@ -1,0 +1,173 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/reproduce"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Erasure says whose events a stopped daemon's state has to forget.
+type Erasure struct {
+	Dir   string // state directory of the model
+	Model *config.Model
+	Field string // a categorical, multi or identity field
+	Value string
+	Why   string
+	Log   *slog.Logger
+}
+
+// Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files they were in, and reads everything again for the
+// proof. A process that ends in between has forgotten nothing of this: the marker stays, and the next run or Forget goes on. Exit code 1 if
+// rows are left, 2 for a field that rows do not carry, 5 if the state is in use, 6 if there is none.
+func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) (err error) {
+	if fields := ingest.SubjectFields(e.Model); !slices.Contains(fields, e.Field) {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
+			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q", e.Model.Name, e.Field, fields)}
+	}
+	if e.Value == "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--value", Err: errors.New("state: --value is empty: name the subject")}
+	}
+	store, err := sketch.OpenExisting(ctx, e.Dir, e.Log)
+	if err != nil {
+		return ingest.StateError(err, e.Dir)
+	}
+	defer func() {
+		if closeErr := store.Close(); err == nil && closeErr != nil {
+			err = ingest.StateError(closeErr, e.Dir)
+		}
+	}()
+	summary, err := e.erase(ctx, store)
+	if err != nil {
+		return ingest.StateError(err, e.Dir)
+	}
+	if summary.Versions, err = e.versions(); err != nil {
+		return err
+	}
+	if err := out.Emit("summary", summary); err != nil {
+		return err
+	}
+	if summary.RowsLeft > 0 {
+		return &report.ExitError{Code: report.ExitNo, Reported: true}
+	}
+	return nil
+}
+
+// erase changes the state, in an order that a crash at any point leaves to be gone on with.
+func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasure, error) {
+	s := report.Erasure{Model: e.Model.Name, Field: e.Field, Versions: []int64{}}
+	// What lies beside the versions goes before the marker, too: no run would look for it.
+	var err error
+	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field, e.Value)); err != nil {
+		return s, &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("state: nothing was forgotten: %w", err), Path: e.Model.Publish.Store, Key: "publish.store"}
+	}
+	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows teach, which loses nothing:
+	// so it goes before the marker, after which a run would finish the rest.
+	if err := os.Remove(filepath.Join(e.Dir, config.PosteriorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if _, err := store.ForgetSubject(e.Field, []byte(e.Value)); err != nil {
+		return s, err
+	}
+	s.Subject = sketch.SubjectHash(e.Field, []byte(e.Value)).String()
+	if err := decided(time.Now(), "forget", e.Why, "%s %s", e.Field, s.Subject).write(e.Dir); err != nil {
+		return s, err
+	}
+	if s.Rows, err = ingest.Erase(ctx, e.Model, store); err != nil {
+		return s, err
+	}
+	if s.Letters, err = store.DropOutbox(func(l *sketch.Letter) bool { return hasWord(l.Payload, []byte(e.Value)) }); err != nil {
+		return s, err
+	}
+	if err := store.Purge(); err != nil {
+		return s, err
+	}
+	if s.RowsLeft, err = ingest.CountRows(e.Model, store, e.Field, e.Value); err != nil {
+		return s, err
+	}
+	if err := store.Check(); err != nil {
+		return s, err
+	}
+	state, err := store.State()
+	if err != nil {
+		return s, err
+	}
+	s.State = ingest.StateOf(e.Model.Name, state)
+	return s, nil
+}
+
+// versions returns the published versions that name the subject, in their vocabulary or among their golden events: they are not changed, and
+// leave with publish.keep.
+func (e *Erasure) versions() (named []int64, err error) {
+	named = []int64{}
+	store := snapshot.NewStore(e.Model.Publish.Store)
+	versions, err := store.Versions(e.Model.Name)
+	if errors.Is(err, snapshot.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return named, nil
+	}
+	if err != nil {
+		return named, &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err), Path: e.Model.Publish.Store, Key: "publish.store"}
+	}
+	for _, version := range versions {
+		m, err := snapshot.Trust{AllowExpired: true}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
+		if err != nil {
+			e.Log.Warn("version cannot be read: whether it names the subject is not known", "version", version, "error", err)
+			continue
+		}
+		if e.names(m.Schema(), m.Contents()) {
+			named = append(named, version)
+		}
+	}
+	return named, nil
+}
+
+// names reports whether a version knows the subject by name.
+func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
+	if f := slices.Index(slices.Concat(schema.Categorical, schema.Multi), e.Field); f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
+		return true
+	}
+	categorical, multi := slices.Index(schema.Categorical, e.Field), slices.Index(schema.Multi, e.Field)
+	return slices.ContainsFunc(c.Golden, func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
+		return categorical >= 0 && len(g.Input.Categorical) > categorical && g.Input.Categorical[categorical] == e.Value ||
+			multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)
+	})
+}
+
+// hasWord reports whether text has word with no letter or digit at either side: letters hold what could not be decoded.
+func hasWord(text, word []byte) bool {
+	for at := 0; ; at++ {
+		i := bytes.Index(text[at:], word)
+		if i < 0 {
+			return false
+		}
+		at += i
+		before, after := byte(' '), byte(' ')
+		if at > 0 {
+			before = text[at-1]
+		}
+		if end := at + len(word); end < len(text) {
+			after = text[end]
+		}
+		if !isWordByte(before) && !isWordByte(after) {
+			return true
+		}
+	}
+}
+
+func isWordByte(b byte) bool {
+	return b >= 0x80 || strings.IndexByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", b) >= 0
+}

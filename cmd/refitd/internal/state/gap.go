@@ -1,0 +1,87 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Gap says which offsets of a stopped daemon's state to declare lost.
+type Gap struct {
+	Dir       string // state directory of the model
+	Model     string
+	Topic     string
+	Partition int32
+	// To is the first offset that is not lost; 0 asks LogStarts.
+	To int64
+	// LogStarts returns the first offset that the brokers hold of each partition of a topic.
+	LogStarts func(ctx context.Context, topic string) (map[int32]int64, error)
+	Why       string
+	Log       *slog.Logger
+}
+
+// Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code 1 if there is no gap, 5 if
+// the state is in use, 6 if there is none.
+func (g *Gap) Accept(ctx context.Context, out *report.Emitter) error {
+	return g.withStore(ctx, func(store *sketch.Store) error { return g.accept(ctx, store, out) })
+}
+
+// withStore opens the state for f.
+func (g *Gap) withStore(ctx context.Context, f func(*sketch.Store) error) (err error) {
+	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
+	if err != nil {
+		return ingest.StateError(err, g.Dir)
+	}
+	defer func() {
+		if closeErr := store.Close(); err == nil && closeErr != nil {
+			err = ingest.StateError(closeErr, g.Dir)
+		}
+	}()
+	return f(store)
+}
+
+func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitter) error {
+	next, ok := store.Position(g.Topic, g.Partition)
+	if !ok {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
+			Err: fmt.Errorf("state: the state of model %s has not got %s/%d: see refitd inspect", g.Model, g.Topic, g.Partition)}
+	}
+	to := g.To
+	if to == 0 {
+		starts, err := g.LogStarts(ctx, g.Topic)
+		if err != nil {
+			return err
+		}
+		if to, ok = starts[g.Partition]; !ok {
+			return report.Exitf(report.ExitUsage, "state: the brokers have no %s/%d: name the end of the gap with --to", g.Topic, g.Partition)
+		}
+	}
+	halted := ""
+	for _, l := range store.Ledger() {
+		if l.Topic == g.Topic && l.Partition == g.Partition {
+			halted = l.Halted
+		}
+	}
+	if to <= next {
+		text := fmt.Sprintf("state: no gap in %s/%d: offset %d is needed next, and the log starts at %d", g.Topic, g.Partition, next, to)
+		if halted != "" {
+			text += "; it halted for another reason: " + halted
+		}
+		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic, Partition: &g.Partition, Offset: &next, Err: errors.New(text)}
+	}
+	d := decided(time.Now(), "accept-gap", g.Why, "%s/%d: offsets %d to %d declared lost; it had halted: %q", g.Topic, g.Partition, next, to-1, halted)
+	if err := d.write(g.Dir); err != nil {
+		return err
+	}
+	if err := errors.Join(store.AcceptGap(g.Topic, g.Partition, to), store.Resume(g.Topic, g.Partition)); err != nil {
+		return ingest.StateError(err, g.Dir)
+	}
+	line := report.Gap{Model: g.Model, Topic: g.Topic, Partition: g.Partition, From: next, To: to, Lost: to - next}
+	return errors.Join(out.Emit("gap", line), out.Emit("summary", report.Empty{}))
+}

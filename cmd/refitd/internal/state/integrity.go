@@ -1,0 +1,98 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Check opens the state in dir, which reads every file and every row of it and compares the checksums and the counts. No state is no error.
+// Errors carry their exit codes.
+func Check(ctx context.Context, dir string, log *slog.Logger) error {
+	store, err := sketch.OpenExisting(ctx, dir, log)
+	if err == nil {
+		err = store.Close()
+	}
+	switch {
+	case err == nil, errors.Is(err, sketch.ErrNoState):
+		return nil
+	case errors.Is(err, sketch.ErrSpace):
+		return &report.ExitError{Code: report.ExitState, Err: err, Path: dir, Key: "storage.min_free_bytes"}
+	}
+	return &report.ExitError{Code: report.ExitState, Err: err, Path: dir}
+}
+
+// Process is the command that runs Check on the directory that is its last argument and prints the outcome in JSON Lines.
+type Process struct {
+	Path string   // of the program
+	Args []string // its arguments without the directory; Args[0] is its name
+}
+
+// Check runs the process and returns what it says; one that dies is damage, and one that cannot be started is not. A directory without a database is not looked at.
+func (p *Process) Check(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "rows")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, p.Path)
+	cmd.Args = append(slices.Clone(p.Args), dir)
+	alive, err := cmd.StdinPipe() // closed when this process ends, however it ends: the other one must not hold the state any longer
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	defer alive.Close()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if cmd.Process == nil { // it says nothing about the state
+		return &report.ExitError{Code: report.ExitState, Path: dir, Err: fmt.Errorf("state: the check of the state in %s cannot be started: %w", dir, err)}
+	}
+	last := ""
+	for line := range strings.Lines(stdout.String()) {
+		last = line
+	}
+	var said struct {
+		Type string `json:"type"`
+		report.Error
+	}
+	if json.Unmarshal([]byte(last), &said) == nil {
+		switch said.Type {
+		case "summary":
+			return nil
+		case "error":
+			return &report.ExitError{Code: report.CodeNamed(said.Code), Err: errors.New(said.Message), Key: said.Key, Path: said.Path}
+		}
+	}
+	return &report.ExitError{Code: report.ExitState, Path: dir,
+		Err: fmt.Errorf("state: state in %s is damaged: the check of it died (%v): %s; restore a backup, or run refitd rebuild", dir, err, cause(stderr.String()))}
+}
+
+// maxCause bounds how much of a dying process is quoted.
+const maxCause = 300
+
+// cause returns the line that says why a Go program died.
+func cause(stderr string) string {
+	for line := range strings.Lines(stderr) {
+		for _, start := range []string{"panic: ", "fatal error: ", "unexpected fault"} {
+			if strings.HasPrefix(line, start) {
+				line = strings.TrimSpace(line)
+				return line[:min(len(line), maxCause)]
+			}
+		}
+	}
+	stderr = strings.TrimSpace(stderr)
+	return stderr[max(0, len(stderr)-maxCause):]
+}

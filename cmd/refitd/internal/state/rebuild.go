@@ -1,0 +1,285 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/space"
+	"github.com/refitd/refitd/sketch"
+)
+
+// rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is in use.
+const rebuildEvery = time.Second
+
+// Rebuild makes the state of one model again, beside the one there is, and puts it in its place once it has read up to the log ends. The
+// daemon may run meanwhile and has to be stopped for the exchange, which waits for that.
+type Rebuild struct {
+	Config *config.Config
+	Model  *config.Model
+	// Earliest begins every partition at the first record the brokers hold. Otherwise it begins where the state began, as its WITNESS says,
+	// and declares what the brokers no longer hold of that a gap.
+	Earliest bool
+	Backup   string // begins with the state of this backup, if not empty
+	Why      string
+	Out      *report.Emitter
+	Log      *slog.Logger
+
+	dir, beside string
+	store       *sketch.Store
+	began       time.Time
+	events      atomic.Int64
+	halted      error
+}
+
+// Run reads until the new state is in its place or ctx is done, which leaves the old one as it was.
+func (r *Rebuild) Run(ctx context.Context) (err error) {
+	r.dir, r.began = r.Config.StatePath(r.Model), time.Now()
+	r.beside = r.dir + ".rebuild"
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if r.store != nil {
+			err = errors.Join(err, r.store.Close())
+		}
+		if !done {
+			err = errors.Join(err, os.RemoveAll(r.beside))
+		}
+	}()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	lock, err := r.takePlace(ctx)
+	if err != nil {
+		return err
+	}
+	if lock != nil {
+		defer lock.Close() // nothing was written to it
+	}
+	state, err := r.store.State()
+	if err != nil {
+		return ingest.StateError(err, r.beside)
+	}
+	closeErr := r.store.Close()
+	r.store = nil
+	if closeErr != nil {
+		return ingest.StateError(closeErr, r.beside)
+	}
+	kept, err := Replace(r.dir, r.beside, "rebuild", r.Why, r.what())
+	if err != nil {
+		return err
+	}
+	done = true
+	return r.Out.Emit("summary", report.RebuildSummary{Seconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(),
+		Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)})
+}
+
+// takePlace reads to the log ends, again and again while the old state is in use, and returns the lock of the old state, nil if there is none.
+func (r *Rebuild) takePlace(ctx context.Context) (*sketch.Lock, error) {
+	waiting := ""
+	for {
+		if err := r.catchUp(ctx, waiting); err != nil || ctx.Err() != nil {
+			return nil, errors.Join(err, interrupted(ctx))
+		}
+		lock, err := sketch.LockDir(r.dir)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			return lock, nil
+		case !errors.Is(err, sketch.ErrLocked):
+			return nil, ingest.StateError(err, r.dir)
+		case waiting == "":
+			r.Log.Info("rebuilt state has caught up and waits for the daemon to be stopped", "reason", err)
+			waiting = "stop the daemon: the new state then takes the place of the one it has open"
+		}
+		select {
+		case <-ctx.Done():
+			return nil, interrupted(ctx)
+		case <-time.After(rebuildEvery):
+		}
+	}
+}
+
+// what is the decision for the journal.
+func (r *Rebuild) what() string {
+	switch {
+	case r.Backup != "":
+		return "from the backup " + r.Backup
+	case r.Earliest:
+		return "from the earliest records"
+	}
+	return "from where it began"
+}
+
+// interrupted is not exit code 0, which says that the new state is in place.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return report.Exitf(report.ExitNo, "rebuild: stopped before the new state was in place; the old one is as it was: %w", ctx.Err())
+}
+
+// open makes the store beside the old state, with the seed of the old one if the configuration leaves that open.
+func (r *Rebuild) open(ctx context.Context) error {
+	if err := Clear(r.beside); err != nil {
+		return err
+	}
+	options := ingest.StoreOptions(r.Model)
+	options.Dir, options.Logger, options.MinFreeBytes = r.beside, r.Log, int64(r.Config.Storage.MinFreeBytes)
+	options.AllowNetwork = r.Config.Storage.AllowNetwork
+	if r.Backup != "" {
+		if _, err := RestoreBeside(ctx, r.beside, r.Backup, r.Log); err != nil {
+			return err
+		}
+	} else if w, err := sketch.ReadWitness(r.dir); err == nil {
+		if options.DrawSeed {
+			options.Seed, options.DrawSeed = w.Seed, false
+		}
+		options.Forgotten = w.Carried()
+	} else if !errors.Is(err, sketch.ErrNoState) {
+		return ingest.StateError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, with another seed and from the earliest records", err), r.dir)
+	}
+	var err error
+	if r.store, err = sketch.Open(ctx, options); err != nil {
+		return ingest.StateError(err, r.beside)
+	}
+	return nil
+}
+
+// begin decides where partitions start that the new state has not got.
+func (r *Rebuild) begin(ctx context.Context) error {
+	c, err := r.consumer()
+	if err != nil {
+		return err
+	}
+	starts, err := c.Starts(ctx)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+	}
+	first := make(map[consumer.TopicPartition]int64)
+	if w, err := sketch.ReadWitness(r.dir); err == nil && !r.Earliest {
+		for _, t := range w.Partitions {
+			if t.Incarnation == 0 { // the offsets of an earlier topic of this name say nothing of this one
+				first[consumer.TopicPartition{Topic: t.Topic, Partition: t.Partition}] = t.Start
+			}
+		}
+	}
+	for tp, logStart := range starts {
+		start, known := first[tp]
+		if !known && !r.Earliest && r.Model.Input.Start != string(consumer.Earliest) {
+			continue // the start policy decides
+		}
+		if !known {
+			start = logStart
+		}
+		if err := r.store.Begin(tp.Topic, tp.Partition, start); err != nil {
+			return ingest.StateError(err, r.beside)
+		}
+		if next, _ := r.store.Position(tp.Topic, tp.Partition); next < logStart {
+			r.Log.Warn("log no longer holds the beginning: declared a gap", "topic", tp.Topic, "partition", tp.Partition, "from", next, "log_start", logStart)
+			if err := r.store.AcceptGap(tp.Topic, tp.Partition, logStart); err != nil {
+				return ingest.StateError(err, r.beside)
+			}
+		}
+	}
+	return nil
+}
+
+// consumer returns one that reads the new state's topics on from where it is, and shows nothing to the group of the daemon.
+func (r *Rebuild) consumer() (*consumer.Consumer, error) {
+	o, err := ingest.ConsumerOptions(&r.Config.Kafka, r.Model)
+	if err != nil {
+		return nil, err
+	}
+	o.GroupID, o.Logger, o.Registerer = "", r.Log, prometheus.NewRegistry()
+	o.Start, o.Begin = r.store.Position, r.store.Begin
+	if r.Model.Input.OnGap == "record" {
+		o.AcceptGap = r.store.AcceptGap
+	}
+	o.OnHalt = func(topic string, partition int32, offset int64, reason string) {
+		r.halted = &report.ExitError{Code: report.ExitHalted, Topic: topic, Partition: &partition, Offset: &offset,
+			Err: fmt.Errorf("rebuild: %s/%d halted at offset %d: %s", topic, partition, offset, reason)}
+	}
+	sink := ingest.New(r.Model, r.store, nil)
+	sink.OnApplied = func(c ingest.Counts) { r.events.Add(c.Applied) }
+	guard := space.New(r.beside, int64(r.Config.Storage.MinFreeBytes), r.Log)
+	c, err := consumer.New(o, guard.Sink(sink))
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	return c, nil
+}
+
+// catchUp reads to the log ends as they are now, and says how far it is once a second.
+func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
+	c, err := r.consumer()
+	if err != nil {
+		return err
+	}
+	ends, err := c.Ends(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+	}
+	finished := make(chan error, 1)
+	go func() { finished <- c.RunUntil(ctx, ends) }()
+	tick := time.NewTicker(rebuildEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-finished:
+			if err != nil {
+				return ingest.StateError(err, r.beside)
+			}
+			return errors.Join(r.halted, r.tell(0, waiting))
+		case <-tick.C:
+			lag := int64(0)
+			for _, p := range c.Status().Partitions {
+				lag += p.Lag
+			}
+			if err := r.tell(lag, ""); err != nil {
+				r.Log.Error("progress not printed", "error", err)
+			}
+		}
+	}
+}
+
+func (r *Rebuild) tell(lag int64, waiting string) error {
+	return r.Out.Emit("tick", report.RebuildTick{ElapsedSeconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(), Lag: lag, Waiting: waiting})
+}
+
+// LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the model.
+func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+	return func(ctx context.Context, topic string) (map[int32]int64, error) {
+		r := &Rebuild{Config: c, Model: m, Log: log}
+		reader, err := r.consumer()
+		if err != nil {
+			return nil, err
+		}
+		all, err := reader.Starts(ctx)
+		if err != nil {
+			return nil, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+		}
+		starts := make(map[int32]int64)
+		for tp, start := range all {
+			if tp.Topic == topic {
+				starts[tp.Partition] = start
+			}
+		}
+		return starts, nil
+	}
+}

@@ -1,0 +1,14 @@
+// Package configs embeds, of the files in this folder, those that the command prints or checks against.
+package configs
+
+import _ "embed"
+
+// Rules are the Prometheus rules that refitd ships.
+//
+//go:embed refitd.rules.yml
+var Rules string
+
+// Metrics lists the metrics of this build. A test compares it with a running daemon.
+//
+//go:embed metrics.md
+var Metrics string

@@ -1,0 +1,189 @@
+package daemontest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/broker"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// ChildConfig names, in the environment of a test binary, the configuration that it runs to the log ends as a child process or, with
+// ChildEndless, until it is killed.
+const (
+	ChildConfig  = "REFITD_TEST_CONFIG"
+	ChildEndless = "REFITD_TEST_ENDLESS"
+)
+
+// childBroker names the directory of a broker that a child process of a test is.
+const childBroker = "REFITD_TEST_BROKER"
+
+// Main is the TestMain of packages whose tests start children.
+func Main(m *testing.M) {
+	if path := os.Getenv(ChildConfig); path != "" {
+		os.Exit(child(path))
+	}
+	if dir := os.Getenv(childBroker); dir != "" {
+		os.Exit(serve(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child is `refitd run [--until end] --json`.
+func child(path string) int {
+	conf, err := config.Load(path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return report.ExitUsage
+	}
+	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(ChildEndless) == "", Out: report.NewEmitter(os.Stdout, true), Log: Quiet()})
+	if err == nil {
+		err = d.Run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return report.CodeOf(err)
+}
+
+// serve is a broker until its standard input ends.
+func serve(dir string) int {
+	b, err := broker.Start(broker.Options{Dir: dir, Logger: Quiet()})
+	if err == nil {
+		err = b.CreateTopic(context.Background(), Topic, 8, 0)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer b.Close()
+	fmt.Println(b.Addr())
+	_, _ = os.Stdin.Read(make([]byte, 1)) // the end is what is waited for
+	return 0
+}
+
+// BrokerProcess starts a broker in a process of its own, with 8 partitions, and returns its address.
+func BrokerProcess(t *testing.T) (addr string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), childBroker+"="+filepath.Join(t.TempDir(), "broker")), os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// ChildOf is this test binary as `refitd run --until end --json`.
+func ChildOf(t *testing.T, path string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd, stderr = exec.CommandContext(t.Context(), os.Args[0]), new(bytes.Buffer)
+	cmd.Env = append(os.Environ(), ChildConfig+"="+path)
+	cmd.Stderr = stderr
+	return cmd, stderr
+}
+
+// KillAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was before the log ends. A child
+// that finds fewer events than that may end by itself before.
+func KillAfter(t *testing.T, path string, events int) (reading bool) {
+	t.Helper()
+	cmd, stderr := ChildOf(t, path)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ready struct{ Type, Web string }
+	if err := json.NewDecoder(stdout).Decode(&ready); err != nil || ready.Type != "ready" {
+		t.Fatalf("first line of the child %+v, error %v, %v\n%s", ready, err, cmd.Wait(), stderr)
+	}
+	Within(t, 20*time.Second, "events in the child", func() bool {
+		_, metrics, err := TryGet("http://" + ready.Web + "/metrics")
+		if err != nil {
+			return true // it has ended
+		}
+		reading = Sum(t, metrics, "refitd_consumer_lag_records") > 0
+		return Sum(t, metrics, "refitd_events_total") >= float64(events)
+	})
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if err != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the child ended before its kill: %v\n%s", err, stderr)
+	}
+	return reading && err != nil
+}
+
+// Sum adds up the series of a metric.
+func Sum(t *testing.T, metrics, name string) (total float64) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += v
+	}
+	return total
+}
+
+// Get returns what a server answers, which it must.
+func Get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	status, body, err := TryGet(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, body
+}
+
+// TryGet is Get of a server that may have ended.
+func TryGet(url string) (status int, body string, err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(b), err
+}

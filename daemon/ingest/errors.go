@@ -1,0 +1,29 @@
+package ingest
+
+import (
+	"errors"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// StateError gives an error of the state in path its exit code: 2 if the configuration does not fit the state, 6 if there is none, 5 for
+// everything else. An error that has one keeps it.
+func StateError(err error, path string) error {
+	if _, ok := errors.AsType[*report.ExitError](err); ok {
+		return err
+	}
+	e := &report.ExitError{Code: report.ExitState, Err: err, Path: path}
+	if c, ok := errors.AsType[*sketch.ConfigError](err); ok {
+		e.Code, e.Key = report.ExitUsage, c.Key
+	}
+	switch {
+	case errors.Is(err, sketch.ErrSpace):
+		e.Key = "storage.min_free_bytes"
+	case errors.Is(err, sketch.ErrNetwork):
+		e.Key = "storage.allow_network"
+	case errors.Is(err, sketch.ErrNoState):
+		e.Code = report.ExitModel
+	}
+	return e
+}
