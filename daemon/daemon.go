@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
+	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 )
@@ -40,7 +40,7 @@ type Options struct {
 	CheckState func(ctx context.Context, dir string) error
 	Out        *report.Emitter
 	Log        *slog.Logger
-	// OnVersion, if not nil, is told of every version, from the goroutine of its model.
+	// OnVersion, if not nil, is called with every version, on a goroutine of its model.
 	OnVersion func(report.Version)
 	// Load reads the configuration again for Reload, with everything that the command line adds; nil refuses to.
 	Load func() (*config.Config, error)
@@ -50,22 +50,20 @@ type Options struct {
 	EnableLifecycle bool
 }
 
-// Daemon is one run. Make it with New, call Run once.
+// Daemon is one run. Make it with New, then call Run once, or Close.
 type Daemon struct {
 	Options
 	config   *config.Config
 	log      *slog.Logger
 	registry *prometheus.Registry
-	units    []*unit
+	models   []*model.Model
 	share    *consumer.Share // models that read the same topics fetch them once; nil with one model
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
 
-	exclusive sync.Mutex // of the units' crash journals
-
-	announcers []*announce.Announcer
-	began      time.Time
+	crashes sync.Mutex // of the models' journals
+	began   time.Time
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -77,7 +75,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{Options: o, config: o.Config, log: o.Log, registry: prometheus.NewRegistry(), began: time.Now()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.close())
+			err = errors.Join(err, d.Close())
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
@@ -87,23 +85,31 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
-	m := newMetrics(d.registry)
+	metrics := model.NewMetrics(d.registry)
 	if len(d.config.Models) > 1 {
 		d.share = new(consumer.Share)
 	}
 	for i := range d.config.Models {
-		u, err := newUnit(ctx, d, &d.config.Models[i], m)
+		settings := &d.config.Models[i]
+		m, err := model.New(ctx, model.Options{Config: d.config, Settings: settings, UntilEnd: o.UntilEnd, StartFresh: o.StartFresh,
+			CheckState: o.CheckState, Siblings: func() []*model.Model { return d.models }, Share: d.share, Crashes: &d.crashes, Metrics: metrics,
+			Registerer: d.registerer(settings.Name), Out: o.Out, Log: o.Log, OnVersion: o.OnVersion})
 		if err != nil {
 			return nil, err
 		}
-		d.units = append(d.units, u)
+		d.models = append(d.models, m)
 	}
-	d.registry.MustRegister(&states{units: d.units, memory: d.config.Memory()})
-	if d.announcers, err = d.newAnnouncers(m); err != nil {
-		return nil, err
-	}
+	d.registry.MustRegister(model.NewCollector(d.models, d.config))
 	d.surface = d.newSurface()
 	return d, nil
+}
+
+// registerer keeps the consumers' series of several models apart.
+func (d *Daemon) registerer(model string) prometheus.Registerer {
+	if len(d.config.Models) == 1 {
+		return d.registry
+	}
+	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, d.registry)
 }
 
 // Addr returns the address of the HTTP listener.
@@ -112,15 +118,15 @@ func (d *Daemon) Addr() string { return d.listener.Addr().String() }
 // Run reads, learns and publishes until ctx is done, the time is up or the ends are reached, emits the summary and closes everything.
 // The error carries its exit code; a signal is no error.
 func (d *Daemon) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = errors.Join(err, d.Close()) }()
 	if d.For > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.For)
 		defer cancel()
 	}
 	ready := report.Ready{Web: d.Addr()}
-	for _, u := range d.units {
-		ready.Models = append(ready.Models, u.config.Name)
+	for _, m := range d.models {
+		ready.Models = append(ready.Models, m.Name())
 	}
 	if err := d.Out.Emit("ready", ready); err != nil {
 		return err
@@ -135,14 +141,15 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer stopRun() // models that nobody can watch do not run on
 		served <- d.serve(webCtx)
 	}()
-	announced := d.announce(webCtx)
+	var announced sync.WaitGroup // they outlive the models, so that the last version is announced, too
 	group, groupCtx := errgroup.WithContext(runCtx)
-	for _, u := range d.units {
-		group.Go(func() error { return u.run(groupCtx) })
+	for _, m := range d.models {
+		announced.Go(func() { m.Announce(webCtx) })
+		group.Go(func() error { return m.Run(groupCtx) })
 	}
 	err = group.Wait()
 	stopWeb()
-	announced()
+	announced.Wait()
 	if err = errors.Join(err, <-served); err != nil {
 		return err
 	}
@@ -155,18 +162,16 @@ func (d *Daemon) summarise() error {
 	s := report.RunSummary{Seconds: report.Number(seconds), RSSBytes: residentBytes()}
 	halted := false
 	rate := 0.0 // of reading: the last refit is not part of it
-	for _, u := range d.units {
-		m, err := u.summary()
+	for _, m := range d.models {
+		summary, err := m.Summary()
 		if err != nil {
 			return err
 		}
-		if reading := time.Duration(u.reading.Load()).Seconds(); reading > 0 {
-			rate += float64(u.applied.Load()) / reading
-		}
-		for _, p := range m.State.Partitions {
+		rate += m.Rate()
+		for _, p := range summary.State.Partitions {
 			halted = halted || p.Halted != nil
 		}
-		s.Models = append(s.Models, m)
+		s.Models = append(s.Models, summary)
 	}
 	s.EventsPerSecond = report.Number(rate)
 	if err := d.Out.Emit("summary", s); err != nil {
@@ -178,11 +183,11 @@ func (d *Daemon) summarise() error {
 	return nil
 }
 
-// close closes what New opened. It may be called more than once.
-func (d *Daemon) close() error {
+// Close closes what New opened, whether Run was called or not; Run does it in the end. It may be called again.
+func (d *Daemon) Close() error {
 	errs := []error{failpoint.At(failpoint.DaemonShutdown)}
-	for _, u := range d.units {
-		errs = append(errs, u.close())
+	for _, m := range d.models {
+		errs = append(errs, m.Close())
 	}
 	for _, l := range []net.Listener{d.listener, d.health} {
 		if l == nil {
@@ -196,13 +201,12 @@ func (d *Daemon) close() error {
 }
 
 // Progressive returns the progressive metrics of the first model.
-func (d *Daemon) Progressive() report.Progressive { return d.units[0].cycle.Progressive() }
+func (d *Daemon) Progressive() report.Progressive { return d.models[0].Progressive() }
 
 // Lag returns the records below the log ends that have not been applied yet, over all models, without those of halted partitions.
-func (d *Daemon) Lag() int64 {
-	total := int64(0)
-	for _, u := range d.units {
-		total += u.lag()
+func (d *Daemon) Lag() (total int64) {
+	for _, m := range d.models {
+		total += m.Lag()
 	}
 	return total
 }

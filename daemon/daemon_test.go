@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/sketch"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -209,4 +211,40 @@ func TestGapHaltsItsPartition(t *testing.T) {
 		}
 	}
 	daemontest.Balanced(t, accepted.State(t))
+}
+
+// TestCloseWithoutRun: what New opened is given back without a run, too: the state, the address and every goroutine, however often it is closed.
+func TestCloseWithoutRun(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(9, 200)
+	conf, _, dir := daemontest.Load(t, b.Configure("closed", daemontest.Simple...))
+	for range 2 {
+		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := net.Listen("tcp", d.Addr())
+		if err != nil {
+			t.Fatalf("the address is still in use: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := sketch.LockDir(dir)
+		if err != nil {
+			t.Fatalf("the state is still in use: %v", err)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o := b.Run(b.Configure("closed", daemontest.Simple...)); o.Err != nil || o.State(t).Partitions[0].Applied == 0 {
+		t.Errorf("a run after it: %v", o.Err)
+	}
 }

@@ -64,48 +64,18 @@ func (d *Daemon) reload() error {
 	if err := config.Reloadable(d.config, next); err != nil {
 		return fmt.Errorf("daemon: the old configuration stays: %w", err)
 	}
-	for i, u := range d.units {
-		u.tuned.Store(&next.Models[i])
-		u.nudge()
+	for i, m := range d.models {
+		m.Trainer().Configure(&next.Models[i])
 	}
 	return nil
 }
 
 // Refit lets a model be refitted now, or as soon as the refit under way has ended.
-func (d *Daemon) Refit(model string) error {
-	for _, u := range d.units {
-		if u.config.Name == model {
-			u.refitNow.Store(true)
-			u.nudge()
-			return nil
-		}
+func (d *Daemon) Refit(name string) error {
+	m := d.model(name)
+	if m == nil {
+		return fmt.Errorf("daemon: no model %q", name)
 	}
-	return fmt.Errorf("daemon: no model %q", model)
-}
-
-// nudge lets the trainer look at what there is to do.
-func (u *unit) nudge() {
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
-}
-
-// tune takes up a reloaded configuration. It belongs to the trainer's goroutine, which makes it the only time that the cycle and the
-// publisher see another one.
-func (s *schedule) tune() {
-	m := s.tuned.Load()
-	if m == s.model {
-		return
-	}
-	s.model = m
-	s.enableTraining("the configuration was reloaded")
-	s.cycle.Configure(m)
-	s.versions.Configure(m)
-	s.tick.Reset(tickOf(m))
-}
-
-// tickOf is the time between two looks at what there is to do.
-func tickOf(m *config.Model) time.Duration {
-	return min(observeEvery, shortest(m.Train.Every.Std(), m.Publish.UpdateEvery.Std()))
+	m.Trainer().Refit()
+	return nil
 }

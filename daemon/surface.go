@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -30,12 +31,12 @@ func (d *Daemon) listen() (err error) {
 	return nil
 }
 
-// newSurface returns the HTTP surface over the units.
+// newSurface returns the HTTP surface over the models.
 func (d *Daemon) newSurface() *web.Server {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.config.Web.ConfigFile,
 		AllowedHosts: d.config.Web.AllowedHosts, Version: d.Version, Log: d.log}
-	for _, u := range d.units {
-		o.Models = append(o.Models, web.Model{Name: u.config.Name, Dir: u.config.Publish.Store, Store: u.versions.Store()})
+	for i, m := range d.models {
+		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.config.Models[i].Publish.Store, Store: m.Store()})
 	}
 	if d.EnableLifecycle {
 		o.Lifecycle = d
@@ -59,33 +60,29 @@ func (d *Daemon) serve(ctx context.Context) error {
 	return errors.Join(<-surface, health)
 }
 
-// limits returns the bounds of requests for a model, as last configured.
-func (d *Daemon) limits(model string) web.Limits {
-	for _, u := range d.units {
-		if u.config.Name == model {
-			serve := u.tuned.Load().Serve
-			return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
+// model returns a model by name, nil if there is none.
+func (d *Daemon) model(name string) *model.Model {
+	for _, m := range d.models {
+		if m.Name() == name {
+			return m
 		}
+	}
+	return nil
+}
+
+// limits returns the bounds of requests for a model, as last configured.
+func (d *Daemon) limits(name string) web.Limits {
+	if m := d.model(name); m != nil {
+		return m.Limits()
 	}
 	return web.DefaultLimits()
 }
 
 // NotReady returns why the daemon is not ready. A model without a snapshot does not make it so.
-func (d *Daemon) NotReady() []string {
-	var reasons []string
-	for _, u := range d.units {
-		if reason := u.Reason(); reason != "" {
-			reasons = append(reasons, u.config.Name+": "+reason)
-		}
-		status := u.consumer.Status()
-		if status.Ready {
-			continue
-		}
-		for _, r := range status.Reasons {
-			reasons = append(reasons, u.config.Name+": "+r)
-		}
-		if len(status.Reasons) == 0 {
-			reasons = append(reasons, u.config.Name+": connecting")
+func (d *Daemon) NotReady() (reasons []string) {
+	for _, m := range d.models {
+		for _, reason := range m.NotReady() {
+			reasons = append(reasons, m.Name()+": "+reason)
 		}
 	}
 	return reasons
@@ -95,9 +92,9 @@ func (d *Daemon) NotReady() []string {
 func (d *Daemon) Status() web.Status {
 	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load()}
 	paths := []string{d.config.Storage.Path}
-	for _, u := range d.units {
-		s.Models = append(s.Models, u.status())
-		paths = append(paths, u.config.Publish.Store)
+	for i, m := range d.models {
+		s.Models = append(s.Models, m.Status())
+		paths = append(paths, d.config.Models[i].Publish.Store)
 	}
 	seen := make(map[string]bool)
 	for _, path := range paths {
@@ -107,55 +104,4 @@ func (d *Daemon) Status() web.Status {
 		seen[path] = true
 	}
 	return s
-}
-
-func (u *unit) status() web.ModelStatus {
-	m := web.ModelStatus{Name: u.config.Name, Progressive: u.cycle.Progressive(), Events: u.applied.Load()}
-	if v := u.serving.Load(); v != nil {
-		m.Champion, m.Published = &v.version, v.at
-	}
-	if v := u.judged.Load(); v != nil {
-		m.Judged = &v.version
-	}
-	if at := u.refitted.Load(); at != nil {
-		m.LastRefit = *at
-	}
-	for _, p := range u.consumer.Status().Partitions {
-		m.Lag += p.Lag
-		if p.Halted != "" {
-			m.Halted = append(m.Halted, web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
-		}
-	}
-	rows, bytes := u.store.Size()
-	for _, n := range rows {
-		m.SampleRows += n
-	}
-	m.SampleBytes = bytes
-	m.TrainingDisabled = u.trainingDisabled()
-	if m.Champion == nil {
-		m.Waiting = u.waiting(rows[sketch.Train], m.SampleRows)
-	}
-	return m
-}
-
-// waiting says why there is no version yet.
-func (u *unit) waiting(train, rows int) string {
-	if disabled := u.trainingDisabled(); disabled != "" {
-		return "no version yet: " + disabled
-	}
-	switch rejected := u.rejected.Load(); {
-	case rows == 0 && rejected > 0:
-		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total", rejected)
-	case rows == 0:
-		return "no version yet: no event was read"
-	case train == 0:
-		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
-	}
-	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
-}
-
-// dated is a version and when it was published.
-type dated struct {
-	version report.Version
-	at      time.Time
 }

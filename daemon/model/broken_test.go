@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 func TestBrokenModels(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
-	d := pair(t, &log)
-	a := d.units[0]
+	p := newPair(t, &log)
+	a := p.a
 	breaks := []struct {
 		name  string
 		model func(m *solver.Model)
@@ -43,28 +43,28 @@ func TestBrokenModels(t *testing.T) {
 		}},
 		{"cut short", func(m *solver.Model) { m.Bias = m.Bias[:len(m.Bias)-1] }},
 	}
-	fit := a.fit
+	fit := a.trainer.fit
 	var fits atomic.Int32
-	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
 		ch, err := fit(ctx, s)
 		if n := int(fits.Add(1)) - 1; err == nil && n < len(breaks) {
 			ch.Model = ch.Model.Clone()
 			breaks[n].model(ch.Model)
-			a.applied.Add(1) // as if more came, so that the next refit is due
+			a.reader.applied.Add(1) // as if more came, so that the next refit is due
 		}
 		return ch, err
 	}
 	versions := make(chan report.Version, 100)
-	d.OnVersion = func(v report.Version) {
-		if v.Model == a.config.Name {
+	p.onVersion(func(v report.Version) {
+		if v.Model == a.name {
 			versions <- v
 		}
-	}
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
+	go func() { done <- p.run(ctx) }()
 	first := <-versions
-	failures := testutil.ToFloat64(a.metrics.published.WithLabelValues(a.config.Name, "failure")) // before the end calls one off
+	failures := testutil.ToFloat64(a.trainer.metrics.published.WithLabelValues(a.name, "failure")) // before the end calls one off
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"strconv"
@@ -15,9 +15,9 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// metrics are what the daemon tells Prometheus of what its models do; what they are at the moment of a scrape is told by states, and the
+// Metrics are what the daemon tells Prometheus of what its models do; a collector tells what they are at the moment of a scrape, and the
 // consumer adds its own. configs/metrics.md lists all of them. No label has a value that a producer can choose.
-type metrics struct {
+type Metrics struct {
 	events    *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
 	unlearned *prometheus.CounterVec
@@ -40,8 +40,8 @@ type metrics struct {
 	expires         *prometheus.GaugeVec
 	dataTime        *prometheus.GaugeVec
 
-	letters   *deadletter.Metrics
-	announced *prometheus.CounterVec
+	deadLetters *deadletter.Metrics
+	announced   *prometheus.CounterVec
 }
 
 // The values of labels that are known beforehand.
@@ -51,7 +51,8 @@ var (
 	refitStatuses = []string{"converged", "basis_limit", "time_budget", "interrupted"}
 )
 
-func newMetrics(r prometheus.Registerer) *metrics {
+// NewMetrics registers the metrics of all models.
+func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_" + name, Help: help}, labels)
@@ -59,7 +60,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, labels)
 	}
-	return &metrics{
+	return &Metrics{
 		events:    counter("events_total", "Events applied to the state.", "model", "topic"),
 		rejected:  counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
 		unlearned: counter("events_unlearned_total", "Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.", "model"),
@@ -81,13 +82,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
 		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
 		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
-		letters:         deadletter.NewMetrics(r),
+		deadLetters:     deadletter.NewMetrics(r),
 		announced:       counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "model", "result"),
 	}
 }
 
 // add makes the series of a model exist before there is something to count, so that the first increase is seen as one.
-func (m *metrics) add(c *config.Model) {
+func (m *Metrics) add(c *config.Model) {
 	model := c.Name
 	for _, topic := range c.Input.Topics {
 		m.events.WithLabelValues(model, topic)
@@ -115,7 +116,7 @@ func (m *metrics) add(c *config.Model) {
 }
 
 // applied counts a stored batch.
-func (m *metrics) applied(model string, c ingest.Counts) {
+func (m *Metrics) applied(model string, c ingest.Counts) {
 	if c.Watermark > 0 { // before the counts: a scrape in between shows no events without a time
 		m.watermark.WithLabelValues(model).Set(float64(c.Watermark) / 1000)
 	}
@@ -130,7 +131,7 @@ func (m *metrics) applied(model string, c ingest.Counts) {
 }
 
 // trained records a refit that ended with a model.
-func (m *metrics) trained(v *report.Version, seconds float64) {
+func (m *Metrics) trained(v *report.Version, seconds float64) {
 	m.trainSeconds.WithLabelValues(v.Model).Observe(seconds)
 	m.trainSuccess.WithLabelValues(v.Model).SetToCurrentTime()
 	m.trainEnded.WithLabelValues(v.Model, v.Status).Inc()
@@ -143,12 +144,12 @@ func (m *metrics) trained(v *report.Version, seconds float64) {
 }
 
 // judged counts a decision of the gate.
-func (m *metrics) judged(ch *cycle.Champion) {
+func (m *Metrics) judged(ch *cycle.Champion) {
 	m.decisions.WithLabelValues(ch.Version.Model, ch.Version.Decision, string(ch.Cause)).Inc()
 }
 
 // live records the version that consumers have from now on. The zero time as expiry is never.
-func (m *metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
+func (m *Metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
 	m.snapshotInfo.DeletePartialMatch(prometheus.Labels{"model": model})
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
 	m.snapshotTime.WithLabelValues(model).Set(seconds(published))

@@ -1,14 +1,15 @@
-package daemon
+package model
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -40,54 +41,51 @@ func TestDisabledUntil(t *testing.T) {
 func TestTrainingIsEnabledAgain(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
-	d := pair(t, &log)
-	a, b := d.units[0], d.units[1]
+	p := newPair(t, &log)
+	a, b := p.a, p.b
 	hour := time.Now().Add(time.Hour)
-	a.disabled.Store(&hour)
-	stop := running(t, d)
-	until(t, "all events", func() bool { return a.applied.Load() == 2000 && b.applied.Load() == 2000 })
+	a.trainer.pause.until.Store(&hour)
+	stop := p.start(t)
+	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 && b.reader.applied.Load() == 2000 })
 	for range 3 {
-		before := b.refitted.Load()
-		if err := d.Refit("b"); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "a refit of the other model", func() bool { return b.refitted.Load() != before })
+		before := b.trainer.refitted.Load()
+		b.trainer.Refit()
+		until(t, "a refit of the other model", func() bool { return b.trainer.refitted.Load() != before })
 	}
-	if a.refitted.Load() != nil || !strings.Contains(a.status().Waiting, "training disabled until") || len(d.NotReady()) > 0 {
-		t.Errorf("refit at %v, waiting: %q, not ready: %v", a.refitted.Load(), a.status().Waiting, d.NotReady())
+	if a.trainer.refitted.Load() != nil || !strings.Contains(a.Status().Waiting, "training disabled until") || len(a.NotReady())+len(b.NotReady()) > 0 {
+		t.Errorf("refit at %v, waiting: %q, not ready: %v", a.trainer.refitted.Load(), a.Status().Waiting, a.NotReady())
 	}
-	same := *a.config
-	a.tuned.Store(&same) // as Reload does
-	a.nudge()
-	until(t, "a refit after the reload", func() bool { return a.refitted.Load() != nil })
-	if a.trainingDisabled() != "" || !strings.Contains(log.String(), "training enabled") {
-		t.Errorf("still disabled: %q\n%s", a.trainingDisabled(), &log)
+	same := *a.state.settings
+	a.trainer.Configure(&same) // as a reload does
+	until(t, "a refit after the reload", func() bool { return a.trainer.refitted.Load() != nil })
+	if a.trainer.pause.reason() != "" || !strings.Contains(log.String(), "training enabled") {
+		t.Errorf("still disabled: %q\n%s", a.trainer.pause.reason(), &log)
 	}
 	stop()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
 
-	file := filepath.Join(a.dir, "deaths.json")
+	file := filepath.Join(a.state.dir, "deaths.json")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `{"training":{"deaths":2,"last":%q}}`, report.Time(time.Now())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	start := func(disabled bool) {
 		t.Helper()
-		again, err := New(t.Context(), d.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := again.units[0].trainingDisabled() != ""; got != disabled {
-			t.Errorf("training disabled: %t, want %t", got, disabled)
-		}
-		if err := again.close(); err != nil {
+		if err := errors.Join(p.a.Close(), p.b.Close()); err != nil {
 			t.Error(err)
+		}
+		p.open(t)
+		if got := p.a.trainer.pause.reason() != ""; got != disabled {
+			t.Errorf("training disabled: %t, want %t", got, disabled)
 		}
 	}
 	start(true)
 	start(true)
-	other := *d.Config
-	other.Models = append([]config.Model(nil), d.Config.Models...)
+	other := *p.options.Config
+	other.Models = slices.Clone(other.Models)
 	other.Models[0].Train.MaxBasis++
-	d.Options.Config = &other
+	p.options.Config = &other
 	start(false)
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", file, err)

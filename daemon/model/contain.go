@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"errors"
@@ -27,22 +27,6 @@ func recovered(step func() error) (err error) {
 		}
 	}()
 	return step()
-}
-
-// contain runs a step of publishing. A panic is told and counted as a version that could not be published; errors of the state pass.
-func (u *unit) contain(kind string, step func() error) error {
-	err := recovered(step)
-	if stack := stackOf(err); stack != "" {
-		u.metrics.published.WithLabelValues(u.config.Name, "failure").Inc()
-		u.log.Error("publish failed", "kind", kind, "error", err, "stack", stack)
-		return nil
-	}
-	return err
-}
-
-// onPanic tells of a record that this program's code panicked on.
-func (u *unit) onPanic(topic string, partition int32, offset int64, value any) {
-	u.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
 // stackOf returns the stack of a panic, nothing for any other error.

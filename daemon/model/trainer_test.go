@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"context"
@@ -20,26 +20,11 @@ import (
 )
 
 // onlyWhenAsked makes the models refit at nobody's word but an operator's.
-func onlyWhenAsked(d *Daemon) {
-	for _, u := range d.units {
-		m := *u.config
-		m.Train.Every, m.Train.EveryEvents = 0, 0
-		u.tuned.Store(&m)
-	}
-}
-
-// running runs a daemon until stop.
-func running(t *testing.T, d *Daemon) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	return func() {
-		t.Helper()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+func (p *pair) onlyWhenAsked() {
+	for _, m := range []*Model{p.a, p.b} {
+		settings := *m.state.settings
+		settings.Train.Every, settings.Train.EveryEvents = 0, 0
+		m.trainer.Configure(&settings)
 	}
 }
 
@@ -60,43 +45,38 @@ func panickyPath(ctx context.Context) error {
 func TestPanicOfTheSolver(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
-	d := pair(t, &log)
-	a := d.units[0]
-	onlyWhenAsked(d)
-	fit := a.fit
+	p := newPair(t, &log)
+	a := p.a
+	p.onlyWhenAsked()
+	fit := a.trainer.fit
 	var broken atomic.Bool
-	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
 		if broken.Load() {
 			return nil, fmt.Errorf("not a panic: %w", panickyPath(ctx))
 		}
 		return fit(ctx, s)
 	}
-	defer running(t, d)()
+	defer p.start(t)()
 	refit := func() int64 {
-		p, err := a.versions.Store().Alias("a", publish.Refit)
+		p, err := a.Store().Alias("a", publish.Refit)
 		if err != nil {
 			return 0
 		}
 		return p.Version
 	}
-	ask := func() {
-		if err := d.Refit("a"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	failures := func() float64 { return testutil.ToFloat64(a.metrics.trainFailed.WithLabelValues("a")) }
-	until(t, "all events", func() bool { return a.applied.Load() == 2000 })
-	ask()
+	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
+	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	a.trainer.Refit()
 	until(t, "a refit", func() bool { return refit() > 0 })
 	before := refit()
 	broken.Store(true)
-	ask()
+	a.trainer.Refit()
 	until(t, "a failure", func() bool { return failures() > 0 })
-	if failures() != 1 || refit() != before || len(d.NotReady()) > 0 {
-		t.Errorf("%g failures, the refit is version %d after %d, not ready: %v", failures(), refit(), before, d.NotReady())
+	if failures() != 1 || refit() != before || len(a.NotReady()) > 0 {
+		t.Errorf("%g failures, the refit is version %d after %d, not ready: %v", failures(), refit(), before, a.NotReady())
 	}
 	broken.Store(false)
-	ask()
+	a.trainer.Refit()
 	until(t, "the next refit", func() bool { return refit() > before })
 	if failures() != 1 {
 		t.Errorf("%g failures", failures())
@@ -109,13 +89,13 @@ func TestPanicOfTheSolver(t *testing.T) {
 // TestOneRefitAtATime (G8): however often a refit is asked for while one runs, there is one more afterwards.
 func TestOneRefitAtATime(t *testing.T) {
 	t.Parallel()
-	d := pair(t, io.Discard)
-	a := d.units[0]
-	onlyWhenAsked(d)
-	fit := a.fit
+	p := newPair(t, io.Discard)
+	a := p.a
+	p.onlyWhenAsked()
+	fit := a.trainer.fit
 	var begun, under, most atomic.Int32
 	release := make(chan struct{})
-	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
 		begun.Add(1)
 		most.Store(max(most.Load(), under.Add(1)))
 		defer under.Add(-1)
@@ -126,22 +106,17 @@ func TestOneRefitAtATime(t *testing.T) {
 		return fit(ctx, s)
 	}
 	var versions atomic.Int32
-	d.OnVersion = func(v report.Version) {
+	p.onVersion(func(v report.Version) {
 		if v.Model == "a" {
 			versions.Add(1)
 		}
-	}
-	defer running(t, d)()
-	until(t, "all events", func() bool { return a.applied.Load() == 2000 })
-	ask := func() {
-		if err := d.Refit("a"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ask()
+	})
+	defer p.start(t)()
+	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	a.trainer.Refit()
 	until(t, "the first refit", func() bool { return begun.Load() == 1 })
 	for range 100 {
-		ask()
+		a.trainer.Refit()
 	}
 	release <- struct{}{}
 	until(t, "the second refit", func() bool { return begun.Load() == 2 })
@@ -150,8 +125,8 @@ func TestOneRefitAtATime(t *testing.T) {
 	close(release)
 	for range 3 { // updates: the trainer has looked at what there is to do
 		now := versions.Load()
-		a.applied.Add(1)
-		a.nudge()
+		a.reader.applied.Add(1)
+		a.trainer.Wake()
 		until(t, "an update", func() bool { return versions.Load() > now })
 	}
 	if begun.Load() != 2 || most.Load() != 1 {
@@ -162,18 +137,14 @@ func TestOneRefitAtATime(t *testing.T) {
 // TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock moves, and what a run before
 // left on disk in the future, after a clock was set back, keeps nothing down.
 func TestWallClockIsSet(t *testing.T) {
-	d := pair(t, io.Discard)
-	defer func() {
-		if err := d.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	s := newSchedule(d.units[0])
+	p := newPair(t, io.Discard)
+	s := p.a.trainer
+	s.begin()
 	defer s.tick.Stop()
 	if err := s.install(t.Context(), trained{}); err != nil { // a refit without a model has ended
 		t.Fatal(err)
 	}
-	for name, at := range map[string]time.Time{"refit": s.refitAt, "update": s.updateAt, "look": s.lookAt, "start": d.began} {
+	for name, at := range map[string]time.Time{"refit": s.refitAt, "update": s.updateAt, "look": s.lookAt, "start": p.a.reader.began} {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("the time of the last %s, %v, has no monotonic reading", name, at)
 		}

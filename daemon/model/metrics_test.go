@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"log/slog"
@@ -44,7 +44,7 @@ func gathers(t *testing.T, r prometheus.Gatherer, want string) {
 
 func TestMetricsCountWhatHappened(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
-	m, model := newMetrics(r), ratings()
+	m, model := NewMetrics(r), ratings()
 	m.add(model)
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3, Rejected: map[event.Reason]int64{event.NotJSON: 4},
 		Watermark: 1_700_000_000_500})
@@ -109,7 +109,7 @@ refitd_publish_total{model="ratings",result="success"} 0
 
 func TestOneVersionIsLive(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
-	m := newMetrics(r)
+	m := NewMetrics(r)
 	for n := range int64(3) {
 		ch := &cycle.Champion{Vocabulary: &cycle.Vocabulary{}, Watermark: 5000, Version: report.Version{Version: n + 1}}
 		m.live("ratings", ch, time.Unix(100+n, 0), time.Unix(200*(n%2), 0))
@@ -133,8 +133,8 @@ refitd_dictionary_features{model="ratings"} 0
 `)
 }
 
-// What is read off a unit at the scrape: sample, ledger, losses, limits.
-func TestStatesShowTheLedger(t *testing.T) {
+// What is read off a model at the scrape: sample, ledger, losses, limits.
+func TestCollectorShowsTheLedger(t *testing.T) {
 	model := ratings()
 	store, err := sketch.NewMemory(ingest.StoreOptions(model))
 	if err != nil {
@@ -147,9 +147,9 @@ func TestStatesShowTheLedger(t *testing.T) {
 	}
 	conf := config.Default()
 	conf.Storage.Path, conf.Storage.MinFreeBytes = t.TempDir(), 4096
-	u := &unit{config: model, daemon: &Daemon{config: conf}, store: store, cycle: learning,
-		keeper: &keeper{Guard: space.New(conf.Storage.Path, 1, slog.New(slog.DiscardHandler))}}
-	u.Look()
+	guard := space.New(conf.Storage.Path, 1, slog.New(slog.DiscardHandler))
+	guard.Look()
+	u := &Model{state: &State{settings: model, store: store, guard: guard}, trainer: &Trainer{cycle: learning, pause: &pause{}}}
 	for p := range int32(2) {
 		if err := store.Begin("r", p, 10); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestStatesShowTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(&states{units: []*unit{u}, memory: config.Memory{BudgetBytes: 5, TotalBytes: 4}})
+	r.MustRegister(&collector{models: []*Model{u}, least: 4096, memory: config.Memory{BudgetBytes: 5, TotalBytes: 4}})
 	gathers(t, r, `
 # HELP refitd_ledger_offsets Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.
 # TYPE refitd_ledger_offsets gauge

@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,11 +8,17 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// states tells Prometheus what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the units keep in
+// collector tells Prometheus what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the models keep in
 // memory, so a scrape costs microseconds.
-type states struct {
-	units  []*unit
+type collector struct {
+	models []*Model
+	least  int64 // storage.min_free_bytes
 	memory config.Memory
+}
+
+// NewCollector returns a collector of what models are at the moment of a scrape. conf is their configuration.
+func NewCollector(models []*Model, conf *config.Config) prometheus.Collector {
+	return &collector{models: models, least: int64(conf.Storage.MinFreeBytes), memory: conf.Memory()}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -38,49 +44,48 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (s *states) Describe(out chan<- *prometheus.Desc) {
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range stateDescription {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (s *states) Collect(out chan<- prometheus.Metric) {
+func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
-	gauge(memoryBudget, float64(s.memory.BudgetBytes))
-	gauge(memoryComputed, float64(s.memory.TotalBytes))
-	for i, u := range s.units {
-		name := u.config.Name
-		if i == 0 {
-			gauge(storageLeast, float64(u.daemon.config.Storage.MinFreeBytes))
-		}
-		gauge(storageFree, float64(u.FreeBytes()), name)
-		rows, bytes := u.store.Size()
+	gauge(memoryBudget, float64(c.memory.BudgetBytes))
+	gauge(memoryComputed, float64(c.memory.TotalBytes))
+	gauge(storageLeast, float64(c.least))
+	for _, m := range c.models {
+		store, learning, settings := m.state.store, m.trainer.cycle, m.state.settings
+		name := settings.Name
+		gauge(storageFree, float64(m.state.guard.FreeBytes()), name)
+		rows, bytes := store.Size()
 		for role, n := range rows {
 			gauge(reservoirItems, float64(n), name, sketch.Role(role).String())
 		}
 		gauge(reservoirBytes, float64(bytes), name)
-		for topic, accounts := range accountsByTopic(u.config, u.store.Ledger()) {
+		for topic, accounts := range accountsByTopic(settings, store.Ledger()) {
 			for account, n := range accounts {
 				gauge(ledgerOffsets, float64(n), name, topic, account)
 			}
 		}
-		for role, loss := range progressiveLosses(u.cycle.Progressive()) {
+		for role, loss := range progressiveLosses(learning.Progressive()) {
 			gauge(progressiveLoss, loss, name, role)
 		}
 		off := 0.0
-		if u.disabled.Load() != nil {
+		if m.trainer.pause.until.Load() != nil {
 			off = 1
 		}
 		gauge(trainDisabled, off, name)
-		counter(duplicates, float64(u.store.Duplicates()), name)
-		counter(foldInResets, float64(u.cycle.Resets()), name)
-		names := u.cycle.Names()
+		counter(duplicates, float64(store.Duplicates()), name)
+		counter(foldInResets, float64(learning.Resets()), name)
+		names := learning.Names()
 		counter(featuresTotal, float64(names.Total), name)
 		counter(unseenTotal, float64(names.Unseen), name)
 	}

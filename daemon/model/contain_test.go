@@ -1,4 +1,4 @@
-package daemon
+package model
 
 import (
 	"bytes"
@@ -13,16 +13,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// pair is a daemon with two models, a and b, on one topic of 2000 ratings.
-func pair(t *testing.T, log io.Writer) *Daemon {
+// pair are two models, a and b, on one topic of 2000 ratings.
+type pair struct {
+	options Options // of both, but for Settings
+	a, b    *Model
+}
+
+// newPair makes a topic and the models that read it.
+func newPair(t *testing.T, log io.Writer) *pair {
 	t.Helper()
 	const topic = "ratings"
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, topic))
@@ -57,11 +66,58 @@ func pair(t *testing.T, log io.Writer) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(t.Context(), Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
+	p := &pair{options: Options{Config: conf, Share: new(consumer.Share), Crashes: new(sync.Mutex), Out: report.NewEmitter(io.Discard, true),
+		Log: slog.New(slog.NewTextHandler(log, nil))}}
+	p.open(t)
+	return p
+}
+
+// open makes the models anew on the states they left. They are closed with the test.
+func (p *pair) open(t *testing.T) {
+	t.Helper()
+	p.options.Metrics = NewMetrics(prometheus.NewRegistry())
+	p.options.Siblings = func() []*Model { return []*Model{p.a, p.b} }
+	for i, m := range []**Model{&p.a, &p.b} {
+		o := p.options
+		o.Settings, o.Registerer = &p.options.Config.Models[i], prometheus.NewRegistry()
+		var err error
+		if *m, err = New(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := (*m).Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	return d
+}
+
+// onVersion is called with every version of either model.
+func (p *pair) onVersion(f func(report.Version)) {
+	p.a.trainer.versions.onVersion, p.b.trainer.versions.onVersion = f, f
+}
+
+// run runs both models, as the daemon does, until ctx is done or one of them fails.
+func (p *pair) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.a.Run(ctx) })
+	group.Go(func() error { return p.b.Run(ctx) })
+	return group.Wait()
+}
+
+// start runs both models until stop.
+func (p *pair) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // until polls.
@@ -101,33 +157,33 @@ func (l *lockedBuffer) String() string {
 func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
-	d := pair(t, &log)
-	a, b := d.units[0], d.units[1]
-	fit, write := a.fit, a.write
+	p := newPair(t, &log)
+	a, b := p.a, p.b
+	fit, write := a.trainer.fit, a.trainer.versions.write
 	var phase, fits, writes atomic.Int32
-	a.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
 		if phase.Load() == 0 {
 			fits.Add(1)
-			a.applied.Add(1) // as if more came, so that the next refit is due
+			a.reader.applied.Add(1) // as if more came, so that the next refit is due
 			panic("fit")
 		}
 		return fit(ctx, s)
 	}
-	a.write = func(ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(ctx context.Context, ch *cycle.Champion) error {
 		if phase.Load() == 1 {
 			writes.Add(1)
-			a.applied.Add(1)
+			a.reader.applied.Add(1)
 			panic("write")
 		}
 		return write(ctx, ch)
 	}
 	published := make(map[string]int)
 	var mu sync.Mutex
-	d.OnVersion = func(v report.Version) {
+	p.onVersion(func(v report.Version) {
 		mu.Lock()
 		defer mu.Unlock()
 		published[v.Model]++
-	}
+	})
 	count := func(model string) int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -135,7 +191,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
+	go func() { done <- p.run(ctx) }()
 	until(t, "panics of the trainer", func() bool { return fits.Load() >= 3 && count("b") >= 1 })
 	phase.Store(1)
 	until(t, "panics of the publisher", func() bool { return writes.Load() >= 3 })
@@ -143,8 +199,10 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 		t.Errorf("model a published %d versions", n)
 	}
 	phase.Store(2)
-	a.applied.Add(1)
-	until(t, "a version of model a", func() bool { return count("a") >= 1 && a.applied.Load() >= 2000 && b.applied.Load() == 2000 })
+	a.reader.applied.Add(1)
+	until(t, "a version of model a", func() bool {
+		return count("a") >= 1 && a.reader.applied.Load() >= 2000 && b.reader.applied.Load() == 2000
+	})
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -159,13 +217,13 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 // TestStorageErrorOfOneModelEndsAll: what is in doubt on disk is not worked around.
 func TestStorageErrorOfOneModelEndsAll(t *testing.T) {
 	t.Parallel()
-	d := pair(t, io.Discard)
-	if err := d.units[0].store.Close(); err != nil { // what comes to be stored is refused
+	p := newPair(t, io.Discard)
+	if err := p.a.state.close(); err != nil { // what comes to be stored is refused
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := d.Run(ctx); report.CodeOf(err) != report.ExitState || ctx.Err() != nil {
+	if err := p.run(ctx); report.CodeOf(err) != report.ExitState || ctx.Err() != nil {
 		t.Errorf("%v", err)
 	}
 }

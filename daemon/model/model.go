@@ -1,0 +1,206 @@
+// Package model is one model of the daemon: it reads the model's topics into its state, learns from them, refits on schedule and publishes
+// versions. Package daemon runs several of them and serves what they say of themselves.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/announce"
+	"github.com/refitd/refitd/daemon/cluster"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Options of a model. Config, Settings, Metrics, Registerer, Crashes, Out and Log are required.
+type Options struct {
+	Config   *config.Config
+	Settings *config.Model // one of Config's
+	// UntilEnd reads up to the log ends as they are at the start, refits once more and ends.
+	UntilEnd bool
+	// StartFresh makes an empty state although the consumer group has offsets.
+	StartFresh bool
+	// CheckState, if not nil, looks at the state directory before it is opened, in another process: damage may end the process that finds it.
+	CheckState func(ctx context.Context, dir string) error
+	// Siblings, if not nil, returns all models of the daemon.
+	Siblings func() []*Model
+	// Share, if not nil, fetches topics once for all models that read them.
+	Share *consumer.Share
+	// Crashes is shared by the crash journals of a process: one at a time has a single record in hand.
+	Crashes    *sync.Mutex
+	Metrics    *Metrics
+	Registerer prometheus.Registerer // of the consumer's metrics
+	Out        *report.Emitter
+	Log        *slog.Logger
+	// OnVersion, if not nil, is called with every version, on the goroutine of the trainer.
+	OnVersion func(report.Version)
+}
+
+// Model is one model with its state, reader, trainer and publisher. Reading has a goroutine of its own, and so has the trainer. Make it with
+// New, call Run once, and Close in the end. Its other methods are safe for concurrent use.
+type Model struct {
+	name      string
+	state     *State
+	reader    *reader
+	trainer   *Trainer
+	announcer *announce.Announcer // nil without a topic for champions
+	crashes   *crash.Journal
+}
+
+// New opens the state and takes up the last champion. What it opened is closed again if it fails; the error carries its exit code.
+func New(ctx context.Context, o Options) (_ *Model, err error) {
+	settings := o.Settings
+	o.Log = o.Log.With("model", settings.Name)
+	m := &Model{name: settings.Name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	if m.state, err = openState(ctx, &o); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if m.crashes, err = crash.Open(m.state.dir, m.state.store.Ledger(), o.Crashes, now, o.Log); err != nil {
+		return nil, ingest.StateError(err, m.state.dir)
+	}
+	pause, err := newPause(m.crashes, m.state.dir, settings, now, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := replaceFile(filepath.Join(m.state.dir, config.ModelFile), settings.Stored()); err != nil {
+		return nil, ingest.StateError(fmt.Errorf("model: keep the settings: %w", err), m.state.dir)
+	}
+	learning, err := newCycle(settings, m.state)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := newVersions(&o, m.state, learning)
+	if err != nil {
+		return nil, err
+	}
+	if err := versions.revive(); err != nil {
+		return nil, err
+	}
+	o.Metrics.add(settings)
+	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
+	if m.reader, err = newReader(&o, m.state, learning, m.crashes); err != nil {
+		return nil, err
+	}
+	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
+	m.reader.onStored = m.trainer.Wake
+	if m.announcer, err = newAnnouncer(&o, versions.Store()); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// newCycle returns the learning of a model, with the progressive sums of its state.
+func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
+	c, err := cycle.New(m, time.Now)
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	c.Workers = m.Train.Threads
+	if c.Workers == 0 {
+		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
+	}
+	if err := c.Restore(state.store.Aux()); err != nil {
+		return nil, ingest.StateError(fmt.Errorf("model: progressive sums: %w", err), state.dir)
+	}
+	return c, nil
+}
+
+// newAnnouncer returns what announces the champions, nil without a topic for them.
+func newAnnouncer(o *Options, store *snapshot.Store) (*announce.Announcer, error) {
+	p := &o.Settings.Publish
+	if p.Topic == "" {
+		return nil, nil
+	}
+	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	announced := o.Metrics.announced.MustCurryWith(prometheus.Labels{"model": o.Settings.Name})
+	return announce.New(announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
+		Inline: int64(p.InlineMax), Log: o.Log, OnResult: func(err error) {
+			result := "success"
+			if err != nil {
+				result = "failure"
+			}
+			announced.WithLabelValues(result).Inc()
+		}}), nil
+}
+
+// Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The error carries its exit code.
+func (m *Model) Run(ctx context.Context) error {
+	if err := m.reader.findEnds(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	readDone := make(chan struct{})
+	group.Go(func() error {
+		defer close(readDone)
+		return m.reader.run(groupCtx)
+	})
+	letterCtx, stopLetters := context.WithCancel(groupCtx)
+	defer stopLetters()
+	group.Go(func() error {
+		defer stopLetters()
+		return m.trainer.Run(groupCtx, readDone)
+	})
+	group.Go(func() error { return m.reader.sendDeadLetters(letterCtx) })
+	return group.Wait()
+}
+
+// Announce announces champions, where there is a topic for them, until ctx is done. It may outlive Run, so that the last version is announced,
+// too.
+func (m *Model) Announce(ctx context.Context) {
+	if m.announcer != nil {
+		m.announcer.Run(ctx)
+	}
+}
+
+// Close closes what New opened, once Run has returned or without it. It may be called again.
+func (m *Model) Close() error {
+	var errs []error
+	if m.state != nil {
+		errs = append(errs, m.state.close())
+	}
+	if m.crashes != nil {
+		errs = append(errs, m.crashes.Close())
+		m.crashes = nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return ingest.StateError(err, m.state.dir)
+	}
+	return nil
+}
+
+// deadLetters returns the sender of rejected records, nil if they are only counted.
+func deadLetters(o *Options, state *State) (*deadletter.Sender, error) {
+	topic := o.Settings.Input.DeadLetter.Topic
+	if topic == "" {
+		if n := state.store.OutboxLen(); n > 0 {
+			o.Log.Warn("dead letters wait for a topic", "pending", n, "key", "input.dead_letter.topic")
+		}
+		return nil, nil
+	}
+	return deadletter.New(deadletter.Options{Store: state.store, Model: o.Settings.Name, Topic: topic, Kafka: &o.Config.Kafka,
+		Metrics: o.Metrics.deadLetters, Log: o.Log})
+}

@@ -1,0 +1,233 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/deadletter"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// committedTimeout bounds the question for the group's offsets.
+const committedTimeout = 5 * time.Second
+
+// reader reads the topics of a model into its state and counts what came of it. Its callbacks run on the goroutine of the consumer; the
+// counters are safe to read from any.
+type reader struct {
+	options     *Options
+	log         *slog.Logger
+	state       *State
+	consumer    *consumer.Consumer
+	ends        map[consumer.TopicPartition]int64 // where to stop; nil without an end
+	deadLetters *deadletter.Sender                // nil if rejected records are only counted
+	onStored    func()                            // there is something new to train on
+
+	began    time.Time
+	newest   int64        // event time applied since the start, milliseconds; of the goroutine that reads
+	applied  atomic.Int64 // events since the start
+	rejected atomic.Int64 // records that are no events, since the start
+	reading  atomic.Int64 // nanoseconds from the start to the last stored batch with an event
+}
+
+// newReader returns a reader that connects when it runs. The error carries its exit code.
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal) (*reader, error) {
+	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
+	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
+		if l.Halted != "" {
+			if err := state.store.Resume(l.Topic, l.Partition); err != nil {
+				return nil, ingest.StateError(err, state.dir)
+			}
+		}
+	}
+	var err error
+	if r.deadLetters, err = deadLetters(o, state); err != nil {
+		return nil, err
+	}
+	sink := ingest.New(o.Settings, state.store, learning)
+	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
+	if r.deadLetters != nil {
+		sink.OutboxTrouble = r.deadLetters.Trouble
+	}
+	read, err := ingest.ConsumerOptions(&o.Config.Kafka, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	read.Start, read.LastRecord, read.Begin = state.store.Position, state.lastRecord, r.begin
+	read.OnHalt, read.OnPause, read.OnResume = r.onHalt, r.onHalt, r.onResume
+	if o.Settings.Input.OnGap == "record" {
+		read.AcceptGap = state.store.AcceptGap
+	}
+	read.Share, read.Logger, read.Registerer = o.Share, o.Log, o.Registerer
+	if r.consumer, err = consumer.New(read, state.guard.Sink(sink)); err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	return r, nil
+}
+
+// findEnds asks for the log ends, with UntilEnd.
+func (r *reader) findEnds(ctx context.Context) (err error) {
+	if !r.options.UntilEnd {
+		return nil
+	}
+	if r.ends, err = r.consumer.Ends(ctx); err != nil && ctx.Err() == nil {
+		return &report.ExitError{Code: report.ExitBroker, Key: "kafka.bootstrap_servers",
+			Err: fmt.Errorf("%w (kafka.bootstrap_servers: %s)", err, strings.Join(r.options.Config.Kafka.BootstrapServers, ", "))}
+	}
+	return nil
+}
+
+// run reads until ctx is done or the ends are reached.
+func (r *reader) run(ctx context.Context) error {
+	if err := r.consumer.RunUntil(ctx, r.ends); err != nil {
+		return r.state.storageError(err)
+	}
+	return nil
+}
+
+// sendDeadLetters empties the outbox until ctx is done.
+func (r *reader) sendDeadLetters(ctx context.Context) error {
+	if r.deadLetters == nil {
+		return nil
+	}
+	if err := r.deadLetters.Run(ctx); err != nil {
+		return ingest.StateError(err, r.state.dir)
+	}
+	return nil
+}
+
+// begin stores where a partition starts. A state that is empty while the group of the daemon has offsets was lost, and reading on at the
+// start policy's offset could skip what the lost state had not read.
+func (r *reader) begin(topic string, partition int32, offset int64) error {
+	if err := r.lostState(); err != nil {
+		return err
+	}
+	return r.state.store.Begin(topic, partition, offset)
+}
+
+// lostState refuses to begin the first partition of an empty state whose group has offsets, unless that was asked for. Models that read a
+// topic together show their offsets in the same group: then only all of them could have lost their state.
+func (r *reader) lostState() error {
+	if !r.state.takeFresh() || r.options.StartFresh || r.siblingHasState() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), committedTimeout)
+	defer cancel()
+	committed, err := r.consumer.Committed(ctx)
+	if err != nil {
+		r.log.Warn("offsets of the group cannot be read: state is taken for new", "error", err)
+		return nil
+	}
+	for tp, offset := range committed {
+		dir := r.state.dir
+		return &report.ExitError{Code: report.ExitState, Topic: tp.Topic, Partition: &tp.Partition, Offset: &offset, Path: dir, Key: "--start-fresh",
+			Err: fmt.Errorf("model: %s: state is empty but group %s has offsets (%s: %d): restore a backup, run refitd rebuild, or start with --start-fresh",
+				dir, r.options.Config.Kafka.GroupID, tp, offset)}
+	}
+	return nil
+}
+
+// siblingHasState reports whether another model that reads one of the topics had a state when it was opened.
+func (r *reader) siblingHasState() bool {
+	if r.options.Siblings == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.options.Siblings(), func(m *Model) bool {
+		return m.reader != r && !m.state.empty && sharesTopic(m.reader.options.Settings, r.options.Settings)
+	})
+}
+
+func sharesTopic(a, b *config.Model) bool {
+	return slices.ContainsFunc(a.Input.Topics, func(t string) bool { return slices.Contains(b.Input.Topics, t) })
+}
+
+// onApplied counts a stored batch and wakes the trainer.
+func (r *reader) onApplied(c ingest.Counts) {
+	r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
+	c.Watermark = r.newest
+	r.options.Metrics.applied(r.options.Settings.Name, c)
+	if len(c.Rejected) > 0 {
+		for _, n := range c.Rejected {
+			r.rejected.Add(n)
+		}
+		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		if r.deadLetters != nil {
+			r.deadLetters.Wake()
+		}
+	}
+	if c.Applied == 0 {
+		return
+	}
+	r.applied.Add(c.Applied)
+	r.reading.Store(int64(time.Since(r.began)))
+	r.onStored()
+}
+
+// onPanic logs a record on which this program's code panicked.
+func (r *reader) onPanic(topic string, partition int32, offset int64, value any) {
+	r.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+}
+
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, the log and the output.
+func (r *reader) onHalt(topic string, partition int32, offset int64, reason string) {
+	r.log.Error("partition halted", "topic", topic, "partition", partition, "offset", offset, "reason", reason)
+	if err := r.state.halt(topic, partition, offset, reason); err != nil {
+		r.log.Error("halt not stored", "error", err)
+	}
+	halt := report.Halt{Model: r.options.Settings.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}
+	if err := r.options.Out.Emit("halt", halt); err != nil {
+		r.log.Error("halt not printed", "error", err)
+	}
+}
+
+// onResume takes back what onHalt wrote of a partition that waited for room and has it again.
+func (r *reader) onResume(topic string, partition int32) {
+	if err := r.state.store.Resume(topic, partition); err != nil {
+		r.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
+	}
+}
+
+// lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
+func (r *reader) lag() int64 {
+	total := int64(0)
+	for _, p := range r.consumer.Status().Partitions {
+		if p.Halted == "" {
+			total += p.Lag
+		}
+	}
+	return total
+}
+
+// ended returns the end of each partition's log as last seen, -1 if it was not.
+func (r *reader) logEnds() map[consumer.TopicPartition]int64 {
+	ends := make(map[consumer.TopicPartition]int64)
+	for _, p := range r.consumer.Status().Partitions {
+		ends[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}] = p.HighWatermark
+	}
+	return ends
+}
+
+// notReady says why the model is not being fed; it is empty if it is.
+func (r *reader) notReady() (reasons []string) {
+	if reason := r.state.guard.Reason(); reason != "" {
+		reasons = append(reasons, reason)
+	}
+	status := r.consumer.Status()
+	if status.Ready {
+		return reasons
+	}
+	if len(status.Reasons) == 0 {
+		return append(reasons, "connecting")
+	}
+	return append(reasons, status.Reasons...)
+}

@@ -1,0 +1,283 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/space"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// failuresFile lists, in the state directory, when storage errors ended the daemon: one RFC 3339 time a line.
+const failuresFile = "storage-errors"
+
+// A disk that fails again and again is not tried for ever: every try may write to it.
+const (
+	maxFailures   = 3
+	failureWindow = 10 * time.Minute
+)
+
+// State is what a model keeps on disk: sample and ledger, the space they need, what their witnesses say, and how often storage has failed.
+type State struct {
+	settings  *config.Model
+	log       *slog.Logger
+	store     *sketch.Store
+	guard     *space.Guard
+	dir       string
+	empty     bool           // it was when it was opened
+	fresh     atomic.Bool    // it still is, and nobody has asked the group
+	rollbacks int64          // offsets that were applied once and have to be read again
+	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
+	closed    bool
+}
+
+// openState opens the state of a model, unless its storage has failed too often. The error carries its exit code.
+func openState(ctx context.Context, o *Options) (_ *State, err error) {
+	dir, storage := o.Config.StatePath(o.Settings), &o.Config.Storage
+	options := ingest.StoreOptions(o.Settings)
+	options.Dir, options.Logger = dir, o.Log
+	options.MinFreeBytes, options.AllowNetwork = int64(storage.MinFreeBytes), storage.AllowNetwork
+	if letters := &o.Settings.Input.DeadLetter; letters.Topic != "" {
+		options.OutboxRows = letters.MaxRows
+	}
+	s := &State{settings: o.Settings, log: o.Log, guard: space.New(dir, options.MinFreeBytes, o.Log), dir: dir}
+	if err := failedOften(dir, time.Now()); err != nil {
+		return nil, err
+	}
+	if o.CheckState != nil {
+		err = o.CheckState(ctx, dir)
+	}
+	if err == nil {
+		err = ingest.CheckSchema(dir, o.Settings)
+	}
+	if err == nil {
+		s.store, err = sketch.Open(ctx, options)
+	}
+	if err != nil {
+		return nil, ingest.StateError(err, dir)
+	}
+	rows, err := ingest.Erase(ctx, o.Settings, s.store)
+	if err != nil {
+		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
+	}
+	if rows > 0 {
+		s.log.Warn("rows of forgotten subjects were still in the state, and are out now", "rows", rows)
+	}
+	s.guard.Look()
+	s.empty = len(s.store.Ledger()) == 0
+	s.fresh.Store(s.empty)
+	for _, r := range s.store.Rollbacks() {
+		s.rollbacks += r.Offsets()
+	}
+	return s, nil
+}
+
+// close closes the store. It may be called again.
+func (s *State) close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.store.Close()
+}
+
+// compareWith looks at the newest version in the store of snapshots, which is a witness outside the state directory: an older copy of that
+// directory brings its own WITNESS along.
+func (s *State) compareWith(versions *snapshot.Store) {
+	if versions == nil {
+		return
+	}
+	name := s.settings.Name
+	latest, err := versions.Alias(name, snapshot.Latest)
+	if err != nil {
+		return // nothing was published, or what there is cannot be read, which the first publication says
+	}
+	manifest, err := versions.Manifest(name, latest.Version)
+	if err != nil {
+		s.log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error", err)
+		return
+	}
+	s.published = manifest.Cut
+	behind := int64(0)
+	incarnation := make(map[string]uint32)
+	for _, l := range s.store.Ledger() {
+		incarnation[l.Topic] = max(incarnation[l.Topic], l.Incarnation)
+	}
+	for _, c := range manifest.Cut {
+		if incarnation[c.Topic] > 0 {
+			continue // which topic of that name was cut is not said
+		}
+		if next, ok := s.store.Position(c.Topic, c.Partition); ok && next < c.Next {
+			behind += c.Next - next
+			s.log.Warn("state is behind the newest version: offsets are read again before the next one is published",
+				"topic", c.Topic, "partition", c.Partition, "next", next, "published", c.Next, "version", latest.Version)
+		}
+	}
+	s.rollbacks = max(s.rollbacks, behind)
+}
+
+// behindPublished says where the state, or the cut of a refit that was taken before the state had caught up, is behind the newest version, or
+// is empty: published cuts only grow. cut is nil for an update. ends are those of the logs, -1 where unknown: a log that ends below a cut is
+// not the one that was cut.
+func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartition]int64) string {
+	for _, c := range s.published {
+		if !slices.Contains(s.settings.Input.Topics, c.Topic) {
+			continue
+		}
+		next, _ := s.store.Position(c.Topic, c.Partition)
+		for _, own := range cut {
+			if own.Topic == c.Topic && own.Partition == c.Partition {
+				next = min(next, own.Next)
+			}
+		}
+		tp := consumer.TopicPartition{Topic: c.Topic, Partition: c.Partition}
+		if end, known := ends[tp]; next < c.Next && !(known && end >= 0 && end < c.Next) {
+			return fmt.Sprintf("%s is at offset %d, the newest version was cut at %d", tp, next, c.Next)
+		}
+	}
+	if cut != nil {
+		s.published = nil // caught up, and so are the cuts of later refits
+	}
+	return ""
+}
+
+// takeFresh reports once whether the state is new.
+func (s *State) takeFresh() bool { return s.fresh.Swap(false) }
+
+// lastRecord returns what the ledger knows of the last record applied of a partition.
+func (s *State) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
+	for _, l := range s.store.Ledger() {
+		if l.Topic == topic && l.Partition == partition {
+			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
+		}
+	}
+	return 0, 0, false
+}
+
+// halt writes a halt at an offset into the ledger.
+func (s *State) halt(topic string, partition int32, offset int64, reason string) (err error) {
+	if _, known := s.store.Position(topic, partition); !known {
+		err = s.store.Begin(topic, partition, offset)
+	}
+	return errors.Join(err, s.store.Halt(topic, partition, reason))
+}
+
+// witness writes down how far the state has come. A full disk is the guard's to report.
+func (s *State) witness() error {
+	if err := s.store.Witness(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		return s.storageError(err)
+	}
+	return nil
+}
+
+// keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
+func (s *State) keep(ch *cycle.Champion) error {
+	b, err := ch.Keep()
+	if err = errors.Join(err, failpoint.At(failpoint.DaemonKeep)); err == nil {
+		err = replaceFile(filepath.Join(s.dir, config.PosteriorFile), b)
+	}
+	if err != nil {
+		return ingest.StateError(fmt.Errorf("model: keep the posterior: %w", err), s.dir)
+	}
+	return nil
+}
+
+// kept returns what keep stored. The error wraps fs.ErrNotExist where there is none.
+func (s *State) kept() ([]byte, error) {
+	return os.ReadFile(filepath.Join(s.dir, config.PosteriorFile))
+}
+
+// relearn folds in the training rows from after a cut, oldest first.
+func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
+	sample, err := s.store.Sample()
+	if err != nil {
+		return ingest.StateError(err, s.dir)
+	}
+	panicked, err := ingest.Relearn(learning, sample, cut)
+	if panicked > 0 {
+		s.log.Error("rows not folded in again", "reason", "panic", "rows", panicked)
+	}
+	return err
+}
+
+// storageError counts a storage error and gives it its exit code.
+func (s *State) storageError(err error) error {
+	if errors.Is(err, sketch.ErrStorage) {
+		if noteErr := noteFailure(s.dir, time.Now()); noteErr != nil {
+			s.log.Error("storage error not written down", "error", noteErr)
+		}
+	}
+	return ingest.StateError(err, s.dir)
+}
+
+// noteFailure appends the time of a storage error, as well as a failing disk allows.
+func noteFailure(dir string, now time.Time) error {
+	f, err := os.OpenFile(filepath.Join(dir, failuresFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, report.Time(now))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// failedOften refuses a state whose storage failed maxFailures times within failureWindow.
+func failedOften(dir string, now time.Time) error {
+	path := filepath.Join(dir, failuresFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("model: user id %d: %w", os.Geteuid(), err), Path: path}
+	}
+	recent := 0
+	for line := range strings.Lines(string(text)) {
+		at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line))
+		if age := now.Sub(at); err == nil && age >= 0 && age < failureWindow { // a clock that was set back does not keep the daemon down
+			recent++
+		}
+	}
+	if recent < maxFailures {
+		return nil
+	}
+	return &report.ExitError{Code: report.ExitState, Path: path,
+		Err: fmt.Errorf("model: %s: storage error %d times in %v: check the disk, then remove this file or wait", path, recent, failureWindow)}
+}
+
+// replaceFile writes a file so that a crash leaves the old one or the new one, and the new one is durable when it returns.
+func replaceFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // nothing is left to remove once renamed
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Name returns the name of the model in the configuration.
+func (m *Model) Name() string { return m.name }
+
+// Trainer returns the trainer, to configure it and to ask it for refits.
+func (m *Model) Trainer() *Trainer { return m.trainer }
+
+// Store returns the store of snapshots, nil without one.
+func (m *Model) Store() *snapshot.Store { return m.trainer.versions.Store() }
+
+// Progressive returns the losses of predictions made before their event was learned.
+func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progressive() }
+
+// Lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
+func (m *Model) Lag() int64 { return m.reader.lag() }
+
+// NotReady says why the model is not being fed; it is empty if it is. A model without a snapshot is ready.
+func (m *Model) NotReady() []string { return m.reader.notReady() }
+
+// Rate returns the events applied a second, from the start of the model to its last one.
+func (m *Model) Rate() float64 {
+	reading := time.Duration(m.reader.reading.Load()).Seconds()
+	if reading <= 0 {
+		return 0
+	}
+	return float64(m.reader.applied.Load()) / reading
+}
+
+// Summary returns what the run came to. Call it when Run has returned.
+func (m *Model) Summary() (report.RunModel, error) {
+	state, err := m.state.store.State()
+	if err != nil {
+		return report.RunModel{}, ingest.StateError(err, m.state.dir)
+	}
+	v := m.trainer.versions
+	return report.RunModel{State: ingest.StateOf(m.name, state), Progressive: m.Progressive(), VersionsPromoted: v.promoted, VersionsKept: v.kept,
+		Champion: v.champion}, nil
+}
+
+// Status is what the status page shows of the model.
+func (m *Model) Status() web.ModelStatus {
+	out := web.ModelStatus{Name: m.name, Progressive: m.Progressive(), Events: m.reader.applied.Load()}
+	if v := m.trainer.versions.serving.Load(); v != nil {
+		out.Champion, out.Published = &v.version, v.at
+	}
+	if v := m.trainer.versions.judged.Load(); v != nil {
+		out.Judged = &v.version
+	}
+	if at := m.trainer.refitted.Load(); at != nil {
+		out.LastRefit = *at
+	}
+	for _, p := range m.reader.consumer.Status().Partitions {
+		out.Lag += p.Lag
+		if p.Halted != "" {
+			out.Halted = append(out.Halted, web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
+		}
+	}
+	rows, bytes := m.state.store.Size()
+	for _, n := range rows {
+		out.SampleRows += n
+	}
+	out.SampleBytes = bytes
+	out.TrainingDisabled = m.trainer.pause.reason()
+	if out.Champion == nil {
+		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
+	}
+	return out
+}
+
+// waiting says why there is no version yet.
+func (m *Model) waiting(train, rows int) string {
+	if disabled := m.trainer.pause.reason(); disabled != "" {
+		return "no version yet: " + disabled
+	}
+	switch rejected := m.reader.rejected.Load(); {
+	case rows == 0 && rejected > 0:
+		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total", rejected)
+	case rows == 0:
+		return "no version yet: no event was read"
+	case train == 0:
+		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
+	}
+	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
+}
+
+// Limits returns the bounds of requests, as last configured.
+func (m *Model) Limits() web.Limits {
+	serve := m.trainer.tuned.Load().Serve
+	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
+}

@@ -1,0 +1,329 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/failpoint"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// observeEvery is the time between two looks at the disk, and between two words to the witness.
+const observeEvery = 5 * time.Second
+
+// publishRetry is the time between two attempts to write a version to a store that does not take it.
+const publishRetry = 5 * time.Second
+
+// trained is what a refit came to.
+type trained struct {
+	challenger *cycle.Champion
+	against    *cycle.Champion // what the gate compared it with, nil for a first version
+	counted    bool            // the gate's decision, before an attempt to publish that failed
+	err        error           // ends the daemon
+}
+
+// Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the monotonic clock: setting the
+// wall clock neither hastens nor delays anything. What it decides it decides on the goroutine of Run; only a refit runs on one of its own.
+type Trainer struct {
+	log      *slog.Logger
+	metrics  *Metrics
+	untilEnd bool
+	state    *State
+	reader   *reader
+	cycle    *cycle.Cycle
+	versions *Versions
+	pause    *pause
+	fit      func(context.Context, *cycle.Sample) (*cycle.Champion, error) // cycle.Refit
+
+	wake     chan struct{}                // there is something to look at
+	tuned    atomic.Pointer[config.Model] // the settings with what was reloaded since
+	refitNow atomic.Bool                  // an operator asked for a refit
+	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
+
+	settings     *config.Model // as last tuned
+	tick         *time.Ticker
+	running      chan trained // nil without a refit under way
+	refitAt      time.Time    // end of the last refit
+	refitEvents  int64        // applied when it began
+	updateAt     time.Time
+	updateEvents int64
+	lookAt       time.Time
+	unpublished  *trained // that the store did not take, nil without one
+	retryAt      time.Time
+}
+
+func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
+	t := &Trainer{log: o.Log, metrics: o.Metrics, untilEnd: o.UntilEnd, state: state, reader: r, cycle: learning, versions: versions, pause: p,
+		fit: learning.Refit, wake: make(chan struct{}, 1), settings: o.Settings}
+	t.tuned.Store(o.Settings)
+	learning.Courteous = func(ctx context.Context) context.Context { return newCourtesy(ctx, r.applied.Load, r.lag) }
+	return t
+}
+
+// Configure takes up other settings: those of the schedule, the gate and publishing.
+func (t *Trainer) Configure(m *config.Model) {
+	t.tuned.Store(m)
+	t.Wake()
+}
+
+// Refit lets the model be refitted now, or as soon as the refit under way has ended.
+func (t *Trainer) Refit() {
+	t.refitNow.Store(true)
+	t.Wake()
+}
+
+// Wake lets the trainer look at what there is to do. It does not block.
+func (t *Trainer) Wake() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run trains until ctx is done; after readDone it refits once more and returns. A refit that fails is logged and counted, and the next one is
+// due on schedule. The error carries its exit code.
+func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
+	t.begin()
+	defer t.tick.Stop()
+	for {
+		finished := false
+		select {
+		case <-ctx.Done():
+			if t.running != nil {
+				<-t.running // it stops with ctx
+			}
+			return nil
+		case r := <-t.running:
+			if err := t.install(ctx, r); err != nil {
+				return err
+			}
+		case <-readDone:
+			finished = true
+		case <-t.wake:
+		case <-t.tick.C:
+		}
+		if ctx.Err() != nil {
+			continue
+		}
+		if finished {
+			return t.finish(ctx)
+		}
+		if err := t.step(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// begin starts the clocks of the schedule.
+func (t *Trainer) begin() {
+	now := time.Now()
+	t.refitAt, t.updateAt, t.lookAt, t.tick = now, now, now, time.NewTicker(tickOf(t.settings))
+}
+
+// tune takes up reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.
+func (t *Trainer) tune() {
+	m := t.tuned.Load()
+	if m == t.settings {
+		return
+	}
+	t.settings = m
+	t.pause.end("the configuration was reloaded")
+	t.cycle.Configure(m)
+	t.versions.publisher.Configure(m)
+	t.tick.Reset(tickOf(m))
+}
+
+// tickOf is the time between two looks at what there is to do.
+func tickOf(m *config.Model) time.Duration {
+	tick := observeEvery
+	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std()} {
+		if d > 0 {
+			tick = min(tick, d)
+		}
+	}
+	return max(tick, time.Millisecond)
+}
+
+// step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
+func (t *Trainer) step(ctx context.Context) error {
+	t.tune()
+	if time.Since(t.lookAt) >= observeEvery {
+		t.lookAt = time.Now()
+		t.state.guard.Look()
+		t.versions.follow()
+		if err := t.state.witness(); err != nil {
+			return err
+		}
+	}
+	if t.state.guard.Reason() != "" {
+		return nil // the reserve of the disk is not for models
+	}
+	train, applied := &t.settings.Train, t.reader.applied.Load()
+	due := train.EveryEvents > 0 && applied-t.refitEvents >= int64(train.EveryEvents) ||
+		train.Every > 0 && applied > t.refitEvents && time.Since(t.refitAt) >= train.Every.Std()
+	if t.running == nil && (t.refitNow.Swap(false) || due && t.pause.over(time.Now())) {
+		t.refitEvents, t.running = applied, make(chan trained, 1)
+		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
+	}
+	if r := t.unpublished; r != nil && time.Now().After(t.retryAt) {
+		t.unpublished = nil
+		return t.contain("refit", func() error { return t.promote(ctx, *r) })
+	}
+	every := t.settings.Publish.UpdateEvery.Std()
+	if every > 0 && time.Since(t.updateAt) >= every && applied > t.updateEvents {
+		t.updateAt, t.updateEvents = time.Now(), applied
+		return t.contain("update", func() error { return t.update(ctx) })
+	}
+	return nil
+}
+
+// finish waits for the refit under way and, with UntilEnd, makes the last one.
+func (t *Trainer) finish(ctx context.Context) error {
+	if t.running != nil {
+		if err := t.install(ctx, <-t.running); err != nil {
+			return err
+		}
+	}
+	if !t.untilEnd || ctx.Err() != nil || !t.pause.over(time.Now()) {
+		return nil
+	}
+	return t.install(ctx, t.refit(ctx))
+}
+
+// refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is logged
+// and counted.
+func (t *Trainer) refit(ctx context.Context) trained {
+	start, name := time.Now(), t.state.settings.Name
+	defer t.pause.begin(ctx)()
+	sample, err := ingest.TakeSample(t.state.store)
+	if err != nil {
+		return trained{err: ingest.StateError(err, t.state.dir)}
+	}
+	against := t.cycle.Champion()
+	var challenger *cycle.Champion
+	err = recovered(func() (err error) {
+		if err = failpoint.At(failpoint.TrainFit); err == nil {
+			challenger, err = t.fit(ctx, sample)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, cycle.ErrNoRows):
+		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
+		return trained{}
+	case ctx.Err() != nil:
+		return trained{}
+	case err != nil:
+		t.metrics.trainFailed.WithLabelValues(name).Inc()
+		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
+		return trained{}
+	}
+	t.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	t.metrics.dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
+	now := time.Now()
+	t.refitted.Store(&now)
+	return trained{challenger: challenger, against: against}
+}
+
+// install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
+func (t *Trainer) install(ctx context.Context, r trained) error {
+	t.running, t.refitAt, t.unpublished = nil, time.Now(), nil
+	if r.err != nil || r.challenger == nil {
+		return r.err
+	}
+	return t.contain("refit", func() error { return t.promote(ctx, r) })
+}
+
+// promote is install for a challenger that there is.
+func (t *Trainer) promote(ctx context.Context, r trained) error {
+	version := &r.challenger.Version
+	if t.waitsForState(version.Cut) {
+		return nil
+	}
+	if err := t.state.witness(); err != nil {
+		return err
+	}
+	t.versions.follow()
+	if now := t.cycle.Champion(); version.Decision == publish.Promoted && now != nil && now != r.against {
+		version.Decision, r.challenger.Cause = publish.Kept, "overtaken"
+		version.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
+	}
+	if !r.counted {
+		t.metrics.judged(r.challenger)
+		r.counted = true
+	}
+	if err := t.versions.publish(ctx, r.challenger); err != nil {
+		// The next refit is compared with the other champion, and a model that cannot be published never can.
+		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) && !errors.Is(err, snapshot.ErrGolden) {
+			t.unpublished, t.retryAt = &r, time.Now().Add(publishRetry)
+		}
+		return nil // logged and counted; the champion stays
+	}
+	if version.Decision == publish.Promoted {
+		t.cycle.Install(r.challenger)
+		t.updateAt, t.updateEvents = time.Time{}, 0 // consumers get what was learned since the cut with the next step
+		if err := t.state.keep(r.challenger); err != nil {
+			return err
+		}
+	}
+	return t.versions.tell(r.challenger)
+}
+
+// update publishes the live model, unless its window loss is worse than that of the version consumers have.
+func (t *Trainer) update(ctx context.Context) error {
+	t.versions.follow()
+	if t.versions.publisher.Chosen() {
+		t.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		return nil
+	}
+	if t.cycle.LiveIsWorse() {
+		t.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
+		return nil
+	}
+	if t.waitsForState(nil) {
+		return nil
+	}
+	live := t.cycle.Update()
+	if live == nil {
+		return nil
+	}
+	live.Version.Decision, live.Version.Reason = publish.Promoted, "fold-in since the last refit; its window loss is not worse"
+	if !live.Model.IsFinite() {
+		t.log.Error("update not finite")
+		return nil
+	}
+	if err := t.versions.publish(ctx, live); err != nil {
+		t.updateEvents = 0 // tried again when the next one is due, with new events or without
+		return nil
+	}
+	t.cycle.PublishUpdate(live)
+	return t.versions.tell(live)
+}
+
+// waitsForState reports whether a publication has to wait because the state is behind the newest version.
+func (t *Trainer) waitsForState(cut []report.Cut) bool {
+	reason := t.state.behindPublished(cut, t.reader.logEnds())
+	if reason != "" {
+		t.log.Warn("publication waits", "reason", reason)
+	}
+	return reason != ""
+}
+
+// contain runs a step of publishing. A panic is logged and counted as a version that could not be published; errors of the state pass.
+func (t *Trainer) contain(kind string, step func() error) error {
+	err := recovered(step)
+	if stackOf(err) != "" {
+		t.versions.failed(err, "kind", kind)
+		return nil
+	}
+	return err
+}

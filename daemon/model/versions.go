@@ -1,0 +1,188 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Versions are the published versions of a model: which one consumers have, which one challengers are compared with, and what is said of them.
+// But for what the status shows it belongs to the trainer's goroutine.
+type Versions struct {
+	settings  *config.Model
+	log       *slog.Logger
+	metrics   *Metrics
+	out       *report.Emitter
+	onVersion func(report.Version) // may be nil
+	state     *State
+	cycle     *cycle.Cycle
+	publisher *publish.Publisher
+	write     func(context.Context, *cycle.Champion) error // publisher.Publish
+
+	promoted int
+	kept     int
+	champion *int64
+	serving  atomic.Pointer[dated] // what consumers have
+	judged   atomic.Pointer[dated] // the last version of this run
+}
+
+// dated is a version and when it was published.
+type dated struct {
+	version report.Version
+	at      time.Time
+}
+
+// newVersions opens the store of snapshots and compares the state with what is in it. The error carries its exit code.
+func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, error) {
+	p := &o.Settings.Publish
+	publisher, err := publish.New(o.Settings, p.Store, time.Now)
+	if errors.Is(err, snapshot.ErrKey) {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: p.SigningKeyFile}
+	}
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
+	}
+	state.compareWith(publisher.Store())
+	return &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
+		publisher: publisher, write: publisher.Publish}, nil
+}
+
+// Store returns the store of snapshots, nil without one.
+func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
+
+// revive takes up the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
+// not fit any more, which is logged, the model starts without a champion and folds in the whole sample.
+func (v *Versions) revive() error {
+	trust, store, name := snapshot.Trust{AllowExpired: true}, v.settings.Publish.Store, v.settings.Name
+	var cut []report.Cut
+	refit, err := v.lastRefit(trust)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+	case err != nil:
+		v.log.Warn("champion not taken up", "reason", err)
+	default:
+		v.cycle.Install(refit)
+		cut = refit.Version.Cut
+	}
+	champion, err := trust.Open(store, name, snapshot.Selector{Alias: publish.Champion})
+	if err != nil {
+		if !errors.Is(err, snapshot.ErrNotFound) {
+			v.log.Warn("champion not taken up", "reason", err)
+		}
+		return v.state.relearn(v.cycle, cut)
+	}
+	if v.publisher.Chosen() {
+		if v.adopt(champion) {
+			cut = v.cycle.Champion().Version.Cut
+		}
+	} else if out, err := cycle.FromSnapshot(v.settings, champion); err == nil && refit != nil {
+		v.cycle.PublishUpdate(out)
+		v.serve(out, champion.Manifest())
+		v.log.Info("champion taken up", "version", out.Version.Version, "refit", refit.Version.Version)
+	}
+	return v.state.relearn(v.cycle, cut)
+}
+
+// lastRefit reads the last promoted refit with what the state directory keeps of it.
+func (v *Versions) lastRefit(trust snapshot.Trust) (*cycle.Champion, error) {
+	refit, err := trust.Open(v.settings.Publish.Store, v.settings.Name, snapshot.Selector{Alias: publish.Refit})
+	if err != nil {
+		return nil, err
+	}
+	kept, err := v.state.kept()
+	if err != nil {
+		return nil, err
+	}
+	return cycle.Revive(v.settings, refit, kept)
+}
+
+// follow takes up the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
+func (v *Versions) follow() {
+	version, err := v.publisher.Follow()
+	if err != nil {
+		v.log.Error("champion not taken up", "reason", err)
+		return
+	}
+	if version != nil {
+		v.adopt(version)
+	}
+}
+
+// adopt makes a version of the store the champion that challengers are compared with, and reports whether that was possible.
+func (v *Versions) adopt(version *snapshot.Model) bool {
+	manifest := version.Manifest()
+	ch, err := cycle.FromSnapshot(v.settings, version)
+	if err != nil {
+		v.log.Error("champion not taken up", "version", manifest.Version, "reason", err)
+		return false
+	}
+	ch.Chosen = v.publisher.Chosen()
+	v.cycle.Adopt(ch)
+	v.serve(ch, manifest)
+	v.log.Info("champion moved by somebody else", "version", manifest.Version, "by_operator", ch.Chosen)
+	return true
+}
+
+// serve notes that consumers have a version of the store.
+func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
+	number := manifest.Version
+	v.champion = &number
+	v.serving.Store(&dated{ch.Version, manifest.Created})
+	v.metrics.live(v.settings.Name, ch, manifest.Created, manifest.Expires)
+}
+
+// publish writes a version; a store that cannot be written to is logged and counted.
+func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
+	window := v.cycle.Progressive().Window
+	ch.Progressive = window.Published
+	if err := v.write(ctx, ch); err != nil {
+		v.failed(err)
+		return err
+	}
+	v.metrics.published.WithLabelValues(v.settings.Name, "success").Inc()
+	return nil
+}
+
+// failed logs and counts a version that could not be published.
+func (v *Versions) failed(err error, attributes ...any) {
+	v.metrics.published.WithLabelValues(v.settings.Name, "failure").Inc()
+	attributes = append(attributes, "error", err)
+	if stack := stackOf(err); stack != "" {
+		attributes = append(attributes, "stack", stack)
+	}
+	v.log.Error("publish failed", attributes...)
+}
+
+// tell counts, logs and emits a published version.
+func (v *Versions) tell(ch *cycle.Champion) error {
+	version := &ch.Version
+	last := &dated{*version, time.Now()}
+	v.judged.Store(last)
+	if version.Decision == publish.Promoted {
+		v.serving.Store(last)
+		v.promoted++
+		number := version.Version
+		v.champion = &number
+		published, expires := time.Now(), time.Time{}
+		if after := v.settings.Publish.ExpiresAfter.Std(); after > 0 {
+			expires = published.Add(after)
+		}
+		v.metrics.live(v.settings.Name, ch, published, expires)
+	} else {
+		v.kept++
+	}
+	v.log.Info("version judged", "version", version.Version, "kind", version.Kind, "decision", version.Decision, "reason", version.Reason,
+		"k", version.K, "rows", version.Rows)
+	if v.onVersion != nil {
+		v.onVersion(*version)
+	}
+	return v.out.Emit("version", *version)
+}
