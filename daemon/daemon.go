@@ -53,17 +53,12 @@ type Options struct {
 // Daemon is one run. Make it with New, then call Run once, or Close.
 type Daemon struct {
 	Options
-	config   *config.Config
-	log      *slog.Logger
 	registry *prometheus.Registry
 	models   []*model.Model
-	share    *consumer.Share // models that read the same topics fetch them once; nil with one model
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
-
-	crashes sync.Mutex // of the models' journals
-	began   time.Time
+	began    time.Time
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -72,7 +67,7 @@ type Daemon struct {
 
 // New opens the states and the listener. What it opened is closed again if it fails; the error carries its exit code.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
-	d := &Daemon{Options: o, config: o.Config, log: o.Log, registry: prometheus.NewRegistry(), began: time.Now()}
+	d := &Daemon{Options: o, registry: prometheus.NewRegistry(), began: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -86,27 +81,29 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
 	metrics := model.NewMetrics(d.registry)
-	if len(d.config.Models) > 1 {
-		d.share = new(consumer.Share)
+	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
+	if len(d.Config.Models) > 1 {
+		share = new(consumer.Share)
 	}
-	for i := range d.config.Models {
-		settings := &d.config.Models[i]
-		m, err := model.New(ctx, model.Options{Config: d.config, Settings: settings, UntilEnd: o.UntilEnd, StartFresh: o.StartFresh,
-			CheckState: o.CheckState, Siblings: func() []*model.Model { return d.models }, Share: d.share, Crashes: &d.crashes, Metrics: metrics,
+	crashes := new(sync.Mutex)
+	for i := range d.Config.Models {
+		settings := &d.Config.Models[i]
+		m, err := model.New(ctx, model.Options{Config: d.Config, Settings: settings, UntilEnd: o.UntilEnd, StartFresh: o.StartFresh,
+			CheckState: o.CheckState, Siblings: func() []*model.Model { return d.models }, Share: share, Crashes: crashes, Metrics: metrics,
 			Registerer: d.registerer(settings.Name), Out: o.Out, Log: o.Log, OnVersion: o.OnVersion})
 		if err != nil {
 			return nil, err
 		}
 		d.models = append(d.models, m)
 	}
-	d.registry.MustRegister(model.NewCollector(d.models, d.config))
+	d.registry.MustRegister(model.NewCollector(d.models, d.Config))
 	d.surface = d.newSurface()
 	return d, nil
 }
 
 // registerer keeps the consumers' series of several models apart.
 func (d *Daemon) registerer(model string) prometheus.Registerer {
-	if len(d.config.Models) == 1 {
+	if len(d.Config.Models) == 1 {
 		return d.registry
 	}
 	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, d.registry)
@@ -131,7 +128,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err := d.Out.Emit("ready", ready); err != nil {
 		return err
 	}
-	d.log.Info("started", "web", ready.Web, "models", strings.Join(ready.Models, ","))
+	d.Log.Info("started", "web", ready.Web, "models", strings.Join(ready.Models, ","))
 	// The listener outlives the models: an operator sees the last refit.
 	webCtx, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)

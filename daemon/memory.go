@@ -17,7 +17,7 @@ const memoryShare = 0.8
 // limitMemory makes the collector work harder rather than let garbage pass the budget of the configuration, or what the control group of the
 // process allows before the kernel kills it. A limit in the environment (GOMEMLIMIT), which the runtime has read already, stays.
 func (d *Daemon) limitMemory() {
-	memory := d.config.Memory()
+	memory := d.Config.Memory()
 	limit, from := memory.BudgetBytes, "memory_budget"
 	if allowed := groupMemory(os.DirFS("/")); allowed > 0 {
 		if share := int64(memoryShare * float64(allowed)); limit == 0 || share < limit {
@@ -29,9 +29,9 @@ func (d *Daemon) limitMemory() {
 	} else if limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
-	d.log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
+	d.Log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
 	if limit > 0 && memory.TotalBytes > limit {
-		d.log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
+		d.Log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
 	}
 }
 

@@ -43,11 +43,11 @@ func (d *Daemon) Reload(context.Context) error {
 	if err != nil {
 		state.Error = err.Error()
 		d.reloads.successful.Set(0)
-		d.log.Error("configuration not reloaded", "error", err)
+		d.Log.Error("configuration not reloaded", "error", err)
 	} else {
 		d.reloads.successful.Set(1)
 		d.reloads.at.SetToCurrentTime()
-		d.log.Info("configuration reloaded", "file", d.config.File())
+		d.Log.Info("configuration reloaded", "file", d.Config.File())
 	}
 	d.reloaded.Store(&state)
 	return err
@@ -61,7 +61,7 @@ func (d *Daemon) reload() error {
 	if err != nil {
 		return fmt.Errorf("daemon: the old configuration stays: %w", err)
 	}
-	if err := config.Reloadable(d.config, next); err != nil {
+	if err := config.Reloadable(d.Config, next); err != nil {
 		return fmt.Errorf("daemon: the old configuration stays: %w", err)
 	}
 	for i, m := range d.models {

@@ -15,7 +15,7 @@ import (
 
 // listen opens the listeners of the surface.
 func (d *Daemon) listen() (err error) {
-	w := &d.config.Web
+	w := &d.Config.Web
 	if err := web.Check(w.ConfigFile); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.config_file: %w", err), Key: "web.config_file", Path: w.ConfigFile}
 	}
@@ -33,10 +33,10 @@ func (d *Daemon) listen() (err error) {
 
 // newSurface returns the HTTP surface over the models.
 func (d *Daemon) newSurface() *web.Server {
-	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.config.Web.ConfigFile,
-		AllowedHosts: d.config.Web.AllowedHosts, Version: d.Version, Log: d.log}
+	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.Config.Web.ConfigFile,
+		AllowedHosts: d.Config.Web.AllowedHosts, Version: d.Version, Log: d.Log}
 	for i, m := range d.models {
-		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.config.Models[i].Publish.Store, Store: m.Store()})
+		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store()})
 	}
 	if d.EnableLifecycle {
 		o.Lifecycle = d
@@ -91,15 +91,15 @@ func (d *Daemon) NotReady() (reasons []string) {
 // Status is what the status page shows.
 func (d *Daemon) Status() web.Status {
 	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load()}
-	paths := []string{d.config.Storage.Path}
+	paths := []string{d.Config.Storage.Path}
 	for i, m := range d.models {
 		s.Models = append(s.Models, m.Status())
-		paths = append(paths, d.config.Models[i].Publish.Store)
+		paths = append(paths, d.Config.Models[i].Publish.Store)
 	}
 	seen := make(map[string]bool)
 	for _, path := range paths {
 		if free, err := sketch.FreeBytes(path); err == nil && !seen[path] { // a file system that does not tell is left out
-			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.config.Storage.MinFreeBytes)})
+			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
 		}
 		seen[path] = true
 	}
