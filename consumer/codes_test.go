@@ -103,6 +103,9 @@ func TestCodesThatStay(t *testing.T) {
 			o.RefreshEvery, o.CommitEvery, o.MaxWait = time.Second, time.Second, 500*time.Millisecond
 		})
 		await(t, "the reason "+c.text, func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) })
+		if advised := strings.Contains(c.rig.reasons(), "; take another"); advised != (c.err == kerr.InvalidGroupID) {
+			t.Errorf("%s %s: reasons %q", c.key.Name(), c.err.Message, c.rig.reasons())
+		}
 		if c.text != "" && c.rig.Status().Ready {
 			t.Errorf("%s %s: ready", c.key.Name(), c.err.Message)
 		}

@@ -179,7 +179,7 @@ func TestGapHaltsOrIsAccepted(t *testing.T) {
 	m.next[tp(topic, 0)], m.next[tp(topic, 1)] = 10, 0
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
 	await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
-	if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "gap of 50 offsets") || !strings.Contains(text, "starts at 60") {
+	if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "gap of 50 offsets: the log starts at 60") || !strings.HasSuffix(text, "; accept it") {
 		t.Errorf("text is %q", text)
 	}
 	await(t, "the other partition", func() bool { return len(r.got(tp(topic, 1))) == 100 })

@@ -30,7 +30,7 @@ func (s *source) explain(err error) string {
 	case errors.Is(err, kafka.ClusterAuthorizationFailed):
 		return "not allowed to use the cluster: user needs the ACL operation Describe on the cluster (" + text + ")"
 	case errors.Is(err, kafka.InvalidGroupId):
-		return fmt.Sprintf("the broker does not take %q as a group id: change or remove group_id (%s)", s.opts.GroupID, text)
+		return s.opts.advise(fmt.Sprintf("the broker does not take %q as a group id (%s)", s.opts.GroupID, text), CauseGroupID)
 	case errors.Is(err, kafka.UnsupportedVersion):
 		return "the broker does not speak the requests of this build, which are those of Kafka 0.11 and later (" + text + ")"
 	case errors.Is(err, kafka.UnknownTopicOrPartition):

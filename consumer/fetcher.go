@@ -281,13 +281,13 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 		return o, false
 	}
 	p.waiting = true
-	o.halt = truncated(o.end, o.from)
+	o.halt = c.truncated(o.end, o.from)
 	return o, true
 }
 
-func truncated(end, position int64) string {
-	return fmt.Sprintf("log end %d is below our position %d: the topic was truncated or "+MadeAnew+", and what we applied is not what it holds; "+
-		"see \"recreated topics\" in configs/kafka.md", end, position)
+func (c *Consumer) truncated(end, position int64) string {
+	return c.opts.advise(fmt.Sprintf("log end %d is below our position %d: the topic was truncated or "+MadeAnew+", and what we applied is not what it holds",
+		end, position), CauseOtherLog)
 }
 
 func (c *Consumer) gap(o portion) portion {
@@ -296,8 +296,8 @@ func (c *Consumer) gap(o portion) portion {
 	o.p.waiting = true
 	o.p.start = o.start
 	o.gap, o.records = true, nil
-	o.halt = fmt.Sprintf("gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they were read; "+
-		"set on_gap: record to go on without them", o.start-o.from, o.start, o.from)
+	o.halt = c.opts.advise(fmt.Sprintf("gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they were read",
+		o.start-o.from, o.start, o.from), CauseGap)
 	return o
 }
 

@@ -56,9 +56,8 @@ func (c *Consumer) compare(o *portion) string {
 	}
 	if r := &c.records[0]; r.Fate != Delivered || r.CRC != o.check.crc {
 		c.metrics.fingerprints.WithLabelValues("mismatch").Inc()
-		return fmt.Sprintf("fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): the topic "+
-			"was deleted and "+MadeAnew+", its log was cut back, or this is another cluster; see \"recreated topics\" in configs/kafka.md",
-			o.check.offset, r.CRC, o.check.crc)
+		return c.opts.advise(fmt.Sprintf("fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): "+
+			"the topic was deleted and "+MadeAnew+", its log was cut back, or this is another cluster", o.check.offset, r.CRC, o.check.crc), CauseOtherLog)
 	}
 	c.metrics.fingerprints.WithLabelValues("match").Inc()
 	return ""

@@ -54,7 +54,7 @@ func TestRecreatedTopicHalts(t *testing.T) {
 				t.Helper()
 				began := time.Now()
 				await(t, "the halt", func() bool { return halted() != "" })
-				if text := halted(); !strings.Contains(text, c.text) {
+				if text := halted(); !strings.Contains(text, c.text) || !strings.HasSuffix(text, "; look at the topic") {
 					t.Errorf("text is %q, want %q", text, c.text)
 				}
 				if d := time.Since(began); d > 10*time.Second {

@@ -245,6 +245,7 @@ func newRig(t *testing.T, m *memory, addrs []string, topics []string, change fun
 	t.Helper()
 	r := &rig{memory: m, log: new(syncBuffer), reg: prometheus.NewRegistry()}
 	o := DefaultOptions()
+	o.Advice = map[Cause]string{CauseGap: "accept it", CauseOtherLog: "look at the topic", CauseGroupID: "take another"}
 	o.Brokers, o.Topics = addrs, topics
 	o.Start, o.LastRecord, o.Begin, o.OnHalt = m.Start, m.LastRecord, m.Begin, m.OnHalt
 	o.MaxWait, o.RefreshEvery, o.CommitEvery, o.RequestTimeout = 50*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond, 5*time.Second

@@ -51,6 +51,15 @@ type TopicPartition struct {
 
 func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic, tp.Partition) }
 
+// A Cause is trouble that the caller may know a way out of that the consumer does not.
+type Cause int
+
+const (
+	CauseGap      Cause = iota + 1 // the log starts above the next offset
+	CauseOtherLog                  // the log is not the one that was read
+	CauseGroupID                   // the broker does not take GroupID
+)
+
 // Options configure a Consumer. Start from DefaultOptions; Brokers, Topics, Logger and Registerer have no default.
 type Options struct {
 	Brokers  []string // host:port of one or more brokers to start from
@@ -82,6 +91,8 @@ type Options struct {
 	// it takes records of it again. May be nil.
 	OnPause  func(topic string, partition int32, offset int64, reason string)
 	OnResume func(topic string, partition int32)
+	// Advice says what an operator can do about a cause. It ends the reasons given for it, to OnHalt and in Status. May be nil.
+	Advice map[Cause]string
 
 	Share *Share // fetch together with other consumers; nil fetches alone
 
@@ -113,6 +124,14 @@ func DefaultOptions() Options {
 		RequestTimeout:       15 * time.Second,
 		StallTimeout:         time.Minute,
 	}
+}
+
+// advise ends a text with the advice about its cause.
+func (o *Options) advise(text string, about Cause) string {
+	if advice := o.Advice[about]; advice != "" {
+		text += "; " + advice
+	}
+	return text
 }
 
 // Validate returns every field that cannot be used, with its value, joined into one error.

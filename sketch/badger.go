@@ -124,7 +124,7 @@ func (d *disk) close() error {
 	}
 	if files, err := FreeFiles(d.dir); err == nil && files < LeastFreeFiles/4 {
 		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: its file system can take %d more files (inodes), %d are needed to close it: %w",
-			d.dir, files, LeastFreeFiles/4, ErrSpace)
+			d.dir, files, LeastFreeFiles/4, ErrInodes)
 	}
 	return d.db.Close()
 }

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrLocked: another process has the state directory open.
 	ErrLocked = errors.New("state directory is in use")
-	// ErrCorrupt: the state is damaged or incomplete; restore a backup, or rebuild it from the log.
+	// ErrCorrupt: the state is damaged or incomplete.
 	ErrCorrupt = errors.New("state is damaged")
 	// ErrFormat: the state was written by a newer version of this program.
 	ErrFormat = errors.New("state format is not supported")
@@ -21,6 +21,8 @@ var (
 	ErrPart = errors.New("part does not fit the ledger")
 	// ErrSpace: the file system has too little free space to open or close the state. Nothing was changed.
 	ErrSpace = errors.New("not enough free space")
+	// ErrInodes: the same of files. It wraps ErrSpace.
+	ErrInodes = fmt.Errorf("too few inodes: %w", ErrSpace)
 	// ErrNetwork: the state would be on a network's file system. Nothing was changed.
 	ErrNetwork = errors.New("state on a network file system")
 	// ErrStorage: a write failed and may or may not be durable. The process has to open the state again.
@@ -29,14 +31,13 @@ var (
 
 // A ConfigError names the setting in which configuration and stored state differ.
 type ConfigError struct {
-	Key        string // the configuration key below models[], such as sample.size
+	Option     string // the field of Options, such as Size
 	Stored     string
 	Configured string
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s: set it back, run refitd rebuild, or give the model another storage.path",
-		e.Key, e.Configured, e.Stored)
+	return fmt.Sprintf("sketch: %s is %s, but the state was made with %s", e.Option, e.Configured, e.Stored)
 }
 
 // Unwrap makes errors.Is(err, ErrConfig) true.

@@ -106,16 +106,16 @@ func TestResize(t *testing.T) {
 			}
 			must(t, s.Check(), s.Close())
 
-			for key, other := range map[string]func(*Options){
-				"sample.seed": func(o *Options) { o.Seed++ }, "sample.half_life": func(o *Options) { o.HalfLife += time.Minute },
-				"schema.weight": func(o *Options) { o.Weighted = true }, "sample.holdout.fraction": func(o *Options) { o.HoldoutFraction = 0.3 },
-				"sample.quotas": func(o *Options) { o.Quotas = []Quota{{"1", 0.3}} },
+			for option, other := range map[string]func(*Options){
+				"Seed": func(o *Options) { o.Seed++ }, "HalfLife": func(o *Options) { o.HalfLife += time.Minute },
+				"Weighted": func(o *Options) { o.Weighted = true }, "HoldoutFraction": func(o *Options) { o.HoldoutFraction = 0.3 },
+				"Quotas": func(o *Options) { o.Quotas = []Quota{{"1", 0.3}} },
 			} {
 				changed := o
 				other(&changed)
 				_, err := Open(t.Context(), changed)
-				if e, ok := errors.AsType[*ConfigError](err); !ok || e.Key != key {
-					t.Errorf("%s changed: %v", key, err)
+				if e, ok := errors.AsType[*ConfigError](err); !ok || e.Option != option {
+					t.Errorf("%s changed: %v", option, err)
 				}
 			}
 		})
@@ -128,8 +128,8 @@ func TestCapRefusesMoreRoom(t *testing.T) {
 	s := mustOpen(t, o)
 	must(t, s.Close())
 	o.Size = 60
-	if _, err := Open(t.Context(), o); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "sample.size is 60") {
-		t.Errorf("error %v, want one of sample.size", err)
+	if _, err := Open(t.Context(), o); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "Size is 60") {
+		t.Errorf("error %v, want one of Size", err)
 	}
 	o.Size = 40
 	must(t, mustOpen(t, o).Close())

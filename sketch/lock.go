@@ -43,7 +43,7 @@ func LockDir(dir string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
 		}
-		return nil, fmt.Errorf("sketch: %s: %w by pid %s: stop it, or give this one another storage.path", dir, ErrLocked, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("sketch: %s: %w by pid %s", dir, ErrLocked, strings.TrimSpace(string(text)))
 	}
 	err = f.Truncate(0)
 	if err == nil {

@@ -24,7 +24,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Dir == "" {
-		return nil, errors.New("sketch: storage.path is empty")
+		return nil, errors.New("sketch: Dir is empty")
 	}
 	return openDir(ctx, o, true, func(stored *settings) (settings, error) {
 		want := o.settings()

@@ -69,33 +69,33 @@ func shareOf(share float64, size int) int { return int(math.Ceil(float64(share *
 // Validate returns every bad field with its value, or nil.
 func (o *Options) Validate() error {
 	var errs []error
-	bad := func(key string, value any, want string) {
-		errs = append(errs, fmt.Errorf("sketch: %s is %v, want %s", key, value, want))
+	bad := func(field string, value any, want string) {
+		errs = append(errs, fmt.Errorf("sketch: %s is %v, want %s", field, value, want))
 	}
 	if o.Size < 1 || o.Size > maxRows {
-		bad("sample.size", o.Size, fmt.Sprintf("1 to %d", maxRows))
+		bad("Size", o.Size, fmt.Sprintf("1 to %d", maxRows))
 	}
 	if !(o.HoldoutFraction >= 0 && o.HoldoutFraction < 1) {
-		bad("sample.holdout.fraction", o.HoldoutFraction, "a number in [0, 1)")
+		bad("HoldoutFraction", o.HoldoutFraction, "a number in [0, 1)")
 	}
 	if o.HoldoutSize < 0 || o.HoldoutSize > maxRows || o.HoldoutFraction > 0 && o.HoldoutSize < 2 {
-		bad("sample.holdout.size", o.HoldoutSize, fmt.Sprintf("2 to %d", maxRows))
+		bad("HoldoutSize", o.HoldoutSize, fmt.Sprintf("2 to %d", maxRows))
 	}
 	if o.HalfLife < 0 || o.HalfLife > 0 && o.HalfLife < time.Millisecond {
-		bad("sample.half_life", o.HalfLife, "0 or at least 1ms")
+		bad("HalfLife", o.HalfLife, "0 or at least 1ms")
 	}
 	if h := o.HoldoutHalfLife; h < 0 || h > 0 && h < time.Millisecond || o.HalfLife > 0 && h > o.HalfLife {
-		bad("sample.holdout.half_life", h, "0 or between 1ms and sample.half_life")
+		bad("HoldoutHalfLife", h, "0 or between 1ms and HalfLife")
 	}
 	errs = append(errs, o.validateGroups()...)
 	if o.CheckpointEvery < 0 {
-		bad("the distance of checkpoints", o.CheckpointEvery, "a positive number of records")
+		bad("CheckpointEvery", o.CheckpointEvery, "0 or a number of records")
 	}
 	if o.OutboxRows < 0 {
-		bad("input.dead_letter.max_rows", o.OutboxRows, "0 or more")
+		bad("OutboxRows", o.OutboxRows, "0 or more")
 	}
 	if o.MemTableBytes != 0 && o.MemTableBytes < 8<<20 {
-		bad("the memory table", o.MemTableBytes, "at least 8 MiB")
+		bad("MemTableBytes", o.MemTableBytes, "0 or at least 8 MiB")
 	}
 	return errors.Join(errs...)
 }
@@ -108,25 +108,25 @@ func (o *Options) validateGroups() (errs []error) {
 	seen := map[string]bool{}
 	for _, q := range o.Quotas {
 		if q.Class == "" || seen[q.Class] || !(q.Share > 0 && q.Share <= 1) {
-			bad("sample.quotas has class %q with share %v, want each class once with a share in (0, 1]", q.Class, q.Share)
+			bad("Quotas has class %q with share %v, want each class once with a share in (0, 1]", q.Class, q.Share)
 		}
 		seen[q.Class] = true
 		sum += q.Share
 	}
 	if sum > 1+1e-9 { // thirds add up to rather more than 1
-		bad("sample.quotas have shares of %v together, want at most 1", sum)
+		bad("Quotas have shares of %v together, want at most 1", sum)
 	}
 	if len(o.Quotas) > maxQuotas {
-		bad("sample.quotas names %d classes, want at most %d", len(o.Quotas), maxQuotas)
+		bad("Quotas names %d classes, want at most %d", len(o.Quotas), maxQuotas)
 	}
 	if (o.CapBy == "") != (o.CapShare == 0) || !(o.CapShare >= 0 && o.CapShare < 1) {
-		bad("sample.cap is by %q with share %v, want a field and a share in (0, 1)", o.CapBy, o.CapShare)
+		bad("CapBy is %q with CapShare %v, want a field and a share in (0, 1)", o.CapBy, o.CapShare)
 	}
 	if o.CapBy != "" && len(o.Quotas) > 0 {
-		bad("sample.cap and sample.quotas are both set, want one of them")
+		bad("CapBy and Quotas are both set, want one of them")
 	}
 	if o.Identity != "" && (o.CapBy != "" || len(o.Quotas) > 0) {
-		bad("schema.identity is set together with sample.quotas or sample.cap: a newer event of an identity could move its row to another class or entity")
+		bad("Identity is set together with Quotas or CapBy: a newer event of an identity could move its row to another class or entity")
 	}
 	return errs
 }
@@ -184,26 +184,26 @@ func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
 	if drawSeed {
 		c.Seed = s.Seed
 	}
-	type row struct{ key, stored, configured string }
+	type row struct{ option, stored, configured string }
 	rows := []row{
-		{"sample.seed", strconv.FormatUint(s.Seed, 10), strconv.FormatUint(c.Seed, 10)},
-		{"sample.half_life", s.HalfLife.String(), c.HalfLife.String()},
-		{"sample.holdout.fraction", fmt.Sprint(s.HoldoutFraction), fmt.Sprint(c.HoldoutFraction)},
-		{"sample.holdout.half_life", s.HoldoutHalfLife.String(), c.HoldoutHalfLife.String()},
-		{"sample.holdout.by", strconv.Quote(s.HoldoutBy), strconv.Quote(c.HoldoutBy)},
-		{"sample.quotas", fmt.Sprint(s.Quotas), fmt.Sprint(c.Quotas)},
-		{"sample.cap.by", strconv.Quote(s.CapBy), strconv.Quote(c.CapBy)},
-		{"sample.cap.share", fmt.Sprint(s.CapShare), fmt.Sprint(c.CapShare)},
-		{"schema.identity", strconv.Quote(s.Identity), strconv.Quote(c.Identity)},
-		{"schema.weight", fmt.Sprint(s.Weighted), fmt.Sprint(c.Weighted)},
+		{"Seed", strconv.FormatUint(s.Seed, 10), strconv.FormatUint(c.Seed, 10)},
+		{"HalfLife", s.HalfLife.String(), c.HalfLife.String()},
+		{"HoldoutFraction", fmt.Sprint(s.HoldoutFraction), fmt.Sprint(c.HoldoutFraction)},
+		{"HoldoutHalfLife", s.HoldoutHalfLife.String(), c.HoldoutHalfLife.String()},
+		{"HoldoutBy", strconv.Quote(s.HoldoutBy), strconv.Quote(c.HoldoutBy)},
+		{"Quotas", fmt.Sprint(s.Quotas), fmt.Sprint(c.Quotas)},
+		{"CapBy", strconv.Quote(s.CapBy), strconv.Quote(c.CapBy)},
+		{"CapShare", fmt.Sprint(s.CapShare), fmt.Sprint(c.CapShare)},
+		{"Identity", strconv.Quote(s.Identity), strconv.Quote(c.Identity)},
+		{"Weighted", fmt.Sprint(s.Weighted), fmt.Sprint(c.Weighted)},
 	}
 	if s.CapBy != "" { // a wider cap would have room for rows that it put out, and does not know which
-		rows = append(rows, row{"sample.size", strconv.Itoa(s.Size), strconv.Itoa(max(s.Size, c.Size))},
-			row{"sample.holdout.size", strconv.Itoa(s.HoldoutSize), strconv.Itoa(max(s.HoldoutSize, c.HoldoutSize))})
+		rows = append(rows, row{"Size", strconv.Itoa(s.Size), strconv.Itoa(max(s.Size, c.Size))},
+			row{"HoldoutSize", strconv.Itoa(s.HoldoutSize), strconv.Itoa(max(s.HoldoutSize, c.HoldoutSize))})
 	}
 	for _, r := range rows {
 		if r.stored != r.configured {
-			return settings{}, &ConfigError{Key: r.key, Stored: r.stored, Configured: r.configured}
+			return settings{}, &ConfigError{Option: r.option, Stored: r.stored, Configured: r.configured}
 		}
 	}
 	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since, s.Unsettled, s.NotOfLog

@@ -76,15 +76,15 @@ func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	}
 	const readOnly = 1 // ST_RDONLY of Linux, MNT_RDONLY of the BSDs
 	if s.Flags&readOnly != 0 {
-		return fmt.Errorf("sketch: %s is on a read-only file system: mount it for writing, or set storage.path: %w", dir, syscall.EROFS)
+		return fmt.Errorf("sketch: %s: %w", dir, syscall.EROFS)
 	}
 	if free := int64(s.Bavail) * int64(s.Bsize); free < max(least, openingBytes(memTableBytes)) {
-		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed (storage.min_free_bytes): make free space, or lower the key: %w",
+		return fmt.Errorf("sketch: %d bytes of free space for %s, at least %d are needed: %w",
 			free, dir, max(least, openingBytes(memTableBytes)), ErrSpace)
 	}
 	if s.Files > 0 && s.Ffree < LeastFreeFiles {
-		return fmt.Errorf("sketch: the file system of %s can take %d more files (inodes), at least %d are needed: remove files that are not needed, "+
-			"or set storage.path to another file system: %w", dir, s.Ffree, LeastFreeFiles, ErrSpace)
+		return fmt.Errorf("sketch: the file system of %s can take %d more files (inodes), at least %d are needed: %w",
+			dir, s.Ffree, LeastFreeFiles, ErrInodes)
 	}
 	var limit syscall.Rlimit
 	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them

@@ -159,10 +159,10 @@ func TestOpenRefuses(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"other half-life", func(t *testing.T, o *Options) { o.HalfLife = time.Hour }, ErrConfig, "sample.half_life is 1h0m0s, but the state was made with 0s"},
-		{"other seed", func(t *testing.T, o *Options) { o.Seed++ }, ErrConfig, "sample.seed is 4"},
-		{"identity", func(t *testing.T, o *Options) { o.Identity = "id" }, ErrConfig, "schema.identity"},
-		{"bad fraction", func(t *testing.T, o *Options) { o.HoldoutFraction = 1 }, nil, "sample.holdout.fraction is 1"},
+		{"other half-life", func(t *testing.T, o *Options) { o.HalfLife = time.Hour }, ErrConfig, "HalfLife is 1h0m0s, but the state was made with 0s"},
+		{"other seed", func(t *testing.T, o *Options) { o.Seed++ }, ErrConfig, "Seed is 4"},
+		{"identity", func(t *testing.T, o *Options) { o.Identity = "id" }, ErrConfig, "Identity is"},
+		{"bad fraction", func(t *testing.T, o *Options) { o.HoldoutFraction = 1 }, nil, "HoldoutFraction is 1"},
 		{"MANIFEST gone", func(t *testing.T, o *Options) { must(t, os.Remove(filepath.Join(o.Dir, "rows", "MANIFEST"))) }, ErrCorrupt, "MANIFEST missing, refusing"},
 		{"emptied", func(t *testing.T, o *Options) {
 			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")))

@@ -13,15 +13,11 @@ func StateError(err error, path string) error {
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err
 	}
-	e := &report.ExitError{Code: report.ExitState, Err: err, Path: path}
-	if c, ok := errors.AsType[*sketch.ConfigError](err); ok {
-		e.Code, e.Key = report.ExitUsage, c.Key
-	}
+	e := &report.ExitError{Code: report.ExitState, Path: path}
+	e.Err, e.Key = Translate(err)
 	switch {
-	case errors.Is(err, sketch.ErrSpace):
-		e.Key = "storage.min_free_bytes"
-	case errors.Is(err, sketch.ErrNetwork):
-		e.Key = "storage.allow_network"
+	case errors.Is(err, sketch.ErrConfig):
+		e.Code = report.ExitUsage
 	case errors.Is(err, sketch.ErrNoState):
 		e.Code = report.ExitModel
 	}

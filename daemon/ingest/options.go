@@ -12,7 +12,7 @@ import (
 func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error) {
 	o := consumer.DefaultOptions()
 	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
-	o.StartPolicy = consumer.StartPolicy(m.Input.Start)
+	o.StartPolicy, o.Advice = consumer.StartPolicy(m.Input.Start), advice
 	o.MaxWait, o.MaxPartitionBytes = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes)
 	var err error
 	if o.TLS, err = k.TLS.Client(); err != nil {

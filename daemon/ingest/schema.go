@@ -6,10 +6,9 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/sketch"
 )
 
-// CheckSchema returns a *sketch.ConfigError if the rows in a state directory cannot go on under a model's schema: they are stored without the
+// CheckSchema returns a *ConfigError if the rows in a state directory cannot go on under a model's schema: they are stored without the
 // names of their fields, and have the labels that the old schema allowed. A directory without a model says nothing.
 func CheckSchema(dir string, m *config.Model) error {
 	was, err := config.ReadStored(dir)
@@ -38,7 +37,7 @@ func CheckSchema(dir string, m *config.Model) error {
 		{"schema.label_max", old.LabelMax, now.LabelMax, isOpen(now) || !isOpen(old) && now.LabelMax >= old.LabelMax},
 	} {
 		if !k.fits {
-			return &sketch.ConfigError{Key: k.key, Stored: fmt.Sprint(k.stored), Configured: fmt.Sprint(k.current)}
+			return &ConfigError{Key: k.key, Stored: fmt.Sprint(k.stored), Configured: fmt.Sprint(k.current)}
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -57,9 +58,7 @@ func TestCheckSchema(t *testing.T) {
 				}
 			}
 			key := ""
-			if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
-				key = e.Key
-			} else if err != nil {
+			if err, key = Translate(err); err != nil && (key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
 				t.Fatal(err)
 			}
 			if key != c.key {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -24,13 +25,10 @@ func Check(ctx context.Context, dir string, log *slog.Logger) error {
 	if err == nil {
 		err = store.Close()
 	}
-	switch {
-	case err == nil, errors.Is(err, sketch.ErrNoState):
+	if err == nil || errors.Is(err, sketch.ErrNoState) {
 		return nil
-	case errors.Is(err, sketch.ErrSpace):
-		return &report.ExitError{Code: report.ExitState, Err: err, Path: dir, Key: "storage.min_free_bytes"}
 	}
-	return &report.ExitError{Code: report.ExitState, Err: err, Path: dir}
+	return ingest.StateError(err, dir)
 }
 
 // Process is the command that runs Check on the directory that is its last argument and prints the outcome in JSON Lines.

@@ -88,7 +88,8 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 func (o *Options) stateError(err error) error {
-	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir}
+	err, key := ingest.Translate(err)
+	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
 }
 
 // interrupted is not exit code 0, which is a proof.

@@ -1,0 +1,65 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/sketch"
+)
+
+// advice is what an operator can do about what stops a consumer. Part of it is in configs/kafka.md word for word.
+var advice = map[consumer.Cause]string{
+	consumer.CauseGap:      "set on_gap: record to go on without them",
+	consumer.CauseOtherLog: `see "recreated topics" in configs/kafka.md`,
+	consumer.CauseGroupID:  "change or remove kafka.group_id",
+}
+
+// boundKeys are the configuration keys, below models[], of the options that a state is bound to.
+var boundKeys = map[string]string{
+	"Size": "sample.size", "Seed": "sample.seed", "HalfLife": "sample.half_life", "Quotas": "sample.quotas", "CapBy": "sample.cap.by",
+	"CapShare": "sample.cap.share", "HoldoutSize": "sample.holdout.size", "HoldoutFraction": "sample.holdout.fraction",
+	"HoldoutHalfLife": "sample.holdout.half_life", "HoldoutBy": "sample.holdout.by", "Identity": "schema.identity", "Weighted": "schema.weight",
+}
+
+// A ConfigError names the key in which configuration and stored state differ. It wraps sketch.ErrConfig.
+type ConfigError struct {
+	Key        string // below models[], such as sample.size
+	Stored     string
+	Configured string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("state: %s is %s, but the state was made with %s: set it back, run refitd rebuild, or give the model another storage.path",
+		e.Key, e.Configured, e.Stored)
+}
+
+func (e *ConfigError) Unwrap() error { return sketch.ErrConfig }
+
+// Translate adds to an error of a state what can be done about it, in the words of the configuration and of the command, and returns the
+// key that it is about; "" if there is none.
+func Translate(err error) (_ error, key string) {
+	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
+		err = &ConfigError{Key: boundKeys[e.Option], Stored: e.Stored, Configured: e.Configured}
+	}
+	if e, ok := errors.AsType[*ConfigError](err); ok {
+		return err, e.Key
+	}
+	remedy := ""
+	switch {
+	case errors.Is(err, sketch.ErrInodes):
+		key, remedy = "storage.min_free_bytes", "remove files that are not needed, or set storage.path to another file system"
+	case errors.Is(err, sketch.ErrSpace):
+		key, remedy = "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"
+	case errors.Is(err, sketch.ErrNetwork):
+		key, remedy = "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"
+	case errors.Is(err, sketch.ErrLocked):
+		remedy = "stop it, or give this one another storage.path"
+	case errors.Is(err, syscall.EROFS):
+		remedy = "mount it for writing, or set storage.path"
+	default:
+		return err, ""
+	}
+	return fmt.Errorf("%w: %s", err, remedy), key
+}
