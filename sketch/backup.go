@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // backupMagic begins every backup. What follows:
@@ -254,7 +256,7 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 			if !slices.Contains(b.files, string(key)) {
 				return corrupt("the backup has a file %.40q", key)
 			}
-			if err := os.WriteFile(filepath.Join(b.dir, string(key)), value, 0o600); err != nil {
+			if err := durable.WriteFile(filepath.Join(b.dir, string(key)), 0o600, durable.Bytes(value)); err != nil {
 				return denied(err)
 			}
 		default:

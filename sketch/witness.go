@@ -3,12 +3,13 @@ package sketch
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 const witnessName = "WITNESS"
@@ -102,28 +103,9 @@ func (w *Witness) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sketch: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
+	text = fmt.Appendf(text, "\n%s\n", checkLine(string(text)))
+	if err := durable.WriteFile(filepath.Join(dir, witnessName), 0o600, durable.Bytes(text)); err != nil {
 		return denied(err)
-	}
-	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	_, err = fmt.Fprintf(f, "%s\n%s\n", text, checkLine(string(text)))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sketch: %w", err)
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, witnessName)); err != nil {
-		return fmt.Errorf("sketch: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sketch: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sketch: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // accepted is the content of a watcher's state file.
@@ -56,17 +57,7 @@ func writeAccepted(path, model, alias string, last Pointer) error {
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("state file: %w", err)
-	}
-	defer root.Close()
-	name := filepath.Base(path)
-	temporary := name + ".new"
-	if err := writeFile(root, temporary, append(b, '\n')); err != nil {
-		return fmt.Errorf("state file: %w", err)
-	}
-	if err := errors.Join(root.Rename(temporary, name), syncDir(root)); err != nil {
+	if err := durable.WriteFile(path, 0o644, durable.Bytes(append(b, '\n'))); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
 	return nil

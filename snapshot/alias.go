@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // The aliases that refitd itself moves. Any other valid name can be set too.
@@ -205,10 +207,10 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 	if err := s.step("snapshot.moving"); err != nil {
 		return err
 	}
-	if err := errors.Join(writeFile(dir, newAlias, b), s.step("snapshot.alias_written")); err != nil {
+	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.step("snapshot.alias_written")); err != nil {
 		return err
 	}
-	return errors.Join(dir.Rename(newAlias, alias), syncDir(dir), s.step("snapshot.alias"))
+	return errors.Join(durable.Rename(dir, newAlias, alias), s.step("snapshot.alias"))
 }
 
 // removeAlias removes an alias, durably.
@@ -218,5 +220,5 @@ func removeAlias(root *os.Root, alias string) error {
 		return err
 	}
 	defer dir.Close()
-	return errors.Join(dir.Remove(alias), syncDir(dir))
+	return errors.Join(dir.Remove(alias), durable.SyncDir(dir))
 }

@@ -12,5 +12,3 @@ import (
 func lock(context.Context, *os.Root) (unlock func() error, err error) {
 	return nil, errors.ErrUnsupported
 }
-
-func syncDir(*os.Root) error { return nil }

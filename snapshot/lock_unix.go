@@ -37,12 +37,3 @@ func lock(ctx context.Context, root *os.Root) (unlock func() error, err error) {
 		}
 	}
 }
-
-// syncDir makes renames within a directory durable.
-func syncDir(root *os.Root) error {
-	f, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

@@ -11,6 +11,8 @@ import (
 	"iter"
 	"os"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // logFile is the publish log of a model: a line of JSON for each change, only ever appended to.
@@ -213,7 +215,7 @@ func (s *Store) appendLog(root *os.Root, r *Record) error {
 		return fmt.Errorf("%s: %w", logFile, err)
 	}
 	if end == 0 {
-		return syncDir(root)
+		return durable.SyncDir(root)
 	}
 	return nil
 }

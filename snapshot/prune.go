@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // Retention says which versions are kept. One that an alias names always is, and so is the newest.
@@ -44,7 +46,7 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 			}
 		}
 		if len(removed) > 0 {
-			err = errors.Join(err, syncDir(root), s.commit(root, model, &Record{Event: EventPrune, Removed: removed}, nil))
+			err = errors.Join(err, durable.SyncDir(root), s.commit(root, model, &Record{Event: EventPrune, Removed: removed}, nil))
 		}
 		return err
 	})

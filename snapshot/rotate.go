@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // A file of the publish log that has grown to maxLogBytes is put aside as log-<sequence of its last record>.jsonl, and the next one begins with
@@ -99,13 +101,13 @@ func (s *Store) rotate(root *os.Root) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(writeFile(root, newLog, carried), s.step("snapshot.log_begun")); err != nil {
+	if err := errors.Join(durable.Create(root, newLog, 0o644, durable.Bytes(carried)), s.step("snapshot.log_begun")); err != nil {
 		return err
 	}
 	if err := errors.Join(root.Rename(logFile, asideLog(last)), s.step("snapshot.log_aside")); err != nil {
 		return err
 	}
-	if err := errors.Join(root.Rename(newLog, logFile), syncDir(root)); err != nil {
+	if err := durable.Rename(root, newLog, logFile); err != nil {
 		return err
 	}
 	aside, err := asideLogs(root)
@@ -130,7 +132,7 @@ func resumeRotation(root *os.Root) error {
 	if err != nil || len(aside) == 0 {
 		return err
 	}
-	return errors.Join(root.Rename(asideLog(aside[len(aside)-1]), logFile), syncDir(root))
+	return durable.Rename(root, asideLog(aside[len(aside)-1]), logFile)
 }
 
 // standing returns the lines that the next file begins with: of each record the moves that no later one overtook, where there are any, and the

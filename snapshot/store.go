@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // The files of a version. The manifest is written last.
@@ -170,27 +172,17 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 		return err
 	}
 	for _, f := range files {
-		if err := errors.Join(ctx.Err(), writeFile(dir, f.name, f.content), s.step("snapshot.write")); err != nil {
+		if err := errors.Join(ctx.Err(), durable.Create(dir, f.name, 0o644, durable.Bytes(f.content)), s.step("snapshot.write")); err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := errors.Join(syncDir(dir), s.step("snapshot.synced")); err != nil {
+	if err := errors.Join(durable.SyncDir(dir), s.step("snapshot.synced")); err != nil {
 		return err
 	}
 	if err := errors.Join(root.Rename(staging+name, name), s.step("snapshot.renamed")); err != nil {
 		return err
 	}
-	return syncDir(root)
-}
-
-// writeFile creates or replaces a file; it is durable once its directory is.
-func writeFile(root *os.Root, name string, content []byte) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
+	return durable.SyncDir(root)
 }
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
@@ -246,7 +238,7 @@ func (s *Store) makeModel(model string) error {
 		return err
 	}
 	defer root.Close()
-	return errors.Join(syncDir(root), syncDir(store))
+	return errors.Join(durable.SyncDir(root), durable.SyncDir(store))
 }
 
 // sweep removes staging directories and the temporary alias. The caller holds the lock, so nobody is writing them.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // place is a partition.
@@ -70,10 +71,7 @@ func (d *deaths) write(dir string) error {
 		}
 		return err
 	}
-	if err := os.WriteFile(path+".new", []byte(d.String()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return durable.WriteFile(path, 0o600, durable.Bytes([]byte(d.String())))
 }
 
 // String is the text of the file.

@@ -25,6 +25,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // Options of a model. Config, Settings, Metrics, Registerer, Crashes, Out and Log are required.
@@ -83,7 +84,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := replaceFile(filepath.Join(m.state.dir, config.ModelFile), settings.Stored()); err != nil {
+	if err := durable.WriteFile(filepath.Join(m.state.dir, config.ModelFile), 0o600, durable.Bytes(settings.Stored())); err != nil {
 		return nil, ingest.StateError(fmt.Errorf("model: keep the settings: %w", err), m.state.dir)
 	}
 	learning, err := newCycle(settings, m.state)

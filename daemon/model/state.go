@@ -23,6 +23,7 @@ import (
 	"github.com/refitd/refitd/daemon/space"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // failuresFile lists, in the state directory, when storage errors ended the daemon: one RFC 3339 time a line.
@@ -191,7 +192,7 @@ func (s *State) witness() error {
 func (s *State) keep(ch *cycle.Champion) error {
 	b, err := ch.Keep()
 	if err = errors.Join(err, failpoint.At(failpoint.DaemonKeep)); err == nil {
-		err = replaceFile(filepath.Join(s.dir, config.PosteriorFile), b)
+		err = durable.WriteFile(filepath.Join(s.dir, config.PosteriorFile), 0o600, durable.Bytes(b))
 	}
 	if err != nil {
 		return ingest.StateError(fmt.Errorf("model: keep the posterior: %w", err), s.dir)
@@ -259,25 +260,4 @@ func failedOften(dir string, now time.Time) error {
 	}
 	return &report.ExitError{Code: report.ExitState, Path: path,
 		Err: fmt.Errorf("model: %s: storage error %d times in %v: check the disk, then remove this file or wait", path, recent, failureWindow)}
-}
-
-// replaceFile writes a file so that a crash leaves the old one or the new one, and the new one is durable when it returns.
-func replaceFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

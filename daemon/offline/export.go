@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/export"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // ExportONNX writes a version as an ONNX model; double keeps its tensors in float64. The file appears whole or not at all.
@@ -179,16 +180,16 @@ func (e *sampleExport) writeColumns(w io.Writer) error {
 
 // writeWhole writes a file that appears whole or not at all. Exit code 2 if its directory cannot be written to, 5 if the disk fails.
 func writeWhole(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	code := report.ExitUsage // it cannot be made there
+	err := durable.WriteFile(path, 0o644, func(w io.Writer) error {
+		code = report.ExitState
+		return write(w)
+	})
+	if _, ok := errors.AsType[*os.LinkError](err); ok { // a directory has that name
+		code = report.ExitUsage
+	}
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
-	}
-	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: --output %s: %w", path, err), Key: "--output", Path: path}
+		return &report.ExitError{Code: code, Err: fmt.Errorf("offline: --output: %w", err), Key: "--output", Path: path}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written before the version
@@ -36,23 +37,7 @@ func Keep(store, model string, record []byte) (digest string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("reproduce: keep: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
-		return "", fmt.Errorf("reproduce: keep: %w", err)
-	}
-	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	_, err = f.Write(record)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", fmt.Errorf("reproduce: keep: %w", err)
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, name+extension)); err != nil {
-		return "", fmt.Errorf("reproduce: keep: %w", err)
-	}
-	d, err := os.Open(dir)
-	if err == nil {
-		err = errors.Join(d.Sync(), d.Close())
-	}
-	if err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, name+extension), 0o600, durable.Bytes(record)); err != nil {
 		return "", fmt.Errorf("reproduce: keep: %w", err)
 	}
 	return prefix + name, nil

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete and durable.
@@ -26,22 +26,26 @@ func Backup(ctx context.Context, dir, model, path string, log *slog.Logger, out 
 			err = ingest.StateError(closeErr, dir)
 		}
 	}()
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("state: %w", err), Key: "--output", Path: path}
+	var header *sketch.BackupHeader
+	var written fs.FileInfo
+	began := false
+	err = durable.WriteFile(path, 0o600, func(w io.Writer) (err error) {
+		began = true
+		header, err = store.Backup(w, companions...)
+		return err
+	})
+	if err == nil {
+		written, err = os.Stat(path)
 	}
-	defer os.Remove(f.Name()) // nothing is left to remove once renamed
-	header, err := store.Backup(f, companions...)
-	size, seekErr := f.Seek(0, io.SeekEnd)
-	if err = errors.Join(err, seekErr, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+	if err != nil && !began { // it cannot be made there
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("state: %w", err), Key: "--output", Path: path}
 	}
 	if err != nil {
 		return ingest.StateError(err, path)
 	}
 	rows, _ := store.Size()
 	return out.Emit("summary", summary(model, header, func(s *report.BackupSummary) {
-		s.Path, s.Bytes = path, size
+		s.Path, s.Bytes = path, written.Size()
 		s.Rows = &report.SampleRows{Train: int64(rows[sketch.Train]), Holdout: int64(rows[sketch.Select] + rows[sketch.Gate])}
 	}))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // journalFile lists, in the state directory, what operators decided: JSON Lines, the newest last.
@@ -55,7 +56,7 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 
 // Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of
 // what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The
-// caller holds the lock of dir, if that is there, and has closed beside. A crash in between leaves both directories, one under its new name.
+// caller holds the lock of dir, if that is there, and has closed beside, which has the same parent. A crash in between leaves both directories, one under its new name.
 func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
@@ -76,20 +77,18 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	if err := decided(now, verb, why, "%s", what).write(beside); err != nil {
 		return "", err
 	}
+	parent, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return "", ingest.StateError(err, dir)
+	}
+	defer parent.Close()
 	if kept != "" {
-		if err := os.Rename(dir, kept); err != nil {
+		if err := durable.Rename(parent, filepath.Base(dir), filepath.Base(kept)); err != nil {
 			return "", ingest.StateError(err, dir)
 		}
 	}
-	if err := os.Rename(beside, dir); err != nil {
+	if err := durable.Rename(parent, filepath.Base(beside), filepath.Base(dir)); err != nil {
 		return kept, ingest.StateError(err, beside)
-	}
-	parent, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return kept, ingest.StateError(err, dir)
-	}
-	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
-		return kept, ingest.StateError(err, dir)
 	}
 	return kept, nil
 }
@@ -131,5 +130,5 @@ func adopt(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o600)
+	return durable.WriteFile(to, 0o600, durable.Bytes(content))
 }
