@@ -359,9 +359,9 @@ func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
 	defer c.source.drop()
-	for wait := 100 * time.Millisecond; ; wait *= 2 {
+	for tries := 1; ; tries++ {
 		ends, err := c.readEnds(ctx)
-		if err == nil || refused(err) || !sleep(ctx, wait) {
+		if err == nil || refused(err) || !sleep(ctx, wait(tries)) {
 			if err != nil {
 				return nil, fmt.Errorf("consumer: log ends: %s", c.source.explain(err))
 			}

@@ -109,5 +109,5 @@ func (s *source) pause(err error, tries int) time.Duration {
 	if fatal(err) {
 		return s.refusedPause
 	}
-	return backoff(tries)
+	return wait(tries)
 }

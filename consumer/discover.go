@@ -33,7 +33,7 @@ func (c *Consumer) discover(ctx context.Context) {
 		case <-time.After(c.opts.RefreshEvery):
 			wakes = 0
 		case <-c.wake:
-			if wakes++; !sleep(ctx, backoff(wakes)) { // many partitions fail together, and some for long
+			if wakes++; !sleep(ctx, wait(wakes)) { // many partitions fail together, and some for long
 				return
 			}
 			c.source.forget()

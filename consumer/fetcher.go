@@ -3,12 +3,13 @@ package consumer
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -24,11 +25,8 @@ const (
 	maxThrottle = 30 * time.Second
 )
 
-// backoff returns the wait after so many failures in a row: doubling, with up to a quarter off so that clients do not march in step.
-func backoff(tries int) time.Duration {
-	d := min(minBackoff<<min(max(tries-1, 0), 10), maxBackoff)
-	return d - rand.N(d/4+1)
-}
+// wait returns the wait after so many failures in a row.
+func wait(failures int) time.Duration { return backoff.Wait(failures, minBackoff, maxBackoff) }
 
 // fetch reads the partitions that broker leads until it leads none.
 func (c *Consumer) fetch(ctx context.Context, broker int32) {
@@ -91,7 +89,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			useless = 0
 		} else { // answers at once and without use must not make a hot loop
 			useless++
-			pause = max(pause, min(backoff(useless), maxUseless))
+			pause = max(pause, min(wait(useless), maxUseless))
 		}
 		if len(d.parts) == 0 {
 			res.release()
@@ -234,7 +232,7 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	c.metrics.crcErrors.Inc()
 	p.damaged++
 	p.tries++
-	p.retry = time.Now().Add(backoff(p.tries))
+	p.retry = time.Now().Add(wait(p.tries))
 	p.problem = err.Error()
 	if p.damaged >= maxDamaged {
 		p.waiting = true

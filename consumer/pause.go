@@ -61,7 +61,7 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 	}
 	p.pause.reason = e.Reason
 	p.pause.tries++
-	p.fetched, p.retry, p.moved = p.applied, now.Add(backoff(p.pause.tries)), now
+	p.fetched, p.retry, p.moved = p.applied, now.Add(wait(p.pause.tries)), now
 	p.waiting = false // a gap or halt behind what was refused will be found again
 	waited := now.Sub(p.pause.since)
 	tell := !p.pause.told && waited >= c.pauseTold

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // WatchOptions say what is watched and what is accepted.
@@ -137,8 +139,9 @@ func (w *Watcher) Close() {
 // run loads what the alias names until ctx is done.
 func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 	var seen Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
-	retry := retryMin
+	failures := 0
 	for {
+		most := retryMax
 		p, err := w.wait(ctx, seen)
 		if ctx.Err() != nil {
 			return
@@ -149,31 +152,31 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 				continue
 			}
 			if p.same(&accepted) && w.model.Load() != nil { // an alias that was refused is back where it was
-				seen, retry = p, retryMin
+				seen, failures = p, 0
 				w.note(func(s *Status) { s.Err = nil })
 				continue
 			}
 			if err = w.accept(ctx, p, &accepted); err == nil {
-				seen, retry = p, retryMin
+				seen, failures = p, 0
 				continue
 			}
 			if ctx.Err() != nil {
 				return
 			}
 			if isFinal(err) {
-				seen, retry = p, retryMin // reading the same bytes again would change nothing: wait for another version
+				seen, failures = p, 0 // reading the same bytes again would change nothing: wait for another version
 				continue
 			}
 		} else {
 			w.note(func(s *Status) { s.Err = err })
 			if errors.Is(err, ErrNotFound) {
-				retry = min(retry, retryAbsent)
+				most = retryAbsent
 			}
 		}
-		if sleep(ctx, jitter(retry)) != nil {
+		failures++
+		if sleep(ctx, backoff.Wait(failures, retryMin, most)) != nil {
 			return
 		}
-		retry = min(2*retry, retryMax)
 	}
 }
 

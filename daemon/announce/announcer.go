@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -57,7 +58,7 @@ func New(o Options) *Announcer {
 // failure is told, logged once until it is over, and tried again with what the alias says by then.
 func (a *Announcer) Run(ctx context.Context) {
 	defer a.close()
-	pause, failed := lookEvery, false
+	pause, failures := lookEvery, 0
 	for {
 		did, err := a.announce(ctx, a.limit)
 		switch {
@@ -67,12 +68,12 @@ func (a *Announcer) Run(ctx context.Context) {
 			}
 			return
 		case err != nil:
-			if pause = min(max(2*pause, retryMin), retryMax); !failed {
+			failures++
+			if pause = backoff.Doubled(failures, retryMin, retryMax); failures == 1 {
 				a.Log.Error("champion not announced: tried again until it is", "topic", a.Topic, "error", err)
 			}
-			failed = true
-		case did || !failed:
-			pause, failed = lookEvery, false
+		case did || failures == 0:
+			pause, failures = lookEvery, 0
 		}
 		timer := time.NewTimer(pause)
 		select {

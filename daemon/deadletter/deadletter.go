@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -105,7 +105,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			s.clear()
 		} else {
 			tries++
-			pause := backoff(tries)
+			pause := backoff.Wait(tries, minBackoff, maxBackoff)
 			s.fail(err, pause)
 			retry, wake = time.After(pause), nil // new letters do not shorten the wait
 		}
@@ -177,12 +177,6 @@ func (s *Sender) clear() {
 	if s.trouble.Swap(nil) != nil {
 		s.Log.Info("dead letters are taken again", "topic", s.Topic)
 	}
-}
-
-// backoff doubles, with up to a quarter off so that daemons do not march in step.
-func backoff(tries int) time.Duration {
-	d := min(minBackoff<<min(tries-1, 10), maxBackoff)
-	return d - rand.N(d/4+1)
 }
 
 // explain turns an error of the brokers into what an operator can act on.

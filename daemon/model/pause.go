@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // A process that dies in refits again and again, as for want of memory, reads on without them. The wait before the next refit is short enough to
@@ -53,14 +54,10 @@ func newPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 // disabledUntil returns when training is tried again after n deaths, of which the last was noticed at a time that is not in the future, whatever
 // the clock says.
 func disabledUntil(n int, last, now time.Time) time.Time {
-	wait := firstTrainingWait
-	for ; n > 2 && wait < lastTrainingWait; n-- {
-		wait *= 2
-	}
 	if last.After(now) {
 		last = now
 	}
-	return last.Add(min(wait, lastTrainingWait))
+	return last.Add(backoff.Doubled(n-1, firstTrainingWait, lastTrainingWait))
 }
 
 // over reports whether refits are begun on schedule.
