@@ -130,7 +130,8 @@ func TestMissingACLs(t *testing.T) {
 		return kfake.ACL{Resource: kind, Name: name, Operation: op, Allow: true, Pattern: kmsg.ACLResourcePatternTypeLiteral}
 	}
 	cluster := newCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root-secret"),
-		kfake.User("PLAIN", "nobody", "nobody-secret"), kfake.User("PLAIN", "reader", "reader-secret", allow(kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationRead)),
+		kfake.User("PLAIN", "nobody", "nobody-secret"), kfake.User("PLAIN", "reader", "reader-secret",
+			allow(kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationRead)),
 		kfake.SeedTopics(1, topic))
 	run := func(user string) *rig {
 		return start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {

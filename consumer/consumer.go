@@ -44,7 +44,7 @@ type Consumer struct {
 	taken   []tally // of batches that queue has taken and not said to have stored
 }
 
-// tally is what is told of a batch once it is stored.
+// tally is what is counted of a batch once it is stored.
 type tally struct {
 	p          *partition
 	base, next int64
@@ -354,7 +354,7 @@ func (c *Consumer) halt(p *partition, reason string) {
 const endsTimeout = 10 * time.Second
 
 // Ends returns the end of every partition as it is now: the last stable offset under ReadCommitted, else the high watermark. It tries
-// for ten seconds; a broker that cannot be reached, refuses us, or has not got one of the topics is an error. Call it before RunUntil.
+// for ten seconds; a broker that cannot be reached, refuses us, or lacks one of the topics is an error. Call it before RunUntil.
 func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()

@@ -189,7 +189,7 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
 }
 
 // watch drops the connections when a partition is behind, has a leader, and made no progress for StallTimeout while the sink was idle. A
-// partition that waits at the last stable offset for an open transaction is not behind: that is said once it has lasted as long.
+// partition that waits at the last stable offset for an open transaction is not behind: that is reported once it has lasted as long.
 func (c *Consumer) watch(ctx context.Context) {
 	for sleep(ctx, c.opts.StallTimeout/8+1) {
 		now := time.Now()

@@ -220,7 +220,7 @@ func TestAddedPartitionStartsAtZero(t *testing.T) {
 	}
 }
 
-// TestTopicWithFewerPartitions: partitions that a recreated topic has not got any more are a reason, not silence.
+// TestTopicWithFewerPartitions: partitions that a recreated topic no longer has are a reason, not silence.
 func TestTopicWithFewerPartitions(t *testing.T) {
 	cluster := newCluster(t, kfake.SeedTopics(2, "t"))
 	m := newMemory()

@@ -35,7 +35,7 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 type group struct {
 	*Consumer
 	shown   map[TopicPartition]int64 // what we committed last
-	foreign map[TopicPartition]int64 // what others committed above our place, so that each is told once
+	foreign map[TopicPartition]int64 // what others committed above our place, so that each is logged once
 	failing bool
 }
 

@@ -84,10 +84,10 @@ type Options struct {
 	// to more than MaxDecompressedBytes. If it returns nil, the offsets below until are given up and reading goes on there; an error
 	// ends Run. If AcceptGap is nil the partition halts.
 	AcceptGap func(topic string, partition int32, until int64) error
-	// OnHalt is told of every partition that halts, from the goroutine that calls the sink, after everything below offset was
+	// OnHalt is called for every partition that halts, from the goroutine that calls the sink, after everything below offset was
 	// applied. May be nil.
 	OnHalt func(topic string, partition int32, offset int64, reason string)
-	// OnPause is told, from the same goroutine, of a partition that its sink has refused for some seconds (PauseError), and OnResume when
+	// OnPause is called, from the same goroutine, for a partition that its sink has refused for some seconds (PauseError), and OnResume when
 	// it takes records of it again. May be nil.
 	OnPause  func(topic string, partition int32, offset int64, reason string)
 	OnResume func(topic string, partition int32)
@@ -169,7 +169,8 @@ func (o *Options) Validate() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"MaxWait", o.MaxWait}, {"CommitEvery", o.CommitEvery}, {"RefreshEvery", o.RefreshEvery}, {"RequestTimeout", o.RequestTimeout}, {"StallTimeout", o.StallTimeout}} {
+	}{{"MaxWait", o.MaxWait}, {"CommitEvery", o.CommitEvery}, {"RefreshEvery", o.RefreshEvery}, {"RequestTimeout", o.RequestTimeout},
+		{"StallTimeout", o.StallTimeout}} {
 		if d.value < time.Millisecond {
 			bad(d.field, d.value, "1ms or more")
 		}

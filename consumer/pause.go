@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// pauseTold is how long a partition waits for its sink before OnPause is told: a sink that catches up is no news.
+	// pauseTold is how long a partition waits for its sink before OnPause is called: a sink that catches up is no news.
 	pauseTold = 5 * time.Second
 	// pauseLimit is how long RunUntil waits for a sink that takes nothing before it halts the partition: it has to end.
 	pauseLimit = 20 * time.Second

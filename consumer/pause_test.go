@@ -15,7 +15,7 @@ type bucket struct {
 	*memory
 	mu     sync.Mutex
 	room   int
-	paused []int64 // offsets OnPause was told
+	paused []int64 // offsets that OnPause got
 	again  int     // calls of OnResume
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// TestTLS: what is wrong with a TLS connection is said in words, soon, and nothing falls back to plaintext.
+// TestTLS: what is wrong with a TLS connection is reported in words, soon, and nothing falls back to plaintext.
 func TestTLS(t *testing.T) {
 	const topic = "t"
 	good, expired := certificate{}.selfSigned(t), certificate{notBefore: -2 * time.Hour, expiry: -time.Hour}.selfSigned(t)
@@ -23,19 +23,23 @@ func TestTLS(t *testing.T) {
 		server, client *tls.Config // nil is plaintext
 		text           []string    // none: it works
 	}{
-		"right":             {server(good), client(good), nil},
-		"right name":        {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "kafka.example"}, nil},
-		"wrong CA":          {server(good), client(elsewhere), []string{"TLS with 127.0.0.1:", "x509: certificate signed by unknown authority"}},
-		"system's CAs":      {server(good), &tls.Config{}, []string{"TLS with 127.0.0.1:", "x509: "}},
-		"expired":           {server(expired), client(expired), []string{"x509: certificate has expired or is not yet valid", year}},
-		"not yet valid":     {server(early), client(early), []string{"x509: certificate has expired or is not yet valid"}},
-		"wrong host":        {server(elsewhere), client(elsewhere), []string{"x509: cannot validate certificate for 127.0.0.1"}},
-		"wrong name":        {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "other.example"}, []string{"x509: certificate is valid for kafka.example, not other.example"}},
-		"TLS 1.1 only":      {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS11}, client(good), []string{"TLS with 127.0.0.1:", "protocol version"}},
-		"plaintext to TLS":  {server(good), nil, []string{"TLS"}},
-		"TLS to plaintext":  {nil, client(good), []string{"TLS"}},
-		"no client's":       {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}, client(good), []string{"TLS with 127.0.0.1:", "certificate required"}},
-		"with the client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(good)}, &tls.Config{RootCAs: pool(good), Certificates: []tls.Certificate{good}}, nil},
+		"right":         {server(good), client(good), nil},
+		"right name":    {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "kafka.example"}, nil},
+		"wrong CA":      {server(good), client(elsewhere), []string{"TLS with 127.0.0.1:", "x509: certificate signed by unknown authority"}},
+		"system's CAs":  {server(good), &tls.Config{}, []string{"TLS with 127.0.0.1:", "x509: "}},
+		"expired":       {server(expired), client(expired), []string{"x509: certificate has expired or is not yet valid", year}},
+		"not yet valid": {server(early), client(early), []string{"x509: certificate has expired or is not yet valid"}},
+		"wrong host":    {server(elsewhere), client(elsewhere), []string{"x509: cannot validate certificate for 127.0.0.1"}},
+		"wrong name": {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "other.example"},
+			[]string{"x509: certificate is valid for kafka.example, not other.example"}},
+		"TLS 1.1 only": {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS11}, client(good),
+			[]string{"TLS with 127.0.0.1:", "protocol version"}},
+		"plaintext to TLS": {server(good), nil, []string{"TLS"}},
+		"TLS to plaintext": {nil, client(good), []string{"TLS"}},
+		"no client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}, client(good),
+			[]string{"TLS with 127.0.0.1:", "certificate required"}},
+		"with the client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(good)},
+			&tls.Config{RootCAs: pool(good), Certificates: []tls.Certificate{good}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +132,8 @@ func TestSASL(t *testing.T) {
 			if strings.Contains(bad.log.String()+bad.reasons(), "wrong-secret") {
 				t.Errorf("the password is shown: %s", bad.log)
 			}
-			if _, err := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.SASL = SASL{mechanism, "alice", "x"} }).Ends(t.Context()); err == nil ||
+			if _, err := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic},
+				func(o *Options) { o.SASL = SASL{mechanism, "alice", "x"} }).Ends(t.Context()); err == nil ||
 				!strings.Contains(err.Error(), "SASL authentication failed") {
 				t.Errorf("Ends: %v", err)
 			}

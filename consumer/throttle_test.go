@@ -137,7 +137,8 @@ func TestThrottled(t *testing.T) {
 	if most := 2 + int(took/n.pause); n.fetches > most || len(n.early) > 0 {
 		t.Errorf("%d fetches in %v, at most %d; too early came %v", n.fetches, took, most, n.early)
 	}
-	if failed := r.metric(t, "refitd_consumer_fetch_errors_total") + r.metric(t, "refitd_consumer_commit_errors_total"); failed > 0 || r.metric(t, "refitd_consumer_stalls_total") > 0 {
+	if failed := r.metric(t, "refitd_consumer_fetch_errors_total") + r.metric(t, "refitd_consumer_commit_errors_total"); failed > 0 ||
+		r.metric(t, "refitd_consumer_stalls_total") > 0 {
 		t.Errorf("%g errors, %g stalls", failed, r.metric(t, "refitd_consumer_stalls_total"))
 	}
 }

@@ -230,7 +230,8 @@ func TestWalkerRefuses(t *testing.T) {
 			name string
 			raw  []byte
 			want string
-		}{fmt.Sprintf("bomb of codec %d", codec), rawBatch{base: 5, attributes: codec, records: []rawRecord{{value: bomb}}}.bytes(t), "decompresses to more than 65536"})
+		}{fmt.Sprintf("bomb of codec %d", codec), rawBatch{base: 5, attributes: codec,
+			records: []rawRecord{{value: bomb}}}.bytes(t), "decompresses to more than 65536"})
 	}
 	tests = append(tests, struct {
 		name string
@@ -307,7 +308,8 @@ func BenchmarkWalker(b *testing.B) {
 				batch := rawBatch{base: k * perBatch, lastDelta: perBatch - 1, attributes: uint16(codec), baseTime: 1.7e12}
 				for i := range int64(perBatch) {
 					batch.records = append(batch.records, rawRecord{delta: i, timeDelta: i, key: fmt.Appendf(nil, "u%d", rng.IntN(10000)),
-						value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"pad":"0123456789012345678901234567"}`, rng.IntN(10000), rng.IntN(10000), 1+rng.IntN(5), 1_700_000_000_000+rng.IntN(1e9))})
+						value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"pad":"0123456789012345678901234567"}`, rng.IntN(10000),
+							rng.IntN(10000), 1+rng.IntN(5), 1_700_000_000_000+rng.IntN(1e9))})
 				}
 				raw = append(raw, batch.bytes(b)...)
 			}

@@ -27,7 +27,7 @@ const (
 	prefixArchive    = 'h' // since 2
 	prefixCheckpoint = 'k' // since 2
 	prefixLedger     = 'l'
-	prefixLetter     = 'o' // since 2
+	prefixDeadLetter = 'o' // since 2
 	prefixPurge      = 'p' // of a key that is there while the tables are merged
 	prefixRow        = 'r'
 	prefixSettings   = 's'

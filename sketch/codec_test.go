@@ -82,7 +82,8 @@ func FuzzDecode(f *testing.F) {
 		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
 		if r, err := decodeRow(key, value); err == nil {
 			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
-			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload, group: r.group}); !bytes.Equal(got, value) {
+			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload,
+				group: r.group}); !bytes.Equal(got, value) {
 				t.Errorf("row %x encodes to %x", value, got)
 			}
 		}

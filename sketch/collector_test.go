@@ -48,7 +48,8 @@ func TestCollector(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d rows: %.1f %% of the processor time is garbage collection (of 15 %%); 99 of 100 of %d pauses are under %.2g s (of 0.005 s)", rows, 100*share, total, p99)
+	t.Logf("%d rows: %.1f %% of the processor time is garbage collection (of 15 %%); 99 of 100 of %d pauses are under %.2g s (of 0.005 s)", rows,
+		100*share, total, p99)
 	if share > 0.15 {
 		t.Errorf("garbage collection takes %.1f %% of the processor time", 100*share)
 	}

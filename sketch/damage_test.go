@@ -204,7 +204,8 @@ func TestDamage(t *testing.T) {
 	for _, kind := range []struct {
 		pattern string
 		refused bool
-	}{{"rows/*.mem", false}, {"rows/*.sst", true}, {"rows/MANIFEST", true}, {"WITNESS", true}, {"rows/KEYREGISTRY", false}, {"rows/DISCARD", false}, {"rows/*.vlog", false}} {
+	}{{"rows/*.mem", false}, {"rows/*.sst", true}, {"rows/MANIFEST", true}, {"WITNESS", true}, {"rows/KEYREGISTRY", false}, {"rows/DISCARD",
+		false}, {"rows/*.vlog", false}} {
 		names := filesOf(t, dir, kind.pattern)
 		some := flips
 		if strings.Contains("rows/KEYREGISTRY rows/DISCARD rows/*.vlog", kind.pattern) { // they hold nothing

@@ -47,7 +47,8 @@ func TestExactRows(t *testing.T) {
 		want string
 	}{
 		{"uniform", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42}, "830 408 187 576 234 190 76 404 | 243 155 | 880 295 | sha256:bb7b4ae3"},
-		{"decay", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42, HalfLife: 100 * time.Millisecond}, "830 576 807 833 921 860 995 991 | 966 943 | 880 904 | sha256:6603c645"},
+		{"decay", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42, HalfLife: 100 * time.Millisecond},
+			"830 576 807 833 921 860 995 991 | 966 943 | 880 904 | sha256:6603c645"},
 	} {
 		sample := fill(t, c.o, 1000, one)
 		var got string

@@ -17,7 +17,7 @@
 // # Invariants
 //
 //	I1  next of a partition only grows
-//	I2  rows, evictions, ledger, letters and aux of a piece are written in one transaction
+//	I2  rows, evictions, ledger, dead letters and aux of a piece are written in one transaction
 //	I3  applied + rejected + control + aborted + holes + gap = next - start
 //	I4  rows of a role = min(capacity, eligible) unless under-filled, as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
 //	I9  after a storage error nothing is written any more by this process
@@ -31,7 +31,7 @@
 //	h topic 0x00 partition incarnation        ledger row of a topic that was made again
 //	k topic 0x00 partition incarnation next   checkpoint: the ledger row as it was
 //	l topic 0x00 partition     ledger row; the partition big-endian
-//	o topic 0x00 partition incarnation offset    letter of the outbox
+//	o topic 0x00 partition incarnation offset    dead letter of the outbox
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
 //
 // Every value ends in a CRC-32C over its key and itself, so a value moved to another key is noticed too.

@@ -100,7 +100,7 @@ func (s *Store) putMarker(m *Marker) {
 	s.markers[m.Hash] = *m
 }
 
-// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state has not got are to be
+// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state lacks are to be
 // forgotten in it too, as far as they were there. Erase must follow.
 func (s *Store) Remember(markers []Marker) error {
 	s.mu.Lock()
@@ -165,7 +165,7 @@ func (s *Store) Forgets(topic string, number int32, offset int64, field string, 
 	return ok && begun && s.ledger[place].Incarnation == at.Incarnation && offset < at.Next
 }
 
-// Erase takes out the rows of all subjects that ForgetSubject was told of and whose rows are not out yet; values returns the values that a payload
+// Erase takes out the rows of all subjects that ForgetSubject was called for and whose rows are not out yet; values returns the values that a payload
 // has in a field. Rows leave in pieces, with the accounts, and a crash in between is made good by calling Erase again, which whoever opens a
 // state with unfinished markers must do before anything is applied. It returns the number of rows taken out.
 func (s *Store) Erase(ctx context.Context, values func(field string, payload []byte) [][]byte) (rows int, err error) {

@@ -243,7 +243,7 @@ func TestInUse(t *testing.T) {
 	must(t, mustOpen(t, damageOptions(dir)).Close())
 }
 
-// TestUnwritable: what the system refuses is said before Badger is opened, with the path and what to do.
+// TestUnwritable: what the system refuses is reported before Badger is opened, with the path and what to do.
 func TestUnwritable(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
 		if out := runHelper(t, "open-limited", t.TempDir()); !strings.Contains(out, "file too large") || !strings.Contains(out, fmt.Sprint(32<<20)) {
@@ -269,7 +269,8 @@ func TestUnwritable(t *testing.T) {
 		cmd.Path, cmd.Dir = binary, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
-		if text := string(out); err != nil || !strings.Contains(text, "permission denied") || !strings.Contains(text, dir) || !strings.Contains(text, "user id 65534") {
+		if text := string(out); err != nil || !strings.Contains(text, "permission denied") || !strings.Contains(text, dir) ||
+			!strings.Contains(text, "user id 65534") {
 			t.Errorf("%v: %s", err, text)
 		}
 	})

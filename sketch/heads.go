@@ -4,9 +4,9 @@ import "sync"
 
 // heads is what of the last commit can be asked while the next one is being written: where each partition is, and the room in the outbox.
 type heads struct {
-	mu     sync.Mutex
-	next   map[partition]head
-	letter int // room for letters
+	mu   sync.Mutex
+	next map[partition]head
+	free int // room for dead letters
 }
 
 // head is the place of a partition.
@@ -24,7 +24,7 @@ func (h *heads) of(p partition) head {
 func (h *heads) room() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.letter
+	return h.free
 }
 
 // show makes what was committed of the given ledger rows the heads.
@@ -45,5 +45,5 @@ func (s *Store) show(places ...int32) {
 			delete(h.next, at)
 		}
 	}
-	h.letter = s.room()
+	h.free = s.room()
 }

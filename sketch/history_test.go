@@ -67,7 +67,7 @@ type history struct {
 type partitionLog struct {
 	records   []logRecord
 	start     int64
-	committed int64 // what the group was told
+	committed int64 // what the group shows
 	resume    bool  // the next read is the first since opening
 	stale     *Part // a batch fetched once
 }

@@ -27,7 +27,8 @@ func TestFormat1(t *testing.T) {
 			st.Partitions[1].Digest.String() != "sha256:26e5c0f51a4f8bd8f3138efdc094a4b8078848a4e99484b07c172a3093b556bd" {
 			t.Errorf("digests of %+v", st)
 		}
-		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" || st.Partitions[1].Gap != 10 || st.UnderFilled || !st.OfLog {
+		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" || st.Partitions[1].Gap != 10 ||
+			st.UnderFilled || !st.OfLog {
 			t.Errorf("state %+v, aux %q", st, s.Aux())
 		}
 		must(t, s.Close())
@@ -287,7 +288,7 @@ func TestIncarnation(t *testing.T) {
 	old := s.Ledger()[0]
 	must(t, s.Halt("a", 0, "topic was made again"), s.RaiseIncarnation("a", map[int32]int64{0: 7}))
 	if _, ok := s.Position("a", 1); ok {
-		t.Error("a partition that the new topic has not got is still read")
+		t.Error("a partition that the new topic lacks is still read")
 	}
 	p := &Part{Topic: "a", Base: 7, Next: 200, LogStart: 7}
 	for _, r := range mixedLog(200) {
@@ -299,7 +300,8 @@ func TestIncarnation(t *testing.T) {
 	s = mustOpen(t, o)
 	st, err := s.State()
 	must(t, err, s.Check(), s.Begin("a", 1, 3))
-	if len(st.Partitions) != 2 || len(st.Archived) != 2 || st.OfLog || st.Partitions[0].Incarnation != 1 || st.Partitions[0].Start != 7 || st.Partitions[0].Next != 200 {
+	if len(st.Partitions) != 2 || len(st.Archived) != 2 || st.OfLog || st.Partitions[0].Incarnation != 1 || st.Partitions[0].Start != 7 ||
+		st.Partitions[0].Next != 200 {
 		t.Fatalf("state %+v", st)
 	}
 	if a := st.Archived[0]; a.Next != 1000 || a.Digest != old.Digest || a.Applied != old.Applied || a.Unaccounted() != 0 {

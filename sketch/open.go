@@ -284,7 +284,7 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	if err := s.loadCheckpoints(c); err != nil {
 		return err
 	}
-	if err := scanLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
+	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
 		return err
 	}
 	aux, err := c.get([]byte{prefixAux})

@@ -54,7 +54,7 @@ type Options struct {
 	MemTableBytes   int64 // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
 	MinFreeBytes    int64 // Open refuses a file system with less free space than this, or than two memory tables
 	AllowNetwork    bool  // Open refuses a file system of a network otherwise
-	OutboxRows      int   // letters kept at most; 0 keeps none of the rejected records
+	OutboxRows      int   // dead letters kept at most; 0 keeps none of the rejected records
 }
 
 // A Quota is the share of the training sample, in (0, 1], that one class has.

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// MaxLetterBytes bounds what the outbox keeps of a rejected record's value.
-const MaxLetterBytes = 1 << 10
+// MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
+const MaxDeadLetterBytes = 1 << 10
 
 // ErrOutboxFull: the outbox has no room for the rejected records of a part. Nothing of it was applied.
 var ErrOutboxFull = errors.New("outbox is full")
 
-// A Letter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that counted the record, so that
+// A DeadLetter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that counted the record, so that
 // neither is there without the other.
-type Letter struct {
+type DeadLetter struct {
 	Topic       string
 	Partition   int32
 	Incarnation uint32 // of the topic, from 0
@@ -24,7 +24,7 @@ type Letter struct {
 	Reason      string
 	Time        int64  // time stamp of the record, milliseconds
 	Size        int    // bytes of its value, -1 if it had none
-	Payload     []byte // the first MaxLetterBytes of the value
+	Payload     []byte // the first MaxDeadLetterBytes of the value
 }
 
 // FitOutbox cuts a part before the first new rejected record that the outbox has no room for, and reports whether it did. Until the next
@@ -76,30 +76,30 @@ func (s *Store) post(l *LedgerRow, r *Record) {
 	if s.outboxRows == 0 {
 		return
 	}
-	key := letterKey(l.Topic, l.Partition, l.Incarnation, r.Offset)
-	s.pending.put(key, true, func(b, key []byte) []byte { return appendLetter(b, key, r) })
+	key := deadLetterKey(l.Topic, l.Partition, l.Incarnation, r.Offset)
+	s.pending.put(key, true, func(b, key []byte) []byte { return appendDeadLetter(b, key, r) })
 	s.outbox = append(s.outbox, string(key))
 }
 
-// OutboxLen returns the number of letters.
+// OutboxLen returns the number of dead letters.
 func (s *Store) OutboxLen() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.outbox)
 }
 
-// Letters returns copies of the oldest letters, at most limit.
-func (s *Store) Letters(limit int) ([]Letter, error) {
+// DeadLetters returns copies of the oldest dead letters, at most limit.
+func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	letters := make([]Letter, 0, min(limit, len(s.outbox)))
+	letters := make([]DeadLetter, 0, min(limit, len(s.outbox)))
 	err := s.backend.view(func(c cut) error {
 		for _, key := range s.outbox[:cap(letters)] {
 			value, err := c.get([]byte(key))
 			if err != nil {
 				return err
 			}
-			letter, err := decodeLetter([]byte(key), slices.Clone(value))
+			letter, err := decodeDeadLetter([]byte(key), slices.Clone(value))
 			if err != nil {
 				return err
 			}
@@ -113,27 +113,27 @@ func (s *Store) Letters(limit int) ([]Letter, error) {
 	return letters, nil
 }
 
-// Forget removes letters that were sent, durably. Those that are not there any more are passed over.
-func (s *Store) Forget(letters []Letter) error {
+// Forget removes dead letters that were sent, durably. Those that are not there any more are passed over.
+func (s *Store) Forget(letters []DeadLetter) error {
 	sent := make(map[string]bool, len(letters))
 	for i := range letters {
 		l := &letters[i]
-		sent[string(letterKey(l.Topic, l.Partition, l.Incarnation, l.Offset))] = true
+		sent[string(deadLetterKey(l.Topic, l.Partition, l.Incarnation, l.Offset))] = true
 	}
-	_, err := s.dropLetters(func(key string) (bool, error) { return sent[key], nil })
+	_, err := s.dropDeadLetters(func(key string) (bool, error) { return sent[key], nil })
 	return err
 }
 
-// DropOutbox removes the letters that match, durably, and returns how many they were: the erasure of a subject. One that is being sent at
+// DropOutbox removes the dead letters that match, durably, and returns how many they were: the erasure of a subject. One that is being sent at
 // this moment may still reach the topic.
-func (s *Store) DropOutbox(match func(*Letter) bool) (dropped int, err error) {
-	return s.dropLetters(func(key string) (drop bool, err error) {
+func (s *Store) DropOutbox(match func(*DeadLetter) bool) (dropped int, err error) {
+	return s.dropDeadLetters(func(key string) (drop bool, err error) {
 		err = s.backend.view(func(c cut) error {
 			value, err := c.get([]byte(key))
 			if err != nil {
 				return err
 			}
-			letter, err := decodeLetter([]byte(key), value)
+			letter, err := decodeDeadLetter([]byte(key), value)
 			drop = err == nil && match(&letter)
 			return err
 		})
@@ -141,8 +141,8 @@ func (s *Store) DropOutbox(match func(*Letter) bool) (dropped int, err error) {
 	})
 }
 
-// dropLetters removes those letters that choose says, in as few transactions as their number allows.
-func (s *Store) dropLetters(choose func(key string) (bool, error)) (dropped int, err error) {
+// dropDeadLetters removes those dead letters that choose says, in as few transactions as their number allows.
+func (s *Store) dropDeadLetters(choose func(key string) (bool, error)) (dropped int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -173,8 +173,8 @@ func (s *Store) dropLetters(choose func(key string) (bool, error)) (dropped int,
 	return dropped, s.commit(nil)
 }
 
-// scanLetters reads the outbox of a cut and checks that each letter is of a record that the ledger counts.
-func scanLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
+// scanDeadLetters reads the outbox of a cut and checks that each dead letter is of a record that the ledger counts.
+func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 	rows := make(map[partition]*LedgerRow, len(ledger))
 	for i := range ledger {
 		at := partition{ledger[i].Topic, ledger[i].Partition}
@@ -182,8 +182,8 @@ func scanLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 			rows[at] = &ledger[i]
 		}
 	}
-	return c.each([]byte{prefixLetter}, func(key, value []byte) error {
-		letter, err := decodeLetter(key, value)
+	return c.each([]byte{prefixDeadLetter}, func(key, value []byte) error {
+		letter, err := decodeDeadLetter(key, value)
 		if err != nil {
 			return err
 		}
@@ -196,18 +196,18 @@ func scanLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 	})
 }
 
-// A letter's key ends in partition u32 | incarnation u32 | offset u64, big-endian, after the topic and a zero byte.
-const letterTailBytes = 4 + 4 + 8
+// A dead letter's key ends in partition u32 | incarnation u32 | offset u64, big-endian, after the topic and a zero byte.
+const deadLetterTailBytes = 4 + 4 + 8
 
-func letterKey(topic string, partition int32, incarnation uint32, offset int64) []byte {
-	b := append([]byte{prefixLetter}, topic...)
+func deadLetterKey(topic string, partition int32, incarnation uint32, offset int64) []byte {
+	b := append([]byte{prefixDeadLetter}, topic...)
 	b = binary.BigEndian.AppendUint32(append(b, 0), uint32(partition))
 	b = binary.BigEndian.AppendUint32(b, incarnation)
 	return binary.BigEndian.AppendUint64(b, uint64(offset))
 }
 
-// appendLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload | CRC u32, big-endian.
-func appendLetter(b, key []byte, r *Record) []byte {
+// appendDeadLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload | CRC u32, big-endian.
+func appendDeadLetter(b, key []byte, r *Record) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
 	b = binary.BigEndian.AppendUint32(b, uint32(int32(r.Size)))
@@ -216,19 +216,20 @@ func appendLetter(b, key []byte, r *Record) []byte {
 	return seal(key, b, from)
 }
 
-// decodeLetter returns a letter whose payload aliases value.
-func decodeLetter(key, value []byte) (Letter, error) {
+// decodeDeadLetter returns a dead letter whose payload aliases value.
+func decodeDeadLetter(key, value []byte) (DeadLetter, error) {
 	b, err := unseal(key, value)
 	if err != nil {
-		return Letter{}, err
+		return DeadLetter{}, err
 	}
 	const header = 8 + 4 + 1
-	tail := len(key) - letterTailBytes
-	if tail < 3 || key[0] != prefixLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) || len(b)-header-int(b[12]) > MaxLetterBytes {
-		return Letter{}, corrupt("letter at key %q has %d bytes", key, len(b))
+	tail := len(key) - deadLetterTailBytes
+	if tail < 3 || key[0] != prefixDeadLetter || key[tail-1] != 0 || len(b) < header || len(b) < header+int(b[12]) ||
+		len(b)-header-int(b[12]) > MaxDeadLetterBytes {
+		return DeadLetter{}, corrupt("dead letter at key %q has %d bytes", key, len(b))
 	}
 	n := header + int(b[12])
-	return Letter{
+	return DeadLetter{
 		Topic: string(key[1 : tail-1]), Partition: int32(binary.BigEndian.Uint32(key[tail:])),
 		Incarnation: binary.BigEndian.Uint32(key[tail+4:]), Offset: int64(binary.BigEndian.Uint64(key[tail+8:])),
 		Time: int64(binary.BigEndian.Uint64(b)), Size: int(int32(binary.BigEndian.Uint32(b[8:]))),

@@ -25,7 +25,7 @@ func rejectedPart(base int64, n int) *Part {
 	return p
 }
 
-func offsetsOf(letters []Letter) (out []int64) {
+func offsetsOf(letters []DeadLetter) (out []int64) {
 	for _, l := range letters {
 		out = append(out, l.Offset)
 	}
@@ -39,7 +39,7 @@ func TestOutbox(t *testing.T) {
 	must(t, s.Begin("a", 1, 0))
 	must(t, s.Apply(rejectedPart(0, 8), nil))
 	must(t, s.Apply(rejectedPart(0, 8), nil)) // a replay posts nothing twice
-	letters, err := s.Letters(10)
+	letters, err := s.DeadLetters(10)
 	if err != nil || s.OutboxLen() != 4 || fmt.Sprint(offsetsOf(letters)) != "[1 3 5 7]" {
 		t.Fatalf("%d letters: %+v, %v", s.OutboxLen(), letters, err)
 	}
@@ -69,16 +69,16 @@ func TestOutbox(t *testing.T) {
 	must(t, s.Apply(applied, nil))
 
 	// Order, erasure and what is left survive a restart, even of a store that keeps none.
-	first, err := s.Letters(2)
+	first, err := s.DeadLetters(2)
 	must(t, err, s.Forget(first), s.Forget(first))
-	dropped, err := s.DropOutbox(func(l *Letter) bool { return bytes.HasSuffix(l.Payload, []byte(" 7")) })
+	dropped, err := s.DropOutbox(func(l *DeadLetter) bool { return bytes.HasSuffix(l.Payload, []byte(" 7")) })
 	must(t, err, s.Check(), s.Close())
 	if dropped != 1 {
 		t.Errorf("%d letters dropped", dropped)
 	}
 	o.OutboxRows = 0
 	s = mustOpen(t, o)
-	letters, err = s.Letters(10)
+	letters, err = s.DeadLetters(10)
 	must(t, err, s.Check())
 	if fmt.Sprint(offsetsOf(letters)) != "[5 9 11]" {
 		t.Errorf("letters of offsets %v", offsetsOf(letters))
@@ -109,8 +109,8 @@ func TestOutboxCrash(t *testing.T) {
 			next, _ := s.Position("a", 1)
 			err := s.Apply(rejectedPart(next-next%2, 1+rng.IntN(40)), nil)
 			if err == nil {
-				var letters []Letter
-				letters, err = s.Letters(rng.IntN(8))
+				var letters []DeadLetter
+				letters, err = s.DeadLetters(rng.IntN(8))
 				must(t, err)
 				for _, l := range letters {
 					sent[l.Offset] = true
@@ -125,7 +125,7 @@ func TestOutboxCrash(t *testing.T) {
 				s = open()
 			}
 			must(t, s.Check())
-			letters, err := s.Letters(1000)
+			letters, err := s.DeadLetters(1000)
 			must(t, err)
 			waiting := map[int64]bool{}
 			for _, l := range letters {
@@ -149,12 +149,12 @@ func TestOutboxDamage(t *testing.T) {
 	for name, damage := range map[string]func(values map[string][]byte, key string){
 		"a flipped bit": func(values map[string][]byte, key string) { values[key][5] ^= 1 },
 		"ahead of the ledger": func(values map[string][]byte, key string) {
-			k := letterKey("a", 1, 0, 99)
-			values[string(k)] = appendLetter(nil, k, &Record{Reason: "x"})
+			k := deadLetterKey("a", 1, 0, 99)
+			values[string(k)] = appendDeadLetter(nil, k, &Record{Reason: "x"})
 		},
 		"of no partition": func(values map[string][]byte, key string) {
-			k := letterKey("b", 1, 0, 1)
-			values[string(k)] = appendLetter(nil, k, &Record{Reason: "x"})
+			k := deadLetterKey("b", 1, 0, 1)
+			values[string(k)] = appendDeadLetter(nil, k, &Record{Reason: "x"})
 		},
 	} {
 		s, err := NewMemory(Options{Size: 5, OutboxRows: 10})
@@ -166,14 +166,14 @@ func TestOutboxDamage(t *testing.T) {
 	}
 }
 
-func TestLetterCodec(t *testing.T) {
+func TestDeadLetterCodec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Letter{Topic: rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), Partition: rapid.Int32Min(0).Draw(t, "partition"),
+		want := DeadLetter{Topic: rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), Partition: rapid.Int32Min(0).Draw(t, "partition"),
 			Incarnation: rapid.Uint32().Draw(t, "incarnation"), Offset: rapid.Int64Min(0).Draw(t, "offset"),
 			Reason: rapid.StringMatching(`[a-z_]{1,64}`).Draw(t, "reason"), Time: rapid.Int64().Draw(t, "time"),
-			Size: rapid.IntRange(-1, 1<<30).Draw(t, "size"), Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxLetterBytes).Draw(t, "payload")}
-		key := letterKey(want.Topic, want.Partition, want.Incarnation, want.Offset)
-		got, err := decodeLetter(key, appendLetter(nil, key, &Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}))
+			Size: rapid.IntRange(-1, 1<<30).Draw(t, "size"), Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxDeadLetterBytes).Draw(t, "payload")}
+		key := deadLetterKey(want.Topic, want.Partition, want.Incarnation, want.Offset)
+		got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}))
 		if err != nil || !bytes.Equal(got.Payload, want.Payload) {
 			t.Fatalf("letter %+v, %v, want %+v", got, err, want)
 		}
@@ -184,25 +184,25 @@ func TestLetterCodec(t *testing.T) {
 	})
 }
 
-// FuzzLetter: stored bytes are refused without a panic; what is accepted encodes to the same bytes.
-func FuzzLetter(f *testing.F) {
-	key := letterKey("a", 1, 0, 5)
-	f.Add(key, appendLetter(nil, key, &Record{Reason: "not_json", Size: -1}))
-	f.Add(key, appendLetter(nil, key, &Record{Reason: "not_json", Size: 2, Payload: []byte("{]")}))
+// FuzzDeadLetter: stored bytes are refused without a panic; what is accepted encodes to the same bytes.
+func FuzzDeadLetter(f *testing.F) {
+	key := deadLetterKey("a", 1, 0, 5)
+	f.Add(key, appendDeadLetter(nil, key, &Record{Reason: "not_json", Size: -1}))
+	f.Add(key, appendDeadLetter(nil, key, &Record{Reason: "not_json", Size: 2, Payload: []byte("{]")}))
 	f.Add([]byte("o"), []byte(strings.Repeat("\xff", 40)))
 	f.Fuzz(func(t *testing.T, key, body []byte) {
 		if len(body) >= crcBytes {
 			body = body[:len(body)-crcBytes]
 		}
 		value := seal(key, bytes.Clone(body), 0) // a fuzzer does not find checksums
-		l, err := decodeLetter(key, value)
+		l, err := decodeDeadLetter(key, value)
 		if err != nil {
 			return
 		}
-		if again := letterKey(l.Topic, l.Partition, l.Incarnation, l.Offset); !bytes.Equal(again, key) {
+		if again := deadLetterKey(l.Topic, l.Partition, l.Incarnation, l.Offset); !bytes.Equal(again, key) {
 			t.Errorf("key %x became %x", key, again)
 		}
-		if got := appendLetter(nil, key, &Record{Reason: l.Reason, Time: l.Time, Size: l.Size, Payload: l.Payload}); !bytes.Equal(got, value) {
+		if got := appendDeadLetter(nil, key, &Record{Reason: l.Reason, Time: l.Time, Size: l.Size, Payload: l.Payload}); !bytes.Equal(got, value) {
 			t.Errorf("letter %x encodes to %x", value, got)
 		}
 	})

@@ -42,14 +42,14 @@ type Record struct {
 
 	Size int // of a rejected record: bytes of its value, -1 if it has none
 
-	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a Letter keeps of their value.
+	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a DeadLetter keeps of their value.
 	Time       int64   // event time, milliseconds
 	Weight     float64 // > 0 and finite; 1 where events have none
 	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
 	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
 	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
 	Forgotten  bool    // the event is counted, but kept out of the samples: what Forgets said of it
-	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxLetterBytes
+	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
 
 	// Filled by Classify.
 	Role     Role
@@ -91,8 +91,8 @@ func (p *Part) check(s *settings) error {
 			if r.Reason == "" || len(r.Reason) > MaxReasonBytes {
 				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
 			}
-			if len(r.Payload) > MaxLetterBytes {
-				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload), MaxLetterBytes)
+			if len(r.Payload) > MaxDeadLetterBytes {
+				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload), MaxDeadLetterBytes)
 			}
 		case Applied:
 			switch {

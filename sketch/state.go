@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A State is what can be told of a store: what two copies that read the same log under the same settings agree on, but for Lineage and ConfigHash.
+// A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage and ConfigHash.
 type State struct {
 	Lineage          string
 	ConfigHash       string
@@ -80,7 +80,7 @@ func (s *Store) Check() error {
 		if err != nil {
 			return err
 		}
-		if err := scanLetters(c, acc.ledger, func([]byte) {}); err != nil {
+		if err := scanDeadLetters(c, acc.ledger, func([]byte) {}); err != nil {
 			return err
 		}
 		var reasons, rejected int64

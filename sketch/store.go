@@ -15,7 +15,7 @@ type Store struct {
 	settings   settings
 	backend    backend
 	home       *home // nil in memory
-	outboxRows int   // letters at most, 0 keeps none
+	outboxRows int   // dead letters at most, 0 keeps none
 	heads      heads
 
 	mu          sync.Mutex              // guards what follows
@@ -27,7 +27,7 @@ type Store struct {
 	markers     map[Digest]Marker
 	reasons     map[string]int64
 	aux         []byte
-	outbox      []string // keys of the letters, oldest first
+	outbox      []string // keys of the dead letters, oldest first
 	pending     piece
 	duplicates  int64 // applied since the start under an identity that was in the sample
 	err         error // the first storage error (I9)

@@ -150,7 +150,7 @@ func (s *Store) Rollbacks() []Rollback {
 	return s.home.rollbacks
 }
 
-// compare returns where the ledger is behind the witness. A partition that the ledger has not got at all begins again where it once began:
+// compare returns where the ledger is behind the witness. A partition that the ledger lacks begins again where it once began:
 // the start policy of a new partition could be past it.
 func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 	var behind []Rollback
@@ -169,7 +169,7 @@ func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 			}
 			next = l.Next
 		} else if t.Incarnation > 0 {
-			return nil, corrupt("%s has not got %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName, t.Incarnation)
+			return nil, corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName, t.Incarnation)
 		}
 		if next < t.Next {
 			behind = append(behind, Rollback{t.Topic, t.Partition, next, t.Next})

@@ -182,7 +182,8 @@ func readAlias(root *os.Root, alias string) (Pointer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := list(root, aliasDir) // only to say which there are
 		slices.Sort(names)
-		return Pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)", ErrNotFound, alias, strings.Join(names, ", "))
+		return Pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)",
+			ErrNotFound, alias, strings.Join(names, ", "))
 	}
 	if err != nil {
 		return Pointer{}, err

@@ -54,10 +54,10 @@
 //
 // # What a reader refuses
 //
-// In this order, and before any file but the manifest is parsed: an alias that is not signed by a trusted key or is older than the one
-// accepted last (Watch; see Pointer.Sequence); a manifest of more than 64 KiB; one without a signature of a trusted key over its bytes (Trust.Keys); one that does
-// not end in its own digest, is of another version, model or manifest than the alias names, or of a format that this build does not read; a
-// version that has expired; a file that has not the size and SHA-256 of the manifest. Then a header that is not the one of the shape, numbers
+// In this order, and before any file but the manifest is parsed: an alias that is not signed by a trusted key or is older than the one accepted
+// last (Watch; see Pointer.Sequence); a manifest of more than 64 KiB; one without a signature of a trusted key over its bytes (Trust.Keys);
+// one that does not end in its own digest, is of another version, model or manifest than the alias names, or of a format that this build does
+// not read; a version that has expired; a file that has not the size and SHA-256 of the manifest. Then a header that is not the one of the shape, numbers
 // that are not finite, a vocabulary that does not fit, and golden events that score otherwise. Paths do not leave the model's
 // directory, by ".." or by links. A watcher that refuses a version serves the last good one and says why in its Status.
 //

@@ -90,7 +90,8 @@ func TestExplainRefuses(t *testing.T) {
 	if _, err := m.Explain(&Input{Numeric: []float64{1, 2}}); !errors.Is(err, ErrInput) {
 		t.Errorf("another shape: %v, want ErrInput", err)
 	}
-	c := &Contents{Schema: Schema{Task: Regression, Multi: []string{"tags"}}, Kernel: ANOVA, Link: Identity, NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}}
+	c := &Contents{Schema: Schema{Task: Regression, Multi: []string{"tags"}}, Kernel: ANOVA, Link: Identity, NumOutputs: 1, Bias: []float64{1},
+		Vocabulary: [][]string{nil}}
 	for i := range maxExplained + 1 {
 		c.Vocabulary[0] = append(c.Vocabulary[0], fmt.Sprint(i))
 	}

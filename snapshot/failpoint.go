@@ -2,7 +2,7 @@
 
 package snapshot
 
-// Failpoint is the hook of every store: it is told of every durable step by its name and may end the process there, wait, or return an
+// Failpoint is the hook of every store: it gets the name of every durable step and may end the process there, wait, or return an
 // error, which the step then returns. Set it before anything else runs. It exists under the build tag failpoint only.
 var Failpoint = func(site string) error { return nil }
 

@@ -160,7 +160,8 @@ func TestForgedVersionsRefused(t *testing.T) {
 			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(3))
 		}, ErrGolden},
 		{"swapped names", func(m *Manifest, files map[string][]byte) {
-			files[vocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[vocabularyFile], []byte("u1"), []byte("u0"), 1), []byte("u3"), []byte("u1"), 1), []byte("u0"), []byte("u3"), 1)
+			files[vocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[vocabularyFile], []byte("u1"), []byte("u0"), 1), []byte("u3"),
+				[]byte("u1"), 1), []byte("u0"), []byte("u3"), 1)
 		}, ErrGolden},
 		{"other prediction", func(m *Manifest, files map[string][]byte) {
 			files[goldenFile] = bytes.Replace(files[goldenFile], []byte(`"prediction":`), []byte(`"prediction":1`), 1)
@@ -309,7 +310,8 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
-		model := &Model{manifest: m, contents: Contents{Schema: m.Schema, Kernel: m.Kernel, Link: m.Link, NumFeatures: m.NumFeatures, NumOutputs: m.NumOutputs, NumBasis: m.NumBasis}}
+		model := &Model{manifest: m, contents: Contents{Schema: m.Schema, Kernel: m.Kernel, Link: m.Link, NumFeatures: m.NumFeatures,
+			NumOutputs: m.NumOutputs, NumBasis: m.NumBasis}}
 		if err := model.decode(nil, nil); !isRefusal(err) {
 			t.Errorf("decode of empty files: %v", err)
 		}
@@ -331,7 +333,8 @@ func FuzzFiles(f *testing.F) {
 	f.Add(tensors, names, golden)
 	f.Add(tensors, []byte(`["user","u"]`+"\n"), []byte(`{"event":{},"outputs":[1],"prediction":null}`))
 	f.Fuzz(func(t *testing.T, tensors, names, golden []byte) {
-		read := &Model{manifest: m.manifest, contents: Contents{Schema: c.Schema, Kernel: c.Kernel, Link: c.Link, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis}}
+		read := &Model{manifest: m.manifest, contents: Contents{Schema: c.Schema, Kernel: c.Kernel, Link: c.Link, NumFeatures: c.NumFeatures,
+			NumOutputs: c.NumOutputs, NumBasis: c.NumBasis}}
 		err := read.decode(tensors, names)
 		if err == nil {
 			err = checkGolden(read, golden)

@@ -70,11 +70,13 @@ func checkGolden(m *Model, b []byte) error {
 			return fmt.Errorf("golden.jsonl, line %d: %w: %w", number, ErrGolden, err)
 		}
 		if !closeTo(p.Outputs, g.Outputs, goldenTolerance) {
-			return fmt.Errorf("golden.jsonl, line %d: %w: outputs %v, published with %v: use the build of refitd that wrote the version", number, ErrGolden, p.Outputs, g.Outputs)
+			return fmt.Errorf("golden.jsonl, line %d: %w: outputs %v, published with %v: use the build of refitd that wrote the version",
+				number, ErrGolden, p.Outputs, g.Outputs)
 		}
 		// Names are not compared: outputs that are equal but for rounding may lie on either side of a tie.
 		if want, ok := g.Prediction.(float64); ok && m.contents.Schema.Task != Binary && !closeTo([]float64{p.Value}, []float64{want}, goldenTolerance) {
-			return fmt.Errorf("golden.jsonl, line %d: %w: prediction %g, published with %g: use the build of refitd that wrote the version", number, ErrGolden, p.Value, want)
+			return fmt.Errorf("golden.jsonl, line %d: %w: prediction %g, published with %g: use the build of refitd that wrote the version",
+				number, ErrGolden, p.Value, want)
 		}
 		m.contents.Golden = append(m.contents.Golden, Golden{Input: in, Outputs: g.Outputs})
 	}

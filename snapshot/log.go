@@ -137,7 +137,8 @@ func linesOf(f io.Reader) iter.Seq2[Record, error] {
 func openLog(root *os.Root) (*os.File, error) { return openRegular(root, logFile) }
 
 // LiveAt returns, for each alias of a model that named a version at a moment, the last record that moved it until then. Where a clock was set
-// back, the order of the log counts. Of a moment before the log's oldest file, only aliases that have not moved since are known. It returns ErrNotFound, or ErrFormat for a log with a line that cannot be read.
+// back, the order of the log counts. Of a moment before the log's oldest file, only aliases that have not moved since are known. It returns
+// ErrNotFound, or ErrFormat for a log with a line that cannot be read.
 func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error) {
 	live := make(map[string]Record)
 	for r, err := range s.Log(model) {

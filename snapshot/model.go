@@ -15,8 +15,8 @@ type Model struct {
 	signedBy string
 }
 
-// NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change afterwards. The manifest has neither
-// version nor files; golden events are not checked. It returns ErrContents.
+// NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change
+// afterwards. The manifest has neither version nor files; golden events are not checked. It returns ErrContents.
 func NewModel(c *Contents) (*Model, error) {
 	m, err := newModel(c)
 	if err != nil {

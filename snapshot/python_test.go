@@ -53,7 +53,8 @@ func randomEvents(t *testing.T, s shape, tensors string) string {
 	name := func(names ...string) string { return names[rng.IntN(len(names))] }
 	c.Golden = nil
 	for range 1000 {
-		in := Input{Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9")}, Numeric: []float64{40 + 30*rng.NormFloat64()}, Multi: [][]string{nil}}
+		in := Input{Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9")}, Numeric: []float64{40 + 30*rng.NormFloat64()},
+			Multi: [][]string{nil}}
 		for range rng.IntN(5) {
 			in.Multi[0] = append(in.Multi[0], name("a", "b", "zzz", "naïve \"<\\\u2028"))
 		}

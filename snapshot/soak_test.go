@@ -15,7 +15,7 @@ import (
 // publishesEnv sets the number of publishes of TestReadersDuringManyPublishes; the full run has 10,000.
 const publishesEnv = "SNAPSHOT_PUBLISHES"
 
-// residentBytes is the resident memory of this process, 0 where it is not told.
+// residentBytes is the resident memory of this process, 0 where the system does not show it.
 func residentBytes() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(b))

@@ -40,7 +40,7 @@ type Store struct {
 
 	dir      string
 	logBytes int64                   // size at which the publish log begins another file
-	hook     func(site string) error // nil but in tests: is told of every durable step, and may fail it
+	hook     func(site string) error // nil but in tests: gets every durable step, and may fail it
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.

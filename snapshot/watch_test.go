@@ -209,7 +209,8 @@ func TestWatchExpiry(t *testing.T) {
 		t.Errorf("strict serves %v, lenient %v", strict.Model(), lenient.Model())
 	}
 	refusedWith(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock}}), ErrExpired, 0)
-	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}}), "version 1", func(s Status) bool { return s.Version == 1 })
+	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: clock, AllowExpired: true}}), "version 1",
+		func(s Status) bool { return s.Version == 1 })
 }
 
 func TestWatchAsksTheProgram(t *testing.T) {
@@ -237,8 +238,9 @@ func TestWatchAsksTheProgram(t *testing.T) {
 func TestWatchOptionsRefused(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "accepted")
-	for name, content := range map[string]string{"not JSON": "{", "of another model": `{"model":"n","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00"}}`,
-		"altered": `{"model":"m","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00","sequence":3,"pointer_digest":"sha256:00"}}`} {
+	for name, content := range map[string]string{"not JSON": "{",
+		"of another model": `{"model":"n","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00"}}`,
+		"altered":          `{"model":"m","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00","sequence":3,"pointer_digest":"sha256:00"}}`} {
 		must(t, os.WriteFile(state, []byte(content), 0o644))
 		if w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", StateFile: state}); err == nil || !strings.Contains(err.Error(), state) {
 			t.Errorf("state file %s: %v, %v", name, w, err)

@@ -6,7 +6,7 @@ import "github.com/go-json-experiment/json/jsontext"
 const maxOthers = 8
 
 // flat reads an event of the usual form: one object of strings without escapes and of numbers, in which every field of the schema is as it should
-// be. It reports false for anything else, good or bad, which is then read again by the book; so it decides nothing but that an event is good,
+// be. It reports false for anything else, good or bad, which decode then reads again; so it decides nothing but that an event is good,
 // and that twice as fast. value is valid UTF-8.
 func (p *parse) flat(value []byte) bool {
 	var others [maxOthers][]byte

@@ -139,10 +139,12 @@ func TestHostileLabels(t *testing.T) {
 		{regression, `"NaN"`, NotFinite}, {regression, `"nan"`, NotFinite}, {regression, `"-Infinity"`, NotFinite}, {regression, `"+inf"`, NotFinite},
 		{regression, `1e308`, NumberRange}, {regression, `-1e308`, NumberRange}, {regression, `1e15`, ""}, {regression, `1.1e15`, NumberRange},
 		{regression, `5e-324`, NumberRange}, {regression, `1e-400`, ""}, {regression, `2.2250738585072014e-308`, ""}, {regression, `-0`, ""},
-		{regression, `"3"`, WrongType}, {regression, `true`, WrongType}, {regression, `[3]`, WrongType}, {regression, `{}`, WrongType}, {regression, `null`, MissingField},
+		{regression, `"3"`, WrongType}, {regression, `true`, WrongType}, {regression, `[3]`, WrongType}, {regression, `{}`, WrongType}, {regression, `null`,
+			MissingField},
 		{ratings, `0`, LabelRange}, {ratings, `6`, LabelRange}, {ratings, `2.5`, LabelRange}, {ratings, `-3`, LabelRange}, {ratings, `3.0000000000000001`, ""},
 		{binary, `2`, LabelRange}, {binary, `-1`, LabelRange}, {binary, `0.5`, LabelRange}, {binary, `true`, ""}, {binary, `"true"`, WrongType}, {binary, `1`, ""},
-		{classes, `1.5`, WrongType}, {classes, `true`, WrongType}, {classes, `""`, IDEmpty}, {classes, `"` + strings.Repeat("x", 257) + `"`, IDTooLong}, {classes, `7`, ""},
+		{classes, `1.5`, WrongType}, {classes, `true`, WrongType}, {classes, `""`, IDEmpty}, {classes, `"` + strings.Repeat("x", 257) + `"`,
+			IDTooLong}, {classes, `7`, ""},
 	} {
 		var ev Event
 		got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now)
@@ -162,7 +164,8 @@ func TestHostileTimes(t *testing.T) {
 	for stamp, want := range map[string]Reason{
 		"0": "", "-1": TimeInvalid, "-0": "", "1e300": TimeInvalid, "9223372036854775807": TimeInvalid, "253402300799999": "", "253402300800000": TimeInvalid,
 		fmt.Sprint(now + tenYears): "", `"9999-12-31T23:59:59Z"`: "", `"10000-01-01T00:00:00Z"`: TimeInvalid, `"1969-12-31T23:59:59Z"`: TimeInvalid,
-		`"0001-01-01T00:00:00Z"`: TimeInvalid, `"tomorrow"`: TimeInvalid, `""`: TimeInvalid, `"NaN"`: TimeInvalid, `true`: WrongType, `[1]`: WrongType, `null`: MissingField,
+		`"0001-01-01T00:00:00Z"`: TimeInvalid, `"tomorrow"`: TimeInvalid, `""`: TimeInvalid, `"NaN"`: TimeInvalid,
+		`true`: WrongType, `[1]`: WrongType, `null`: MissingField,
 	} {
 		var ev Event
 		got := NewJSON(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now)

@@ -148,7 +148,7 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) Reason {
 	return d.decode(ev, value, recordTime)
 }
 
-// decode reads by the book any value that is UTF-8 and not too long.
+// decode reads any value that is UTF-8 and not too long.
 func (d *JSON) decode(ev *Event, value []byte, recordTime int64) Reason {
 	d.prepare(ev, recordTime)
 	d.src = *bytes.NewBuffer(value)

@@ -137,7 +137,7 @@ func (e *storageError) Error() string { return e.err.Error() }
 // empty sends until the outbox is empty or an attempt fails.
 func (s *Sender) empty(ctx context.Context, p *producer) error {
 	for {
-		letters, err := s.Store.Letters(batchLetters)
+		letters, err := s.Store.DeadLetters(batchLetters)
 		if err != nil {
 			return &storageError{err}
 		}

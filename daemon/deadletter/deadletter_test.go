@@ -290,7 +290,7 @@ func TestBrokersAreGone(t *testing.T) {
 func TestCrashBeforeForget(t *testing.T) {
 	r := newRig(t, 100, kfake.SeedTopics(1, topic))
 	r.reject(10)
-	letters, err := r.Store.Letters(4)
+	letters, err := r.Store.DeadLetters(4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestCrashBeforeForget(t *testing.T) {
 func TestErased(t *testing.T) {
 	r := newRig(t, 100, kfake.SeedTopics(1, topic))
 	r.reject(10)
-	if n, err := r.Store.DropOutbox(func(l *sketch.Letter) bool { return bytes.Contains(l.Payload, []byte("value 4")) }); n != 1 || err != nil {
+	if n, err := r.Store.DropOutbox(func(l *sketch.DeadLetter) bool { return bytes.Contains(l.Payload, []byte("value 4")) }); n != 1 || err != nil {
 		t.Fatalf("%d dropped, %v", n, err)
 	}
 	r.run()()

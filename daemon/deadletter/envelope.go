@@ -23,7 +23,7 @@ const (
 
 // Envelope returns the record that tells of a letter: the beginning of the rejected value under the key topic/partition/offset, by which
 // copies are recognised. Its own time stamp is that of sending: the rejected one may be hostile.
-func Envelope(model string, l *sketch.Letter) *kgo.Record {
+func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 	r := &kgo.Record{Key: fmt.Appendf(nil, "%s/%d/%d", l.Topic, l.Partition, l.Offset), Headers: []kgo.RecordHeader{
 		{Key: HeaderModel, Value: []byte(model)},

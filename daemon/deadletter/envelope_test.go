@@ -13,7 +13,7 @@ import (
 )
 
 // opened is what a reader of the dead-letter topic gets out of an envelope.
-func opened(t *testing.T, r *kgo.Record) (model string, l sketch.Letter) {
+func opened(t *testing.T, r *kgo.Record) (model string, l sketch.DeadLetter) {
 	t.Helper()
 	headers := map[string]string{}
 	for _, h := range r.Headers {
@@ -29,7 +29,7 @@ func opened(t *testing.T, r *kgo.Record) (model string, l sketch.Letter) {
 		}
 		return n
 	}
-	l = sketch.Letter{Topic: headers[HeaderTopic], Partition: int32(number(HeaderPartition, 32)), Incarnation: uint32(number(HeaderIncarnation, 64)),
+	l = sketch.DeadLetter{Topic: headers[HeaderTopic], Partition: int32(number(HeaderPartition, 32)), Incarnation: uint32(number(HeaderIncarnation, 64)),
 		Offset: number(HeaderOffset, 64), Reason: headers[HeaderReason], Time: number(HeaderTimestamp, 64), Size: int(number(HeaderSize, 64)), Payload: r.Value}
 	return headers[HeaderModel], l
 }
@@ -40,7 +40,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", int64(-1<<63), -1, []byte(nil))
 	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", int64(0), 0, []byte{})
 	f.Fuzz(func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason string, at int64, size int, payload []byte) {
-		want := sketch.Letter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason, Time: at, Size: size, Payload: payload}
+		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason, Time: at, Size: size, Payload: payload}
 		r := Envelope(model, &want)
 		gotModel, got := opened(t, r)
 		if size < 0 {

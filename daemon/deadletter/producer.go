@@ -19,7 +19,7 @@ type producer struct {
 }
 
 // send returns the letters that were acknowledged, and the first error of the others.
-func (p *producer) send(ctx context.Context, model string, letters []sketch.Letter) (acknowledged []sketch.Letter, err error) {
+func (p *producer) send(ctx context.Context, model string, letters []sketch.DeadLetter) (acknowledged []sketch.DeadLetter, err error) {
 	if p.client == nil {
 		if p.client, err = kgo.NewClient(p.options...); err != nil {
 			return nil, fmt.Errorf("deadletter: %w", err)

@@ -86,7 +86,7 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 	}
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(reason), Time: from.Timestamp, Size: size}
 	start := len(arena)
-	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxLetterBytes)]...)
+	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
 	to.Payload = arena[start:len(arena):len(arena)]
 	return arena
 }

@@ -90,7 +90,7 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	if s.Rows, err = ingest.Erase(ctx, e.Model, store); err != nil {
 		return s, err
 	}
-	if s.Letters, err = store.DropOutbox(func(l *sketch.Letter) bool { return hasWord(l.Payload, []byte(e.Value)) }); err != nil {
+	if s.Letters, err = store.DropOutbox(func(l *sketch.DeadLetter) bool { return hasWord(l.Payload, []byte(e.Value)) }); err != nil {
 		return s, err
 	}
 	if err := store.Purge(); err != nil {
