@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches while the goroutine
@@ -253,60 +255,70 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 		p.begun = true
 		c.mu.Unlock()
 	}
+	ended, err := c.deliverRecords(ctx, o, from)
+	if ended || err != nil || stale || ctx.Err() != nil || !o.gap && o.halt == "" {
+		return err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if o.gap && c.opts.AcceptGap != nil {
+		return c.acceptGap(p, o.start)
+	}
+	c.halt(p, o.halt)
+	return nil
+}
 
+// deliverRecords gives the records of a portion from an offset on to the sink. ended is true if the partition was paused, halted or moved, so that
+// what else the portion says is not to be looked at.
+func (c *Consumer) deliverRecords(ctx context.Context, o *portion, from int64) (ended bool, err error) {
+	p := o.p
 	c.walker.reset(o.records, from, p.until, o.aborted)
 	for done := false; !done && ctx.Err() == nil; {
 		var next int64
-		var err error
-		c.records, next, done, err = c.walker.walk(c.records[:0], c.opts.MaxBatchRecords)
+		var unread error
+		c.records, next, done, unread = c.walker.walk(c.records[:0], c.opts.MaxBatchRecords)
 		if next > from {
 			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
 				LastStable: o.stable, Records: c.records}
-			err := c.take(ctx, p, &c.batch)
-			if full, ok := errors.AsType[*PauseError](err); ok {
-				if err := c.flush(); err != nil {
-					return err
-				}
-				c.pause(p, &c.batch, full)
-				return nil
-			}
-			if bad, ok := errors.AsType[*HaltError](err); ok {
-				if err := c.flush(); err != nil {
-					return err
-				}
-				c.appliedTo(p, &c.batch, bad.Next)
-				c.halt(p, bad.Reason)
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, from, next, err)
+			if err := c.take(ctx, p, &c.batch); err != nil {
+				return true, c.notTaken(p, &c.batch, err)
 			}
 			from = next
 		}
-		if err != nil { // its CRC was right: to fetch it again would not help
-			if err := c.flush(); err != nil {
-				return err
-			}
-			if big, ok := errors.AsType[*tooBigError](err); ok && c.opts.AcceptGap != nil {
-				c.opts.Logger.Warn("batch given up", "topic", p.Topic, "partition", p.Partition, "reason", err.Error())
-				return c.acceptGap(p, min(big.next, p.until))
-			}
-			c.halt(p, err.Error())
-			return nil
+		if unread == nil {
+			continue
 		}
-	}
-	if o.gap || o.halt != "" {
 		if err := c.flush(); err != nil {
-			return err
+			return true, err
 		}
+		// Its CRC was right: to fetch it again would not help.
+		if big, ok := errors.AsType[*tooBigError](unread); ok && c.opts.AcceptGap != nil {
+			c.opts.Logger.Warn("batch given up", "topic", p.Topic, "partition", p.Partition, "reason", unread.Error())
+			return true, c.acceptGap(p, min(big.next, p.until))
+		}
+		c.halt(p, unread.Error())
+		return true, nil
 	}
-	switch {
-	case stale || ctx.Err() != nil:
-	case o.gap && c.opts.AcceptGap != nil:
-		return c.acceptGap(p, o.start)
-	case o.gap || o.halt != "":
-		c.halt(p, o.halt)
+	return false, nil
+}
+
+// notTaken does what the sink's error asks for, once what it took before is stored.
+func (c *Consumer) notTaken(p *partition, b *Batch, err error) error {
+	full, pauses := errors.AsType[*PauseError](err)
+	bad, halts := errors.AsType[*HaltError](err)
+	if !pauses && !halts {
+		return fmt.Errorf("consumer: apply %s from %d to %d: %w", p.TopicPartition, b.Base, b.Next, err)
 	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if pauses {
+		c.pause(p, b, full)
+		return nil
+	}
+	c.appliedTo(p, b, bad.Next)
+	c.halt(p, bad.Reason)
 	return nil
 }
 
@@ -361,7 +373,7 @@ func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
 	defer c.source.drop()
 	for tries := 1; ; tries++ {
 		ends, err := c.readEnds(ctx)
-		if err == nil || refused(err) || !sleep(ctx, wait(tries)) {
+		if err == nil || refused(err) || backoff.Sleep(ctx, wait(tries)) != nil {
 			if err != nil {
 				return nil, fmt.Errorf("consumer: log ends: %s", c.source.explain(err))
 			}
@@ -386,16 +398,4 @@ func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, erro
 		}
 	}
 	return c.source.offsets(ctx, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())
-}
-
-// sleep waits and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

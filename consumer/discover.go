@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // discover keeps partitions and leaders up to date, and starts a fetch goroutine for each leader.
@@ -20,7 +22,7 @@ func (c *Consumer) discover(ctx context.Context) {
 			tries++
 			c.source.forget() // the transport would repeat its last answer
 			c.report("metadata", c.source.explain(err))
-			if !sleep(ctx, c.source.pause(err, tries)) {
+			if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {
 				return
 			}
 			continue
@@ -33,7 +35,7 @@ func (c *Consumer) discover(ctx context.Context) {
 		case <-time.After(c.opts.RefreshEvery):
 			wakes = 0
 		case <-c.wake:
-			if wakes++; !sleep(ctx, wait(wakes)) { // many partitions fail together, and some for long
+			if wakes++; backoff.Sleep(ctx, wait(wakes)) != nil { // many partitions fail together, and some for long
 				return
 			}
 			c.source.forget()
@@ -191,7 +193,7 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
 // watch drops the connections when a partition is behind, has a leader, and made no progress for StallTimeout while the sink was idle. A
 // partition that waits at the last stable offset for an open transaction is not behind: that is reported once it has lasted as long.
 func (c *Consumer) watch(ctx context.Context) {
-	for sleep(ctx, c.opts.StallTimeout/8+1) {
+	for backoff.Sleep(ctx, c.opts.StallTimeout/8+1) == nil {
 		now := time.Now()
 		var stalled, held []*partition
 		c.mu.Lock()

@@ -51,16 +51,9 @@ type (
 	topicsV11 struct{ rawTopics }
 )
 
-// ReadFrom reads r to its end.
-func (t *topicsV0) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layout{}) }
-
-// ReadFrom reads r to its end.
-func (t *topicsV4) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV4) }
-
-// ReadFrom reads r to its end.
-func (t *topicsV5) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV5) }
-
-// ReadFrom reads r to its end.
+func (t *topicsV0) ReadFrom(r io.Reader) (int64, error)  { return t.read(r, layout{}) }
+func (t *topicsV4) ReadFrom(r io.Reader) (int64, error)  { return t.read(r, layoutV4) }
+func (t *topicsV5) ReadFrom(r io.Reader) (int64, error)  { return t.read(r, layoutV5) }
 func (t *topicsV11) ReadFrom(r io.Reader) (int64, error) { return t.read(r, layoutV11) }
 
 // layout says which fields of a partition a version has.

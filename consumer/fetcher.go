@@ -38,7 +38,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			return
 		}
 		if len(questions) == 0 {
-			if !sleep(ctx, minBackoff/2) {
+			if backoff.Sleep(ctx, minBackoff/2) != nil {
 				return
 			}
 			continue
@@ -57,7 +57,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			if refused(err) {
 				c.source.forget() // it would go on trying by itself
 			}
-			if !sleep(ctx, c.source.pause(err, tries)) {
+			if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {
 				return
 			}
 			continue
@@ -94,7 +94,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		if len(d.parts) == 0 {
 			res.release()
 		}
-		if pause > 0 && !sleep(ctx, pause) {
+		if pause > 0 && backoff.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
@@ -145,7 +145,6 @@ func (c *Consumer) ask(broker int32, turn int) (questions []question, leads bool
 	return questions, leads
 }
 
-// requestTopics puts questions into a request.
 func requestTopics(questions []question, most int) (topics []fetch.RequestTopic) {
 	for i := range questions {
 		q := &questions[i]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
@@ -18,7 +20,7 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 	g := group{Consumer: c, shown: make(map[TopicPartition]int64), foreign: make(map[TopicPartition]int64)}
 	pause, tries := c.opts.CommitEvery, 0
 	for alive := true; alive; {
-		if alive = sleep(ctx, pause); !alive {
+		if alive = backoff.Sleep(ctx, pause) == nil; !alive {
 			<-rest
 		}
 		err := g.show(ctx)

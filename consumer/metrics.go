@@ -8,24 +8,13 @@ import (
 )
 
 type metrics struct {
-	lag, high    *prometheus.GaugeVec
-	fetches      prometheus.Counter
-	fetchBytes   prometheus.Counter
-	fetchErrors  *prometheus.CounterVec
-	crcErrors    prometheus.Counter
-	fingerprints *prometheus.CounterVec
-	records      *prometheus.CounterVec
-	holes        prometheus.Counter
-	delivered    prometheus.Counter
-	control      prometheus.Counter
-	aborted      prometheus.Counter
-	halted       prometheus.Gauge
-	paused       prometheus.Gauge
-	stalls       prometheus.Counter
-	commits      prometheus.Counter
-	commitErrors prometheus.Counter
-	foreign      prometheus.Counter
-	certExpiry   *prometheus.GaugeVec
+	lag, high, certExpiry              *prometheus.GaugeVec
+	halted, paused                     prometheus.Gauge
+	fetchErrors, fingerprints, records *prometheus.CounterVec
+	delivered, control, aborted, holes prometheus.Counter // of records
+	fetches, fetchBytes, crcErrors     prometheus.Counter
+	commits, commitErrors              prometheus.Counter
+	stalls, foreign                    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -70,7 +59,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// partition returns the gauges of one partition.
 func (m *metrics) partition(tp TopicPartition) (lag, high prometheus.Gauge) {
 	number := strconv.Itoa(int(tp.Partition))
 	return m.lag.WithLabelValues(tp.Topic, number), m.high.WithLabelValues(tp.Topic, number)

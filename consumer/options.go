@@ -128,10 +128,7 @@ func DefaultOptions() Options {
 
 // advise ends a text with the advice about its cause.
 func (o *Options) advise(text string, about Cause) string {
-	if advice := o.Advice[about]; advice != "" {
-		text += "; " + advice
-	}
-	return text
+	return strings.TrimSuffix(text+"; "+o.Advice[about], "; ")
 }
 
 // Validate returns every field that cannot be used, with its value, joined into one error.

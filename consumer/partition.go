@@ -3,6 +3,7 @@ package consumer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -95,20 +96,21 @@ func (c *Consumer) Status() Status {
 		if p.end >= 0 {
 			ps.Lag = max(p.end-p.applied, 0)
 		}
+		note := func(ready bool, format string, args ...any) {
+			s.Ready = s.Ready && ready
+			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s"+format, append([]any{p.TopicPartition}, args...)...))
+		}
 		switch {
 		case p.halted != "":
-			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s halted at offset %d: %s", p.TopicPartition, p.applied, p.halted))
+			note(true, " halted at offset %d: %s", p.applied, p.halted)
 		case p.pause.reason != "":
-			s.Ready = false
-			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s paused at offset %d: %s", p.TopicPartition, p.applied, p.pause.reason))
+			note(false, " paused at offset %d: %s", p.applied, p.pause.reason)
 		case p.problem != "":
-			s.Ready = false
-			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.problem))
+			note(false, ": %s", p.problem)
 		case p.held != "":
-			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: %s", p.TopicPartition, p.held))
+			note(true, ": %s", p.held)
 		case p.end < 0 && !p.done():
-			s.Ready = false
-			s.Reasons = append(s.Reasons, fmt.Sprintf("kafka: %s: waiting for the first fetch", p.TopicPartition))
+			note(false, ": waiting for the first fetch")
 		}
 		s.Partitions = append(s.Partitions, ps)
 	}
@@ -117,14 +119,9 @@ func (c *Consumer) Status() Status {
 
 // sorted returns the partitions by topic and number. The caller holds mu.
 func (c *Consumer) sorted() []*partition {
-	out := make([]*partition, 0, len(c.parts))
-	for _, p := range c.parts {
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b *partition) int {
+	return slices.SortedFunc(maps.Values(c.parts), func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	return out
 }
 
 // add makes the state of a partition that continues at offset. The caller holds mu.

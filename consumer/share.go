@@ -198,7 +198,6 @@ func (c *Consumer) seen(questions []question, answers []partitionResponse, seq u
 	}
 }
 
-// fetchOnce asks the broker.
 func (c *Consumer) fetchOnce(ctx context.Context, questions []question) (*fetchResponse, []partitionResponse, error) {
 	res, err := c.source.fetch(ctx, requestTopics(questions, c.opts.MaxPartitionBytes))
 	if err != nil {

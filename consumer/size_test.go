@@ -21,6 +21,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // heapWatch measures how far the heap grows, with hardly any garbage in it: how much of that there is depends on what else the machine does.
@@ -40,7 +42,7 @@ func watchHeap() *heapWatch {
 	w := &heapWatch{percent: debug.SetGCPercent(10), base: m.HeapAlloc, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		for sleep(ctx, time.Millisecond) {
+		for backoff.Sleep(ctx, time.Millisecond) == nil {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			w.peak.Store(max(w.peak.Load(), m.HeapAlloc))

@@ -33,6 +33,15 @@ type cut interface {
 	each(prefix []byte, f func(key, value []byte) error) error
 }
 
+// stored reads a value of a cut; ok is false if there is none.
+func stored[T any](c cut, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
+	value, err := c.get(key)
+	if err == nil && value != nil {
+		v, err = decode(key, value)
+	}
+	return v, err == nil && value != nil, err
+}
+
 // memory is the backend of NewMemory.
 type memory struct {
 	mu     sync.RWMutex

@@ -157,47 +157,45 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	return &in.header, nil
 }
 
-// backupReader reads a backup into a new database.
 type backupReader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
 	dir    string
 	files  []string
 	header BackupHeader
+	err    error // the first; nothing is read after it
 }
 
-func (b *backupReader) bytes(n int) ([]byte, error) {
+func (b *backupReader) bytes(n int) []byte {
 	var out bytes.Buffer // grows with what is there, not with what a damaged length says
-	if _, err := io.CopyN(io.MultiWriter(&out, b.sum), b.in, int64(n)); err != nil {
-		return nil, corrupt("the backup ends early: %v", err)
+	if b.err == nil {
+		if _, err := io.CopyN(io.MultiWriter(&out, b.sum), b.in, int64(n)); err != nil {
+			b.err = corrupt("the backup ends early: %v", err)
+		}
 	}
-	return out.Bytes(), nil
+	return out.Bytes()
 }
 
-func (b *backupReader) length() (int, error) {
-	text, err := b.bytes(4)
-	if err != nil {
-		return 0, err
+func (b *backupReader) length() int {
+	text := b.bytes(4)
+	if b.err != nil {
+		return 0
 	}
 	n := binary.BigEndian.Uint32(text)
 	if n > maxBackupEntry {
-		return 0, corrupt("the backup has an entry of %d bytes", n)
+		b.err = corrupt("the backup has an entry of %d bytes", n)
 	}
-	return int(n), nil
+	return int(n)
 }
 
 // read copies the backup and compares its digest at the end.
 func (b *backupReader) read(ctx context.Context, d *disk) error {
-	if magic, err := b.bytes(len(backupMagic)); err != nil || string(magic) != backupMagic {
+	if magic := b.bytes(len(backupMagic)); b.err != nil || string(magic) != backupMagic {
 		return corrupt("this is not a backup of refitd, or one of another version")
 	}
-	n, err := b.length()
-	if err != nil {
-		return err
-	}
-	text, err := b.bytes(n)
-	if err != nil {
-		return err
+	text := b.bytes(b.length())
+	if b.err != nil {
+		return b.err
 	}
 	if err := json.Unmarshal(text, &b.header); err != nil {
 		return corrupt("header of the backup: %v", err)
@@ -205,53 +203,22 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 	if b.header.Format > formatVersion {
 		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w", b.header.Format, formatVersion, ErrFormat)
 	}
-	var ops []op
-	bytesInOps := int64(0)
-	maxOps, maxBytes := d.limits()
-	flush := func() error {
-		if err := d.commit(ops); err != nil {
-			return fmt.Errorf("sketch: restore: %w", err)
-		}
-		ops, bytesInOps = ops[:0], 0
-		return ctx.Err()
-	}
+	w := pairWriter{disk: d}
 	for {
-		kind, err := b.bytes(1)
-		if err != nil {
-			return err
-		}
-		if kind[0] == backupEnd {
+		kind := b.bytes(1)
+		if b.err != nil || kind[0] == backupEnd {
 			break
 		}
-		keyLength, err := b.length()
-		if err != nil {
-			return err
-		}
-		valueLength, err := b.length()
-		if err != nil {
-			return err
-		}
-		key, err := b.bytes(keyLength)
-		if err != nil {
-			return err
-		}
-		value, err := b.bytes(valueLength)
-		if err != nil {
-			return err
+		keyLength, valueLength := b.length(), b.length()
+		key, value := b.bytes(keyLength), b.bytes(valueLength)
+		if b.err != nil {
+			break
 		}
 		switch kind[0] {
 		case backupPair:
-			size := int64(len(key) + len(value) + opOverhead)
-			if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
-				return corrupt("the backup has a value of %d bytes at a key of %d", len(value), len(key))
+			if err := w.write(ctx, key, value); err != nil {
+				return err
 			}
-			if int64(len(ops)+1) > maxOps || bytesInOps+size > maxBytes {
-				if err := flush(); err != nil {
-					return err
-				}
-			}
-			ops = append(ops, op{key: key, value: value})
-			bytesInOps += size
 		case backupFile:
 			if !slices.Contains(b.files, string(key)) {
 				return corrupt("the backup has a file %.40q", key)
@@ -264,12 +231,39 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 		}
 	}
 	want := b.sum.Sum(nil)
-	digest, err := b.bytes(sha256.Size)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(digest, want) {
+	if digest := b.bytes(sha256.Size); b.err != nil {
+		return b.err
+	} else if !bytes.Equal(digest, want) {
 		return corrupt("digest of the backup does not match")
 	}
-	return flush()
+	return w.flush(ctx)
+}
+
+// pairWriter writes keys and values in transactions as large as the disk takes.
+type pairWriter struct {
+	disk  *disk
+	ops   []op
+	bytes int64
+}
+
+func (w *pairWriter) write(ctx context.Context, key, value []byte) error {
+	size := int64(len(key) + len(value) + opOverhead)
+	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
+		return corrupt("the backup has a value of %d bytes at a key of %d", len(value), len(key))
+	}
+	if maxOps, maxBytes := w.disk.limits(); int64(len(w.ops)+1) > maxOps || w.bytes+size > maxBytes {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	w.ops, w.bytes = append(w.ops, op{key: key, value: value}), w.bytes+size
+	return nil
+}
+
+func (w *pairWriter) flush(ctx context.Context) error {
+	if err := w.disk.commit(w.ops); err != nil {
+		return fmt.Errorf("sketch: restore: %w", err)
+	}
+	w.ops, w.bytes = w.ops[:0], 0
+	return ctx.Err()
 }

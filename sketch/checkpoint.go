@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 )
@@ -141,12 +142,7 @@ func (s *Store) RaiseIncarnation(topic string, starts map[int32]int64) error {
 		l.archived, l.Halted = true, ""
 		s.touch(int32(place))
 	}
-	numbers := make([]int32, 0, len(starts))
-	for number := range starts {
-		numbers = append(numbers, number)
-	}
-	slices.Sort(numbers)
-	for _, number := range numbers {
+	for _, number := range slices.Sorted(maps.Keys(starts)) {
 		s.adopt(newLedgerRow(topic, number, incarnation+1, starts[number]))
 		s.touch(int32(len(s.ledger) - 1))
 	}

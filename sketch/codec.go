@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what 1 has
@@ -247,12 +247,7 @@ func appendCounters(b, key []byte, c *counters) []byte {
 	for role := range NumRoles {
 		b = appendThreshold(b, c.evicted[role], c.threshold[role])
 	}
-	reasons := make([]string, 0, len(c.reasons))
-	for reason := range c.reasons {
-		reasons = append(reasons, reason)
-	}
-	slices.SortFunc(reasons, strings.Compare)
-	for _, reason := range reasons {
+	for _, reason := range slices.Sorted(maps.Keys(c.reasons)) {
 		b = append(append(b, byte(len(reason))), reason...)
 		b = binary.BigEndian.AppendUint64(b, uint64(c.reasons[reason]))
 	}

@@ -1,11 +1,13 @@
 package sketch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -126,17 +128,9 @@ func (s *Store) Remember(markers []Marker) error {
 }
 
 func (s *Store) sortedMarkers() []Marker {
-	out := make([]Marker, 0, len(s.markers))
-	for _, m := range s.markers {
-		out = append(out, m)
-	}
-	slices.SortFunc(out, func(a, b Marker) int {
-		if c := strings.Compare(a.Field, b.Field); c != 0 {
-			return c
-		}
-		return slices.Compare(a.Hash[:], b.Hash[:])
+	return slices.SortedFunc(maps.Values(s.markers), func(a, b Marker) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), slices.Compare(a.Hash[:], b.Hash[:]))
 	})
-	return out
 }
 
 // ForgottenFields returns the fields of the markers: those whose values Forgets has to be asked about.
@@ -223,9 +217,8 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string,
 	return out, err
 }
 
-// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those
-// from the index losers on.
-// note is called with the number of rows of each piece before it is committed.
+// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those from
+// the index losers on. note is called with the number of rows of each piece before it is committed.
 func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
 	if len(entries) == 0 {
 		return nil

@@ -9,7 +9,6 @@ type heads struct {
 	free int // room for dead letters
 }
 
-// head is the place of a partition.
 type head struct {
 	next        int64
 	incarnation uint32

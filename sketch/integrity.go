@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,14 +63,12 @@ func checkManifest(dir string, expected bool) ([]uint64, error) {
 	if err != nil {
 		return nil, corrupt("%s: %v", name, err)
 	}
-	ids := make([]uint64, 0, len(manifest.Tables))
-	for id := range manifest.Tables {
-		ids = append(ids, id)
+	ids := slices.Sorted(maps.Keys(manifest.Tables))
+	for _, id := range ids {
 		if _, err := os.Stat(table.NewFilename(id, dir)); err != nil {
 			return nil, corrupt("%s: named by the MANIFEST: %v", table.NewFilename(id, dir), err)
 		}
 	}
-	slices.Sort(ids)
 	st, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("sketch: %w", err)

@@ -26,14 +26,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("sketch: Dir is empty")
 	}
-	return openDir(ctx, o, true, func(stored *settings) (settings, error) {
-		want := o.settings()
-		if stored != nil {
-			return stored.succeed(want, o.DrawSeed)
-		}
-		want.draw(o.DrawSeed)
-		return want, nil
-	})
+	return openDir(ctx, o, true, o.choose)
 }
 
 // OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The error wraps ErrNoState if
@@ -55,11 +48,17 @@ func NewMemory(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return load(context.Background(), newMemory(), &o, func(*settings) (settings, error) {
-		want := o.settings()
-		want.draw(o.DrawSeed)
-		return want, nil
-	})
+	return load(context.Background(), newMemory(), &o, o.choose)
+}
+
+// choose returns the settings that go on from those stored, nil if there are none.
+func (o *Options) choose(stored *settings) (settings, error) {
+	want := o.settings()
+	if stored != nil {
+		return stored.succeed(want, o.DrawSeed)
+	}
+	want.draw(o.DrawSeed)
+	return want, nil
 }
 
 // draw fills what a new state needs and the options left open.
@@ -205,29 +204,27 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 
 // load brings the state of a backend into memory. choose gets the stored settings, nil if there are none, and returns those to use.
 func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
-	var stored *settings
+	var was *settings
 	err := b.view(func(c cut) error {
-		value, err := c.get([]byte{prefixSettings})
-		if err != nil || value == nil {
-			return err
+		s, ok, err := stored(c, []byte{prefixSettings}, decodeSettings)
+		if ok {
+			was = &s
 		}
-		s, err := decodeSettings([]byte{prefixSettings}, value)
-		stored = &s
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if stored != nil && stored.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", stored.Format, formatVersion, ErrFormat)
+	if was != nil && was.Format > formatVersion {
+		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", was.Format, formatVersion, ErrFormat)
 	}
-	chosen, err := choose(stored)
+	chosen, err := choose(was)
 	if err != nil {
 		return nil, err
 	}
 	current := chosen
-	if stored != nil {
-		current = *stored
+	if was != nil {
+		current = *was
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
 		outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
@@ -241,7 +238,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	}
 	s.show()
 	chosen.Format = formatVersion
-	if stored == nil {
+	if was == nil {
 		for _, m := range o.Forgotten {
 			s.putMarker(&m)
 			chosen.Partial = true
@@ -249,7 +246,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if chosen.Unsettled || !reflect.DeepEqual(*stored, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) {
 		err = s.resize(chosen)
 	}
 	if err != nil {
@@ -287,11 +284,7 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {
 		return err
 	}
-	aux, err := c.get([]byte{prefixAux})
-	if err != nil || aux == nil {
-		return err
-	}
-	aux, err = unseal([]byte{prefixAux}, aux)
+	aux, _, err := stored(c, []byte{prefixAux}, unseal)
 	s.aux = bytes.Clone(aux)
 	return err
 }

@@ -95,14 +95,11 @@ func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 	letters := make([]DeadLetter, 0, min(limit, len(s.outbox)))
 	err := s.backend.view(func(c cut) error {
 		for _, key := range s.outbox[:cap(letters)] {
-			value, err := c.get([]byte(key))
+			letter, err := deadLetterAt(c, key)
 			if err != nil {
 				return err
 			}
-			letter, err := decodeDeadLetter([]byte(key), slices.Clone(value))
-			if err != nil {
-				return err
-			}
+			letter.Payload = slices.Clone(letter.Payload)
 			letters = append(letters, letter)
 		}
 		return nil
@@ -129,11 +126,7 @@ func (s *Store) Forget(letters []DeadLetter) error {
 func (s *Store) DropOutbox(match func(*DeadLetter) bool) (dropped int, err error) {
 	return s.dropDeadLetters(func(key string) (drop bool, err error) {
 		err = s.backend.view(func(c cut) error {
-			value, err := c.get([]byte(key))
-			if err != nil {
-				return err
-			}
-			letter, err := decodeDeadLetter([]byte(key), value)
+			letter, err := deadLetterAt(c, key)
 			drop = err == nil && match(&letter)
 			return err
 		})
@@ -214,6 +207,14 @@ func appendDeadLetter(b, key []byte, r *Record) []byte {
 	b = append(append(b, byte(len(r.Reason))), r.Reason...)
 	b = append(b, r.Payload...)
 	return seal(key, b, from)
+}
+
+func deadLetterAt(c cut, key string) (DeadLetter, error) {
+	value, err := c.get([]byte(key))
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return decodeDeadLetter([]byte(key), value)
 }
 
 // decodeDeadLetter returns a dead letter whose payload aliases value.

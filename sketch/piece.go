@@ -45,18 +45,12 @@ func (p *piece) put(key []byte, fresh bool, encode func(b, key []byte) []byte) {
 	p.add(start, mid, fresh)
 }
 
-// drop deletes a key.
-func (p *piece) drop(key []byte) {
-	start := len(p.slab)
-	p.slab = append(p.slab, key...)
-	p.add(start, len(p.slab), false)
-}
+func (p *piece) drop(key []byte) { p.put(key, false, func(b, _ []byte) []byte { return b }) }
 
 func (p *piece) putSettings(settings *settings) {
 	p.put([]byte{prefixSettings}, false, func(b, key []byte) []byte { return appendSettings(b, key, settings) })
 }
 
-// putRow sets a sample row.
 func (p *piece) putRow(k rowKey, fresh bool, l *LedgerRow, r *Record) {
 	if i, ok := p.rows[k]; ok {
 		fresh = p.ops[i].fresh

@@ -115,7 +115,6 @@ func (r *reservoir) seal() {
 	}
 }
 
-// sealAll seals every sample with the pending piece.
 func (s *Store) sealAll() {
 	for _, r := range s.all {
 		r.seal()
@@ -152,7 +151,6 @@ func (r *reservoir) join(e *entry, group identity) {
 	r.owners[e.id] = g
 }
 
-// forgetEntry removes e from the maps.
 func (r *reservoir) forgetEntry(e *entry) {
 	delete(r.positions, e.id)
 	g := r.owners[e.id]

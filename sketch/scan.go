@@ -27,115 +27,135 @@ type scanned struct {
 
 func (row *scanned) size() uint32 { return uint32(len(row.key) + len(row.value)) }
 
+// incarnation is a partition of a topic that may have been made again.
+type incarnation struct {
+	partition
+	number uint32
+}
+
 // scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be checked along the way:
 // checksums, that the accounts add up, that each row belongs to a partition and was applied, and that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
 func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*accounts, error) {
-	acc := &accounts{counters: counters{reasons: map[string]int64{}}}
-	type incarnation struct {
-		partition
-		number uint32
+	v := scanner{accounts: &accounts{}, store: s, places: map[incarnation]int{}, perGroup: map[identity]int{}}
+	if err := v.readAccounts(c); err != nil {
+		return nil, err
 	}
-	places := map[incarnation]int{}
+	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64, len(s.all)), make([][NumRoles]int64, len(v.ledger))
+	n := 0
+	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
+		if n++; n&0xffff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := v.readRow(key, value); err != nil {
+			return err
+		}
+		return visit(&v.row)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.accounts, s.count(v.accounts, v.counts)
+}
+
+// A scanner is the state of one scan.
+type scanner struct {
+	*accounts
+	store    *Store
+	places   map[incarnation]int // in the ledger
+	counts   [][NumRoles]int64   // rows by place
+	perGroup map[identity]int
+	row      scanned
+}
+
+// readAccounts reads all but the rows.
+func (v *scanner) readAccounts(c cut) error {
 	addLedger := func(key, value []byte) error {
 		l, err := decodeLedger(key, value)
 		if err != nil {
 			return err
 		}
-		places[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = len(acc.ledger)
-		acc.ledger = append(acc.ledger, l)
+		v.places[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = len(v.ledger)
+		v.ledger = append(v.ledger, l)
 		return l.audit()
 	}
 	if err := c.each([]byte{prefixLedger}, addLedger); err != nil {
-		return nil, err
+		return err
 	}
-	acc.current = len(acc.ledger)
+	v.current = len(v.ledger)
 	if err := c.each([]byte{prefixArchive}, addLedger); err != nil {
-		return nil, err
+		return err
 	}
-	settings := s.settings // of a new state; else as of the cut
-	if value, err := c.get([]byte{prefixSettings}); err != nil {
-		return nil, err
-	} else if value != nil {
-		if settings, err = decodeSettings([]byte{prefixSettings}, value); err != nil {
-			return nil, err
-		}
+	settings, ok, err := stored(c, []byte{prefixSettings}, decodeSettings)
+	if err != nil {
+		return err
 	}
-	acc.settings = &settings
-	err := c.each([]byte{prefixMarker}, func(key, value []byte) error {
+	if !ok { // a new state
+		settings = v.store.settings
+	}
+	v.settings = &settings
+	err = c.each([]byte{prefixMarker}, func(key, value []byte) error {
 		m, err := decodeMarker(key, value)
-		acc.markers = append(acc.markers, m)
+		v.markers = append(v.markers, m)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	key := []byte{prefixCounters}
-	if value, err := c.get(key); err != nil {
-		return nil, err
-	} else if value != nil {
-		if acc.counters, err = decodeCounters(key, value); err != nil {
-			return nil, err
+	if v.counters, ok, err = stored(c, []byte{prefixCounters}, decodeCounters); err != nil {
+		return err
+	}
+	if !ok {
+		v.reasons = map[string]int64{}
+	}
+	if n := len(v.store.all) - int(NumRoles); n != len(v.classes) {
+		if v.classes != nil {
+			return corrupt("counters are of %d classes, the quotas of %d", len(v.classes), n)
 		}
+		v.classes = make([]classCount, n) // nothing was counted yet
 	}
-	if n := len(s.all) - int(NumRoles); n != len(acc.classes) {
-		if acc.classes != nil {
-			return nil, corrupt("counters are of %d classes, the quotas of %d", len(acc.classes), n)
-		}
-		acc.classes = make([]classCount, n) // nothing was counted yet
-	}
+	return nil
+}
 
-	acc.found, acc.least = make([]int64, len(s.all)), make([]uint64, len(s.all))
-	perGroup := map[identity]int{}
-	counts := make([][NumRoles]int64, len(acc.ledger))
-	var n int
-	var row scanned
-	err = c.each([]byte{prefixRow}, func(key, value []byte) error {
-		if n++; n&0xffff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		stored, err := decodeRow(key, value)
-		if err != nil {
-			return err
-		}
-		role, id, ok := parseRowKey(key)
-		if !ok {
-			return corrupt("row has the key %x", key)
-		}
-		place, ok := places[incarnation{partition{string(stored.topic), stored.partition}, stored.incarnation}]
-		if !ok {
-			return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic, stored.partition, stored.incarnation)
-		}
-		if settings.grouped() != (stored.group != identity{}) {
-			return corrupt("row at key %x does not fit the quotas or the cap", key)
-		}
-		if l := &acc.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
-			return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start, l.Next-1)
-		}
-		r := s.reservoir(role, stored.group)
-		row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
-			rank: r.rank(id.h(), stored.weight, stored.time)}
-		if evicted, threshold := acc.of(r.index); evicted && row.rank < threshold {
-			return corrupt("row at key %x has a priority below the threshold", key)
-		}
-		if r.perGroup > 0 {
-			of := stored.group
-			of[0] ^= byte(role) // the groups of another role are others
-			if perGroup[of]++; perGroup[of] > r.perGroup && !settings.Unsettled {
-				return corrupt("row at key %x is more than the cap allows", key)
-			}
-		}
-		counts[place][role]++
-		if acc.found[r.index] == 0 || row.rank < acc.least[r.index] {
-			acc.least[r.index] = row.rank
-		}
-		acc.found[r.index]++
-		return visit(&row)
-	})
+// readRow reads and counts a row.
+func (v *scanner) readRow(key, value []byte) error {
+	stored, err := decodeRow(key, value)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return acc, s.count(acc, counts)
+	role, id, ok := parseRowKey(key)
+	if !ok {
+		return corrupt("row has the key %x", key)
+	}
+	place, ok := v.places[incarnation{partition{string(stored.topic), stored.partition}, stored.incarnation}]
+	if !ok {
+		return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic, stored.partition, stored.incarnation)
+	}
+	if v.settings.grouped() != (stored.group != identity{}) {
+		return corrupt("row at key %x does not fit the quotas or the cap", key)
+	}
+	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
+		return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start, l.Next-1)
+	}
+	r := v.store.reservoir(role, stored.group)
+	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
+		rank: r.rank(id.h(), stored.weight, stored.time)}
+	if evicted, threshold := v.of(r.index); evicted && v.row.rank < threshold {
+		return corrupt("row at key %x has a priority below the threshold", key)
+	}
+	if r.perGroup > 0 {
+		of := stored.group
+		of[0] ^= byte(role) // the groups of another role are others
+		if v.perGroup[of]++; v.perGroup[of] > r.perGroup && !v.settings.Unsettled {
+			return corrupt("row at key %x is more than the cap allows", key)
+		}
+	}
+	v.counts[place][role]++
+	if v.found[r.index] == 0 || v.row.rank < v.least[r.index] {
+		v.least[r.index] = v.row.rank
+	}
+	v.found[r.index]++
+	return nil
 }
 
 // count compares the rows found, by partition, with the ledger and with what the samples must hold (I4).

@@ -54,10 +54,10 @@ func writeAccepted(path, model, alias string, last Pointer) error {
 		return nil
 	}
 	b, err := json.Marshal(accepted{model, alias, last})
-	if err != nil {
-		return err
+	if err == nil {
+		err = durable.WriteFile(path, 0o644, durable.Bytes(append(b, '\n')))
 	}
-	if err := durable.WriteFile(path, 0o644, durable.Bytes(append(b, '\n'))); err != nil {
+	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
 	return nil

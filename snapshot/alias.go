@@ -116,12 +116,7 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 
 // Alias returns what an alias says, or ErrNotFound, ErrFormat or ErrDigest. Its signature is not looked at.
 func (s *Store) Alias(model, alias string) (Pointer, error) {
-	root, err := openModel(s.dir, model)
-	if err != nil {
-		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
-	}
-	defer root.Close()
-	p, err := readAlias(root, alias)
+	p, err := DirSource{Dir: s.dir}.look(model, alias)
 	if err == nil {
 		err = p.Verify(model, alias, nil)
 	}
@@ -133,12 +128,7 @@ func (s *Store) Alias(model, alias string) (Pointer, error) {
 
 // Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model.
 func (s *Store) Aliases(model string) (map[string]int64, error) {
-	root, err := openModel(s.dir, model)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: aliases of %s: %w", model, err)
-	}
-	defer root.Close()
-	pointers, err := aliasesIn(root)
+	pointers, err := inModel(s.dir, model, aliasesIn)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: aliases of %s: %w", model, err)
 	}
@@ -214,7 +204,6 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 	return errors.Join(durable.Rename(dir, newAlias, alias), s.step("snapshot.alias"))
 }
 
-// removeAlias removes an alias, durably.
 func removeAlias(root *os.Root, alias string) error {
 	dir, err := root.OpenRoot(aliasDir)
 	if err != nil {

@@ -109,7 +109,6 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 	}
 }
 
-// columnName returns the feature of a column.
 func (m *Model) columnName(j int) string {
 	s := &m.contents.Schema
 	fields := len(m.first)
@@ -125,7 +124,6 @@ func (m *Model) columnName(j int) string {
 	return Constant
 }
 
-// largest returns the largest absolute value.
 func largest(v []float64) float64 {
 	most := 0.0
 	for _, x := range v {

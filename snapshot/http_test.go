@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // serve answers the requests of an HTTPSource from a store, as a daemon does.
@@ -42,7 +44,7 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 				}{"m", p})
 				return
 			}
-			if sleep(ctx, time.Millisecond) != nil {
+			if backoff.Sleep(ctx, time.Millisecond) != nil {
 				w.WriteHeader(http.StatusNotModified)
 				return
 			}

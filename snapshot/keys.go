@@ -93,11 +93,7 @@ func LoadSigner(path string) (*Signer, error) {
 
 // readPrivate reads a file that only its owner may read.
 func readPrivate(path string) ([]byte, error) {
-	st, err := os.Stat(path) // before it is opened: opening a pipe would wait for its writer
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKey, err)
-	}
-	if err := checkPrivate(st); err != nil {
+	if err := checkPrivate(os.Stat(path)); err != nil { // before it is opened: opening a pipe would wait for its writer
 		return nil, err
 	}
 	f, err := os.Open(path)
@@ -105,11 +101,7 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	defer f.Close()
-	st, err = f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKey, err)
-	}
-	if err := checkPrivate(st); err != nil {
+	if err := checkPrivate(f.Stat()); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyBytes+1))

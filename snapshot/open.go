@@ -71,7 +71,6 @@ func (t Trust) open(dir, model string, sel Selector) (*Model, error) {
 	return nil, fmt.Errorf("%w: the alias moved %d times while it was read: prune less often", ErrNotFound, maxRereads)
 }
 
-// versionDir opens the directory of a version.
 func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	name := strconv.FormatInt(version, 10)
 	st, err := root.Lstat(name)

@@ -10,7 +10,10 @@ import (
 )
 
 // checkPrivate returns ErrKey unless a file belongs to this user or to root and nobody but its owner may read it.
-func checkPrivate(st fs.FileInfo) error {
+func checkPrivate(st fs.FileInfo, err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
 	if !st.Mode().IsRegular() {
 		return fmt.Errorf("%w: not a regular file", ErrKey)
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // publishesEnv sets the number of publishes of TestReadersDuringManyPublishes; the full run has 10,000.
@@ -55,7 +57,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	}
 	for range 4 {
 		wg.Go(func() {
-			for last := int64(0); sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
+			for last := int64(0); backoff.Sleep(ctx, often) == nil; { // or the readers would leave the publisher no processor
 				m, err := Open(dir, "m", Selector{Alias: Latest})
 				if err == nil {
 					err = read(&last, m)
@@ -70,7 +72,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 		wg.Go(func() {
 			in, s := testInputs()[0], new(Scratch)
 			dst := make([]float64, 4)
-			for last := int64(0); sleep(ctx, often/4) == nil; {
+			for last := int64(0); backoff.Sleep(ctx, often/4) == nil; {
 				m := w.Model()
 				if m == nil {
 					continue

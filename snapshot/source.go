@@ -2,14 +2,15 @@ package snapshot
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // A Source tells what the aliases of models name and hands out the files of versions: a store that this machine can read (DirSource), a
@@ -43,29 +44,19 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 		if err != nil || !p.same(&last) {
 			return p, err
 		}
-		if err := sleep(ctx, jitter(every)); err != nil {
+		if err := backoff.Sleep(ctx, jitter(every)); err != nil {
 			return Pointer{}, err
 		}
 	}
 }
 
 func (s DirSource) look(model, alias string) (Pointer, error) {
-	root, err := openModel(s.Dir, model)
-	if err != nil {
-		return Pointer{}, err
-	}
-	defer root.Close()
-	return readAlias(root, alias)
+	return inModel(s.Dir, model, func(root *os.Root) (Pointer, error) { return readAlias(root, alias) })
 }
 
 // File opens a file of a version.
 func (s DirSource) File(_ context.Context, model string, version int64, name string) (io.ReadCloser, error) {
-	root, err := openModel(s.Dir, model)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	dir, err := versionDir(root, version)
+	dir, err := inModel(s.Dir, model, func(root *os.Root) (*os.Root, error) { return versionDir(root, version) })
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +64,6 @@ func (s DirSource) File(_ context.Context, model string, version int64, name str
 	return openRegular(dir, name)
 }
 
-// openRegular opens a regular file.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	// Looked at before it is opened: opening a pipe would wait for its writer.
 	st, err := root.Lstat(name)
@@ -146,20 +136,4 @@ func sourceReader(ctx context.Context, src Source, model string, version int64) 
 }
 
 // jitter returns a duration within ±20 % of d.
-func jitter(d time.Duration) time.Duration {
-	var b [4]byte
-	rand.Read(b[:]) // never fails
-	return d - d/5 + time.Duration(float64(2*d/5)*float64(binary.LittleEndian.Uint32(b[:]))/(1<<32))
-}
-
-// sleep waits for d, or returns the error of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
+func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }

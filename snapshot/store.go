@@ -97,12 +97,12 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 
 // number makes a manifest that of the next version and returns the last files of its directory: the signature, if any, and the manifest.
 func (s *Store) number(root *os.Root, manifest *Manifest) ([]stagedFile, error) {
-	version, err := nextVersion(root)
-	if err != nil {
-		return nil, err
-	}
 	previous, err := readAlias(root, Latest)
 	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	version, err := nextVersion(root, previous.Version)
+	if err != nil {
 		return nil, err
 	}
 	manifest.Version, manifest.Previous, manifest.KeyID = version, previous.ManifestDigest, ""
@@ -263,19 +263,17 @@ func sweep(root *os.Root) error {
 // Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest is none: it
 // is being copied, or was damaged.
 func (s *Store) Versions(model string) ([]int64, error) {
-	root, err := openModel(s.dir, model)
+	versions, err := inModel(s.dir, model, func(root *os.Root) ([]int64, error) {
+		versions, err := versionsIn(root)
+		return slices.DeleteFunc(versions, func(v int64) bool {
+			dir, _, err := openVersion(root, model, v)
+			return err != nil || dir.Close() != nil
+		}), err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: versions of %s: %w", model, err)
 	}
-	defer root.Close()
-	versions, err := versionsIn(root)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: versions of %s: %w", model, err)
-	}
-	return slices.DeleteFunc(versions, func(v int64) bool {
-		dir, _, err := openVersion(root, model, v)
-		return err != nil || dir.Close() != nil
-	}), nil
+	return versions, nil
 }
 
 // versionsIn lists the directories named by a number.
@@ -295,16 +293,12 @@ func versionsIn(root *os.Root) ([]int64, error) {
 }
 
 // nextVersion is one more than any version there is or that "latest" says there was.
-func nextVersion(root *os.Root) (int64, error) {
+func nextVersion(root *os.Root, latest int64) (int64, error) {
 	versions, err := versionsIn(root)
 	if err != nil {
 		return 0, err
 	}
-	p, err := readAlias(root, Latest)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return 0, err
-	}
-	next := slices.Max(append(versions, p.Version)) + 1
+	next := slices.Max(append(versions, latest)) + 1
 	if next > maxVersion {
 		return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
 	}
@@ -313,16 +307,17 @@ func nextVersion(root *os.Root) (int64, error) {
 
 // Manifest reads and verifies the manifest of a version without its files. It returns ErrNotFound, ErrDigest or ErrFormat.
 func (s *Store) Manifest(model string, version int64) (Manifest, error) {
-	root, err := openModel(s.dir, model)
+	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
+		dir, m, err := openVersion(root, model, version)
+		if err != nil {
+			return Manifest{}, err
+		}
+		return m, dir.Close()
+	})
 	if err != nil {
 		return Manifest{}, fmt.Errorf("snapshot: %s version %d: %w", model, version, err)
 	}
-	defer root.Close()
-	dir, m, err := openVersion(root, model, version)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("snapshot: %s version %d: %w", model, version, err)
-	}
-	return m, dir.Close()
+	return m, nil
 }
 
 // list returns the names in a directory.
@@ -333,6 +328,16 @@ func list(root *os.Root, name string) ([]string, error) {
 	}
 	names, err := f.Readdirnames(-1)
 	return names, errors.Join(err, f.Close())
+}
+
+// inModel returns what read finds in the directory of a model.
+func inModel[T any](dir, model string, read func(root *os.Root) (T, error)) (found T, err error) {
+	root, err := openModel(dir, model)
+	if err != nil {
+		return found, err
+	}
+	defer root.Close()
+	return read(root)
 }
 
 // openModel opens the directory of a model. Paths below it cannot leave it, by ".." or by symbolic links.

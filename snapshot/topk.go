@@ -296,7 +296,6 @@ func (m *Model) limit(by ranking, worst float64) float64 {
 	return math.Inf(1)
 }
 
-// largestOf returns the largest of some outputs.
 func largestOf(out []float64) float64 {
 	most := math.Inf(-1)
 	for _, v := range out {

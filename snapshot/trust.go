@@ -15,7 +15,6 @@ type Trust struct {
 	Now          func() time.Time // clock for expiry; nil is time.Now
 }
 
-// now returns the time.
 func (t Trust) now() time.Time {
 	if t.Now == nil {
 		return time.Now()

@@ -174,7 +174,7 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 			}
 		}
 		failures++
-		if sleep(ctx, backoff.Wait(failures, retryMin, most)) != nil {
+		if backoff.Sleep(ctx, backoff.Wait(failures, retryMin, most)) != nil {
 			return
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // watchOf watches the alias latest of model m in a store, looking often.
@@ -270,7 +272,7 @@ func BenchmarkPublishToLoaded(b *testing.B) {
 			b.Fatal(err)
 		}
 		for w.Status().Version != m.Version {
-			if sleep(b.Context(), time.Millisecond) != nil {
+			if backoff.Sleep(b.Context(), time.Millisecond) != nil {
 				return
 			}
 		}

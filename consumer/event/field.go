@@ -129,7 +129,6 @@ func (p *parse) number(kind jsontext.Kind, raw []byte) (float64, Reason) {
 	return x, r
 }
 
-// time reads an event time.
 func (p *parse) time(kind jsontext.Kind, raw []byte) (int64, Reason) {
 	var ms float64
 	switch kind {

@@ -79,7 +79,6 @@ type target struct {
 	index int
 }
 
-// field is a field of the schema.
 type field struct {
 	name    string
 	targets []target

@@ -75,12 +75,7 @@ func (a *Announcer) Run(ctx context.Context) {
 		case did || failures == 0:
 			pause, failures = lookEvery, 0
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
+		_ = backoff.Sleep(ctx, pause) // the end is looked for above
 	}
 }
 

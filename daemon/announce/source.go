@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in which records arrive.
@@ -98,12 +99,8 @@ func (s *Source) ends(ctx context.Context) map[int32]int64 {
 		if ctx.Err() == nil {
 			s.log.Warn("end of the topic of announcements is not known yet", "topic", s.topic, "error", err)
 		}
-		timer := time.NewTimer(retryPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if backoff.Sleep(ctx, retryPause) != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

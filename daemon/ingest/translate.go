@@ -46,20 +46,22 @@ func Translate(err error) (_ error, key string) {
 	if e, ok := errors.AsType[*ConfigError](err); ok {
 		return err, e.Key
 	}
-	remedy := ""
-	switch {
-	case errors.Is(err, sketch.ErrInodes):
-		key, remedy = "storage.min_free_bytes", "remove files that are not needed, or set storage.path to another file system"
-	case errors.Is(err, sketch.ErrSpace):
-		key, remedy = "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"
-	case errors.Is(err, sketch.ErrNetwork):
-		key, remedy = "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"
-	case errors.Is(err, sketch.ErrLocked):
-		remedy = "stop it, or give this one another storage.path"
-	case errors.Is(err, syscall.EROFS):
-		remedy = "mount it for writing, or set storage.path"
-	default:
-		return err, ""
+	for _, r := range remedies {
+		if errors.Is(err, r.cause) {
+			return fmt.Errorf("%w: %s", err, r.text), r.key
+		}
 	}
-	return fmt.Errorf("%w: %s", err, remedy), key
+	return err, ""
+}
+
+// remedies are what can be done about an error of a state, and the key it is about. The first that fits counts.
+var remedies = []struct {
+	cause     error
+	key, text string
+}{
+	{sketch.ErrInodes, "storage.min_free_bytes", "remove files that are not needed, or set storage.path to another file system"},
+	{sketch.ErrSpace, "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"},
+	{sketch.ErrNetwork, "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"},
+	{sketch.ErrLocked, "", "stop it, or give this one another storage.path"},
+	{syscall.EROFS, "", "mount it for writing, or set storage.path"},
 }

@@ -12,7 +12,7 @@ func TestBackoff(t *testing.T) {
 		first, most, want time.Duration
 	}{
 		{0, 100, 5000, 100}, {1, 100, 5000, 100}, {2, 100, 5000, 200}, {6, 100, 5000, 3200}, {7, 100, 5000, 5000}, {1 << 40, 100, 5000, 5000},
-		{3, 7, 5, 5}, {99, 1, math.MaxInt64, math.MaxInt64}, {5, 0, 0, 0},
+		{3, 7, 5, 5}, {99, 1, math.MaxInt64, math.MaxInt64}, {5, 7, 7, 7},
 	} {
 		if got := Doubled(c.failures, c.first, c.most); got != c.want {
 			t.Errorf("%d failures from %d to %d: %d, want %d", c.failures, c.first, c.most, got, c.want)

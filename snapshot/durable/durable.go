@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // WriteFile makes or replaces the file at path, with permissions perm before umask, of what write writes. The new file is durable when WriteFile
@@ -28,20 +29,11 @@ func WriteFile(path string, perm fs.FileMode, write func(io.Writer) error) (err 
 	}
 	defer dir.Close()
 	temporary := ".tmp-" + rand.Text()
+	defer dir.Remove(temporary) // nothing is left to remove once renamed
 	if err := Create(dir, temporary, perm, write); err != nil {
-		return errors.Join(err, removeIfThere(dir, temporary))
-	}
-	if err := Rename(dir, temporary, filepath.Base(path)); err != nil {
-		return errors.Join(err, removeIfThere(dir, temporary))
-	}
-	return nil
-}
-
-func removeIfThere(dir *os.Root, name string) error {
-	if err := dir.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
+	return Rename(dir, temporary, filepath.Base(path))
 }
 
 // Bytes writes b; for WriteFile and Create.
@@ -72,8 +64,7 @@ func Rename(dir *os.Root, from, to string) error {
 
 // SyncDir makes the names in dir durable: what was made, renamed and removed. Where directories cannot be synced it does nothing.
 func SyncDir(dir *os.Root) error {
-	switch runtime.GOOS {
-	case "js", "plan9", "wasip1", "windows":
+	if slices.Contains([]string{"js", "plan9", "wasip1", "windows"}, runtime.GOOS) {
 		return nil
 	}
 	f, err := dir.Open(".")

@@ -3,6 +3,8 @@ package replay
 import (
 	"context"
 	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // pacer says when a record is due, by a rate or by event times.
@@ -41,12 +43,5 @@ func (p *pacer) wait(ctx context.Context, i, eventTime int64) error {
 	if ahead < minWait {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(ahead)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return backoff.Sleep(ctx, ahead)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -136,7 +137,7 @@ func (p *producer) produce(ctx context.Context, partition int, batch []kafka.Mes
 		if !isNotTaken(err) {
 			return 0, err
 		}
-		if pauseErr := pause(ctx); pauseErr != nil {
+		if pauseErr := backoff.Sleep(ctx, retryPause); pauseErr != nil {
 			return 0, err
 		}
 	}
@@ -150,17 +151,6 @@ func isNotTaken(err error) bool {
 		}
 	}
 	return false
-}
-
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(retryPause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // offsets returns what was written to each partition. Call it after close.
@@ -202,7 +192,7 @@ func prepareTopic(ctx context.Context, client *kafka.Client, topic string, parti
 			created = true
 			continue
 		}
-		if err := pause(ctx); err != nil {
+		if err := backoff.Sleep(ctx, retryPause); err != nil {
 			return 0, fmt.Errorf("topic %s was created but has no leader yet: %w", topic, err)
 		}
 	}

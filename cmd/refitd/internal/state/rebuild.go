@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is in use.
@@ -104,10 +105,8 @@ func (r *Rebuild) takePlace(ctx context.Context) (*sketch.Lock, error) {
 			r.Log.Info("rebuilt state has caught up and waits for the daemon to be stopped", "reason", err)
 			waiting = "stop the daemon: the new state then takes the place of the one it has open"
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, rebuildEvery) != nil {
 			return nil, interrupted(ctx)
-		case <-time.After(rebuildEvery):
 		}
 	}
 }

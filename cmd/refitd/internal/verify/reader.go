@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -179,10 +180,7 @@ func (r *reader) fetch(ctx context.Context, topic string, number int32, from int
 		case ctx.Err() != nil || attempt == fetchAttempts || !kerr.IsRetriable(err):
 			return nil, brokerError(ctx, fmt.Errorf("fetch of %s/%d from offset %d: %w", topic, number, from, err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(fetchBackoff):
-		}
+		_ = backoff.Sleep(ctx, fetchBackoff) // locate fails if ctx is done
 		if err := r.locate(ctx); err != nil {
 			return nil, err
 		}
