@@ -26,7 +26,7 @@ type PartitionState struct {
 	Rows      int64   `json:"rows"`
 	Digest    string  `json:"digest"`
 	Halted    *string `json:"halted"`
-	// Incarnation counts how often the topic was made again and accepted by the state.
+	// Incarnation counts how often the topic was made again and accepted by the operator.
 	Incarnation uint32 `json:"incarnation,omitempty"`
 }
 

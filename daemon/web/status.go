@@ -39,7 +39,7 @@ type ModelStatus struct {
 	SampleBytes      int64
 }
 
-// HaltedPartition waits for an state.
+// HaltedPartition waits for an operator.
 type HaltedPartition struct {
 	Topic     string
 	Partition int32
