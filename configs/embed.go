@@ -12,3 +12,8 @@ var Rules string
 //
 //go:embed metrics.md
 var Metrics string
+
+// OpenAPI describes everything that the daemon serves over HTTP. A test makes it from web.Routes.
+//
+//go:embed openapi.json
+var OpenAPI string

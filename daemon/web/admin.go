@@ -8,24 +8,26 @@ import (
 // readiness is what /-/ready answers.
 type readiness struct {
 	Ready   bool             `json:"ready"`
-	Reasons []string         `json:"reasons"`
-	Models  []modelReadiness `json:"models"`
+	Reasons []string         `json:"reasons"` // why the daemon is not ready, empty if it is
+	Models  []modelReadiness `json:"models"`  // in the order of the configuration
 }
 
 // modelReadiness says which version a model has, or why it has none. That does not make the daemon unready.
 type modelReadiness struct {
-	Model   string `json:"model"`
-	Version *int64 `json:"version"`
-	Reason  string `json:"reason,omitempty"`
+	Model   string `json:"model"`            // name
+	Version *int64 `json:"version"`          // the champion; null before the first version
+	Reason  string `json:"reason,omitempty"` // why there is no version
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
-func healthy(w http.ResponseWriter, _ *http.Request) {
+func (*Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "refitd is healthy.")
+	return nil
 }
 
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+// ready answers whether the daemon does its work, which a model without a version does not decide.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 	out := readiness{Reasons: s.Daemon.NotReady(), Models: []modelReadiness{}}
 	for _, m := range s.Daemon.Status().Models {
 		one := modelReadiness{Model: m.Name, Reason: m.Waiting}
@@ -39,51 +41,36 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		out.Ready, out.Reasons, status = true, []string{}, http.StatusOK
 	}
 	answer(w, status, out)
-}
-
-// lifecycle refuses what changes the daemon or a store unless it was switched on.
-func (s *Server) lifecycle(w http.ResponseWriter) bool {
-	if s.Lifecycle == nil {
-		fail(w, http.StatusForbidden, "endpoints that change something are off: start refitd run with --web.enable-lifecycle")
-		return false
-	}
-	return true
+	return nil
 }
 
 // done is the answer to a change that was made or will be.
 type done struct {
-	Done bool `json:"done"`
+	Done bool `json:"done"` // true
 }
 
-func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
-	if !s.lifecycle(w) {
-		return
-	}
+// reload takes up the configuration file as SIGHUP does: all of it or, with 422 and the reason, nothing.
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Lifecycle.Reload(r.Context()); err != nil {
-		fail(w, http.StatusUnprocessableEntity, err.Error())
-		return
+		return &requestError{http.StatusUnprocessableEntity, err.Error()}
 	}
-	answer(w, http.StatusOK, done{true})
+	return give(w, done{true})
 }
 
 // refit asks for a refit of the model that the query names, or of all.
-func (s *Server) refit(w http.ResponseWriter, r *http.Request) {
-	if !s.lifecycle(w) {
-		return
-	}
+func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 	named := r.URL.Query().Get("model")
-	if _, ok := s.shelves[named]; named != "" && !ok {
-		fail(w, http.StatusNotFound, "there is no such model")
-		return
+	if _, ok := s.caches[named]; named != "" && !ok {
+		return &requestError{http.StatusNotFound, "there is no such model"}
 	}
 	for _, m := range s.Models {
 		if named != "" && named != m.Name {
 			continue
 		}
 		if err := s.Lifecycle.Refit(m.Name); err != nil {
-			s.failWith(w, r, err)
-			return
+			return err
 		}
 	}
 	answer(w, http.StatusAccepted, done{true})
+	return nil
 }

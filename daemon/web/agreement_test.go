@@ -32,7 +32,7 @@ func TestThousandEvents(t *testing.T) {
 					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b", "c", "zz"}[rng.IntN(4)]
 					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(inputs, input(user[i], item[i], age[i], first[i]))
 				}
-				var got scoreAnswer
+				var got scoreReply
 				b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/score", map[string]any{"events": list})
 				var inferred inferAnswer
 				b.want(http.StatusOK, &inferred, "POST", "/v2/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/infer", map[string]any{"inputs": []any{

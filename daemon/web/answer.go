@@ -14,7 +14,7 @@ import (
 
 // failure is the answer to a request that cannot be met.
 type failure struct {
-	Error string `json:"error"`
+	Error string `json:"error"` // what is wrong and, where that is known, what to write instead
 }
 
 // fail answers with an error.
@@ -30,6 +30,12 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
+}
+
+// give is answer with 200, for a handler to end with.
+func give(w http.ResponseWriter, v any) error {
+	answer(w, http.StatusOK, v)
+	return nil
 }
 
 // requestError is what is wrong with a request, with the status that says so.

@@ -53,7 +53,7 @@ func newScoring(b *testing.B) *scoring {
 	addr, _ := s.listen(b)
 	s.url = "http://" + addr + "/v1/models/ratings/score"
 	within(b, patience, "the champion", func() bool {
-		c := s.shelves["ratings"].champion()
+		c := s.caches["ratings"].champion()
 		return c != nil && c.manifest.Version == 2
 	})
 	return s

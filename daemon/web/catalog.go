@@ -21,25 +21,25 @@ const (
 
 // identity names what answered. It is part of every answer about a version.
 type identity struct {
-	Model   string `json:"model"`
-	Version int64  `json:"version"`
-	Digest  string `json:"digest"` // payload digest: of everything that scores depend on
+	Model   string `json:"model"`   // name
+	Version int64  `json:"version"` // number, from 1
+	Digest  string `json:"digest"`  // payload digest: of everything that scores depend on
 }
 
 func identityOf(m *snapshot.Manifest) identity { return identity{m.Model, m.Version, m.PayloadDigest} }
 
-// entry is a version in a list, or one by itself with its manifest.
-type entry struct {
+// versionEntry is a version in a list, or one by itself with its manifest.
+type versionEntry struct {
 	identity
-	ManifestDigest string             `json:"manifest_digest"`
-	Created        time.Time          `json:"created"`
-	Decision       string             `json:"decision"`
-	Aliases        []string           `json:"aliases,omitempty"` // in lists only: the entity of a version never changes
-	Manifest       *snapshot.Manifest `json:"manifest,omitempty"`
+	ManifestDigest string             `json:"manifest_digest"`    // of the manifest itself, and the ETag
+	Created        time.Time          `json:"created"`            // when it was made
+	Decision       string             `json:"decision"`           // of the gate: promoted or kept
+	Aliases        []string           `json:"aliases,omitempty"`  // in lists only: the entity of a version never changes
+	Manifest       *snapshot.Manifest `json:"manifest,omitempty"` // of one version by itself
 }
 
-func entryOf(m *snapshot.Manifest, aliases map[string]int64) entry {
-	e := entry{identity: identityOf(m), ManifestDigest: m.Digest, Created: m.Created, Decision: m.Decision}
+func entryOf(m *snapshot.Manifest, aliases map[string]int64) versionEntry {
+	e := versionEntry{identity: identityOf(m), ManifestDigest: m.Digest, Created: m.Created, Decision: m.Decision}
 	for name, version := range aliases {
 		if version == m.Version {
 			e.Aliases = append(e.Aliases, name)
@@ -51,15 +51,15 @@ func entryOf(m *snapshot.Manifest, aliases map[string]int64) entry {
 
 // modelEntry is a model in the list of models: nothing but the name before its first version.
 type modelEntry struct {
-	Model   string           `json:"model"`
-	Version *int64           `json:"version"` // the champion
-	Digest  *string          `json:"digest"`
-	Aliases map[string]int64 `json:"aliases"`
+	Model   string           `json:"model"`   // name
+	Version *int64           `json:"version"` // the champion; null before the first version
+	Digest  *string          `json:"digest"`  // payload digest of the champion; null before the first version
+	Aliases map[string]int64 `json:"aliases"` // versions by the names of the aliases
 }
 
-func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
-	e := modelEntry{Model: shelf.Name, Aliases: map[string]int64{}}
-	aliases, err := shelf.Store.Aliases(shelf.Name)
+func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
+	e := modelEntry{Model: cache.Name, Aliases: map[string]int64{}}
+	aliases, err := cache.Store.Aliases(cache.Name)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return e, nil
 	}
@@ -67,104 +67,105 @@ func (s *Server) modelEntry(shelf *shelf) (modelEntry, error) {
 		return e, err
 	}
 	e.Aliases = aliases
-	champion, err := shelf.alias(snapshot.Champion)
+	champion, err := cache.alias(snapshot.Champion)
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil: // the list of the others is of use still
-		s.Log.Warn("champion cannot be loaded", "model", shelf.Name, "error", err)
+		s.Log.Warn("champion cannot be loaded", "model", cache.Name, "error", err)
 	default:
 		e.Version, e.Digest = &champion.manifest.Version, &champion.manifest.PayloadDigest
 	}
 	return e, nil
 }
 
-func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
-	list := struct {
-		Models []modelEntry `json:"models"`
-	}{[]modelEntry{}}
+// modelList is every model that is served.
+type modelList struct {
+	Models []modelEntry `json:"models"` // in the order of the configuration
+}
+
+// versionList is a model with its versions.
+type versionList struct {
+	modelEntry
+	Versions []versionEntry `json:"versions"` // newest last; a damaged one is left out
+}
+
+// listModels lists every model of the configuration, those without a version included.
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
+	list := modelList{[]modelEntry{}}
 	for _, m := range s.Models {
-		e, err := s.modelEntry(s.shelves[m.Name])
+		e, err := s.modelEntry(s.caches[m.Name])
 		if err != nil {
-			s.failWith(w, r, err)
-			return
+			return err
 		}
 		list.Models = append(list.Models, e)
 	}
-	answer(w, http.StatusOK, list)
+	return give(w, list)
 }
 
 // showModel answers with a model, its champion and its aliases.
-func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
-	if e, _, ok := s.entry(w, r); ok {
-		answer(w, http.StatusOK, e)
+func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
+	e, _, err := s.entry(w, r)
+	if err != nil {
+		return err
 	}
+	return give(w, e)
 }
 
-// entry returns the model that the path names, and sets the version of the answer; or it answers with an error.
-func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, shelf *shelf, ok bool) {
-	shelf, err := s.shelf(r)
-	if err == nil {
-		e, err = s.modelEntry(shelf)
+// entry returns the model that the path names, and sets the version of the answer.
+func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, cache *modelCache, err error) {
+	if cache, err = s.cached(r); err == nil {
+		e, err = s.modelEntry(cache)
 	}
-	if err != nil {
-		s.failWith(w, r, err)
-		return e, nil, false
-	}
-	if e.Version != nil {
+	if err == nil && e.Version != nil {
 		w.Header().Set(versionHeader, strconv.FormatInt(*e.Version, 10))
 	}
-	return e, shelf, true
+	return e, cache, err
 }
 
 // listVersions lists every version that is there, newest last. A damaged one is left out, and told in the log.
-func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) {
-	e, shelf, ok := s.entry(w, r)
-	if !ok {
-		return
+func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
+	e, cache, err := s.entry(w, r)
+	if err != nil {
+		return err
 	}
-	list := struct {
-		modelEntry
-		Versions []entry `json:"versions"`
-	}{e, []entry{}}
-	versions, err := shelf.Store.Versions(shelf.Name)
+	list := versionList{e, []versionEntry{}}
+	versions, err := cache.Store.Versions(cache.Name)
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	for _, v := range versions {
-		m, err := shelf.Store.Manifest(shelf.Name, v)
+		m, err := cache.Store.Manifest(cache.Name, v)
 		if err != nil {
 			if !errors.Is(err, snapshot.ErrNotFound) { // else it was pruned meanwhile
-				s.Log.Warn("version left out of the list", "model", shelf.Name, "version", v, "error", err)
+				s.Log.Warn("version left out of the list", "model", cache.Name, "version", v, "error", err)
 			}
 			continue
 		}
 		list.Versions = append(list.Versions, entryOf(&m, e.Aliases))
 	}
-	answer(w, http.StatusOK, list)
+	return give(w, list)
 }
 
 // showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.
-func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
+func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
 	var version int64
 	if err == nil {
 		version, err = versionOf(r)
 	}
 	var m snapshot.Manifest
 	if err == nil {
-		m, err = shelf.Store.Manifest(shelf.Name, version)
+		m, err = cache.Store.Manifest(cache.Name, version)
 	}
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	if known(w, r, m.Version, etagOf(m.Digest)) {
-		return
+		return nil
 	}
 	e := entryOf(&m, nil)
 	e.Manifest = &m
-	answer(w, http.StatusOK, e)
+	return give(w, e)
 }
 
 // known sets the headers of a version and answers 304 if the client has the entity already.
@@ -180,8 +181,8 @@ func known(w http.ResponseWriter, r *http.Request, version int64, etag string) b
 
 // aliasEntry is what an alias names, as snapshot.HTTPSource reads it.
 type aliasEntry struct {
-	Model  string `json:"model"`
-	Alias  string `json:"alias"`
+	Model  string `json:"model"`  // name
+	Alias  string `json:"alias"`  // name
 	Digest string `json:"digest"` // payload digest of the version
 	snapshot.Pointer
 }
@@ -189,44 +190,40 @@ type aliasEntry struct {
 // showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, or has been
 // moved since the answer that If-None-Match names, for the time of ?wait (30s by default, 60s at most), and answers 304 if that does
 // not happen. An alias that moves back ends the wait, too.
-func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
+func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	after, wait, err := pollOf(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+	p, err := cache.Store.Alias(cache.Name, r.PathValue("alias"))
 	if wait > 0 && isOld(r, p, err, after) {
-		p, err = s.await(w, r, shelf, after, wait)
+		p, err = s.await(w, r, cache, after, wait)
 	}
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	if isOld(r, p, nil, after) {
 		w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
 		w.Header().Set("ETag", p.ETag())
 		w.WriteHeader(http.StatusNotModified)
-		return
+		return nil
 	}
-	s.answerAlias(w, r, shelf, p)
+	return s.answerAlias(w, r, cache, p)
 }
 
-func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, shelf *shelf, p snapshot.Pointer) {
-	m, err := shelf.Store.Manifest(shelf.Name, p.Version)
+func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, cache *modelCache, p snapshot.Pointer) error {
+	m, err := cache.Store.Manifest(cache.Name, p.Version)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	if r.Method != http.MethodPut && known(w, r, p.Version, p.ETag()) {
-		return
+		return nil
 	}
-	answer(w, http.StatusOK, aliasEntry{shelf.Name, r.PathValue("alias"), m.PayloadDigest, p})
+	return give(w, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
 }
 
 // isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the client says which
@@ -239,7 +236,7 @@ func isOld(r *http.Request, p snapshot.Pointer, err error, after int64) bool {
 }
 
 // await looks at an alias until it is news, the time is up, or the client or the daemon goes away.
-func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, after int64, wait time.Duration) (snapshot.Pointer, error) {
+func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache, after int64, wait time.Duration) (snapshot.Pointer, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
@@ -253,7 +250,7 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, shelf *shelf, aft
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		p, err := shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+		p, err := cache.Store.Alias(cache.Name, r.PathValue("alias"))
 		if !isOld(r, p, err, after) {
 			return p, err
 		}
@@ -271,23 +268,21 @@ func (s *Server) busy(w http.ResponseWriter, text string) error {
 	return &requestError{http.StatusServiceUnavailable, text + ": try again later"}
 }
 
+// aliasMove asks for a move of an alias.
+type aliasMove struct {
+	Version int64  `json:"version"` // that the alias shall name
+	Why     string `json:"why"`     // kept in the publish log
+}
+
 // moveAlias lets an alias name a version, if that version can be loaded and scores its golden events; the store sees to that.
-func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) {
-	if !s.lifecycle(w) {
-		return
-	}
-	shelf, err := s.shelf(r)
+func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	var move struct {
-		Version int64  `json:"version"`
-		Why     string `json:"why"`
-	}
+	var move aliasMove
 	if err := readJSON(r, &move); err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	switch {
 	case move.Version < 1:
@@ -295,38 +290,37 @@ func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) {
 	case strings.TrimSpace(move.Why) == "" || len(move.Why) > maxWhyBytes:
 		err = badRequest(`"why" says why, in 1 to %d bytes: it is kept in the publish log`, maxWhyBytes)
 	default:
-		err = s.move(r, shelf, move.Version, move.Why)
+		err = s.move(r, cache, move.Version, move.Why)
 	}
 	var p snapshot.Pointer
 	if err == nil {
-		p, err = shelf.Store.Alias(shelf.Name, r.PathValue("alias"))
+		p, err = cache.Store.Alias(cache.Name, r.PathValue("alias"))
 	}
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set(versionHeader, strconv.FormatInt(p.Version, 10))
-	s.answerAlias(w, r, shelf, p)
+	return s.answerAlias(w, r, cache, p)
 }
 
 // maxWhyBytes bounds the reason of a change in the publish log.
 const maxWhyBytes = 1024
 
 // move moves the alias of the path. The publish log keeps who did it: the user that signed in, or the address.
-func (s *Server) move(r *http.Request, shelf *shelf, version int64, why string) error {
-	store := *shelf.Store
+func (s *Server) move(r *http.Request, cache *modelCache, version int64, why string) error {
+	store := *cache.Store
 	store.By = whoOf(r)
 	move := snapshot.Move{Alias: r.PathValue("alias"), To: version, Event: snapshot.EventAlias, Why: why}
 	if move.Alias == snapshot.Champion {
 		move.Event = snapshot.EventPromote
-		if now, err := store.Alias(shelf.Name, move.Alias); err == nil && now.Version > version {
+		if now, err := store.Alias(cache.Name, move.Alias); err == nil && now.Version > version {
 			move.Event = snapshot.EventRollback
 		}
 	}
-	if _, err := store.MoveAlias(r.Context(), shelf.Name, move); err != nil {
+	if _, err := store.MoveAlias(r.Context(), cache.Name, move); err != nil {
 		return err
 	}
-	s.Log.Info("alias moved", "model", shelf.Name, "alias", move.Alias, "version", version, "who", store.By, "why", why)
+	s.Log.Info("alias moved", "model", cache.Name, "alias", move.Alias, "version", version, "who", store.By, "why", why)
 	return nil
 }
 

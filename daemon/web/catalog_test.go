@@ -34,7 +34,7 @@ func TestCatalog(t *testing.T) {
 	}
 	var versions struct {
 		Model    string
-		Versions []entry
+		Versions []versionEntry
 	}
 	b.want(http.StatusOK, &versions, "GET", "/v1/models/ratings/versions", nil)
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || !reflect.DeepEqual(versions.Versions[1].Aliases, []string{"champion", "latest"}) {
@@ -42,7 +42,7 @@ func TestCatalog(t *testing.T) {
 	}
 	m := open(t, b.dir, "ratings", 2)
 	path := "/v1/models/ratings/versions/2"
-	var got entry
+	var got versionEntry
 	w := b.want(http.StatusOK, &got, "GET", path, nil)
 	checkIdentity(t, w.Header(), got.identity, m)
 	if got.ManifestDigest != m.Manifest().Digest || got.Manifest.Model != "ratings" || len(got.Manifest.Files) != 3 {
@@ -84,7 +84,7 @@ func TestLongPoll(t *testing.T) {
 	if w := b.want(http.StatusNotModified, nil, "GET", path+"?after=1&wait=50ms", nil); w.Header().Get(versionHeader) != "1" {
 		t.Errorf("304 with %v", w.Header())
 	}
-	var got entry
+	var got versionEntry
 	if b.want(http.StatusOK, &got, "GET", path+"?after=0&wait=30s", nil); got.Version != 1 {
 		t.Errorf("after=0: version %d", got.Version)
 	}
@@ -92,9 +92,9 @@ func TestLongPoll(t *testing.T) {
 		b.want(http.StatusBadRequest, nil, "GET", path+query, nil)
 	}
 	for _, move := range []struct{ after, to int64 }{{1, 2}, {2, 1}} {
-		answers := make(chan entry, 1)
+		answers := make(chan versionEntry, 1)
 		go func() {
-			var e entry
+			var e versionEntry
 			b.want(http.StatusOK, &e, "GET", fmt.Sprintf("%s?after=%d&wait=30s", path, move.after), nil)
 			answers <- e
 		}()
@@ -151,7 +151,7 @@ func TestMoveAlias(t *testing.T) {
 			t.Errorf("%s moved the alias to %d, error %v", body, v.Version, err)
 		}
 	}
-	var got entry
+	var got versionEntry
 	if b.want(http.StatusOK, &got, "PUT", path, `{"version":1,"why":"the new one is worse"}`); got.Version != 1 {
 		t.Errorf("%+v", got)
 	}

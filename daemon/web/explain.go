@@ -10,16 +10,26 @@ import (
 
 // term is what some features of an event add to the outputs.
 type term struct {
-	Features     []string        `json:"features"`
-	Contribution []report.Number `json:"contribution"`
+	Features     []string        `json:"features"`     // names such as user=u1; none for the bias
+	Contribution []report.Number `json:"contribution"` // to each output
+}
+
+// explainRequest asks what makes a prediction.
+type explainRequest struct {
+	Event jsontext.Value `json:"event"` // as in the topic, without a label
+}
+
+// explainAnswer is a prediction with its terms.
+type explainAnswer struct {
+	identity
+	prediction
+	Terms []term `json:"terms"` // they add up to the outputs
 }
 
 // explain takes the prediction of one event apart.
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
-	s.withVersion(w, r, func(v *scorer) (any, error) {
-		var ask struct {
-			Event jsontext.Value `json:"event"`
-		}
+func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
+	return s.withVersion(w, r, func(v *scorer) (any, error) {
+		var ask explainRequest
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err
 		}
@@ -34,11 +44,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		s.counted(v, 1, len(e.Unseen))
-		out := struct {
-			identity
-			prediction
-			Terms []term `json:"terms"`
-		}{v.identity(), predictionOf(&e.Prediction), []term{}}
+		out := explainAnswer{v.identity(), predictionOf(&e.Prediction), []term{}}
 		for _, t := range e.Terms {
 			features := t.Features
 			if features == nil {

@@ -28,28 +28,25 @@ const (
 
 // file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
 // download that was cut and gone on with is checked as one.
-func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case s.downloads <- struct{}{}:
 		defer func() { <-s.downloads }()
 	default:
-		s.failWith(w, r, s.busy(w, "too many downloads"))
-		return
+		return s.busy(w, "too many downloads")
 	}
-	if err := s.download(w, r); err != nil {
-		s.failWith(w, r, err)
-	}
+	return s.download(w, r)
 }
 
 func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
-	shelf, err := s.shelf(r)
+	cache, err := s.cached(r)
 	if err != nil {
 		return err
 	}
 	version := int64(0)
 	if alias := r.PathValue("alias"); alias != "" {
 		var p snapshot.Pointer
-		p, err = shelf.Store.Alias(shelf.Name, alias)
+		p, err = cache.Store.Alias(cache.Name, alias)
 		version = p.Version
 	} else {
 		version, err = versionOf(r)
@@ -57,7 +54,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := shelf.Store.Manifest(shelf.Name, version)
+	manifest, err := cache.Store.Manifest(cache.Name, version)
 	if err != nil {
 		return err
 	}
@@ -71,7 +68,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	if !listed {
 		return &requestError{http.StatusNotFound, "the version has no such file"}
 	}
-	f, err := openIn(shelf.Dir, path.Join(shelf.Name, strconv.FormatInt(version, 10), name))
+	f, err := openIn(cache.Dir, path.Join(cache.Name, strconv.FormatInt(version, 10), name))
 	if err != nil {
 		return err
 	}
@@ -89,7 +86,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))
 	}
-	http.ServeContent(&chunkWriter{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+	http.ServeContent(&chunkWriter{ResponseWriter: w, control: http.NewResponseController(w)}, r, "", time.Time{}, f)
 	return nil
 }
 
@@ -126,10 +123,23 @@ func reprDigest(hexSum string) string {
 type chunkWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	refused bool // the range cannot be served: the text of the answer is not written, but ours
+}
+
+// WriteHeader answers a range that the file does not have as every other mistake.
+func (w *chunkWriter) WriteHeader(status int) {
+	if w.refused = status == http.StatusRequestedRangeNotSatisfiable; w.refused {
+		fail(w.ResponseWriter, status, "the file has no such range: its size is in Content-Range")
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes b in chunks.
 func (w *chunkWriter) Write(b []byte) (written int, err error) {
+	if w.refused {
+		return len(b), nil
+	}
 	for len(b) > 0 {
 		chunk := b[:min(len(b), chunkBytes)]
 		if err := w.control.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -236,7 +236,7 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 // TestDeadlineOfEachChunk: a download may take longer than the server's write time-out, a chunk may not.
 func TestDeadlineOfEachChunk(t *testing.T) {
 	d := &deadlines{}
-	w := &chunkWriter{d, http.NewResponseController(d)}
+	w := &chunkWriter{ResponseWriter: d, control: http.NewResponseController(d)}
 	if n, err := w.Write(make([]byte, 2*chunkBytes+1)); n != 2*chunkBytes+1 || err != nil {
 		t.Fatal(n, err)
 	}

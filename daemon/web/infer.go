@@ -30,96 +30,113 @@ const platform = "refitd_interaction"
 
 // tensorMetadata describes a tensor; -1 stands for a size that varies.
 type tensorMetadata struct {
-	Name     string `json:"name"`
-	Datatype string `json:"datatype"`
-	Shape    []int  `json:"shape"`
+	Name     string `json:"name"`     // field, or outputs, prediction, probabilities
+	Datatype string `json:"datatype"` // BYTES, FP64 or BOOL
+	Shape    []int  `json:"shape"`    // rows first
 }
 
 // modelMetadata is the answer about a model. The identity is beside what the protocol asks for.
 type modelMetadata struct {
-	Name     string           `json:"name"`
-	Versions []string         `json:"versions"`
-	Platform string           `json:"platform"`
-	Inputs   []tensorMetadata `json:"inputs"`
-	Outputs  []tensorMetadata `json:"outputs"`
+	Name     string           `json:"name"`     // of the model
+	Versions []string         `json:"versions"` // numbers, oldest first
+	Platform string           `json:"platform"` // refitd_interaction
+	Inputs   []tensorMetadata `json:"inputs"`   // one for each field of the schema
+	Outputs  []tensorMetadata `json:"outputs"`  // what an answer has
 	identity
 }
 
 // tensor is an output.
 type tensor struct {
 	tensorMetadata
-	Data any `json:"data"`
+	Data any `json:"data"` // flat, row by row
 }
 
 // inferRequest is the body of an inference request. Parameters are read over: none is defined.
 type inferRequest struct {
-	ID         string          `json:"id"`
-	Parameters jsontext.Value  `json:"parameters"`
-	Inputs     []requestTensor `json:"inputs"`
-	Outputs    []struct {
-		Name       string         `json:"name"`
-		Parameters jsontext.Value `json:"parameters"`
-	} `json:"outputs"`
+	ID         string          `json:"id,omitzero"`         // comes back in the answer
+	Parameters jsontext.Value  `json:"parameters,omitzero"` // not used
+	Inputs     []requestTensor `json:"inputs"`              // one for each field of the schema
+	Outputs    []requestOutput `json:"outputs,omitzero"`    // those that the answer shall have; all of them unless said otherwise
 }
 
+// requestOutput names a tensor that the answer shall have.
+type requestOutput struct {
+	Name       string         `json:"name"`                // outputs, prediction or probabilities
+	Parameters jsontext.Value `json:"parameters,omitzero"` // not used
+}
+
+// requestTensor is an input.
 type requestTensor struct {
-	Name       string         `json:"name"`
-	Datatype   string         `json:"datatype"`
-	Shape      []int          `json:"shape"`
-	Parameters jsontext.Value `json:"parameters"`
-	Data       jsontext.Value `json:"data"`
+	Name       string         `json:"name"`                // field of the schema
+	Datatype   string         `json:"datatype"`            // BYTES or FP64; FP32 is taken, too
+	Shape      []int          `json:"shape"`               // rows first, then the elements of each
+	Parameters jsontext.Value `json:"parameters,omitzero"` // not used
+	Data       jsontext.Value `json:"data"`                // flat, or with a list for each row
 }
 
 // inferResponse is the answer. The identity is beside what the protocol asks for.
 type inferResponse struct {
-	ModelName    string   `json:"model_name"`
-	ModelVersion string   `json:"model_version"`
-	ID           string   `json:"id,omitempty"`
-	Outputs      []tensor `json:"outputs"`
+	ModelName    string   `json:"model_name"`    // name
+	ModelVersion string   `json:"model_version"` // number, as text
+	ID           string   `json:"id,omitempty"`  // of the request
+	Outputs      []tensor `json:"outputs"`       // in the order of the metadata, or of the request
 	identity
 }
 
-func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, struct {
-		Name       string   `json:"name"`
-		Version    string   `json:"version"`
-		Extensions []string `json:"extensions"`
-	}{"refitd", s.Version, []string{}})
+// serverMetadata names the program.
+type serverMetadata struct {
+	Name       string   `json:"name"`       // refitd
+	Version    string   `json:"version"`    // of the program
+	Extensions []string `json:"extensions"` // none
+}
+
+// serverMetadata answers with the name and version of the program.
+func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
+	return give(w, serverMetadata{"refitd", s.Version, []string{}})
 }
 
 // serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its servers "ready".
 type serverHealth struct {
-	Live  bool `json:"live"`
-	Ready bool `json:"ready"`
+	Live  bool `json:"live"`  // true
+	Ready bool `json:"ready"` // every model has a champion
 }
 
-func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
+// live answers that the server runs, and whether it could infer.
+func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
+	return give(w, serverHealth{Live: true, Ready: s.allServed()})
 }
 
-func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) {
+// serverReady answers whether every model has a champion to infer with.
+func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) error {
 	h, status := serverHealth{Live: true, Ready: s.allServed()}, http.StatusOK
 	if !h.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	answer(w, status, h)
+	return nil
 }
 
 // allServed reports whether every model has a champion to infer with.
 func (s *Server) allServed() bool {
-	for _, shelf := range s.shelves {
-		if shelf.champion() == nil {
+	for _, cache := range s.caches {
+		if cache.champion() == nil {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
+// modelReadyAnswer says whether a version of a model can infer.
+type modelReadyAnswer struct {
+	Name  string `json:"name"`  // of the model
+	Ready bool   `json:"ready"` // the version, or a champion, can be loaded
+}
+
+// modelReady answers whether the champion, or the version of the path, can infer.
+func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	status := http.StatusOK
 	v, err := s.chosen(r)
@@ -128,35 +145,31 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set(versionHeader, v.header)
 	}
-	answer(w, status, struct {
-		Name  string `json:"name"`
-		Ready bool   `json:"ready"`
-	}{shelf.Name, err == nil})
+	answer(w, status, modelReadyAnswer{cache.Name, err == nil})
+	return nil
 }
 
-func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) {
-	shelf, err := s.shelf(r)
+// modelMetadata answers with the input and output tensors of the champion, or of the version of the path.
+func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	v, err := s.chosen(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	versions, err := shelf.Store.Versions(shelf.Name)
+	versions, err := cache.Store.Versions(cache.Name)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
-	m := modelMetadata{Name: shelf.Name, Versions: []string{}, Platform: platform, Inputs: inputTensors(v.model.Schema()),
+	m := modelMetadata{Name: cache.Name, Versions: []string{}, Platform: platform, Inputs: inputTensors(v.model.Schema()),
 		Outputs: outputTensors(v.model), identity: v.identity()}
 	for _, n := range versions {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
 	w.Header().Set(versionHeader, v.header)
-	answer(w, http.StatusOK, m)
+	return give(w, m)
 }
 
 func inputTensors(s *snapshot.Schema) []tensorMetadata {
@@ -204,8 +217,9 @@ func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
 	return 0
 }
 
-func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
-	s.withVersion(w, r, func(v *scorer) (any, error) {
+// infer predicts a row for each element of the input tensors.
+func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
+	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		var ask inferRequest
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"net/http"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -26,6 +28,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unseen: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_unseen_names_total",
 			Help: "Names in events scored over HTTP that the version did not know."}, []string{"model"}),
 	}
+}
+
+// scrape answers with the metrics in Prometheus' format or another one that the client asks for. Few scrapes are answered at a time.
+func (s *Server) scrape(w http.ResponseWriter, r *http.Request) error {
+	s.scrapes.ServeHTTP(w, r)
+	return nil
 }
 
 // add makes the series of a model exist before its first request.

@@ -5,62 +5,131 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/refitd/refitd/configs"
 )
 
 // maxScrapes is how many scrapes are answered at a time; the others get 503.
 const maxScrapes = 4
 
-// route is one pattern of the surface.
-type route struct {
-	pattern string // method and path, as http.ServeMux takes it
-	serve   http.HandlerFunc
+// Media is, in place of a type, the media type of a body that is not made from one.
+type Media string
+
+// Route is a line of Routes: one thing that is served, in one or more forms of its path. The doc comment of Serve is its description.
+type Route struct {
+	Methods   string   // separated by spaces; GET answers HEAD, too
+	Paths     []string // as http.ServeMux takes them
+	Serve     func(*Server, http.ResponseWriter, *http.Request) error
+	Summary   string
+	Takes     any      // a value of the type of the body, nil without one
+	Gives     any      // a value of the type of the answer, or its Media
+	With      []int    // statuses that Gives comes with, nil for 200 alone
+	Refuses   []int    // statuses beside those and beside what any request can meet
+	Params    []string // query parameters and headers that count
+	Headers   []string // of the answer
+	Lifecycle bool     // refused unless Options.Lifecycle is there
 }
 
-// routes returns every route there is. Those that take a version have three forms: without one they mean the champion.
-func (s *Server) routes() []route {
-	routes := []route{
-		{"GET /{$}", s.status},
-		{"GET /static/style.css", style},
-		{"GET /-/healthy", healthy},
-		{"GET /-/ready", s.ready},
-		{"POST /-/reload", s.reload},
-		{"PUT /-/reload", s.reload},
-		{"POST /-/refit", s.refit},
-		{"PUT /-/refit", s.refit},
-		{"GET /metrics", promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2}).ServeHTTP},
-		{"GET /v1/models", s.listModels},
-		{"GET /v1/models/{model}", s.showModel},
-		{"GET /v1/models/{model}/versions", s.listVersions},
-		{"GET /v1/models/{model}/aliases", s.showModel},
-		{"GET /v1/models/{model}/aliases/{alias}", s.showAlias},
-		{"PUT /v1/models/{model}/aliases/{alias}", s.moveAlias},
-		{"GET /v1/models/{model}/versions/{version}", s.showVersion},
-		{"GET /v2", s.serverMetadata},
-		{"GET /v2/health/live", s.live},
-		{"GET /v2/health/ready", s.serverReady},
-	}
-	add := func(method, prefix string, selectors []string, last string, serve http.HandlerFunc) {
-		for _, sel := range selectors {
-			routes = append(routes, route{method + " " + prefix + sel + last, serve})
+// The refusals of what reads the list of versions, and of what reads a version.
+var (
+	ofStore   = []int{http.StatusNotFound, http.StatusInternalServerError, http.StatusBadGateway}
+	ofVersion = append(ofStore[:3:3], http.StatusGone)
+)
+
+// What answers, and how to ask whether it has changed.
+var (
+	says    = []string{versionHeader}
+	changes = []string{versionHeader, "ETag"}
+)
+
+const v1, v2 = "/v1/models/{model}", "/v2/models/{model}"
+
+// The forms of a path that takes a version: without one it means the champion.
+func forms(last string) []string {
+	return []string{v1 + last, v1 + "/aliases/{alias}" + last, v1 + "/versions/{version}" + last}
+}
+
+// Routes is everything that is served. The server routes by it, and configs/openapi.json and configs/http.md are made from it.
+var Routes = []Route{
+	{Methods: "GET", Paths: []string{"/{$}"}, Serve: (*Server).status, Summary: "Status page for people", Gives: Media("text/html"),
+		Refuses: []int{500}},
+	{Methods: "GET", Paths: []string{"/static/style.css"}, Serve: (*Server).style, Summary: "Style sheet of the status page",
+		Gives: Media("text/css")},
+	{Methods: "GET", Paths: []string{"/openapi.json"}, Serve: (*Server).openAPI, Summary: "This document",
+		Gives: Media("application/json")},
+	{Methods: "GET", Paths: []string{"/-/healthy"}, Serve: (*Server).healthy, Summary: "Does the process run?", Gives: Media("text/plain")},
+	{Methods: "GET", Paths: []string{"/-/ready"}, Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{},
+		With: []int{200, 503}},
+	{Methods: "POST PUT", Paths: []string{"/-/reload"}, Serve: (*Server).reload, Summary: "Take up the configuration file",
+		Gives: done{}, Refuses: []int{422}, Lifecycle: true},
+	{Methods: "POST PUT", Paths: []string{"/-/refit"}, Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202},
+		Refuses: []int{404, 500}, Params: []string{"model"}, Lifecycle: true},
+	{Methods: "GET", Paths: []string{"/metrics"}, Serve: (*Server).scrape, Summary: "Metrics for Prometheus", Gives: Media("text/plain"),
+		Refuses: []int{500, 503}},
+
+	{Methods: "GET", Paths: []string{"/v1/models"}, Serve: (*Server).listModels, Summary: "Models", Gives: modelList{}, Refuses: ofStore[1:]},
+	{Methods: "GET", Paths: []string{v1, v1 + "/aliases"}, Serve: (*Server).showModel, Summary: "A model, its champion and its aliases",
+		Gives: modelEntry{}, Refuses: ofStore, Headers: says},
+	{Methods: "GET", Paths: []string{v1 + "/versions"}, Serve: (*Server).listVersions, Summary: "Versions of a model", Gives: versionList{},
+		Refuses: ofStore, Headers: says},
+	{Methods: "GET", Paths: []string{v1 + "/versions/{version}"}, Serve: (*Server).showVersion, Summary: "A version and its manifest",
+		Gives: versionEntry{}, Refuses: append(ofStore[:3:3], 304), Params: []string{"If-None-Match"}, Headers: changes},
+	{Methods: "GET", Paths: []string{v1 + "/aliases/{alias}"}, Serve: (*Server).showAlias, Summary: "What an alias names, by long poll",
+		Gives: aliasEntry{}, Refuses: append(ofStore[:3:3], 304, 503), Params: []string{"after", "wait", "If-None-Match"}, Headers: changes},
+	{Methods: "PUT", Paths: []string{v1 + "/aliases/{alias}"}, Serve: (*Server).moveAlias, Summary: "Let an alias name a version",
+		Takes: aliasMove{}, Gives: aliasEntry{}, Refuses: append(ofVersion[:4:4], 409), Headers: says, Lifecycle: true},
+	{Methods: "GET", Paths: forms("/files/{file}")[1:], Serve: (*Server).file, Summary: "A file of a version, or a range of it",
+		Gives: Media("application/octet-stream"), With: []int{200, 206}, Refuses: append(ofStore[:3:3], 304, 412, 416, 503),
+		Params:  []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		Headers: []string{versionHeader, "ETag", "X-Payload-Digest", "Repr-Digest"}},
+	{Methods: "POST", Paths: forms("/score"), Serve: (*Server).score, Summary: "Predict events", Takes: scoreRequest{}, Gives: scoreAnswer{},
+		Refuses: ofVersion, Headers: says},
+	{Methods: "POST", Paths: forms("/topk"), Serve: (*Server).topk, Summary: "The best names of a field", Takes: topRequest{}, Gives: topAnswer{},
+		Refuses: ofVersion, Headers: says},
+	{Methods: "POST", Paths: forms("/explain"), Serve: (*Server).explain, Summary: "What a prediction is made of", Takes: explainRequest{},
+		Gives: explainAnswer{}, Refuses: ofVersion, Headers: says},
+
+	{Methods: "GET", Paths: []string{"/v2"}, Serve: (*Server).serverMetadata, Summary: "The server, by the protocol", Gives: serverMetadata{}},
+	{Methods: "GET", Paths: []string{"/v2/health/live"}, Serve: (*Server).live, Summary: "Does the server run?", Gives: serverHealth{}},
+	{Methods: "GET", Paths: []string{"/v2/health/ready"}, Serve: (*Server).serverReady, Summary: "Has every model a champion?",
+		Gives: serverHealth{}, With: []int{200, 503}},
+	{Methods: "GET", Paths: []string{v2, v2 + "/versions/{version}"}, Serve: (*Server).modelMetadata, Summary: "The tensors of a model",
+		Gives: modelMetadata{}, Refuses: ofVersion, Headers: says},
+	{Methods: "GET", Paths: []string{v2 + "/ready", v2 + "/versions/{version}/ready"}, Serve: (*Server).modelReady,
+		Summary: "Can a model infer?", Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: []int{404}, Headers: says},
+	{Methods: "POST", Paths: []string{v2 + "/infer", v2 + "/versions/{version}/infer"}, Serve: (*Server).infer, Summary: "Predict tensors",
+		Takes: inferRequest{}, Gives: inferResponse{}, Refuses: ofVersion, Headers: says},
+}
+
+// errLifecycle refuses what changes the daemon or a store unless it was switched on.
+var errLifecycle error = &requestError{http.StatusForbidden,
+	"endpoints that change something are off: start refitd run with --web.enable-lifecycle"}
+
+// patterns returns method and path of each form, as http.ServeMux takes them.
+func (r *Route) patterns() (list []string) {
+	for method := range strings.FieldsSeq(r.Methods) {
+		for _, path := range r.Paths {
+			list = append(list, method+" "+path)
 		}
 	}
-	v1, v2 := "/v1/models/{model}", "/v2/models/{model}"
-	add("GET", v1, []string{"/aliases/{alias}", "/versions/{version}"}, "/files/{file}", s.file)
-	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/score", s.score)
-	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/topk", s.topk)
-	add("POST", v1, []string{"", "/aliases/{alias}", "/versions/{version}"}, "/explain", s.explain)
-	add("GET", v2, []string{"", "/versions/{version}"}, "", s.modelMetadata)
-	add("GET", v2, []string{"", "/versions/{version}"}, "/ready", s.modelReady)
-	add("POST", v2, []string{"", "/versions/{version}"}, "/infer", s.infer)
-	return routes
+	return list
 }
 
 // mux routes requests. What no route takes is answered as JSON, too.
 func (s *Server) mux() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range s.routes() {
-		mux.HandleFunc(r.pattern, r.serve)
+	for i := range Routes {
+		route := &Routes[i]
+		for _, pattern := range route.patterns() {
+			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+				err := errLifecycle
+				if !route.Lifecycle || s.Lifecycle != nil {
+					err = route.Serve(s, w, r)
+				}
+				if err != nil {
+					s.failWith(w, r, err)
+				}
+			})
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -94,9 +163,16 @@ func (n *noRoute) WriteHeader(status int) { n.status = status }
 // Write drops the body.
 func (n *noRoute) Write(b []byte) (int, error) { return io.Discard.Write(b) }
 
-// shelf returns the model that the path names.
-func (s *Server) shelf(r *http.Request) (*shelf, error) {
-	if found := s.shelves[r.PathValue("model")]; found != nil {
+// openAPI serves the description of the surface for programs.
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, configs.OpenAPI)
+	return nil
+}
+
+// cached returns the model that the path names.
+func (s *Server) cached(r *http.Request) (*modelCache, error) {
+	if found := s.caches[r.PathValue("model")]; found != nil {
 		return found, nil
 	}
 	names := make([]string, len(s.Models))

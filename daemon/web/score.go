@@ -21,10 +21,10 @@ func DefaultLimits() Limits { return Limits{MaxEvents: 1000, MaxItems: 1000} }
 
 // prediction is what a version says of one event.
 type prediction struct {
-	Prediction    any             `json:"prediction"` // a number, a class or a list of classes
-	Outputs       []report.Number `json:"outputs"`
-	Probabilities []report.Number `json:"probabilities"`
-	Unseen        []string        `json:"unseen"`
+	Prediction    any             `json:"prediction"`    // a number, a class or a list of classes
+	Outputs       []report.Number `json:"outputs"`       // raw, in the order of the manifest
+	Probabilities []report.Number `json:"probabilities"` // of the classes or levels; null where the link has none
+	Unseen        []string        `json:"unseen"`        // names such as user=u9 that the version does not know: they count nothing
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
@@ -56,7 +56,7 @@ func numbers(list []float64) []report.Number {
 
 // chosen returns the version that the path names: by number, by alias, or the champion.
 func (s *Server) chosen(r *http.Request) (*scorer, error) {
-	shelf, err := s.shelf(r)
+	cache, err := s.cached(r)
 	if err != nil {
 		return nil, err
 	}
@@ -65,49 +65,54 @@ func (s *Server) chosen(r *http.Request) (*scorer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return shelf.version(v)
+		return cache.version(v)
 	}
 	alias := r.PathValue("alias")
 	if alias == "" {
 		alias = snapshot.Champion
 	}
-	return shelf.alias(alias)
+	return cache.alias(alias)
 }
 
 // withVersion answers a request with what ask makes of it and of the version it is for.
-func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v *scorer) (any, error)) {
+func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v *scorer) (any, error)) error {
 	began := time.Now()
 	v, err := s.chosen(r)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set(versionHeader, v.header)
 	body, err := ask(v)
 	if err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	answer(w, http.StatusOK, body)
 	s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds())
+	return nil
+}
+
+// scoreRequest asks for predictions.
+type scoreRequest struct {
+	Events []jsontext.Value `json:"events,omitzero"` // as in the topic, without a label; fields that the schema does not name are ignored
+}
+
+// scoreAnswer has a prediction for each event, in their order.
+type scoreAnswer struct {
+	identity
+	Predictions []prediction `json:"predictions"` // in the order of the events
 }
 
 // score predicts a list of events. One that cannot be scored fails the request, with its place and the reason.
-func (s *Server) score(w http.ResponseWriter, r *http.Request) {
-	s.withVersion(w, r, func(v *scorer) (any, error) {
-		var ask struct {
-			Events []jsontext.Value `json:"events"`
-		}
+func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
+	return s.withVersion(w, r, func(v *scorer) (any, error) {
+		var ask scoreRequest
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err
 		}
 		if limit := s.Limits(v.manifest.Model).MaxEvents; len(ask.Events) > limit {
 			return nil, badRequest(`"events" has %d elements, serve.max_events allows %d`, len(ask.Events), limit)
 		}
-		out := struct {
-			identity
-			Predictions []prediction `json:"predictions"`
-		}{v.identity(), make([]prediction, len(ask.Events))}
+		out := scoreAnswer{v.identity(), make([]prediction, len(ask.Events))}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
 		unseen := 0

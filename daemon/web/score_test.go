@@ -23,7 +23,7 @@ func checkIdentity(t *testing.T, header http.Header, got identity, m *snapshot.M
 	}
 }
 
-type scoreAnswer struct {
+type scoreReply struct {
 	identity
 	Predictions []struct {
 		Prediction    any
@@ -41,7 +41,7 @@ func TestScoreIsTheLibrary(t *testing.T) {
 	for name := range tasks {
 		m := open(t, b.dir, name, 1)
 		for _, form := range []string{"", "/aliases/champion", "/aliases/latest", "/versions/1"} {
-			var got scoreAnswer
+			var got scoreReply
 			w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+form+"/score", map[string]any{"events": events})
 			checkIdentity(t, w.Header(), got.identity, m)
 			if len(got.Predictions) != len(events) {
@@ -129,7 +129,7 @@ func TestChampionIsSwapped(t *testing.T) {
 	b.listen(t)
 	body := map[string]any{"events": []any{ratingEvent("u1", "i1", 40)}}
 	version := func() (int64, float64) {
-		var got scoreAnswer
+		var got scoreReply
 		b.want(http.StatusOK, &got, "POST", "/v1/models/prices/score", body)
 		return got.Version, got.Predictions[0].Outputs[0]
 	}
@@ -155,7 +155,7 @@ func TestChampionIsSwapped(t *testing.T) {
 	if err := os.Rename(filepath.Join(copied, "prices", "aliases", "champion"), filepath.Join(b.dir, "prices", "aliases", "champion")); err != nil {
 		t.Fatal(err)
 	}
-	watcher := b.shelves["prices"].watcher.Load()
+	watcher := b.caches["prices"].watcher.Load()
 	within(t, patience, "the refusal", func() bool { return watcher.Status().Refused > 0 })
 	if v, now := version(); v != first || now != value {
 		t.Errorf("version %d answers after a damaged one became champion", v)

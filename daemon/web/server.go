@@ -17,6 +17,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 
@@ -82,8 +83,9 @@ type Options struct {
 type Server struct {
 	Options
 	handler   http.Handler
-	shelves   map[string]*shelf
+	caches    map[string]*modelCache
 	metrics   *metrics
+	scrapes   http.Handler
 	downloads chan struct{} // a place for each file on its way
 	polls     chan struct{} // a place for each long poll
 }
@@ -93,12 +95,13 @@ func New(o Options) *Server {
 	if o.Limits == nil {
 		o.Limits = func(string) Limits { return DefaultLimits() }
 	}
-	s := &Server{Options: o, shelves: make(map[string]*shelf), metrics: newMetrics(o.Registry),
+	s := &Server{Options: o, caches: make(map[string]*modelCache), metrics: newMetrics(o.Registry),
 		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls)}
 	for _, m := range o.Models {
-		s.shelves[m.Name] = newShelf(m, o.Log)
+		s.caches[m.Name] = newModelCache(m, o.Log)
 		s.metrics.add(m.Name)
 	}
+	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2})
 	s.handler = s.guard(s.mux())
 	return s
 }
@@ -145,8 +148,8 @@ func Check(file string) error {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, shelf := range s.shelves {
-		unfollow, err := shelf.follow()
+	for _, cache := range s.caches {
+		unfollow, err := cache.follow()
 		if err != nil {
 			return fmt.Errorf("web: %w", err)
 		}
@@ -165,7 +168,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // reach it.
 func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /-/healthy", healthy)
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, r *http.Request) { _ = s.healthy(w, r) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
 	return serve(ctx, server, func() error { return server.Serve(netutil.LimitListener(listener, maxHealth)) })

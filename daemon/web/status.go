@@ -72,7 +72,7 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 }).Parse(statusHTML))
 
 // status renders the status page. Names, topics and errors come from outside; the template escapes all of them.
-func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	state := s.Daemon.Status()
 	state.NotReady = s.Daemon.NotReady()
 	var page bytes.Buffer
@@ -80,17 +80,19 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		Status
 		Version string
 	}{state, s.Version}); err != nil {
-		s.failWith(w, r, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(page.Bytes()) // a client that has gone needs no answer
+	return nil
 }
 
-func style(w http.ResponseWriter, _ *http.Request) {
+// style serves the style sheet of the status page.
+func (*Server) style(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")
 	_, _ = w.Write(styleCSS)
+	return nil
 }
 
 // lossRow is one predictor in the table of progressive losses.

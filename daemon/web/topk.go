@@ -15,22 +15,28 @@ import (
 
 // topRequest asks for the names of a categorical field that are predicted best beside the rest of an event.
 type topRequest struct {
-	Event   jsontext.Value `json:"event"` // what it has in the field Over does not matter
-	Over    string         `json:"over"`
-	K       int            `json:"k"`
-	Exclude []string       `json:"exclude"`
-	Class   string         `json:"class"` // of multiclass and multilabel models: what to rank by
+	Event   jsontext.Value `json:"event"`            // what it has in the field Over does not matter
+	Over    string         `json:"over"`             // categorical field whose names are ranked
+	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
+	Exclude []string       `json:"exclude,omitzero"` // names to leave out
+	Class   string         `json:"class,omitzero"`   // of multiclass and multilabel models: what to rank by
 }
 
 // topItem is a name of a top list.
 type topItem struct {
-	Name       string        `json:"name"`
-	Prediction report.Number `json:"prediction"`
+	Name       string        `json:"name"`       // of the field
+	Prediction report.Number `json:"prediction"` // with that name in the field
+}
+
+// topAnswer is a top list.
+type topAnswer struct {
+	identity
+	Items []topItem `json:"items"` // best first
 }
 
 // topk ranks the names of a field.
-func (s *Server) topk(w http.ResponseWriter, r *http.Request) {
-	s.withVersion(w, r, func(v *scorer) (any, error) {
+func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
+	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		ask := topRequest{K: defaultItems}
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err
@@ -60,10 +66,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		out := struct {
-			identity
-			Items []topItem `json:"items"`
-		}{v.identity(), make([]topItem, len(d.items))}
+		out := topAnswer{v.identity(), make([]topItem, len(d.items))}
 		for i, item := range d.items {
 			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
 		}

@@ -15,9 +15,9 @@ const followEvery = 200 * time.Millisecond
 // maxVersions is how many versions of a model, beside the champion, stay loaded.
 const maxVersions = 4
 
-// shelf holds the loaded versions of one model. The champion is loaded beside the requests and swapped when it is ready, so that no
+// modelCache holds the loaded versions of one model. The champion is loaded beside the requests and swapped when it is ready, so that no
 // request waits for a promotion and the one before serves on if the store cannot be read. Other versions are loaded on demand.
-type shelf struct {
+type modelCache struct {
 	Model
 	log     *slog.Logger
 	watcher atomic.Pointer[snapshot.Watcher] // nil unless it is followed
@@ -27,12 +27,12 @@ type shelf struct {
 	versions []*scorer  // least recently used first
 }
 
-func newShelf(m Model, log *slog.Logger) *shelf {
-	return &shelf{Model: m, log: log.With("model", m.Name)}
+func newModelCache(m Model, log *slog.Logger) *modelCache {
+	return &modelCache{Model: m, log: log.With("model", m.Name)}
 }
 
 // follow keeps the champion loaded until stop is called.
-func (s *shelf) follow() (stop func(), err error) {
+func (s *modelCache) follow() (stop func(), err error) {
 	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log})
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *shelf) follow() (stop func(), err error) {
 }
 
 // champion returns the followed champion, nil before the first one.
-func (s *shelf) champion() *scorer {
+func (s *modelCache) champion() *scorer {
 	w := s.watcher.Load()
 	if w == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *shelf) champion() *scorer {
 }
 
 // version returns a version, loaded now if it is not at hand.
-func (s *shelf) version(version int64) (*scorer, error) {
+func (s *modelCache) version(version int64) (*scorer, error) {
 	if c := s.champion(); c != nil && c.manifest.Version == version {
 		return c, nil
 	}
@@ -84,7 +84,7 @@ func (s *shelf) version(version int64) (*scorer, error) {
 }
 
 // alias returns the version that an alias names.
-func (s *shelf) alias(alias string) (*scorer, error) {
+func (s *modelCache) alias(alias string) (*scorer, error) {
 	if alias == snapshot.Champion {
 		if c := s.champion(); c != nil {
 			return c, nil
