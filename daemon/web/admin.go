@@ -7,7 +7,7 @@ import (
 
 // readiness is what /-/ready answers.
 type readiness struct {
-	Ready   bool             `json:"ready"`
+	Ready   bool             `json:"ready"`   // there is no reason against it
 	Reasons []string         `json:"reasons"` // why the daemon is not ready, empty if it is
 	Models  []modelReadiness `json:"models"`  // in the order of the configuration
 }

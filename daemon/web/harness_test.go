@@ -130,6 +130,7 @@ func (b *bench) ask(method, target string, body any, headers ...string) *httptes
 	}
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
+	documented(b.t, r, w)
 	return w
 }
 

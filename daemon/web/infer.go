@@ -211,7 +211,7 @@ func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
 		return outputs
 	case link == snapshot.Logistic && s.Task == snapshot.Binary:
 		return 2
-	case link == snapshot.Logistic && s.Task == snapshot.Ordinal:
+	case link == snapshot.OrdinalLink:
 		return s.Levels
 	}
 	return 0

@@ -56,6 +56,13 @@ func TestInferIsTheLibrary(t *testing.T) {
 			if got.ModelName != name || got.ModelVersion != "1" || got.ID == nil || *got.ID != "42" || len(got.Outputs) != len(meta.Outputs) {
 				t.Fatalf("%s%s: %+v", name, form, got)
 			}
+			p, err := m.Predict(inputs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has := got.Outputs[len(got.Outputs)-1].Name == probabilitiesTensor; has != (p.Probabilities != nil) {
+				t.Errorf("%s%s: a tensor of probabilities: %v, the library has %v", name, form, has, p.Probabilities)
+			}
 			for o, out := range got.Outputs {
 				declared := meta.Outputs[o]
 				width := 1

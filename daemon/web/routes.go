@@ -163,7 +163,7 @@ func (n *noRoute) WriteHeader(status int) { n.status = status }
 // Write drops the body.
 func (n *noRoute) Write(b []byte) (int, error) { return io.Discard.Write(b) }
 
-// openAPI serves the description of the surface for programs.
+// openAPI serves configs/openapi.json, which describes the surface for programs.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, configs.OpenAPI)

@@ -71,7 +71,7 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "digest": shortDigest,
 }).Parse(statusHTML))
 
-// status renders the status page. Names, topics and errors come from outside; the template escapes all of them.
+// status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template escapes all of them.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	state := s.Daemon.Status()
 	state.NotReady = s.Daemon.NotReady()
