@@ -59,12 +59,12 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 
 // refit asks for a refit of the model that the query names, or of all.
 func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
-	named := r.URL.Query().Get("model")
-	if _, ok := s.caches[named]; named != "" && !ok {
+	named, some := r.URL.Query().Get("model"), r.URL.Query().Has("model")
+	if _, ok := s.caches[named]; some && !ok {
 		return &requestError{http.StatusNotFound, "there is no such model"}
 	}
 	for _, m := range s.Models {
-		if named != "" && named != m.Name {
+		if some && named != m.Name {
 			continue
 		}
 		if err := s.Lifecycle.Refit(m.Name); err != nil {

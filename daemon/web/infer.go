@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -140,7 +141,9 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := http.StatusOK
 	v, err := s.chosen(r)
-	if err != nil {
+	if _, bad := errors.AsType[*requestError](err); bad { // no version has such a number
+		return err
+	} else if err != nil {
 		status = http.StatusServiceUnavailable
 	} else {
 		w.Header().Set(versionHeader, v.header)

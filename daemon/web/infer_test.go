@@ -143,6 +143,7 @@ func TestInferenceProtocol(t *testing.T) {
 		t.Errorf("a version that does not exist is ready")
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/v2/models/none/ready", nil)
+	b.want(http.StatusBadRequest, nil, "GET", "/v2/models/ratings/versions/0/ready", nil)
 
 	body := rowsBody()
 	body["outputs"] = []any{map[string]any{"name": "prediction"}}

@@ -95,7 +95,7 @@ var Routes = []Route{
 	{Methods: "GET", Paths: []string{v2, v2 + "/versions/{version}"}, Serve: (*Server).modelMetadata, Summary: "The tensors of a model",
 		Gives: modelMetadata{}, Refuses: ofVersion, Headers: says},
 	{Methods: "GET", Paths: []string{v2 + "/ready", v2 + "/versions/{version}/ready"}, Serve: (*Server).modelReady,
-		Summary: "Can a model infer?", Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: []int{404}, Headers: says},
+		Summary: "Can a model infer?", Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: ofStore[:1], Headers: says},
 	{Methods: "POST", Paths: []string{v2 + "/infer", v2 + "/versions/{version}/infer"}, Serve: (*Server).infer, Summary: "Predict tensors",
 		Takes: inferRequest{}, Gives: inferResponse{}, Refuses: ofVersion, Headers: says},
 }

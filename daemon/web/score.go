@@ -93,7 +93,7 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 
 // scoreRequest asks for predictions.
 type scoreRequest struct {
-	Events []jsontext.Value `json:"events,omitzero"` // as in the topic, without a label; fields that the schema does not name are ignored
+	Events []jsontext.Value `json:"events"` // as in the topic, without a label; fields that the schema does not name are ignored
 }
 
 // scoreAnswer has a prediction for each event, in their order.
@@ -108,6 +108,9 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		var ask scoreRequest
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err
+		}
+		if ask.Events == nil {
+			return nil, badRequest(`"events" is missing: a list of events`)
 		}
 		if limit := s.Limits(v.manifest.Model).MaxEvents; len(ask.Events) > limit {
 			return nil, badRequest(`"events" has %d elements, serve.max_events allows %d`, len(ask.Events), limit)

@@ -91,6 +91,8 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/models/ratings/score", `{"events":[` + one + `]} {}`, 400, "not one JSON value"},
 		{"/v1/models/ratings/score", `{"events":[` + one + `],"event":1}`, 400, `"/event" is not known`},
 		{"/v1/models/ratings/score", `{"events":[],"events":[]}`, 400, "duplicate"},
+		{"/v1/models/ratings/score", `{}`, 400, `"events" is missing`},
+		{"/v1/models/ratings/score", `{"events":null}`, 400, `"events" is missing`},
 		{"/v1/models/ratings/score", `{"events":{}}`, 400, `"/events" has another type`},
 		{"/v1/models/ratings/score", `{"events":[` + one + `,` + one + `,` + one + `]}`, 400, "serve.max_events"},
 		{"/v1/models/ratings/score", `{"events":[` + one + `,7]}`, 400, `element 1: not_object`},
