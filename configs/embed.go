@@ -17,3 +17,8 @@ var Metrics string
 //
 //go:embed openapi.json
 var OpenAPI string
+
+// ConfigSchema is the JSON Schema of the configuration file. A test makes it from package daemon/config.
+//
+//go:embed config.schema.json
+var ConfigSchema string

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -17,12 +18,16 @@ type checkCmd struct {
 type checkConfigCmd struct {
 	ConfigFile    string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
 	PrintDefaults bool   `help:"Print every key with its default and a comment, as a file that passes this check."`
+	PrintSchema   bool   `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
 }
 
 // Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the error.
 func (c *checkConfigCmd) Run(a *app) error {
 	if c.PrintDefaults {
 		return a.print(config.DefaultsYAML())
+	}
+	if c.PrintSchema {
+		return a.print(configs.ConfigSchema)
 	}
 	if c.ConfigFile == "" {
 		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--config.file is missing: name the configuration file"), Key: "--config.file"}

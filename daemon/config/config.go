@@ -21,7 +21,7 @@ type Config struct {
 	Storage      Storage `json:"storage"`
 	Web          Web     `json:"web"`
 	MemoryBudget Size    `json:"memory_budget"` // largest Memory total allowed; 0 computes and prints the total only
-	Models       []Model `json:"models"`
+	Models       []Model `json:"models"`        // at least one
 
 	file      string
 	directory string
