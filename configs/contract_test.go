@@ -123,10 +123,10 @@ func indented(t *testing.T, v any) []byte {
 }
 
 // pkg is what the source of a package says: the comments of types ("T"), fields ("T.F"), constants and variables ("c"), functions ("f")
-// and methods ("T.m"), and the values of string constants in their order.
+// and methods ("T.m"), and the names of constants by their values as they are written.
 type pkg struct {
 	docs      map[string]string
-	constants []string
+	constants map[string]string
 }
 
 var packages = map[string]*pkg{}
@@ -137,7 +137,7 @@ func source(t *testing.T, path string) *pkg {
 	if p := packages[path]; p != nil {
 		return p
 	}
-	p := &pkg{docs: map[string]string{}}
+	p := &pkg{docs: map[string]string{}, constants: map[string]string{}}
 	packages[path] = p
 	files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(path, module), "*.go"))
 	if err != nil || len(files) == 0 {
@@ -176,9 +176,16 @@ func (p *pkg) add(d ast.Decl) {
 		for _, spec := range d.Specs {
 			switch s := spec.(type) {
 			case *ast.ValueSpec:
-				for _, name := range s.Names {
+				for i, name := range s.Names {
 					p.docs[name.Name] = comment(s.Doc, s.Comment)
-					p.constants = append(p.constants, name.Name)
+					if p.docs[name.Name] == "" && len(d.Specs) == 1 {
+						p.docs[name.Name] = comment(d.Doc)
+					}
+					if i < len(s.Values) {
+						if lit, ok := s.Values[i].(*ast.BasicLit); ok {
+							p.constants[lit.Value] = name.Name
+						}
+					}
 				}
 			case *ast.TypeSpec:
 				doc := comment(s.Doc)
@@ -210,13 +217,16 @@ func comment(groups ...*ast.CommentGroup) string {
 }
 
 // described is a doc comment as a sentence: without the name that it begins with.
-func described(doc, name string) string {
+func described(doc, name string) string { return capital(bare(doc, name)) }
+
+// bare is a doc comment without the name that it begins with.
+func bare(doc, name string) string {
 	for _, prefix := range []string{name + " is ", name + " are ", "A " + name + " is ", name + " "} {
 		if rest, ok := strings.CutPrefix(doc, prefix); ok {
-			return capital(rest)
+			return rest
 		}
 	}
-	return capital(doc)
+	return doc
 }
 
 func capital(s string) string {
@@ -269,6 +279,9 @@ func properties(t *testing.T, typ reflect.Type) (list []property) {
 			if said := comments[typ.Name()+"."+f.Name]; said != "" {
 				doc = said
 			}
+			if doc == "" {
+				doc = glossary[key]
+			}
 			list = append(list, property{key, typ, f, options != "", doc})
 		}
 	}
@@ -284,6 +297,49 @@ var comments = map[string]string{
 	"Pointer.KeyID":          "of the key that signed it; absent if nothing did",
 	"Pointer.Signature":      "Ed25519 over model, alias and the fields of the pointer",
 	"Pointer.Digest":         "SHA-256 over model, alias and the fields of the pointer",
+}
+
+// glossary has the members that mean the same wherever they are: fields without a comment of their own have these.
+var glossary = map[string]string{
+	"aborted":           "records of transactions that were called off",
+	"alias":             "name of the alias",
+	"aliases":           "versions by the names of the aliases",
+	"applied":           "events learned from",
+	"config_hash":       "digest of the settings that versions depend on",
+	"control":           "control records of the broker",
+	"created":           "when it was made",
+	"decision":          "of the gate: promoted or kept",
+	"elapsed_seconds":   "since the start",
+	"features":          "number of features",
+	"format":            "version of the format on disk",
+	"gap_kind":          "certified or estimated",
+	"holes":             "offsets that no record has, as compaction leaves them",
+	"k":                 "number of basis vectors",
+	"kind":              "refit or update",
+	"lag":               "records below the log ends that are not applied yet",
+	"lambda":            "strength of the penalty for each 10,000 rows of weight",
+	"lineage":           "id of the history of the sample: another one after an erasure or another size",
+	"manifest_digest":   "of the manifest of the version",
+	"model":             "name of the model",
+	"model_name":        "name of the model",
+	"next":              "offset that is read next",
+	"objective":         "what training made small",
+	"outputs":           "number of outputs",
+	"partition":         "number of the partition",
+	"payload_digest":    "of everything that scores depend on",
+	"progressive":       "each event scored before it was learned from",
+	"rejected":          "records that are no events",
+	"sample_digest":     "of the rows of the sample",
+	"seconds":           "that the verb took",
+	"sequence":          "number of the move in the publish log",
+	"start":             "first offset of the account",
+	"status":            "converged, basis_limit, time_budget or interrupted",
+	"topic":             "name of the topic",
+	"train_seconds":     "that the refit took",
+	"version":           "number of the version",
+	"versions_kept":     "refits that the gate kept back",
+	"versions_promoted": "refits that became the champion",
+	"warm":              "training began from the version before",
 }
 
 // ours reports whether fields of a struct must have comments: those of the packages of wire types.

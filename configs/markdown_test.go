@@ -84,10 +84,10 @@ func members(t *testing.T, typ reflect.Type, prefix string, link func(reflect.Ty
 		switch {
 		case p.optional:
 			kind += "; may be absent"
-		case p.field.Type.Kind() == reflect.Pointer && !strings.HasSuffix(kind, "null"), p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null"):
+		case p.field.Type.Kind() == reflect.Pointer, p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null"):
 			kind += " or null"
 		}
-		rows = append(rows, []string{"`" + prefix + p.key + "`", kind, capital(p.doc)})
+		rows = append(rows, []string{"`" + prefix + p.key + "`", kind, bare(p.doc, p.field.Name)})
 		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() && link(inner) == "" {
 			rows = append(rows, members(t, inner, name+".", link)...)
 		}
@@ -113,9 +113,6 @@ func kindOf(typ reflect.Type, link func(reflect.Type) string) string {
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64:
 		return "whole number"
 	case reflect.Float64:
-		if typ.Implements(reflect.TypeFor[json.Marshaler]()) {
-			return "number or null"
-		}
 		return "number"
 	case reflect.String:
 		return "text"
@@ -135,7 +132,7 @@ func kindOf(typ reflect.Type, link func(reflect.Type) string) string {
 }
 
 func plural(kind string) string {
-	switch kind = strings.TrimSuffix(kind, " or null"); kind {
+	switch kind {
 	case "text", "number":
 		return kind + "s"
 	case "whole number", "object", "time":

@@ -31,8 +31,8 @@ const (
 // Memory is the memory a configuration may use, by named part.
 type Memory struct {
 	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 if there is none
-	TotalBytes  int64            `json:"total_bytes"`
-	Parts       map[string]int64 `json:"parts"` // keys are <model>.<part>
+	TotalBytes  int64            `json:"total_bytes"`  // sum of the parts
+	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>
 }
 
 // Memory returns the memory that the configuration may use.

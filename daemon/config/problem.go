@@ -11,10 +11,10 @@ import (
 
 // Problem is one mistake in a configuration file.
 type Problem struct {
-	Line       int    `json:"line"`   // from 1
-	Column     int    `json:"column"` // from 1
-	Key        string `json:"key"`    // path of the key, such as models[0].train.lambda; empty for the whole file
-	Message    string `json:"message"`
+	Line       int    `json:"line"`                 // from 1
+	Column     int    `json:"column"`               // from 1
+	Key        string `json:"key"`                  // path of the key, such as models[0].train.lambda; empty for the whole file
+	Message    string `json:"message"`              // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // nearest known key, or what to write
 }
 

@@ -8,8 +8,8 @@ import (
 
 // Interaction is what two features together add to an output, beyond what each adds alone.
 type Interaction struct {
-	Features [2]string `json:"features"`
-	Weight   Number    `json:"weight"` // for values of 1: names, and numbers one scale away from their center
+	Features [2]string `json:"features"` // names such as user=u1
+	Weight   Number    `json:"weight"`   // for values of 1: names, and numbers one scale away from their center
 }
 
 // OutputBelief is what a version believes about one output.
@@ -23,20 +23,20 @@ type OutputBelief struct {
 // BasisUsage is a basis vector with its weight for each output shown.
 type BasisUsage struct {
 	BasisVector
-	Weights []Number `json:"weights"`
+	Weights []Number `json:"weights"` // one for each output shown
 }
 
 // VersionSizes is what a version takes.
 type VersionSizes struct {
-	Bytes      int64          `json:"bytes"` // of its files
-	Parameters int            `json:"parameters"`
-	Nonzero    int            `json:"nonzero"`
-	Features   map[string]int `json:"features"` // names by field
+	Bytes      int64          `json:"bytes"`      // of its files
+	Parameters int            `json:"parameters"` // numbers in all tensors
+	Nonzero    int            `json:"nonzero"`    // of these, not zero
+	Features   map[string]int `json:"features"`   // names by field
 }
 
 // Ancestor is a version that a version stands on.
 type Ancestor struct {
-	Version  int64  `json:"version"`
+	Version  int64  `json:"version"` // number of the ancestor
 	Kind     string `json:"kind"`
 	Decision string `json:"decision"`
 	Created  string `json:"created"`
@@ -44,11 +44,11 @@ type Ancestor struct {
 
 // Belief is what a version has learned, by name.
 type Belief struct {
-	Outputs      []OutputBelief `json:"outputs"`
+	Outputs      []OutputBelief `json:"outputs"`       // the first of them
 	OutputsTotal int            `json:"outputs_total"` // more than shown if there are many
-	Basis        []BasisUsage   `json:"basis"`
-	Sizes        VersionSizes   `json:"sizes"`
-	Lineage      []Ancestor     `json:"lineage"` // parents as far as they are in the store, nearest first
+	Basis        []BasisUsage   `json:"basis"`         // the vectors, largest share first
+	Sizes        VersionSizes   `json:"sizes"`         // of the version
+	Lineage      []Ancestor     `json:"lineage"`       // parents as far as they are in the store, nearest first
 }
 
 // WriteText prints the top interactions of each output, the basis and the sizes.

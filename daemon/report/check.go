@@ -12,11 +12,11 @@ import (
 
 // CheckSummary ends check config.
 type CheckSummary struct {
-	OK         bool             `json:"ok"`
-	Models     []string         `json:"models"`
-	ConfigHash string           `json:"config_hash,omitempty"`
-	Memory     *config.Memory   `json:"memory"`
-	Errors     []config.Problem `json:"errors"`
+	OK         bool             `json:"ok"`                    // the file has no mistake
+	Models     []string         `json:"models"`                // names, in the order of the file
+	ConfigHash string           `json:"config_hash,omitempty"` // absent if the file has mistakes
+	Memory     *config.Memory   `json:"memory"`                // that the configuration may use; null if the file has mistakes
+	Errors     []config.Problem `json:"errors"`                // in the order of the file
 }
 
 // WriteText prints the hash, the models and the memory by part. The mistakes of a bad file are its error text, not part of this.

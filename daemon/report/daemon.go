@@ -2,8 +2,8 @@ package report
 
 // Ready says that run is up.
 type Ready struct {
-	Web    string   `json:"web"` // address of the HTTP listener
-	Models []string `json:"models"`
+	Web    string   `json:"web"`    // address of the HTTP listener
+	Models []string `json:"models"` // names
 }
 
 // Halt says that a partition stopped until an operator decides.
@@ -11,66 +11,66 @@ type Halt struct {
 	Model     string `json:"model"`
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
-	Reason    string `json:"reason"`
+	Offset    int64  `json:"offset"` // that is read next once the operator has decided
+	Reason    string `json:"reason"` // why, for people
 }
 
 // RunModel is one model in the summary of run.
 type RunModel struct {
-	State            State       `json:"state"`
-	Progressive      Progressive `json:"progressive"`
+	State            State       `json:"state"`       // at the end
+	Progressive      Progressive `json:"progressive"` // since the state was made
 	VersionsPromoted int         `json:"versions_promoted"`
 	VersionsKept     int         `json:"versions_kept"`
-	Champion         *int64      `json:"champion"`
+	Champion         *int64      `json:"champion"` // version; null if there is none
 }
 
 // RunSummary ends run.
 type RunSummary struct {
 	Seconds         Number     `json:"seconds"`
-	EventsPerSecond Number     `json:"events_per_second"`
-	RSSBytes        int64      `json:"rss_bytes"`
-	Models          []RunModel `json:"models"`
+	EventsPerSecond Number     `json:"events_per_second"` // applied, mean
+	RSSBytes        int64      `json:"rss_bytes"`         // memory of the process at the end
+	Models          []RunModel `json:"models"`            // in the order of the configuration
 }
 
 // Broker is the first line of quickstart.
 type Broker struct {
-	BootstrapServers string `json:"bootstrap_servers"`
+	BootstrapServers string `json:"bootstrap_servers"` // host:port of the embedded broker
 }
 
 // Tick is emitted by quickstart once a second.
 type Tick struct {
 	ElapsedSeconds    Number      `json:"elapsed_seconds"`
-	Events            int64       `json:"events"`
-	EventsPerSecond   Number      `json:"events_per_second"`
+	Events            int64       `json:"events"`            // applied so far
+	EventsPerSecond   Number      `json:"events_per_second"` // in the last second
 	Lag               int64       `json:"lag"`
-	Version           *int64      `json:"version"`
-	Gap               *Number     `json:"gap"`
+	Version           *int64      `json:"version"` // champion; null before the first one
+	Gap               *Number     `json:"gap"`     // of the last version; null before the first
 	GapKind           string      `json:"gap_kind,omitempty"`
-	SinceRefitSeconds *Number     `json:"since_refit_seconds"`
-	Progressive       Progressive `json:"progressive"`
+	SinceRefitSeconds *Number     `json:"since_refit_seconds"` // null before the first refit
+	Progressive       Progressive `json:"progressive"`         // so far
 }
 
 // Drift says that the generated stream changed.
 type Drift struct {
-	ElapsedSeconds Number `json:"elapsed_seconds"`
+	ElapsedSeconds Number `json:"elapsed_seconds"` // when it changed, since the start
 }
 
 // Recovered says that the published model is as good as before the drift.
 type Recovered struct {
-	AfterSeconds Number `json:"after_seconds"`
+	AfterSeconds Number `json:"after_seconds"` // since the change
 }
 
 // QuickstartSummary ends quickstart.
 type QuickstartSummary struct {
-	FirstVersionSeconds   *Number     `json:"first_version_seconds"`
-	Versions              int64       `json:"versions"`
-	DriftSeconds          *Number     `json:"drift_seconds"`
-	RecoveredAfterSeconds *Number     `json:"recovered_after_seconds"`
+	FirstVersionSeconds   *Number     `json:"first_version_seconds"`   // null if there was none
+	Versions              int64       `json:"versions"`                // published
+	DriftSeconds          *Number     `json:"drift_seconds"`           // when the stream changed; null if it did not
+	RecoveredAfterSeconds *Number     `json:"recovered_after_seconds"` // null if it did not
 	Progressive           Progressive `json:"progressive"`
-	Store                 string      `json:"store"`
+	Store                 string      `json:"store"` // directory of the versions
 	Model                 string      `json:"model"`
-	ScoreArgv             []string    `json:"score_argv"`
-	ScoreStdin            string      `json:"score_stdin"`
+	ScoreArgv             []string    `json:"score_argv"`  // a command that scores with the last version
+	ScoreStdin            string      `json:"score_stdin"` // its input
 }
 
 // EvalSummary ends eval.
@@ -78,10 +78,10 @@ type EvalSummary struct {
 	Model         string   `json:"model"`
 	Version       int64    `json:"version"`
 	PayloadDigest string   `json:"payload_digest"`
-	Metrics       Metrics  `json:"metrics"`
-	Seen          *Metrics `json:"seen"`   // events whose every name the model knows
-	Unseen        *Metrics `json:"unseen"` // the others
-	Rejected      int64    `json:"rejected"`
+	Metrics       Metrics  `json:"metrics"`  // of all events
+	Seen          *Metrics `json:"seen"`     // events whose every name the model knows
+	Unseen        *Metrics `json:"unseen"`   // the others
+	Rejected      int64    `json:"rejected"` // lines that are no events
 	Seconds       Number   `json:"seconds"`
 }
 
@@ -90,22 +90,22 @@ type Score struct {
 	Line          int64    `json:"line"` // from 1
 	Model         string   `json:"model"`
 	Version       int64    `json:"version"`
-	Prediction    any      `json:"prediction"` // a Number or a class name
-	Outputs       []Number `json:"outputs"`
-	Probabilities []Number `json:"probabilities"`
-	Unseen        []string `json:"unseen"`
+	Prediction    any      `json:"prediction"`    // a Number or a class name
+	Outputs       []Number `json:"outputs"`       // raw, in the order of the manifest
+	Probabilities []Number `json:"probabilities"` // of the classes or levels; null where the link has none
+	Unseen        []string `json:"unseen"`        // names such as user=u9 that the version does not know
 }
 
 // Invalid says why an event could not be scored.
 type Invalid struct {
-	Line   int64  `json:"line"`
-	Reason string `json:"reason"`
+	Line   int64  `json:"line"`   // from 1
+	Reason string `json:"reason"` // one of the reasons of rejections
 }
 
 // ScoreSummary ends score.
 type ScoreSummary struct {
-	Scored  int64 `json:"scored"`
-	Invalid int64 `json:"invalid"`
+	Scored  int64 `json:"scored"`  // events
+	Invalid int64 `json:"invalid"` // lines that are no events
 }
 
 // VerifyPartition compares one account of the ledger with the topic.
@@ -113,16 +113,16 @@ type VerifyPartition struct {
 	Topic       string `json:"topic"`
 	Partition   int32  `json:"partition"`
 	Start       int64  `json:"start"`
-	CheckedFrom int64  `json:"checked_from"`
+	CheckedFrom int64  `json:"checked_from"` // first offset that could be read again
 	Next        int64  `json:"next"`
-	Lost        int64  `json:"lost"`
-	Double      int64  `json:"double"`
+	Lost        int64  `json:"lost"`   // events of the log that were not learned from
+	Double      int64  `json:"double"` // events learned from twice
 	Rejected    int64  `json:"rejected"`
 	Control     int64  `json:"control"`
 	Aborted     int64  `json:"aborted"`
 	Holes       int64  `json:"holes"`
-	Gap         int64  `json:"gap"`
-	Rows        int64  `json:"rows"`
+	Gap         int64  `json:"gap"`    // offsets that the broker held no more when they were due
+	Rows        int64  `json:"rows"`   // in the sample
 	Digest      string `json:"digest"` // of what lies behind checked_from: ok, mismatch or unverifiable
 	// Unverifiable is the number of offsets that the brokers no longer hold as they were read, those of earlier incarnations of the topic included.
 	Unverifiable int64   `json:"unverifiable"`
@@ -131,22 +131,22 @@ type VerifyPartition struct {
 
 // VerifySummary ends verify.
 type VerifySummary struct {
-	OK               bool    `json:"ok"`
-	Lost             int64   `json:"lost"`
-	Double           int64   `json:"double"`
-	Gap              int64   `json:"gap"`
+	OK               bool    `json:"ok"`     // nothing is lost, double or different
+	Lost             int64   `json:"lost"`   // of all partitions
+	Double           int64   `json:"double"` // of all partitions
+	Gap              int64   `json:"gap"`    // of all partitions
 	SampleDigest     string  `json:"sample_digest"`
-	RecomputedDigest *string `json:"recomputed_digest"`
+	RecomputedDigest *string `json:"recomputed_digest"` // of the sample made anew from the topic; null if it could not be
 	// NotRecomputed says why RecomputedDigest is null although the topic was read; partitions and rows are compared all the same, as far as the log goes.
 	NotRecomputed string `json:"not_recomputed,omitempty"`
 }
 
 // SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store.
 type SnapshotInspection struct {
-	Manifest  any              `json:"manifest"`
+	Manifest  any              `json:"manifest"` // as in manifest.json
 	Aliases   map[string]int64 `json:"aliases"`
-	FilesOK   bool             `json:"files_ok"`
-	GoldenOK  bool             `json:"golden_ok"`
+	FilesOK   bool             `json:"files_ok"`         // every file has the digest of the manifest
+	GoldenOK  bool             `json:"golden_ok"`        // the golden events have their scores
 	Signature string           `json:"signature"`        // unsigned, or the key that the manifest names; the signature itself is not checked
 	Belief    *Belief          `json:"belief,omitempty"` // absent where a check failed
 }

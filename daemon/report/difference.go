@@ -8,40 +8,40 @@ import (
 
 // BasisVector is a basis vector of one version: its share of the interactions, by ‖V_r‖·‖h_r‖^degree, and its strongest features.
 type BasisVector struct {
-	Index    int      `json:"index"` // from 0, in its version
-	Share    Number   `json:"share"`
-	Features []string `json:"features"`
+	Index    int      `json:"index"`    // from 0, in its version
+	Share    Number   `json:"share"`    // of the interactions, from 0 to 1
+	Features []string `json:"features"` // the strongest, by name
 }
 
 // BasisMatch is a basis vector that both versions have.
 type BasisMatch struct {
-	A      int    `json:"a"`
-	B      int    `json:"b"`
-	Cosine Number `json:"cosine"` // absolute, over the features of both
-	ShareA Number `json:"share_a"`
-	ShareB Number `json:"share_b"`
+	A      int    `json:"a"`       // index in version A
+	B      int    `json:"b"`       // index in version B
+	Cosine Number `json:"cosine"`  // absolute, over the features of both
+	ShareA Number `json:"share_a"` // of the interactions, in version A
+	ShareB Number `json:"share_b"` // and in version B
 }
 
 // BasisDiff says which basis vectors stayed, came and went.
 type BasisDiff struct {
-	Kept []BasisMatch  `json:"kept"`
-	In   []BasisVector `json:"in"`
-	Out  []BasisVector `json:"out"`
+	Kept []BasisMatch  `json:"kept"` // in both versions
+	In   []BasisVector `json:"in"`   // of B alone
+	Out  []BasisVector `json:"out"`  // of A alone
 }
 
 // FieldDiff counts the features of a field that came and went, with the first few by name.
 type FieldDiff struct {
-	Field    string   `json:"field"`
-	Common   int      `json:"common"`
-	In       int      `json:"in"`
-	Out      int      `json:"out"`
-	InNames  []string `json:"in_names"`
-	OutNames []string `json:"out_names"`
+	Field    string   `json:"field"`     // name of the field
+	Common   int      `json:"common"`    // features in both versions
+	In       int      `json:"in"`        // in B alone
+	Out      int      `json:"out"`       // in A alone
+	InNames  []string `json:"in_names"`  // the first few
+	OutNames []string `json:"out_names"` // the first few
 }
 
 // Churn says how far the predictions of two versions for the same events are apart.
 type Churn struct {
-	Events          int     `json:"events"`
+	Events          int     `json:"events"`           // compared
 	MeanAbsolute    Number  `json:"mean_absolute"`    // of the difference of numbers, else of probabilities, or of outputs where there are none
 	LargestAbsolute Number  `json:"largest_absolute"` // of the same
 	RankCorrelation *Number `json:"rank_correlation"` // Spearman's, mean over the outputs; null where one side is constant
@@ -58,22 +58,22 @@ type VersionSide struct {
 	K             int      `json:"k"`
 	Features      int      `json:"features"`
 	Lambda        Number   `json:"lambda"`
-	Rows          int64    `json:"rows"`
-	GapRelative   *Number  `json:"gap_relative"`
-	Gate          *Metrics `json:"gate"`     // as judged, each on its own held-out events
-	HeldOut       *Metrics `json:"held_out"` // on the same kept held-out events; null if none are kept
+	Rows          int64    `json:"rows"`         // trained on
+	GapRelative   *Number  `json:"gap_relative"` // over the objective; null without a gap
+	Gate          *Metrics `json:"gate"`         // as judged, each on its own held-out events
+	HeldOut       *Metrics `json:"held_out"`     // on the same kept held-out events; null if none are kept
 }
 
 // DiffSummary ends diff.
 type DiffSummary struct {
 	Model    string      `json:"model"`
-	A        VersionSide `json:"a"`
-	B        VersionSide `json:"b"`
-	Same     bool        `json:"same"` // the payloads are equal
-	Basis    BasisDiff   `json:"basis"`
-	Features []FieldDiff `json:"features"`
-	Golden   Churn       `json:"golden"`
-	HeldOut  *Churn      `json:"held_out"`
+	A        VersionSide `json:"a"`        // the first version
+	B        VersionSide `json:"b"`        // the second version
+	Same     bool        `json:"same"`     // the payloads are equal
+	Basis    BasisDiff   `json:"basis"`    // of the interactions
+	Features []FieldDiff `json:"features"` // by field
+	Golden   Churn       `json:"golden"`   // on the golden events of both
+	HeldOut  *Churn      `json:"held_out"` // on the kept held-out events; null if none are
 }
 
 // WriteText prints the comparison as a few short tables.

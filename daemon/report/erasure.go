@@ -7,7 +7,7 @@ import (
 
 // Subject is a marker of the state: whose events are kept out of the samples, by a digest.
 type Subject struct {
-	Field   string `json:"field"`
+	Field   string `json:"field"`   // of the event that names the subject
 	Subject string `json:"subject"` // sha256 of field and value
 	Rows    int64  `json:"rows"`    // taken out
 	Done    bool   `json:"done"`    // none is left
@@ -16,8 +16,8 @@ type Subject struct {
 // Erasure ends forget: what was taken out, and the proof that nothing is left.
 type Erasure struct {
 	Model       string  `json:"model"`
-	Field       string  `json:"field"`
-	Subject     string  `json:"subject"`
+	Field       string  `json:"field"`        // of the event that names the subject
+	Subject     string  `json:"subject"`      // sha256 of field and value
 	Rows        int     `json:"rows"`         // taken out now
 	Letters     int     `json:"letters"`      // dead letters taken out
 	RowsLeft    int     `json:"rows_left"`    // found when everything was read again

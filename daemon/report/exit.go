@@ -10,7 +10,7 @@ import (
 
 // Exit codes of the command.
 const (
-	ExitDone   = 0 // also after SIGINT and SIGTERM
+	ExitDone   = 0 // done, also after SIGINT and SIGTERM
 	ExitNo     = 1 // the answer is no
 	ExitUsage  = 2 // usage, configuration or input file
 	ExitBroker = 3 // broker unreachable, or it refused us
@@ -73,13 +73,13 @@ func CodeNamed(name string) int {
 
 // Error is the last line of a verb that failed.
 type Error struct {
-	Code      string `json:"code"` // name of the exit code: no, usage, broker, halted, state, no_model
-	Message   string `json:"message"`
-	Key       string `json:"key,omitempty"`
-	Topic     string `json:"topic,omitempty"`
-	Partition *int32 `json:"partition,omitempty"`
-	Offset    *int64 `json:"offset,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Code      string `json:"code"`                // name of the exit code: no, usage, broker, halted, state, no_model
+	Message   string `json:"message"`             // for people
+	Key       string `json:"key,omitempty"`       // configuration key or flag at fault
+	Topic     string `json:"topic,omitempty"`     // where it happened
+	Partition *int32 `json:"partition,omitempty"` // where it happened
+	Offset    *int64 `json:"offset,omitempty"`    // where it happened
+	Path      string `json:"path,omitempty"`      // file or directory at fault
 }
 
 // ErrorOf returns the line for an error.

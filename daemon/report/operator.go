@@ -10,9 +10,9 @@ type Gap struct {
 	Model     string `json:"model"`
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	From      int64  `json:"from"`
-	To        int64  `json:"to"`
-	Lost      int64  `json:"lost"`
+	From      int64  `json:"from"` // first offset declared lost
+	To        int64  `json:"to"`   // the next one that is read
+	Lost      int64  `json:"lost"` // how many
 }
 
 // WriteText prints the gap and what to do next.
@@ -27,9 +27,9 @@ type Recreated struct {
 	Model       string `json:"model"`
 	Topic       string `json:"topic"`
 	Partition   int32  `json:"partition"`
-	Incarnation uint32 `json:"incarnation"`
-	Start       int64  `json:"start"` // where the next run begins to read
-	Was         *int64 `json:"was"`   // how far the old one was read, null if it had no such partition
+	Incarnation uint32 `json:"incarnation"` // how often the topic was made again
+	Start       int64  `json:"start"`       // where the next run begins to read
+	Was         *int64 `json:"was"`         // how far the old one was read, null if it had no such partition
 }
 
 // WriteText prints where the next run begins.
@@ -48,8 +48,8 @@ type BackupSummary struct {
 	Kept       string      `json:"kept,omitempty"`  // where the state that was there is now
 	Lineage    string      `json:"lineage"`
 	Format     int         `json:"format"`
-	Rows       *SampleRows `json:"rows,omitempty"`
-	Partitions []Cut       `json:"partitions"`
+	Rows       *SampleRows `json:"rows,omitempty"` // of a backup that was written
+	Partitions []Cut       `json:"partitions"`     // where each ends
 }
 
 // WriteText prints what was written where.
@@ -66,7 +66,7 @@ func (s BackupSummary) WriteText(w io.Writer) error {
 // RebuildTick is emitted by rebuild once a second.
 type RebuildTick struct {
 	ElapsedSeconds Number `json:"elapsed_seconds"`
-	Events         int64  `json:"events"`
+	Events         int64  `json:"events"` // read so far
 	Lag            int64  `json:"lag"`
 	Waiting        string `json:"waiting,omitempty"` // why a state that has caught up is not in its place yet
 }
@@ -84,10 +84,10 @@ func (t RebuildTick) WriteText(w io.Writer) error {
 // RebuildSummary ends rebuild.
 type RebuildSummary struct {
 	Seconds Number `json:"seconds"`
-	Events  int64  `json:"events"`
-	Path    string `json:"path"` // state directory
-	Kept    string `json:"kept,omitempty"`
-	State   State  `json:"state"`
+	Events  int64  `json:"events"`         // read
+	Path    string `json:"path"`           // state directory
+	Kept    string `json:"kept,omitempty"` // where the state that was there is now
+	State   State  `json:"state"`          // afterwards
 }
 
 // WriteText prints where the states are.

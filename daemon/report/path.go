@@ -8,7 +8,7 @@ import (
 // Path is a regularisation path: the steps of every λ, in the order in which they were made. It is the text form of what the step lines
 // say one by one, and has nothing to add to them in JSON.
 type Path struct {
-	Steps []Step
+	Steps []Step `json:"-"`
 }
 
 // Lambdas returns the strengths in the order of their first steps.

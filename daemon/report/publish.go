@@ -14,9 +14,9 @@ type Alias struct {
 	Version        int64  `json:"version"`
 	ManifestDigest string `json:"manifest_digest"`
 	Sequence       int64  `json:"sequence"`
-	Moved          string `json:"moved,omitempty"`
-	Event          string `json:"event,omitempty"`
-	Signature      string `json:"signature"` // unsigned, or key and its id
+	Moved          string `json:"moved,omitempty"` // when
+	Event          string `json:"event,omitempty"` // of the move: publish, promote, rollback or alias
+	Signature      string `json:"signature"`       // unsigned, or key and its id
 }
 
 // WriteText prints a line.
@@ -38,14 +38,14 @@ func (AliasesSummary) WriteText(io.Writer) error { return nil }
 type AliasMove struct {
 	Model          string `json:"model"`
 	Alias          string `json:"alias"`
-	From           int64  `json:"from"` // 0 is none
-	Version        int64  `json:"version"`
+	From           int64  `json:"from"`    // 0 is none
+	Version        int64  `json:"version"` // that the alias names now
 	Sequence       int64  `json:"sequence"`
-	Time           string `json:"time"`
+	Time           string `json:"time"` // of the move
 	ManifestDigest string `json:"manifest_digest"`
 	PayloadDigest  string `json:"payload_digest"`
-	Why            string `json:"why"`
-	By             string `json:"by"`
+	Why            string `json:"why"` // as given with --why
+	By             string `json:"by"`  // who asked for it
 }
 
 // WriteText prints the move.
@@ -84,7 +84,7 @@ func (r LogRecord) WriteText(w io.Writer) error {
 
 // Live is what an alias named at a time.
 type Live struct {
-	At      string          `json:"at"`
+	At      string          `json:"at"` // the time asked for
 	Alias   string          `json:"alias"`
 	Version int64           `json:"version"`
 	Since   snapshot.Record `json:"since"` // the record that moved it there
@@ -99,8 +99,8 @@ func (l Live) WriteText(w io.Writer) error {
 // LogSummary ends log.
 type LogSummary struct {
 	Model   string           `json:"model"`
-	Records int              `json:"records"`
-	At      string           `json:"at,omitempty"`
+	Records int              `json:"records"`           // printed
+	At      string           `json:"at,omitempty"`      // the time asked for
 	Aliases map[string]int64 `json:"aliases,omitempty"` // at that time
 }
 
@@ -116,8 +116,8 @@ func (s LogSummary) WriteText(w io.Writer) error {
 // PruneSummary ends prune.
 type PruneSummary struct {
 	Model   string  `json:"model"`
-	Removed []int64 `json:"removed"`
-	DryRun  bool    `json:"dry_run"`
+	Removed []int64 `json:"removed"` // numbers of the versions
+	DryRun  bool    `json:"dry_run"` // nothing was removed, only listed
 }
 
 // WriteText prints the versions.
@@ -132,9 +132,9 @@ func (s PruneSummary) WriteText(w io.Writer) error {
 
 // KeysSummary ends keys new.
 type KeysSummary struct {
-	KeyID       string `json:"key_id"`
-	PrivateFile string `json:"private_file"`
-	PublicFile  string `json:"public_file"`
+	KeyID       string `json:"key_id"`       // that manifests and pointers name
+	PrivateFile string `json:"private_file"` // for publish.signing_key_file
+	PublicFile  string `json:"public_file"`  // for those who verify
 }
 
 // WriteText prints where the keys are and what to do with them.

@@ -9,9 +9,9 @@ import (
 
 // RuleProblem is something that is wrong with a file of alert rules.
 type RuleProblem struct {
-	Group   string `json:"group,omitempty"`
-	Rule    string `json:"rule,omitempty"`
-	Message string `json:"message"`
+	Group   string `json:"group,omitempty"` // of rules
+	Rule    string `json:"rule,omitempty"`  // alert or record
+	Message string `json:"message"`         // what is wrong
 }
 
 func (p RuleProblem) String() string {
@@ -20,11 +20,11 @@ func (p RuleProblem) String() string {
 
 // RulesSummary ends check rules.
 type RulesSummary struct {
-	OK         bool          `json:"ok"`
-	Groups     int           `json:"groups"`
-	Recordings int           `json:"recordings"`
-	Alerts     int           `json:"alerts"`
-	Errors     []RuleProblem `json:"errors"`
+	OK         bool          `json:"ok"`         // there is no mistake
+	Groups     int           `json:"groups"`     // number of groups
+	Recordings int           `json:"recordings"` // number of recording rules
+	Alerts     int           `json:"alerts"`     // number of alerts
+	Errors     []RuleProblem `json:"errors"`     // what is wrong
 }
 
 // WriteText prints the counts, or what is wrong, one line for each mistake.
@@ -42,7 +42,7 @@ func (s RulesSummary) WriteText(w io.Writer) error {
 
 // ExportField is an input of an exported model.
 type ExportField struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of the input
 	Kind string `json:"kind"` // categorical, multi or numeric
 	Type string `json:"type"` // string or float64
 }
@@ -52,11 +52,11 @@ type ExportSummary struct {
 	Model         string        `json:"model"`
 	Version       int64         `json:"version"`
 	PayloadDigest string        `json:"payload_digest"`
-	Output        string        `json:"output"`
-	Bytes         int           `json:"bytes"`
-	Opset         int           `json:"opset"`
+	Output        string        `json:"output"`  // path of the file
+	Bytes         int           `json:"bytes"`   // written
+	Opset         int           `json:"opset"`   // of ONNX
 	Tensors       string        `json:"tensors"` // f64 or f32
-	Inputs        []ExportField `json:"inputs"`
+	Inputs        []ExportField `json:"inputs"`  // in the order of the file
 }
 
 // WriteText prints what was written and its inputs.
@@ -71,8 +71,8 @@ func (s ExportSummary) WriteText(w io.Writer) error {
 
 // SampleRow is a row of a sample exported to standard output with --json: Event of JSON Lines, Text of LIBSVM.
 type SampleRow struct {
-	Event json.RawMessage `json:"event,omitempty"`
-	Text  string          `json:"text,omitempty"`
+	Event json.RawMessage `json:"event,omitempty"` // of jsonl
+	Text  string          `json:"text,omitempty"`  // of libsvm
 }
 
 // WriteText prints the row.
@@ -86,9 +86,9 @@ type SampleSummary struct {
 	Model        string     `json:"model"`
 	Lineage      string     `json:"lineage"`
 	SampleDigest string     `json:"sample_digest"`
-	Rows         SampleRows `json:"rows"`
+	Rows         SampleRows `json:"rows"`              // written
 	Columns      int        `json:"columns,omitempty"` // of LIBSVM rows
-	Output       string     `json:"output"`
+	Output       string     `json:"output"`            // path of the file, or -
 }
 
 // WriteText prints the counts.
@@ -101,12 +101,12 @@ func (s SampleSummary) WriteText(w io.Writer) error {
 type ReproduceSummary struct {
 	Model            string   `json:"model"`
 	Version          int64    `json:"version"`
-	Equal            bool     `json:"equal"`
-	PayloadDigest    string   `json:"payload_digest"`
-	ReproducedDigest string   `json:"reproduced_digest"`
-	Status           string   `json:"status"`
+	Equal            bool     `json:"equal"`             // the payloads are
+	PayloadDigest    string   `json:"payload_digest"`    // as published
+	ReproducedDigest string   `json:"reproduced_digest"` // as rebuilt
+	Status           string   `json:"status"`            // of the refit that was made again
 	Warm             bool     `json:"warm"`
-	Differences      []string `json:"differences"`
+	Differences      []string `json:"differences"` // of payload and settings, for people
 }
 
 // WriteText prints the verdict and what differs.

@@ -1,14 +1,14 @@
 package report
 
-// Metrics is METRICS of the contract: those that apply to the task, the others nil.
+// Metrics are how good predictions are: those measures that apply to the task, the others absent.
 type Metrics struct {
-	N        int64   `json:"n"`
-	Loss     *Number `json:"loss,omitempty"` // mean over the n events
-	RMSE     *Number `json:"rmse,omitempty"`
-	MAE      *Number `json:"mae,omitempty"`
-	Accuracy *Number `json:"accuracy,omitempty"`
-	NDCG1    *Number `json:"ndcg_1,omitempty"`
-	NDCG5    *Number `json:"ndcg_5,omitempty"`
+	N        int64   `json:"n"`                  // events
+	Loss     *Number `json:"loss,omitempty"`     // mean over the n events
+	RMSE     *Number `json:"rmse,omitempty"`     // of predictions clipped to the range of labels
+	MAE      *Number `json:"mae,omitempty"`      // of the same
+	Accuracy *Number `json:"accuracy,omitempty"` // share of events whose class, or whole set of classes, is right
+	NDCG1    *Number `json:"ndcg_1,omitempty"`   // of the first item of each user or group, mean
+	NDCG5    *Number `json:"ndcg_5,omitempty"`   // of the first five
 }
 
 // PartitionState is one account of the ledger: applied + rejected + control + aborted + holes + gap = next − start.
@@ -22,100 +22,100 @@ type PartitionState struct {
 	Control   int64   `json:"control"`
 	Aborted   int64   `json:"aborted"`
 	Holes     int64   `json:"holes"`
-	Gap       int64   `json:"gap"`
-	Rows      int64   `json:"rows"`
-	Digest    string  `json:"digest"`
-	Halted    *string `json:"halted"`
+	Gap       int64   `json:"gap"`    // offsets that the broker held no more when they were due
+	Rows      int64   `json:"rows"`   // in the sample
+	Digest    string  `json:"digest"` // of what was read
+	Halted    *string `json:"halted"` // why reading stopped; null if it goes on
 	// Incarnation counts how often the topic was made again and accepted by the operator.
 	Incarnation uint32 `json:"incarnation,omitempty"`
 }
 
 // SampleRows counts the rows of the two samples.
 type SampleRows struct {
-	Train   int64 `json:"train"`
-	Holdout int64 `json:"holdout"`
+	Train   int64 `json:"train"`   // trained on
+	Holdout int64 `json:"holdout"` // held out
 }
 
-// State is STATE of the contract: the sample and the ledger of one model.
+// State is the sample and the ledger of one model.
 type State struct {
 	Model            string           `json:"model"`
 	Lineage          string           `json:"lineage"`
 	ConfigHash       string           `json:"config_hash"`
-	Format           int              `json:"format"`
-	Rows             SampleRows       `json:"rows"`
-	SampleBytes      int64            `json:"sample_bytes"`
+	Format           int              `json:"format"`       // version of the format on disk
+	Rows             SampleRows       `json:"rows"`         // of the two samples
+	SampleBytes      int64            `json:"sample_bytes"` // of the rows
 	SampleDigest     string           `json:"sample_digest"`
-	RejectedByReason map[string]int64 `json:"rejected_by_reason"`
-	Partitions       []PartitionState `json:"partitions"`
+	RejectedByReason map[string]int64 `json:"rejected_by_reason"` // counts by reason of rejection
+	Partitions       []PartitionState `json:"partitions"`         // accounts of all partitions
 	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since; absent if there is none.
 	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`
-	Forgotten        []Subject        `json:"forgotten,omitempty"`
-	Archived         []PartitionState `json:"archived,omitempty"` // accounts of topics that were made again
+	Forgotten        []Subject        `json:"forgotten,omitempty"` // subjects that were erased
+	Archived         []PartitionState `json:"archived,omitempty"`  // accounts of topics that were made again
 }
 
 // Cut is where a version's training sample ends in one partition.
 type Cut struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Next      int64  `json:"next"`
+	Next      int64  `json:"next"` // offset after the last event
 }
 
-// Version is VERSION of the contract.
+// Version is a version that was made, with the decision of the gate.
 type Version struct {
 	Model            string   `json:"model"`
 	Version          int64    `json:"version"`
-	Kind             string   `json:"kind"` // refit or update
-	Parent           *int64   `json:"parent"`
+	Kind             string   `json:"kind"`   // refit or update
+	Parent           *int64   `json:"parent"` // version that this one started from; null for the first
 	Status           string   `json:"status"` // converged, basis_limit, time_budget, interrupted
 	K                int      `json:"k"`
 	Lambda           Number   `json:"lambda"`
-	Rows             int64    `json:"rows"`
+	Rows             int64    `json:"rows"` // trained on
 	Features         int      `json:"features"`
 	Outputs          int      `json:"outputs"`
 	Objective        Number   `json:"objective"`
-	Gap              *Number  `json:"gap"`
-	GapRelative      *Number  `json:"gap_relative"`
+	Gap              *Number  `json:"gap"`                // at the end of the last convex stage; null without one
+	GapRelative      *Number  `json:"gap_relative"`       // over the objective; null without a gap
 	GapKind          string   `json:"gap_kind,omitempty"` // certified or estimated
-	Select           *Metrics `json:"select"`
-	Gate             *Metrics `json:"gate"`
-	ChampionGate     *Metrics `json:"champion_gate"`
-	Decision         string   `json:"decision"` // promoted or kept
-	Reason           string   `json:"reason"`
-	Cut              []Cut    `json:"cut"`
+	Select           *Metrics `json:"select"`             // on the rows that settings are chosen by; null without any
+	Gate             *Metrics `json:"gate"`               // on the rows that judge; null without any
+	ChampionGate     *Metrics `json:"champion_gate"`      // of the champion on the same rows; null without one
+	Decision         string   `json:"decision"`           // promoted or kept
+	Reason           string   `json:"reason"`             // of the decision, for people
+	Cut              []Cut    `json:"cut"`                // where the training sample ends
 	PayloadDigest    string   `json:"payload_digest"`
-	Solver           string   `json:"solver"` // the stages
-	StochasticEpochs int      `json:"stochastic_epochs"`
-	FISTAIterations  int      `json:"fista_iterations"`
-	Sweeps           int      `json:"sweeps"`
-	Evidence         *Number  `json:"evidence"`
+	Solver           string   `json:"solver"`            // the stages
+	StochasticEpochs int      `json:"stochastic_epochs"` // passes of the stochastic solver
+	FISTAIterations  int      `json:"fista_iterations"`  // of the accelerated solver
+	Sweeps           int      `json:"sweeps"`            // of the variational solver
+	Evidence         *Number  `json:"evidence"`          // lower bound of the log evidence, of variational refits; else null
 	Warm             bool     `json:"warm"`
 	TrainSeconds     Number   `json:"train_seconds"`
 }
 
 // Scores holds the progressive metrics of the model that consumers have and of the live model.
 type Scores struct {
-	Published *Metrics `json:"published"`
-	Live      *Metrics `json:"live"`
+	Published *Metrics `json:"published"` // of the version that consumers have; null before the first
+	Live      *Metrics `json:"live"`      // of the champion with what was learned since; null before the first event
 }
 
 // Baselines holds the metrics of the simple predictors: the first three for rating tasks, the last two for classification.
 type Baselines struct {
-	GlobalMean *Metrics `json:"global_mean,omitempty"`
-	ItemMean   *Metrics `json:"item_mean,omitempty"`
-	SGDBias    *Metrics `json:"sgd_bias,omitempty"`
-	Majority   *Metrics `json:"majority,omitempty"`
-	LastLabel  *Metrics `json:"last_label,omitempty"`
-	Linear     *Metrics `json:"linear,omitempty"` // of fit
+	GlobalMean *Metrics `json:"global_mean,omitempty"` // mean label
+	ItemMean   *Metrics `json:"item_mean,omitempty"`   // mean label of the item
+	SGDBias    *Metrics `json:"sgd_bias,omitempty"`    // biases of user and item by stochastic descent
+	Majority   *Metrics `json:"majority,omitempty"`    // most frequent class
+	LastLabel  *Metrics `json:"last_label,omitempty"`  // class of the event before
+	Linear     *Metrics `json:"linear,omitempty"`      // of fit
 }
 
-// Progressive is PROGRESSIVE of the contract: every event scored before it is learned from.
+// Progressive is how good the predictions of events were that were scored before they were learned from.
 type Progressive struct {
-	N         int64     `json:"n"`
-	NoModel   int64     `json:"no_model"`
-	All       Scores    `json:"all"`
-	WindowN   int64     `json:"window_n"`
-	Window    Scores    `json:"window"`
-	Baselines Baselines `json:"baselines"`
+	N         int64     `json:"n"`         // events scored
+	NoModel   int64     `json:"no_model"`  // of these, before the first version
+	All       Scores    `json:"all"`       // over all events
+	WindowN   int64     `json:"window_n"`  // events in the window
+	Window    Scores    `json:"window"`    // over the last evaluate.window events
+	Baselines Baselines `json:"baselines"` // over the same window
 }
 
 // Step is one λ and k that fit tried.
@@ -123,16 +123,16 @@ type Step struct {
 	Lambda    Number   `json:"lambda"`
 	K         int      `json:"k"`
 	Objective Number   `json:"objective"`
-	Gap       *Number  `json:"gap"`
+	Gap       *Number  `json:"gap"` // null if none is known
 	GapKind   string   `json:"gap_kind,omitempty"`
-	Nu        *Number  `json:"nu"`
-	Valid     *Metrics `json:"valid"`
-	Seconds   Number   `json:"seconds"`
+	Nu        *Number  `json:"nu"`      // factor of the oracle that is proven; null if none is
+	Valid     *Metrics `json:"valid"`   // on the validation part; null without one
+	Seconds   Number   `json:"seconds"` // since the fit began
 }
 
 // SnapshotRef names a version in a store.
 type SnapshotRef struct {
-	Store         string `json:"store"`
+	Store         string `json:"store"` // directory
 	Model         string `json:"model"`
 	Version       int64  `json:"version"`
 	PayloadDigest string `json:"payload_digest"`
@@ -143,63 +143,63 @@ type FitSummary struct {
 	Status      string       `json:"status"`
 	Lambda      Number       `json:"lambda"`
 	K           int          `json:"k"`
-	Units       int          `json:"units"`
+	Units       int          `json:"units"` // output weights that are not zero
 	Objective   Number       `json:"objective"`
-	Gap         *Number      `json:"gap"`
-	GapRelative *Number      `json:"gap_relative"`
+	Gap         *Number      `json:"gap"`          // null if none is known
+	GapRelative *Number      `json:"gap_relative"` // over the objective; null without a gap
 	GapKind     string       `json:"gap_kind,omitempty"`
-	NTrain      int          `json:"n_train"`
-	NValid      int          `json:"n_valid"`
-	NTest       int          `json:"n_test"`
+	NTrain      int          `json:"n_train"` // events fitted to
+	NValid      int          `json:"n_valid"` // events that λ and k were chosen by
+	NTest       int          `json:"n_test"`  // events of the test
 	Features    int          `json:"features"`
 	Outputs     int          `json:"outputs"`
-	Valid       *Metrics     `json:"valid"`
-	Test        *Metrics     `json:"test"`
-	Baselines   Baselines    `json:"baselines"`
+	Valid       *Metrics     `json:"valid"`     // of the choice, on the validation part; null without one
+	Test        *Metrics     `json:"test"`      // of the choice, on the test part; null without one
+	Baselines   Baselines    `json:"baselines"` // on the test part
 	Seconds     Number       `json:"seconds"`
-	Seed        uint64       `json:"seed"`
-	Snapshot    *SnapshotRef `json:"snapshot"`
+	Seed        uint64       `json:"seed"`     // of the split and the fit
+	Snapshot    *SnapshotRef `json:"snapshot"` // null without --store
 }
 
 // BacktestTick is emitted every 10,000 events of a backtest.
 type BacktestTick struct {
-	Events      int64       `json:"events"`
-	Seconds     Number      `json:"seconds"`
-	Version     *int64      `json:"version"`
-	Progressive Progressive `json:"progressive"`
+	Events      int64       `json:"events"`      // so far
+	Seconds     Number      `json:"seconds"`     // so far
+	Version     *int64      `json:"version"`     // champion; null before the first version
+	Progressive Progressive `json:"progressive"` // so far
 }
 
 // LastTenth holds the metrics over the last tenth of a backtest.
 type LastTenth struct {
-	Published *Metrics  `json:"published"`
-	Live      *Metrics  `json:"live"`
-	Baselines Baselines `json:"baselines"`
+	Published *Metrics  `json:"published"` // of the last promoted refit
+	Live      *Metrics  `json:"live"`      // of the champion with what was learned since
+	Baselines Baselines `json:"baselines"` // on the same events
 }
 
 // BacktestSummary ends backtest.
 type BacktestSummary struct {
-	Events           int64       `json:"events"`
+	Events           int64       `json:"events"` // of the file
 	Seconds          Number      `json:"seconds"`
-	RefitSeconds     Number      `json:"refit_seconds"`
+	RefitSeconds     Number      `json:"refit_seconds"` // of these, spent in refits
 	VersionsPromoted int         `json:"versions_promoted"`
 	VersionsKept     int         `json:"versions_kept"`
 	Progressive      Progressive `json:"progressive"`
-	LastTenth        LastTenth   `json:"last_tenth"`
+	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 }
 
 // ReplayPartition names the offsets that a replay wrote; both nil if it wrote none.
 type ReplayPartition struct {
 	Partition int32  `json:"partition"`
-	First     *int64 `json:"first"`
-	Last      *int64 `json:"last"`
+	First     *int64 `json:"first"` // null if none was written
+	Last      *int64 `json:"last"`  // null if none was written
 }
 
 // ReplaySummary ends replay.
 type ReplaySummary struct {
-	Records      int64             `json:"records"`
-	Acknowledged int64             `json:"acknowledged"`
-	SkippedLines int64             `json:"skipped_lines"`
-	Bytes        int64             `json:"bytes"` // of the record values
+	Records      int64             `json:"records"`       // sent
+	Acknowledged int64             `json:"acknowledged"`  // by all replicas
+	SkippedLines int64             `json:"skipped_lines"` // that are no records
+	Bytes        int64             `json:"bytes"`         // of the record values
 	Seconds      Number            `json:"seconds"`
-	Partitions   []ReplayPartition `json:"partitions"`
+	Partitions   []ReplayPartition `json:"partitions"` // with the offsets written
 }

@@ -14,7 +14,7 @@ type readiness struct {
 
 // modelReadiness says which version a model has, or why it has none. That does not make the daemon unready.
 type modelReadiness struct {
-	Model   string `json:"model"`            // name
+	Model   string `json:"model"`
 	Version *int64 `json:"version"`          // the champion; null before the first version
 	Reason  string `json:"reason,omitempty"` // why there is no version
 }

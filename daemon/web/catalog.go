@@ -21,9 +21,9 @@ const (
 
 // identity names what answered. It is part of every answer about a version.
 type identity struct {
-	Model   string `json:"model"`   // name
-	Version int64  `json:"version"` // number, from 1
-	Digest  string `json:"digest"`  // payload digest: of everything that scores depend on
+	Model   string `json:"model"`
+	Version int64  `json:"version"`
+	Digest  string `json:"digest"` // payload digest: of everything that scores depend on
 }
 
 func identityOf(m *snapshot.Manifest) identity { return identity{m.Model, m.Version, m.PayloadDigest} }
@@ -51,7 +51,7 @@ func entryOf(m *snapshot.Manifest, aliases map[string]int64) versionEntry {
 
 // modelEntry is a model in the list of models: nothing but the name before its first version.
 type modelEntry struct {
-	Model   string           `json:"model"`   // name
+	Model   string           `json:"model"`
 	Version *int64           `json:"version"` // the champion; null before the first version
 	Digest  *string          `json:"digest"`  // payload digest of the champion; null before the first version
 	Aliases map[string]int64 `json:"aliases"` // versions by the names of the aliases
@@ -181,8 +181,8 @@ func known(w http.ResponseWriter, r *http.Request, version int64, etag string) b
 
 // aliasEntry is what an alias names, as snapshot.HTTPSource reads it.
 type aliasEntry struct {
-	Model  string `json:"model"`  // name
-	Alias  string `json:"alias"`  // name
+	Model  string `json:"model"`
+	Alias  string `json:"alias"`
 	Digest string `json:"digest"` // payload digest of the version
 	snapshot.Pointer
 }

@@ -77,7 +77,7 @@ type requestTensor struct {
 
 // inferResponse is the answer. The identity is beside what the protocol asks for.
 type inferResponse struct {
-	ModelName    string   `json:"model_name"`    // name
+	ModelName    string   `json:"model_name"`
 	ModelVersion string   `json:"model_version"` // number, as text
 	ID           string   `json:"id,omitempty"`  // of the request
 	Outputs      []tensor `json:"outputs"`       // in the order of the metadata, or of the request

@@ -1,0 +1,313 @@
+package configs_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// emitted is a call of report.Emitter.Emit: the type member of the line, and the Go type of the line.
+type emitted struct{ kind, goType string }
+
+// emissions returns what the code emits, with the places.
+func emissions(t *testing.T) map[emitted][]string {
+	t.Helper()
+	found := map[emitted][]string{}
+	wanted := func(path string) bool {
+		return strings.HasPrefix(path, module+"/cmd/") || strings.HasPrefix(path, module+"/daemon")
+	}
+	for _, p := range typed(t, wanted) {
+		p.calls("Emitter.Emit", func(_ *ast.File, call *ast.CallExpr) {
+			place := p.fset.Position(call.Pos()).String()
+			kind := p.info.Types[call.Args[0]].Value
+			if kind == nil {
+				t.Errorf("%s: the type of the line is no constant", place)
+				return
+			}
+			name := typeName(p.info.Types[call.Args[1]].Type)
+			e := emitted{constant.StringVal(kind), name}
+			found[e] = append(found[e], place)
+		})
+	}
+	return found
+}
+
+// line is something that a verb prints with --json.
+type line struct {
+	kind  string // the member "type"
+	value any    // of the Go type
+	when  string
+}
+
+// verbs says what each verb prints, in order. The last line of a verb that fails is error instead.
+var verbs = []struct {
+	name  string
+	lines []line
+}{
+	{"quickstart", []line{{"broker", report.Broker{}, "first"}, {"version", report.Version{}, "each version"}, {"tick", report.Tick{}, "each second"},
+		{"drift", report.Drift{}, "when the stream changes"}, {"recovered", report.Recovered{}, "when the model is as good as before"},
+		{"summary", report.QuickstartSummary{}, "last, not with --broker-only"}}},
+	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
+	{"check rules", []line{{"summary", report.RulesSummary{}, ""}}},
+	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
+	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
+		{"halt", report.Halt{}, "each partition that stops"}, {"summary", report.RunSummary{}, "last"}}},
+	{"verify", []line{{"partition", report.VerifyPartition{}, "each partition"}, {"summary", report.VerifySummary{}, "last"}}},
+	{"accept-gap", []line{{"gap", report.Gap{}, "offsets declared lost"}, {"recreated", report.Recreated{}, "each partition of a topic that was made anew"},
+		{"summary", report.Empty{}, "last"}}},
+	{"backup", []line{{"summary", report.BackupSummary{}, ""}}},
+	{"restore", []line{{"summary", report.BackupSummary{}, ""}}},
+	{"rebuild", []line{{"tick", report.RebuildTick{}, "each second"}, {"summary", report.RebuildSummary{}, "last"}}},
+	{"forget", []line{{"summary", report.Erasure{}, ""}}},
+	{"check-state", []line{{"summary", report.Empty{}, ""}}},
+	{"fit", []line{{"step", report.Step{}, "each λ and k"}, {"path", report.Path{}, "text only"}, {"summary", report.FitSummary{}, "last"}}},
+	{"backtest", []line{{"tick", report.BacktestTick{}, "each 10,000 events"}, {"version", report.Version{}, "each refit"},
+		{"summary", report.BacktestSummary{}, "last"}}},
+	{"eval", []line{{"summary", report.EvalSummary{}, ""}}},
+	{"score", []line{{"score", report.Score{}, "each event"}, {"invalid", report.Invalid{}, "each line that is none"},
+		{"summary", report.ScoreSummary{}, "last"}}},
+	{"inspect", []line{{"state", report.State{}, "with --storage.path"}, {"snapshot", report.SnapshotInspection{}, "with --store"},
+		{"summary", report.Empty{}, "last"}}},
+	{"diff", []line{{"summary", report.DiffSummary{}, ""}}},
+	{"reproduce", []line{{"summary", report.ReproduceSummary{}, ""}}},
+	{"aliases", []line{{"alias", report.Alias{}, "each alias"}, {"summary", report.AliasesSummary{}, "last"}}},
+	{"promote", []line{{"summary", report.AliasMove{}, ""}}},
+	{"rollback", []line{{"summary", report.AliasMove{}, ""}}},
+	{"log", []line{{"record", report.LogRecord{}, "each record"}, {"live", report.Live{}, "each alias, with --at"}, {"summary", report.LogSummary{}, "last"}}},
+	{"prune", []line{{"summary", report.PruneSummary{}, ""}}},
+	{"keys new", []line{{"summary", report.KeysSummary{}, ""}}},
+	{"export onnx", []line{{"summary", report.ExportSummary{}, ""}}},
+	{"export jsonl", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
+	{"export libsvm", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
+}
+
+// commandLine returns the verbs that the command line has, from the structs of flags in cmd/refitd.
+func commandLine(t *testing.T) (names []string) {
+	t.Helper()
+	structs := map[string]*ast.StructType{}
+	files, err := filepath.Glob("../cmd/refitd/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if st, ok := spec.Type.(*ast.StructType); ok {
+					structs[spec.Name.Name] = st
+				}
+			}
+			return true
+		})
+	}
+	var walk func(typ, prefix string) bool
+	walk = func(typ, prefix string) (some bool) {
+		for _, f := range structs[typ].Fields.List {
+			if f.Tag == nil || len(f.Names) == 0 {
+				continue
+			}
+			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
+			if _, ok := tag.Lookup("cmd"); !ok {
+				continue
+			}
+			some = true
+			name := tag.Get("name")
+			if name == "" {
+				name = kebab(f.Names[0].Name)
+			}
+			if inner := f.Type.(*ast.Ident).Name; !walk(inner, prefix+name+" ") {
+				names = append(names, prefix+name)
+			}
+		}
+		return some
+	}
+	walk("cli", "")
+	return names
+}
+
+// kebab turns AcceptGap into accept-gap, and JSONL into jsonl.
+func kebab(name string) string {
+	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1-$2"))
+}
+
+// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of rejections.
+func TestJSON(t *testing.T) {
+	objects := map[emitted]reflect.Type{}
+	of := map[emitted][]string{} // verbs
+	var order []emitted
+	var listed []string
+	for _, v := range verbs {
+		listed = append(listed, v.name)
+		for _, l := range v.lines {
+			e := emitted{l.kind, reflect.TypeOf(l.value).Name()}
+			if objects[e] == nil {
+				order = append(order, e)
+			}
+			objects[e], of[e] = reflect.TypeOf(l.value), append(of[e], v.name)
+		}
+	}
+	failed := emitted{"error", "Error"}
+	objects[failed], of[failed] = reflect.TypeFor[report.Error](), []string{"every verb"}
+	order = append(order, failed)
+	if names := commandLine(t); !reflect.DeepEqual(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(listed))) {
+		t.Errorf("the verbs are %q, described are %q", names, listed)
+	}
+	found := emissions(t)
+	for e, places := range found {
+		if objects[e] == nil {
+			t.Errorf("%v is emitted at %v, and not described", e, places)
+		}
+	}
+	for e := range objects {
+		if found[e] == nil {
+			t.Errorf("%v is described, and not emitted", e)
+		}
+	}
+
+	title := func(e emitted) string {
+		same := 0
+		for other := range objects {
+			if other.kind == e.kind {
+				same++
+			}
+		}
+		if same == 1 {
+			return e.kind
+		}
+		return e.kind + " of " + strings.Join(of[e], ", ")
+	}
+	// What several objects share stands by itself.
+	users := map[reflect.Type]map[reflect.Type]bool{}
+	for _, typ := range objects {
+		nested(t, typ, users)
+	}
+	object := map[reflect.Type]string{}
+	for e, typ := range objects {
+		if !strings.Contains(title(e), " ") {
+			object[typ] = title(e)
+		}
+	}
+	link := func(typ reflect.Type) string {
+		switch {
+		case object[typ] != "":
+			return "[" + object[typ] + "](#" + anchor(object[typ]) + ")"
+		case len(users[typ]) > 1:
+			return "[" + typ.Name() + "](#" + anchor(typ.Name()) + ")"
+		}
+		return ""
+	}
+
+	var p page
+	p.heading(1, "What `--json` prints")
+	p.paragraph("Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each line, whose first member " +
+		"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. Members are added over time and " +
+		"never renamed: ignore those that you do not know. A number that is not finite is null; times are RFC 3339 in UTC, members that end in " +
+		"`_seconds` and `_bytes` have that unit, digests are `sha256:` and 64 hexadecimal digits.")
+	p.heading(2, "Verbs")
+	var rows [][]string
+	for _, v := range verbs {
+		var cells []string
+		for _, l := range v.lines {
+			name := title(emitted{l.kind, reflect.TypeOf(l.value).Name()})
+			cell := "[`" + l.kind + "`](#" + anchor(name) + ")"
+			if l.kind == "path" {
+				continue
+			}
+			if l.when != "" {
+				cell += " " + l.when
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, []string{"`refitd " + v.name + "`", strings.Join(cells, "; ")})
+	}
+	p.table([]string{"verb", "lines"}, rows)
+
+	p.heading(2, "Exit codes")
+	rows = nil
+	for code := 0; ; code++ {
+		name := source(t, module+"/daemon/report").constants[strconv.Itoa(code)]
+		if !strings.HasPrefix(name, "Exit") {
+			break
+		}
+		word := report.ErrorOf(report.Exit(code, errors.New("x"))).Code
+		rows = append(rows, []string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])})
+	}
+	p.table([]string{"code", "`code` of an error", "meaning"}, rows)
+
+	p.heading(2, "Reasons of rejections")
+	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, and `reason` of " +
+		"`invalid`. A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; " +
+		"then the fields, in the order of the record; then missing_field.")
+	most := event.DefaultLimits()
+	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
+		"Limits.MaxMulti", strconv.Itoa(most.MaxMulti), "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
+	rows = nil
+	for _, reason := range append(slices.Clone(event.Reasons), event.Panicked) {
+		events := source(t, module+"/consumer/event")
+		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
+		if doc == "" {
+			t.Errorf("the reason %s has no comment", reason)
+		}
+		rows = append(rows, []string{"`" + string(reason) + "`", limits.Replace(described(doc, "Panicked"))})
+	}
+	p.table([]string{"reason", "meaning"}, rows)
+
+	p.heading(2, "Lines")
+	for _, e := range order {
+		if e.kind == "path" { // nothing in JSON
+			continue
+		}
+		p.heading(3, title(e))
+		p.paragraph("%s", typeDoc(t, objects[e]))
+		p.table([]string{"member", "type", "meaning"}, members(t, objects[e], "", link))
+	}
+	p.heading(2, "Parts of several lines")
+	var parts []reflect.Type
+	for typ, by := range users {
+		if len(by) > 1 && object[typ] == "" {
+			parts = append(parts, typ)
+		}
+	}
+	slices.SortFunc(parts, func(a, b reflect.Type) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, typ := range parts {
+		p.heading(3, typ.Name())
+		p.paragraph("%s", typeDoc(t, typ))
+		p.table([]string{"member", "type", "meaning"}, members(t, typ, "", link))
+	}
+	same(t, "json.md", p.bytes())
+}
+
+// nested notes which structs have a struct as a member, at any depth.
+func nested(t *testing.T, typ reflect.Type, users map[reflect.Type]map[reflect.Type]bool) {
+	for _, p := range properties(t, typ) {
+		inner := p.field.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			inner = inner.Elem()
+		}
+		if inner.Kind() != reflect.Struct || inner == reflect.TypeFor[time.Time]() || !ours(inner) { // others are taken apart in their place
+			continue
+		}
+		if users[inner] == nil {
+			users[inner] = map[reflect.Type]bool{}
+		}
+		users[inner][typ] = true
+		nested(t, inner, users)
+	}
+}
