@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -301,13 +302,13 @@ func (j *refitJob) degenerate(model *solver.Model) bool {
 }
 
 // metric accumulates METRICS of one predictor.
-type metric struct{ *report.Accumulator }
+type metric struct{ *quality.Accumulator }
 
 func newMetric(t *Target) metric {
 	if t.IsNumeric() {
-		return metric{report.NewNumberAccumulator(t.Low, t.High)}
+		return metric{quality.NewNumberAccumulator(t.Low, t.High)}
 	}
-	return metric{report.NewClassAccumulator()}
+	return metric{quality.NewClassAccumulator()}
 }
 
 func (a metric) add(t *Target, ev *event.Event, outputs, targets []float64) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -113,7 +114,7 @@ func Metrics(t *Target, v *Vocabulary, model *solver.Model, events []event.Event
 
 func (e *encoded) metrics(t *Target, model *solver.Model, group func(*event.Event) string) *report.Metrics {
 	a := newMetric(t)
-	ranking := report.NewRanking()
+	ranking := quality.NewRanking()
 	e.each(t, model, func(i int, outputs, targets []float64) {
 		a.add(t, &e.events[i], outputs, targets)
 		if group != nil && t.IsNumeric() {

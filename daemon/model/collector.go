@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -116,12 +117,8 @@ func progressiveLosses(p report.Progressive) map[string]float64 {
 	b, losses := &p.Baselines, make(map[string]float64)
 	for role, m := range map[string]*report.Metrics{"published": p.Window.Published, "live": p.Window.Live, "global_mean": b.GlobalMean,
 		"item_mean": b.ItemMean, "sgd_bias": b.SGDBias, "majority": b.Majority, "last_label": b.LastLabel} {
-		switch {
-		case m == nil:
-		case m.RMSE != nil:
-			losses[role] = float64(*m.RMSE)
-		case m.Accuracy != nil:
-			losses[role] = 1 - float64(*m.Accuracy)
+		if loss, ok := quality.Loss(m); ok {
+			losses[role] = loss
 		}
 	}
 	return losses

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -103,15 +104,15 @@ func inputOf(ev *event.Event) snapshot.Input {
 
 // tally accumulates METRICS.
 type tally struct {
-	sums    *report.Accumulator
-	ranking *report.Ranking
+	sums    *quality.Accumulator
+	ranking *quality.Ranking
 }
 
 func newTally(t *cycle.Target) *tally {
 	if t.IsNumeric() {
-		return &tally{report.NewNumberAccumulator(t.Low, t.High), report.NewRanking()}
+		return &tally{quality.NewNumberAccumulator(t.Low, t.High), quality.NewRanking()}
 	}
-	return &tally{report.NewClassAccumulator(), report.NewRanking()}
+	return &tally{quality.NewClassAccumulator(), quality.NewRanking()}
 }
 
 func (a *tally) add(t *cycle.Target, ev *event.Event, outputs, targets []float64) {

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -131,7 +132,7 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 
 // meanMetrics are METRICS of a predictor without a training loss.
 func meanMetrics(t *cycle.Target, events []event.Event, group func(*event.Event) string, predict func(*event.Event) float64) *report.Metrics {
-	a, ranking := report.NewNumberAccumulator(t.Low, t.High), report.NewRanking()
+	a, ranking := quality.NewNumberAccumulator(t.Low, t.High), quality.NewRanking()
 	for i := range events {
 		ev := &events[i]
 		value := predict(ev)

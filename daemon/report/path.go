@@ -35,7 +35,7 @@ func (p *Path) Of(lambda Number) []Step {
 	return steps
 }
 
-// headline is the figure of METRICS that a path is judged by: the error of numbers or the accuracy of classes, nil without either.
+// headline is the measure that a path is judged by: the error of numbers or the accuracy of classes, nil without either.
 func headline(m *Metrics) (name string, value *Number, lowerIsBetter bool) {
 	switch {
 	case m == nil:

@@ -1,5 +1,5 @@
-// Package report holds what the verbs of refitd print: the JSON Lines objects of the command-line contract and their text form for
-// people, the exit codes, and the quality measures. It neither trains nor reads anything.
+// Package report holds what the verbs of refitd print: the JSON Lines objects of the command-line contract, their text form for people, and
+// the exit codes. It neither trains, reads nor measures anything.
 package report
 
 import (

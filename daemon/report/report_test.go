@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -137,7 +138,7 @@ func TestNestedContractNames(t *testing.T) {
 		}
 		fields := strings.Fields(want)
 		slices.Sort(fields)
-		if got := sortedKeys(object); !slices.Equal(got, fields) {
+		if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, fields) {
 			t.Errorf("%T has fields %q, want %q", v, got, fields)
 		}
 	}

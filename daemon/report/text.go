@@ -181,12 +181,8 @@ func (p *Progressive) line() string {
 	rows := append([]named{{"published", p.Window.Published}, {"live", p.Window.Live}}, p.Baselines.rows()...)
 	var parts []string
 	for _, r := range rows {
-		switch {
-		case r.metrics == nil:
-		case r.metrics.RMSE != nil:
-			parts = append(parts, fmt.Sprintf("%s rmse %.4f", r.name, float64(*r.metrics.RMSE)))
-		case r.metrics.Accuracy != nil:
-			parts = append(parts, fmt.Sprintf("%s accuracy %.4f", r.name, float64(*r.metrics.Accuracy)))
+		if name, value, _ := headline(r.metrics); value != nil {
+			parts = append(parts, fmt.Sprintf("%s %s %.4f", r.name, name, float64(*value)))
 		}
 	}
 	return strings.Join(parts, "  ")

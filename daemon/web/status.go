@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -116,15 +117,19 @@ func lossRows(p report.Progressive) []lossRow {
 		{"majority", b.Majority}, {"last label", b.LastLabel}}
 	best, known := 0.0, false
 	for _, x := range baselines {
-		if loss, _, ok := lossOf(x.metrics); ok && (!known || loss < best) {
+		if loss, ok := quality.Loss(x.metrics); ok && (!known || loss < best) {
 			best, known = loss, true
 		}
 	}
 	var rows []lossRow
 	for i, x := range append(models, baselines...) {
-		loss, name, ok := lossOf(x.metrics)
+		loss, ok := quality.Loss(x.metrics)
 		if !ok {
 			continue
+		}
+		name := "error rate"
+		if x.metrics.RMSE != nil {
+			name = "RMSE"
 		}
 		row := lossRow{Role: x.role, N: x.metrics.N, Value: fmt.Sprintf("%s %.4f", name, loss)}
 		if i < len(models) && known {
@@ -136,18 +141,6 @@ func lossRows(p report.Progressive) []lossRow {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// lossOf returns the loss that refitd_progressive_loss shows: RMSE of numbers, error rate of classes.
-func lossOf(m *report.Metrics) (loss float64, name string, ok bool) {
-	switch {
-	case m == nil || m.N == 0:
-	case m.RMSE != nil:
-		return float64(*m.RMSE), "RMSE", true
-	case m.Accuracy != nil:
-		return 1 - float64(*m.Accuracy), "error rate", true
-	}
-	return 0, "", false
 }
 
 func bytesText(n int64) string {

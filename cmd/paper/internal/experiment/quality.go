@@ -3,7 +3,7 @@ package experiment
 import (
 	"math"
 
-	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -42,7 +42,7 @@ func (s *ratingSet) quality(m *solver.Model, rows []int) ratingQuality {
 
 // judge judges predictions of the given rows.
 func (s *ratingSet) judge(predictions []float64, rows []int) ratingQuality {
-	errors, ranking := report.NewNumberAccumulator(1, numLevels), report.NewRanking()
+	errors, ranking := quality.NewNumberAccumulator(1, numLevels), quality.NewRanking()
 	for i, row := range rows {
 		errors.AddNumber(0, predictions[i], s.level[row])
 		ranking.Add(s.user[row], predictions[i], s.level[row])

@@ -1,4 +1,4 @@
-package report
+package quality
 
 import (
 	"encoding/json"
@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/report"
 )
 
-func near(t *testing.T, name string, got *Number, want float64) {
+func near(t *testing.T, name string, got *report.Number, want float64) {
 	t.Helper()
 	if got == nil || math.Abs(float64(*got)-want) > 1e-12*(1+math.Abs(want)) {
-		t.Errorf("%s = %v, want %g", name, number(got), want)
+		t.Errorf("%s = %v, want %g", name, got, want)
 	}
 }
 
@@ -32,7 +34,7 @@ func TestNumberAccumulator(t *testing.T) {
 	free := NewNumberAccumulator(0, 0)
 	free.AddNumber(1, 7, 4)
 	near(t, "rmse without range", free.Metrics().RMSE, 3)
-	if m := NewNumberAccumulator(1, 5).Metrics(); m != (Metrics{}) {
+	if m := NewNumberAccumulator(1, 5).Metrics(); m != (report.Metrics{}) {
 		t.Errorf("metrics of nothing %+v", m)
 	}
 }
@@ -97,9 +99,9 @@ func TestRankingGolden(t *testing.T) {
 			r.Add(strconv.Itoa(u), c.Scores[j], c.Ratings[j])
 		}
 		for _, k := range []int{1, 3, 5} {
-			near(t, fmt.Sprintf("case %d nDCG@%d", i, k), Some(r.NDCG(k)), c.NDCG[fmt.Sprintf("exp@%d", k)])
+			near(t, fmt.Sprintf("case %d nDCG@%d", i, k), report.Some(r.NDCG(k)), c.NDCG[fmt.Sprintf("exp@%d", k)])
 		}
-		var m Metrics
+		var m report.Metrics
 		r.AddTo(&m)
 		near(t, "ndcg_1", m.NDCG1, c.NDCG["exp@1"])
 		near(t, "ndcg_5", m.NDCG5, c.NDCG["exp@5"])
@@ -110,10 +112,10 @@ func TestRankingTies(t *testing.T) {
 	r := NewRanking()
 	r.Add("u", 1, 2)
 	r.Add("u", 1, 5)
-	near(t, "first in the file first", Some(r.NDCG(1)), 3.0/31)
+	near(t, "first in the file first", report.Some(r.NDCG(1)), 3.0/31)
 	r.Add("v", 0, 0) // without gain every order is ideal
-	near(t, "no gain", Some(r.NDCG(1)), (3.0/31+1)/2)
-	if m := (Metrics{}); !math.IsNaN(NewRanking().NDCG(5)) {
+	near(t, "no gain", report.Some(r.NDCG(1)), (3.0/31+1)/2)
+	if m := (report.Metrics{}); !math.IsNaN(NewRanking().NDCG(5)) {
 		t.Error("nDCG of nothing is a number")
 	} else if NewRanking().AddTo(&m); m.NDCG1 != nil {
 		t.Error("nDCG of nothing is reported")

@@ -1,13 +1,29 @@
-package report
+// Package quality measures predictions: it adds up their errors and ranks them. It knows neither models nor events.
+package quality
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/daemon/report"
 )
 
-// Accumulator sums the errors of predictions of one task. Sums are Neumaier
-// compensated, so that the result does not depend on how a long stream was cut.
+// Loss is the one figure that predictors are compared by: the RMSE of numbers, the error rate of classes. It is false without events.
+func Loss(m *report.Metrics) (loss float64, ok bool) {
+	switch {
+	case m == nil:
+	case m.RMSE != nil:
+		return float64(*m.RMSE), true
+	case m.Accuracy != nil:
+		return 1 - float64(*m.Accuracy), true
+	}
+	return 0, false
+}
+
+// Accumulator sums the errors of predictions of one task. Sums are Neumaier compensated, so that the result does not depend on how a long
+// stream was cut.
 type Accumulator struct {
 	low, high  float64
 	numeric    bool
@@ -52,18 +68,18 @@ func (a *Accumulator) AddClass(loss float64, correct bool) {
 func (a *Accumulator) N() int64 { return a.n }
 
 // Metrics returns the means so far; without events there is nothing but n.
-func (a *Accumulator) Metrics() Metrics {
-	m := Metrics{N: a.n}
+func (a *Accumulator) Metrics() report.Metrics {
+	m := report.Metrics{N: a.n}
 	if a.n == 0 {
 		return m
 	}
 	n := float64(a.n)
-	m.Loss = Some(a.loss.value() / n)
+	m.Loss = report.Some(a.loss.value() / n)
 	if a.numeric {
-		m.RMSE = Some(math.Sqrt(a.squares.value() / n))
-		m.MAE = Some(a.deviations.value() / n)
+		m.RMSE = report.Some(math.Sqrt(a.squares.value() / n))
+		m.MAE = report.Some(a.deviations.value() / n)
 	} else {
-		m.Accuracy = Some(float64(a.correct) / n)
+		m.Accuracy = report.Some(float64(a.correct) / n)
 	}
 	return m
 }
@@ -109,7 +125,7 @@ func (r *Ranking) Add(group string, score, relevance float64) {
 // is NaN without groups.
 func (r *Ranking) NDCG(k int) float64 {
 	total := sum{}
-	for _, group := range sortedKeys(r.groups) {
+	for _, group := range slices.Sorted(maps.Keys(r.groups)) { // in a fixed order
 		items := slices.Clone(r.groups[group])
 		slices.SortStableFunc(items, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
 		got := discountedGain(items, k)
@@ -124,9 +140,9 @@ func (r *Ranking) NDCG(k int) float64 {
 }
 
 // AddTo stores nDCG at 1 and 5 in m, unless nothing was ranked.
-func (r *Ranking) AddTo(m *Metrics) {
+func (r *Ranking) AddTo(m *report.Metrics) {
 	if len(r.groups) > 0 {
-		m.NDCG1, m.NDCG5 = Some(r.NDCG(1)), Some(r.NDCG(5))
+		m.NDCG1, m.NDCG5 = report.Some(r.NDCG(1)), report.Some(r.NDCG(5))
 	}
 }
 
@@ -136,14 +152,4 @@ func discountedGain(items []ranked, k int) float64 {
 		gain += (math.Exp2(item.relevance) - 1) / math.Log2(float64(i)+2)
 	}
 	return gain
-}
-
-// sortedKeys fixes the order of summation.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
