@@ -169,19 +169,25 @@ func TestMistakes(t *testing.T) {
 		{"fraction for whole", "size: 200000", "size: 2.5", `8:20 models[0].sample.size | this is a number, expected a whole number | `},
 		{"number for text", "group_id: refitd-ratings", "group_id: 7", `1:58 kafka.group_id | this is a whole number, expected text | `},
 		{"scalar for list", "topics: [ratings]", "topics: ratings", `6:21 models[0].input.topics | expected a list | `},
-		{"list for mapping", "web: {listen_address: \"127.0.0.1:0\"}", "web: [a]", `3:6 web | this is a list, expected a mapping of keys: listen_address, config_file | `},
+		{"list for mapping", "web: {listen_address: \"127.0.0.1:0\"}", "web: [a]",
+			`3:6 web | this is a list, expected a mapping of keys: listen_address, config_file | `},
 		{"no unit", "every: 5s", "every: 5", `9:20 models[0].train.every | "5" is not a duration: write a number with a unit | `},
 		{"negative seed", "seed: 42", "seed: -1", `8:34 models[0].sample.seed | negative | `},
 		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
 		{"infinite", "fraction: 0.1", "fraction: .inf", `8:73 models[0].sample.holdout.fraction | expected a finite number | `},
-		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {", `8:70 models[0].sample.quotas[0].class | is "6": write one of 1, 2, 3, 4, 5 | 1`},
-		{"quotas above the whole", "holdout: {", "quotas: [{class: 1, share: 0.6}, {class: 2, share: 0.6}], holdout: {", `8:61 models[0].sample.quotas | shares add up to 1.2 | `},
+		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {",
+			`8:70 models[0].sample.quotas[0].class | is "6": write one of 1, 2, 3, 4, 5 | 1`},
+		{"quotas above the whole", "holdout: {", "quotas: [{class: 1, share: 0.6}, {class: 2, share: 0.6}], holdout: {",
+			`8:61 models[0].sample.quotas | shares add up to 1.2 | `},
 		{"quota of nothing", "holdout: {", "quotas: [{class: 1, share: 0}], holdout: {", `8:80 models[0].sample.quotas[0].share | above 0 and at most 1 | `},
-		{"quotas and cap", "holdout: {", "quotas: [{class: 1, share: 0.6}], cap: {by: user, share: 0.1}, holdout: {", `8:61 models[0].sample.quotas | cannot be combined with sample.cap | `},
+		{"quotas and cap", "holdout: {", "quotas: [{class: 1, share: 0.6}], cap: {by: user, share: 0.1}, holdout: {",
+			`8:61 models[0].sample.quotas | cannot be combined with sample.cap | `},
 		{"cap without a share", "holdout: {", "cap: {by: user}, holdout: {", `8:58 models[0].sample.cap.share | is 0: write a number between 0 and 1 | `},
 		{"cap by no field", "holdout: {", "cap: {by: country, share: 0.1}, holdout: {", `8:63 models[0].sample.cap.by | one of the categorical fields | `},
 		{"cap without a field", "holdout: {", "cap: {share: 0.1}, holdout: {", `8:58 models[0].sample.cap.by | one of the categorical fields | `},
-		{"cap and identity", "categorical: [user, item]}\n    sample: {size: 200000,", "categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},", `8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
+		{"cap and identity", "categorical: [user, item]}\n    sample: {size: 200000,",
+			"categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},",
+			`8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
 		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
 		{"enum", "penalty: l1linf", "penalty: l1lin", `9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
 		{"missing", "label: rating, ", "", `7:13 models[0].schema.label | is missing: write the name of the field with the label | `},
@@ -240,7 +246,8 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("problems %q, want %q", got, want)
 	}
-	const first = `r.yaml:1:9: kafka.bootstrap.servers: unknown key "bootstrap.servers" under kafka: known are bootstrap_servers, group_id, client_id, tls, sasl, fetch_max_wait, max_partition_fetch_bytes
+	const first = `r.yaml:1:9: kafka.bootstrap.servers: unknown key "bootstrap.servers" under kafka: ` +
+		`known are bootstrap_servers, group_id, client_id, tls, sasl, fetch_max_wait, max_partition_fetch_bytes
      1 | kafka: {bootstrap.servers: ["127.0.0.1:9092"], group_id: refitd-ratings}
        |         ^
        = did you mean bootstrap_servers?
@@ -341,7 +348,8 @@ func TestMemoryBudget(t *testing.T) {
 		t.Fatalf("problems %+v", problems)
 	}
 	p := problems[0]
-	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.variational") || !strings.Contains(p.Message, "train.max_features and train.max_basis") {
+	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.variational") || !strings.Contains(p.Message,
+		"train.max_features and train.max_basis") {
 		t.Errorf("problem %+v", p)
 	}
 	// What the message proposes must do.
@@ -361,7 +369,8 @@ func TestMemoryOfRefit(t *testing.T) {
 }
 
 func TestListenAddress(t *testing.T) {
-	for address, ok := range map[string]bool{"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "0.0.0.0:80": false, ":80": false, "127.0.0.1": false, "": false, "host:80": false} {
+	for address, ok := range map[string]bool{"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "0.0.0.0:80": false, ":80": false,
+		"127.0.0.1": false, "": false, "host:80": false} {
 		if err := (&Web{ListenAddress: address}).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}

@@ -75,7 +75,8 @@ func deepBlock(depth int) string {
 func FuzzParse(f *testing.F) {
 	f.Add(smallest)
 	f.Add(DefaultsYAML())
-	for _, seed := range []string{"a: &a [*a]", "- - a", "? a : b", "kafka: {sasl: {password: ${X}}}", "models: [{}]", "models:\n- name: |\n    x\n", "---\n---\n", "a: !!binary x"} {
+	for _, seed := range []string{"a: &a [*a]", "- - a", "? a : b", "kafka: {sasl: {password: ${X}}}", "models: [{}]", "models:\n- name: |\n    x\n",
+		"---\n---\n", "a: !!binary x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -23,7 +23,8 @@ func (v *validator) quotas(m *Model, path string) {
 	case !ok:
 		v.refuse(path, "needs task: ordinal, binary or multiclass; this is task: "+m.Schema.Task)
 	case m.Schema.Identity != "":
-		v.refuse(path, "cannot be combined with schema.identity: a newer event of an identity could move its row to another class, whose other rows are not known any more")
+		v.refuse(path, "cannot be combined with schema.identity: a newer event of an identity could move its row to "+
+			"another class, whose other rows are not known any more")
 	case m.Sample.Cap.By != "":
 		v.refuse(path, "cannot be combined with sample.cap: write quotas for rare classes, or a cap against floods")
 	}
@@ -59,7 +60,8 @@ func (v *validator) cap(m *Model, path string) {
 	case c.By != "" && !(c.Share > 0 && c.Share < 1):
 		v.bad(path+".share", c.Share, "a number between 0 and 1, such as 0.01")
 	case c.By != "" && m.Schema.Identity != "":
-		v.refuse(path+".by", "cannot be combined with schema.identity: a newer event of an identity could move its row to another entity, whose other rows are not known any more")
+		v.refuse(path+".by", "cannot be combined with schema.identity: a newer event of an identity could move its row to "+
+			"another entity, whose other rows are not known any more")
 	}
 }
 

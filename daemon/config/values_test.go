@@ -33,7 +33,8 @@ func TestSizes(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour, "0.5d": 12 * time.Hour} {
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour,
+		"0.5d": 12 * time.Hour} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() != want {
 			t.Errorf("%s: %v, %v; want %v", text, d, err, want)
@@ -145,7 +146,8 @@ func TestSecretSources(t *testing.T) {
 		{"neither", "", "", "kafka.sasl.password"},
 		{"no variable", `password: "${NONE}"`, "", "kafka.sasl.password"},
 		{"number", `password: 12345`, "", "kafka.sasl.password"},
-		{"key of others", "password: a", "tls: {enabled: true, cert_file: " + filepath.Join(dir, "good") + ", key_file: " + filepath.Join(dir, "open") + "}", "kafka.tls.key_file"},
+		{"key of others", "password: a", "tls: {enabled: true, cert_file: " + filepath.Join(dir, "good") + ", key_file: " + filepath.Join(dir,
+			"open") + "}", "kafka.tls.key_file"},
 		{"key without certificate", "password: a", "tls: {enabled: true, key_file: " + filepath.Join(dir, "good") + "}", "kafka.tls.key_file"},
 		{"TLS off", "password: a", "tls: {server_name: x}", "kafka.tls.enabled"},
 	} {
@@ -200,7 +202,8 @@ func TestExcerptsHideSecrets(t *testing.T) {
 			}
 		}
 	}
-	_, err := Parse("r.yaml", []byte(strings.Replace(smallest, "group_id: refitd-ratings", "group_id: g, sasl: {password_file: /none/here, mechanism: plain}", 1)), noEnv)
+	_, err := Parse("r.yaml", []byte(strings.Replace(smallest, "group_id: refitd-ratings",
+		"group_id: g, sasl: {password_file: /none/here, mechanism: plain}", 1)), noEnv)
 	if err == nil || !strings.Contains(err.Error(), "{password_file: /none/here") {
 		t.Errorf("the path of a password file is hidden: %v", err)
 	}

@@ -28,7 +28,8 @@ func TestListenWithoutAuth(t *testing.T) {
 			}
 		}
 	}
-	for _, address := range []string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1", "0.0.0.0:1", ":1", "[::]:1", "10.0.0.1:1", "refitd.example.org:1", "localhost.example.org:1"} {
+	for _, address := range []string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1", "0.0.0.0:1", ":1", "[::]:1", "10.0.0.1:1",
+		"refitd.example.org:1", "localhost.example.org:1"} {
 		loopback := slices.Contains([]string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1"}, address)
 		for file := range files {
 			for _, flag := range []bool{false, true} {

@@ -122,7 +122,8 @@ func someNames(f FieldDiff) string {
 }
 
 func (c *Churn) write(w io.Writer, what string) {
-	fmt.Fprintf(w, "%s: %d, mean |Δ| %s, largest %s, rank correlation %s", what, c.Events, plain(c.MeanAbsolute), plain(c.LargestAbsolute), number(c.RankCorrelation))
+	fmt.Fprintf(w, "%s: %d, mean |Δ| %s, largest %s, rank correlation %s", what, c.Events, plain(c.MeanAbsolute), plain(c.LargestAbsolute),
+		number(c.RankCorrelation))
 	if c.ChangedClasses != nil {
 		fmt.Fprintf(w, ", %.1f %% of the classes changed", 100*float64(*c.ChangedClasses))
 	}

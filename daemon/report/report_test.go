@@ -28,8 +28,9 @@ func lines() map[string]Line {
 	state := State{Model: "m", Lineage: "l", ConfigHash: "sha256:00", Format: 1, RejectedByReason: map[string]int64{"not_json": 2},
 		Partitions: []PartitionState{{Topic: "t", Partition: 1, Next: 5, Halted: &halted}, {Topic: "t", Partition: 2}}}
 	return map[string]Line{
-		"ready":     Ready{Web: "127.0.0.1:1", Models: []string{"m"}},
-		"version":   Version{Model: "m", Version: 7, Kind: "refit", Gap: Some(1), GapRelative: Some(0.1), GapKind: "estimated", Gate: numbers, ChampionGate: numbers, Decision: "promoted", Reason: "better"},
+		"ready": Ready{Web: "127.0.0.1:1", Models: []string{"m"}},
+		"version": Version{Model: "m", Version: 7, Kind: "refit", Gap: Some(1), GapRelative: Some(0.1), GapKind: "estimated", Gate: numbers,
+			ChampionGate: numbers, Decision: "promoted", Reason: "better"},
 		"halt":      Halt{Model: "m", Topic: "t", Partition: 1, Offset: 5, Reason: "gap"},
 		"run":       RunSummary{Models: []RunModel{{State: state, Progressive: progressive, Champion: &version}}},
 		"broker":    Broker{BootstrapServers: "127.0.0.1:1"},
@@ -38,9 +39,11 @@ func lines() map[string]Line {
 		"recovered": Recovered{AfterSeconds: 3},
 		"quickstart": QuickstartSummary{FirstVersionSeconds: seconds, Progressive: progressive, Store: "s", ScoreArgv: []string{"refitd", "score", "--store", "a b"},
 			ScoreStdin: `{"user":"o'x"}` + "\n"},
-		"check":         CheckSummary{OK: true, Models: []string{"m"}, ConfigHash: "sha256:00", Memory: &config.Memory{TotalBytes: 1 << 20, Parts: map[string]int64{"m.refit": 1 << 20}}},
-		"step":          Step{Lambda: 3, K: 2, Gap: Some(1), GapKind: "estimated", Valid: numbers},
-		"fit":           FitSummary{Status: "converged", Test: numbers, Baselines: Baselines{Linear: numbers}, Snapshot: &SnapshotRef{Store: "s", Model: "m", Version: 1}},
+		"check": CheckSummary{OK: true, Models: []string{"m"}, ConfigHash: "sha256:00", Memory: &config.Memory{TotalBytes: 1 << 20,
+			Parts: map[string]int64{"m.refit": 1 << 20}}},
+		"step": Step{Lambda: 3, K: 2, Gap: Some(1), GapKind: "estimated", Valid: numbers},
+		"fit": FitSummary{Status: "converged", Test: numbers, Baselines: Baselines{Linear: numbers}, Snapshot: &SnapshotRef{Store: "s",
+			Model: "m", Version: 1}},
 		"backtest_tick": BacktestTick{Events: 10000, Progressive: Progressive{Window: Scores{Live: classes}}},
 		"backtest":      BacktestSummary{Progressive: progressive, LastTenth: LastTenth{Live: classes, Baselines: Baselines{Majority: classes, LastLabel: classes}}},
 		"replay":        ReplaySummary{Records: 2, Acknowledged: 2, Partitions: []ReplayPartition{{Partition: 0, First: &offset, Last: &offset}, {Partition: 1}}},
@@ -58,18 +61,21 @@ func lines() map[string]Line {
 
 // fields are the names of the command-line contract for the objects of each kind; they are never renamed.
 var fields = map[string]string{
-	"ready":         "web models",
-	"version":       "model version kind parent status k lambda rows features outputs objective gap gap_relative gap_kind select gate champion_gate decision reason cut payload_digest solver stochastic_epochs fista_iterations sweeps evidence warm train_seconds",
-	"halt":          "model topic partition offset reason",
-	"run":           "seconds events_per_second rss_bytes models",
-	"broker":        "bootstrap_servers",
-	"tick":          "elapsed_seconds events events_per_second lag version gap gap_kind since_refit_seconds progressive",
-	"drift":         "elapsed_seconds",
-	"recovered":     "after_seconds",
-	"quickstart":    "first_version_seconds versions drift_seconds recovered_after_seconds progressive store model score_argv score_stdin",
-	"check":         "ok models config_hash memory errors",
-	"step":          "lambda k objective gap gap_kind nu valid seconds",
-	"fit":           "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test features outputs valid test baselines seconds seed snapshot",
+	"ready": "web models",
+	"version": "model version kind parent status k lambda rows features outputs " +
+		"objective gap gap_relative gap_kind select gate champion_gate decision reason cut payload_digest "+
+		"solver stochastic_epochs fista_iterations sweeps evidence warm train_seconds",
+	"halt":       "model topic partition offset reason",
+	"run":        "seconds events_per_second rss_bytes models",
+	"broker":     "bootstrap_servers",
+	"tick":       "elapsed_seconds events events_per_second lag version gap gap_kind since_refit_seconds progressive",
+	"drift":      "elapsed_seconds",
+	"recovered":  "after_seconds",
+	"quickstart": "first_version_seconds versions drift_seconds recovered_after_seconds progressive store model score_argv score_stdin",
+	"check":      "ok models config_hash memory errors",
+	"step":       "lambda k objective gap gap_kind nu valid seconds",
+	"fit": "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test " +
+		"features outputs valid test baselines seconds seed snapshot",
 	"backtest_tick": "events seconds version progressive",
 	"backtest":      "events seconds refit_seconds versions_promoted versions_kept progressive last_tenth",
 	"replay":        "records acknowledged skipped_lines bytes seconds partitions",
@@ -176,7 +182,8 @@ some unseen     4  0.5   1     0.75  0.5     0.25
 }
 
 func TestNumbers(t *testing.T) {
-	b, err := json.Marshal(map[string]any{"a": Number(math.NaN()), "b": Number(math.Inf(-1)), "c": Number(0.1), "d": (*Number)(nil), "e": []Number{1, Number(math.Inf(1))}})
+	b, err := json.Marshal(map[string]any{"a": Number(math.NaN()), "b": Number(math.Inf(-1)), "c": Number(0.1), "d": (*Number)(nil), "e": []Number{1,
+		Number(math.Inf(1))}})
 	if want := `{"a":null,"b":null,"c":0.1,"d":null,"e":[1,null]}`; err != nil || string(b) != want {
 		t.Errorf("%s, %v; want %s", b, err, want)
 	}

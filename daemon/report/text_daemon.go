@@ -72,7 +72,8 @@ func (s QuickstartSummary) WriteText(w io.Writer) error {
 	for i, a := range s.ScoreArgv {
 		argv[i] = shellQuote(a)
 	}
-	_, err := fmt.Fprintf(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), strings.Join(argv, " "))
+	_, err := fmt.Fprintf(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")),
+		strings.Join(argv, " "))
 	return err
 }
 
@@ -120,7 +121,8 @@ func (s ScoreSummary) WriteText(w io.Writer) error {
 
 // WriteText prints the comparison of one partition.
 func (p VerifyPartition) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
+	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, "+
+		"rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
 		p.Topic, p.Partition, p.Start, p.Next, p.CheckedFrom, p.Lost, p.Double, p.Rejected, p.Control, p.Aborted, p.Holes, p.Gap, p.Rows, p.Digest)
 	if p.Unverifiable > 0 {
 		fmt.Fprintf(w, ", %d offsets unverifiable", p.Unverifiable)

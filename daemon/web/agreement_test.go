@@ -29,7 +29,8 @@ func TestThousandEvents(t *testing.T) {
 				var inputs []*snapshot.Input
 				user, item, age, first := make([]string, events), make([]string, events), make([]float64, events), make([]string, events)
 				for i := range events {
-					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b", "c", "zz"}[rng.IntN(4)]
+					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b",
+						"c", "zz"}[rng.IntN(4)]
 					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(inputs, input(user[i], item[i], age[i], first[i]))
 				}
 				var got scoreReply

@@ -154,7 +154,8 @@ func TestRouteMatrix(t *testing.T) {
 // TestNoOtherRoutes: F1, F11. Profiles, variables, the configuration and the way to end the daemon are not served.
 func TestNoOtherRoutes(t *testing.T) {
 	b := newBench(t, withLifecycle)
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/config", "/api/v1/status/config", "/-/quit", "/v1", "/v3", "/index.html", "/status"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/config", "/api/v1/status/config", "/-/quit", "/v1", "/v3",
+		"/index.html", "/status"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"} {
 			if w := b.ask(method, path, nil); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d", method, path, w.Code)
@@ -186,7 +187,8 @@ func TestClientCertificates(t *testing.T) {
 	dir := t.TempDir()
 	a.files(dir)
 	file := filepath.Join(dir, "web.yaml")
-	text := "tls_server_config: {cert_file: server.pem, key_file: server.key, client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: [scraper]}\n"
+	text := "tls_server_config: {cert_file: server.pem, key_file: server.key, " +
+		"client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: [scraper]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,8 @@ func TestClientCertificates(t *testing.T) {
 		}
 		return res, err
 	}
-	for name, cert := range map[string]*tls.Certificate{"none": nil, "expired": a.client("scraper", -time.Hour), "of a stranger": stranger.client("scraper", time.Hour),
+	for name, cert := range map[string]*tls.Certificate{"none": nil, "expired": a.client("scraper", -time.Hour),
+		"of a stranger":   stranger.client("scraper", time.Hour),
 		"of another name": a.client("other", time.Hour)} {
 		if res, err := ask(cert, 0); err == nil {
 			t.Errorf("client certificate %s: %d", name, res.StatusCode)

@@ -122,7 +122,7 @@ func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, ca
 	return e, cache, err
 }
 
-// listVersions lists every version that is there, newest last. A damaged one is left out, and told in the log.
+// listVersions lists every version that is there, newest last. A damaged one is left out, and the log names it.
 func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 	e, cache, err := s.entry(w, r)
 	if err != nil {

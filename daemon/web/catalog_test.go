@@ -29,7 +29,8 @@ func TestCatalog(t *testing.T) {
 		return len(models.Models) == len(tasks)
 	})
 	var one modelEntry
-	if w := b.want(http.StatusOK, &one, "GET", "/v1/models/ratings", nil); *one.Version != 2 || one.Aliases["latest"] != 2 || w.Header().Get(versionHeader) != "2" {
+	if w := b.want(http.StatusOK, &one, "GET", "/v1/models/ratings", nil); *one.Version != 2 || one.Aliases["latest"] != 2 ||
+		w.Header().Get(versionHeader) != "2" {
 		t.Errorf("model %+v", one)
 	}
 	var versions struct {

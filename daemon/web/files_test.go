@@ -79,7 +79,8 @@ var hostilePaths = []string{
 	"/v1//models/ratings", "//v1/models", "/v1/models/ratings/versions/..%5c..%5csecret/files/vocabulary", `/v1/models/ratings/versions/1/files/..\..\secret`,
 	"/v1/models/ratings/versions/1/files/%2fetc%2fpasswd", "/v1/models/ratings/versions/1/files//etc/passwd", "/v1/models/ratings/versions/1/files/.",
 	"/v1/models/ratings/versions/%2e%2e/files/secret", "/v1/models/ratings/versions/aliases/files/champion", "/v1/models/ratings/aliases/..%2f1/files/vocabulary",
-	"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock", "/v1/models/RATINGS/versions", "/v1/models/ratings/versions/+1/files/vocabulary",
+	"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock", "/v1/models/RATINGS/versions",
+	"/v1/models/ratings/versions/+1/files/vocabulary",
 	"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside", "/v1/models/clicks/versions/7/files/manifest.json",
 	"/v1/models/" + strings.Repeat("a", 300) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
 }

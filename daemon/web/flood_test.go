@@ -88,7 +88,8 @@ func TestPasswordFloodCost(t *testing.T) {
 	if codes[http.StatusUnauthorized] < 20 || len(codes) != 1 || cores > 1.3 && !testing.Short() {
 		t.Errorf("answers %v, %.2f processors", codes, cores)
 	}
-	codes, took, cores := flood("basic_auth_users: {ann: "+passwordHash+"}\nrate_limit: {interval: 100ms, burst: 5}\n", func(codes map[int]int) bool { return codes[http.StatusTooManyRequests] >= 100 })
+	codes, took, cores := flood("basic_auth_users: {ann: "+passwordHash+"}\nrate_limit: {interval: 100ms, burst: 5}\n",
+		func(codes map[int]int) bool { return codes[http.StatusTooManyRequests] >= 100 })
 	allowed := 5 + int(took/(100*time.Millisecond)) + 1
 	t.Logf("with a limit of 10 a second: answers %v in %v, %.2f processors", codes, took, cores)
 	if n := codes[http.StatusUnauthorized]; n > allowed || codes[http.StatusTooManyRequests] < 100 || len(codes) > 2 {
@@ -135,7 +136,8 @@ func TestIdleConnections(t *testing.T) {
 	goroutines, began, used := runtime.NumGoroutine()-before, time.Now(), processorTime(t)
 	<-time.After(2 * time.Second)
 	cores := float64(processorTime(t)-used) / float64(time.Since(began))
-	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors while they are idle (bar 0.1)", flood, refused.Load(), goroutines, cores)
+	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors while they are idle (bar 0.1)", flood, refused.Load(),
+		goroutines, cores)
 	if goroutines > 2*maxConns || cores > 0.1 {
 		t.Errorf("%d goroutines for %d places, %.3f processors", goroutines, maxConns, cores)
 	}
@@ -255,7 +257,8 @@ func TestCapsOverHTTP2(t *testing.T) {
 	if code, err := ask("GET", "/-/healthy", strings.Repeat("x", 1<<20), nil); err == nil && code != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of 1 MiB: %d", code)
 	}
-	if code, err := ask("POST", "/v1/models/ratings/score", "", io.MultiReader(strings.NewReader(`{"events":[{"user":"`), io.LimitReader(endless{}, 100<<20))); err == nil && code != http.StatusRequestEntityTooLarge {
+	if code, err := ask("POST", "/v1/models/ratings/score", "", io.MultiReader(strings.NewReader(`{"events":[{"user":"`), io.LimitReader(endless{},
+		100<<20))); err == nil && code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 100 MiB: %d", code)
 	}
 	if code, err := ask("GET", "/-/healthy", "", strings.NewReader("hello")); err == nil && code != http.StatusRequestEntityTooLarge {

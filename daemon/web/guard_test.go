@@ -53,7 +53,8 @@ func TestCrossOrigin(t *testing.T) {
 	b := newBench(t, withLifecycle)
 	for _, post := range []struct{ method, path, body string }{{"POST", "/-/reload", ""}, {"POST", "/-/refit", ""},
 		{"PUT", "/v1/models/ratings/aliases/x", `{"version":1,"why":"x"}`}, {"POST", "/v1/models/ratings/score", `{"events":[]}`}} {
-		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin",
+			"null"}} {
 			b.want(http.StatusForbidden, nil, post.method, post.path, post.body, headers...)
 		}
 		for _, headers := range [][]string{{}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://127.0.0.1:9464"}} {
@@ -178,7 +179,7 @@ func (g *gatherings) Collect(chan<- prometheus.Metric) {
 	<-time.After(2 * time.Millisecond)
 }
 
-// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others told to come again, so that half of those served have an answer
+// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others asked to come again, so that half of those served have an answer
 // almost as fast as from the cheapest route.
 func TestScrapes(t *testing.T) {
 	b := newBench(t)
@@ -225,7 +226,8 @@ func TestScrapes(t *testing.T) {
 	}
 	half, p99 := took[len(took)/2], took[len(took)*99/100]
 	bar := max(50*time.Millisecond, 4*cheapest[len(cheapest)*99/100]) // on a busy machine, what its clients cost by themselves counts
-	t.Logf("answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)", codes, g.most.Load(), half, p99, cheapest[len(cheapest)*99/100])
+	t.Logf("answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)", codes, g.most.Load(), half, p99,
+		cheapest[len(cheapest)*99/100])
 	if half > bar {
 		t.Errorf("p50 %v, want %v at most", half, bar)
 	}

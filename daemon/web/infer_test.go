@@ -47,7 +47,8 @@ func TestInferIsTheLibrary(t *testing.T) {
 				Outputs        []tensorMetadata
 			}
 			b.want(http.StatusOK, &meta, "GET", "/v2/models/"+name+form, nil)
-			if meta.Name != name || !reflect.DeepEqual(meta.Versions, []string{"1"}) || meta.Platform == "" || !reflect.DeepEqual(meta.Inputs, inputTensors(m.Schema())) {
+			if meta.Name != name || !reflect.DeepEqual(meta.Versions, []string{"1"}) || meta.Platform == "" || !reflect.DeepEqual(meta.Inputs,
+				inputTensors(m.Schema())) {
 				t.Errorf("%s%s: metadata %+v", name, form, meta)
 			}
 			var got inferAnswer
@@ -69,7 +70,8 @@ func TestInferIsTheLibrary(t *testing.T) {
 				if len(declared.Shape) == 2 {
 					width = declared.Shape[1]
 				}
-				if out.Name != declared.Name || out.Datatype != declared.Datatype || out.Shape[0] != 3 || len(out.Shape) != len(declared.Shape) || len(out.Data) != 3*width {
+				if out.Name != declared.Name || out.Datatype != declared.Datatype || out.Shape[0] != 3 || len(out.Shape) != len(declared.Shape) ||
+					len(out.Data) != 3*width {
 					t.Fatalf("%s: output %+v, declared %+v", name, out, declared)
 				}
 				for i, in := range inputs {

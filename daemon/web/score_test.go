@@ -77,7 +77,7 @@ func toAny(list []string) []any {
 	return out
 }
 
-// TestBadRequests: what is wrong is said in {"error": text} and nothing else happens.
+// TestBadRequests: the answer says what is wrong in {"error": text} and nothing else happens.
 func TestBadRequests(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits = func(string) Limits { return Limits{MaxEvents: 2, MaxItems: 3} } })
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)

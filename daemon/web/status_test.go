@@ -25,7 +25,7 @@ func metricsOf(rmse float64) *report.Metrics {
 	return &report.Metrics{N: 20000, RMSE: report.Some(rmse)}
 }
 
-// night is a daemon with something wrong everywhere, told in the words of text.
+// night is a daemon with something wrong everywhere, in the words of text.
 func night(text string) Status {
 	now := time.Date(2026, 11, 21, 3, 14, 15, 0, time.UTC)
 	one := report.Version{Model: "ratings", Version: 41, Kind: "update", Decision: "promoted", K: 20, Features: 2625, Outputs: 4,
@@ -61,8 +61,10 @@ func TestStatusPage(t *testing.T) {
 			t.Errorf("the page refers to %q", m[1])
 		}
 	}
-	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`, "relative gap 0.012 certified",
-		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`, `<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, "Halted: ratings partition 3 at offset 1204331",
+	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`,
+		"relative gap 0.012 certified",
+		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
+		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, "Halted: ratings partition 3 at offset 1204331",
 		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
@@ -71,7 +73,8 @@ func TestStatusPage(t *testing.T) {
 	if t.Failed() {
 		t.Log(page)
 	}
-	if css := b.want(http.StatusOK, nil, "GET", "/static/style.css", nil); !strings.HasPrefix(css.Header().Get("Content-Type"), "text/css") || strings.Contains(css.Body.String(), "url(") {
+	if css := b.want(http.StatusOK, nil, "GET", "/static/style.css", nil); !strings.HasPrefix(css.Header().Get("Content-Type"), "text/css") ||
+		strings.Contains(css.Body.String(), "url(") {
 		t.Errorf("style sheet %v", css.Header())
 	}
 	b.fake.state, b.fake.reasons = Status{}, nil
