@@ -60,7 +60,7 @@ func handlerOf(op *operation) string {
 // forms lists methods and paths of a route.
 func forms(r *web.Route) string {
 	var list []string
-	for _, path := range r.Paths {
+	for path := range strings.FieldsSeq(r.Paths) {
 		list = append(list, "`"+strings.ReplaceAll(r.Methods, " ", "\\|")+" "+strings.TrimSuffix(path, "{$}")+"`")
 	}
 	return strings.ReplaceAll(strings.Join(list, "<br>"), "\\|", ",")
@@ -92,7 +92,7 @@ func (p *page) operation(t *testing.T, op *operation) {
 	p.heading(3, op.route.Summary)
 	var paths []string
 	for method := range strings.FieldsSeq(op.route.Methods) {
-		for _, path := range op.route.Paths {
+		for path := range strings.FieldsSeq(op.route.Paths) {
 			paths = append(paths, method+" "+strings.TrimSuffix(path, "{$}"))
 		}
 	}

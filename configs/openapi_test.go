@@ -37,7 +37,7 @@ func operations(t *testing.T) (list []operation) {
 			t.Errorf("%v: neither a doc comment of %s nor a summary may be missing", route.Paths, name)
 		}
 		for j, method := range strings.Fields(route.Methods) {
-			for form, path := range route.Paths {
+			for form, path := range strings.Fields(route.Paths) {
 				op := operation{id: name, method: method, path: strings.TrimSuffix(path, "{$}"), route: route, form: form, description: described(doc, name)}
 				switch {
 				case form == 0:
@@ -142,7 +142,6 @@ type schemas struct {
 	prefix     string // of references
 	components map[string]object
 	types      map[string]reflect.Type
-	strict     map[reflect.Type]bool // requests: unknown names are refused
 	used       map[string]bool
 }
 

@@ -58,22 +58,33 @@ func (w *Web) listenAdvice() string {
 	return ""
 }
 
+// WebFile is what is looked at in an exporter-toolkit file before the toolkit reads it.
+type WebFile struct {
+	TLS struct {
+		ClientAuth string `yaml:"client_auth_type"`
+		CAFile     string `yaml:"client_ca_file"`
+		KeyFile    string `yaml:"key_file"`
+		CA         string `yaml:"client_ca"`
+	} `yaml:"tls_server_config"`
+	Users map[string]string `yaml:"basic_auth_users"`
+}
+
+// ReadWebFile reads an exporter-toolkit file.
+func ReadWebFile(path string) (f WebFile, err error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return f, err
+	}
+	return f, yaml.Unmarshal(src, &f)
+}
+
+// AsksForCertificates reports whether clients must have certificates.
+func (f *WebFile) AsksForCertificates() bool { return f.TLS.ClientAuth == "RequireAndVerifyClientCert" }
+
 // authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported elsewhere.
 func authenticates(file string) bool {
-	src, err := os.ReadFile(file)
-	if err != nil {
-		return true
-	}
-	var c struct {
-		TLS struct {
-			ClientAuth string `yaml:"client_auth_type"`
-		} `yaml:"tls_server_config"`
-		Users map[string]string `yaml:"basic_auth_users"`
-	}
-	if yaml.Unmarshal(src, &c) != nil {
-		return true
-	}
-	return len(c.Users) > 0 || c.TLS.ClientAuth == "RequireAndVerifyClientCert"
+	f, err := ReadWebFile(file)
+	return err != nil || len(f.Users) > 0 || f.AsksForCertificates()
 }
 
 func (v *validator) web(w *Web) {

@@ -64,9 +64,6 @@ func (a *Accumulator) AddClass(loss float64, correct bool) {
 	}
 }
 
-// N returns the number of events added.
-func (a *Accumulator) N() int64 { return a.n }
-
 // Metrics returns the means so far; without events there is nothing but n.
 func (a *Accumulator) Metrics() report.Metrics {
 	m := report.Metrics{N: a.n}

@@ -47,7 +47,7 @@ func TestClassAccumulator(t *testing.T) {
 	m := a.Metrics()
 	near(t, "accuracy", m.Accuracy, 0.75)
 	near(t, "loss", m.Loss, 3.5)
-	if m.RMSE != nil || a.N() != 8 {
+	if m.RMSE != nil || a.n != 8 {
 		t.Errorf("metrics %+v", m)
 	}
 }

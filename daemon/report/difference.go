@@ -80,8 +80,7 @@ type DiffSummary struct {
 func (s DiffSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: version %d (%s) and version %d (%s)\n", s.Model, s.A.Version, s.A.Kind, s.B.Version, s.B.Kind)
 	if s.Same {
-		_, err := fmt.Fprintln(w, "the payloads are equal")
-		return err
+		return say(w, "the payloads are equal\n")
 	}
 	if err := table(w, [][]string{{"version", "k", "features", "lambda", "rows", "gap"},
 		{whole(s.A.Version), whole(s.A.K), whole(s.A.Features), plain(s.A.Lambda), whole(s.A.Rows), number(s.A.GapRelative)},

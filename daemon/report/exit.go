@@ -93,6 +93,5 @@ func ErrorOf(err error) Error {
 
 // WriteText prints the message.
 func (e Error) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "refitd: %s\n", e.Message)
-	return err
+	return say(w, "refitd: %s\n", e.Message)
 }

@@ -17,9 +17,8 @@ type Gap struct {
 
 // WriteText prints the gap and what to do next.
 func (g Gap) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s/%d: %d offsets declared lost, %d to %d; the next run of model %s reads on at %d\n",
+	return say(w, "%s/%d: %d offsets declared lost, %d to %d; the next run of model %s reads on at %d\n",
 		g.Topic, g.Partition, g.Lost, g.From, g.To-1, g.Model, g.To)
-	return err
 }
 
 // Recreated is a partition of a topic that was made anew and accepted.
@@ -34,9 +33,8 @@ type Recreated struct {
 
 // WriteText prints where the next run begins.
 func (r Recreated) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s/%d: made anew, incarnation %d; the next run of model %s begins at offset %d, and the rows of the old topic stay\n",
+	return say(w, "%s/%d: made anew, incarnation %d; the next run of model %s begins at offset %d, and the rows of the old topic stay\n",
 		r.Topic, r.Partition, r.Incarnation, r.Model, r.Start)
-	return err
 }
 
 // BackupSummary ends backup and restore.
@@ -74,11 +72,9 @@ type RebuildTick struct {
 // WriteText prints the progress.
 func (t RebuildTick) WriteText(w io.Writer) error {
 	if t.Waiting != "" {
-		_, err := fmt.Fprintf(w, "caught up; %s\n", t.Waiting)
-		return err
+		return say(w, "caught up; %s\n", t.Waiting)
 	}
-	_, err := fmt.Fprintf(w, "%6.0fs  %d events, %d records to go\n", float64(t.ElapsedSeconds), t.Events, t.Lag)
-	return err
+	return say(w, "%6.0fs  %d events, %d records to go\n", float64(t.ElapsedSeconds), t.Events, t.Lag)
 }
 
 // RebuildSummary ends rebuild.

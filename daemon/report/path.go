@@ -50,8 +50,7 @@ func headline(m *Metrics) (name string, value *Number, lowerIsBetter bool) {
 // WriteText prints one line for each λ: its best step by the validation rows and its last step.
 func (p Path) WriteText(w io.Writer) error {
 	if len(p.Steps) == 0 {
-		_, err := fmt.Fprintln(w, "regularisation path: no step was finished")
-		return err
+		return say(w, "regularisation path: no step was finished\n")
 	}
 	metric, _, _ := headline(p.Steps[0].Valid)
 	head := []string{"lambda", "steps", "k", "objective", "seconds"}

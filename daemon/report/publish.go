@@ -21,8 +21,7 @@ type Alias struct {
 
 // WriteText prints a line.
 func (a Alias) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%-12s version %-6d %s  %s  %s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature)
-	return err
+	return say(w, "%-12s version %-6d %s  %s  %s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature)
 }
 
 // AliasesSummary ends aliases.
@@ -54,8 +53,7 @@ func (m *AliasMove) WriteText(w io.Writer) error {
 	if m.From != 0 {
 		from = fmt.Sprint("version ", m.From)
 	}
-	_, err := fmt.Fprintf(w, "%s of %s: %s to version %d (%s)\n", m.Alias, m.Model, from, m.Version, m.PayloadDigest)
-	return err
+	return say(w, "%s of %s: %s to version %d (%s)\n", m.Alias, m.Model, from, m.Version, m.PayloadDigest)
 }
 
 // LogRecord is a line of the publish log.
@@ -78,8 +76,7 @@ func (r LogRecord) WriteText(w io.Writer) error {
 			text += "; " + part
 		}
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	return say(w, "%s\n", text)
 }
 
 // Live is what an alias named at a time.
@@ -109,8 +106,7 @@ func (s LogSummary) WriteText(w io.Writer) error {
 	if s.At == "" || s.Records > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "nothing of %s was live at %s\n", s.Model, s.At)
-	return err
+	return say(w, "nothing of %s was live at %s\n", s.Model, s.At)
 }
 
 // PruneSummary ends prune.
@@ -126,8 +122,7 @@ func (s PruneSummary) WriteText(w io.Writer) error {
 	if s.DryRun {
 		verb = "would remove"
 	}
-	_, err := fmt.Fprintf(w, "%s %d versions of %s %v\n", verb, len(s.Removed), s.Model, s.Removed)
-	return err
+	return say(w, "%s %d versions of %s %v\n", verb, len(s.Removed), s.Model, s.Removed)
 }
 
 // KeysSummary ends keys new.
@@ -139,6 +134,5 @@ type KeysSummary struct {
 
 // WriteText prints where the keys are and what to do with them.
 func (s KeysSummary) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "key %s\n  publish.signing_key_file: %s\n  trusted by consumers:     %s\n", s.KeyID, s.PrivateFile, s.PublicFile)
-	return err
+	return say(w, "key %s\n  publish.signing_key_file: %s\n  trusted by consumers:     %s\n", s.KeyID, s.PrivateFile, s.PublicFile)
 }

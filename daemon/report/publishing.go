@@ -36,8 +36,7 @@ func (s RulesSummary) WriteText(w io.Writer) error {
 	if !s.OK {
 		verdict = fmt.Sprintf("NOT OK: %d mistakes", len(s.Errors))
 	}
-	_, err := fmt.Fprintf(w, "%s: %d groups, %d recording rules, %d alerts\n", verdict, s.Groups, s.Recordings, s.Alerts)
-	return err
+	return say(w, "%s: %d groups, %d recording rules, %d alerts\n", verdict, s.Groups, s.Recordings, s.Alerts)
 }
 
 // ExportField is an input of an exported model.
@@ -77,8 +76,7 @@ type SampleRow struct {
 
 // WriteText prints the row.
 func (r SampleRow) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s%s\n", r.Event, r.Text)
-	return err
+	return say(w, "%s%s\n", r.Event, r.Text)
 }
 
 // SampleSummary ends export jsonl and export libsvm.
@@ -93,8 +91,7 @@ type SampleSummary struct {
 
 // WriteText prints the counts.
 func (s SampleSummary) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
-	return err
+	return say(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
 }
 
 // ReproduceSummary ends reproduce.
@@ -112,8 +109,7 @@ type ReproduceSummary struct {
 // WriteText prints the verdict and what differs.
 func (s ReproduceSummary) WriteText(w io.Writer) error {
 	if s.Equal {
-		_, err := fmt.Fprintf(w, "version %d of %s was rebuilt to the same payload, %s\n", s.Version, s.Model, s.PayloadDigest)
-		return err
+		return say(w, "version %d of %s was rebuilt to the same payload, %s\n", s.Version, s.Model, s.PayloadDigest)
 	}
 	fmt.Fprintf(w, "version %d of %s: rebuilt to %s, published as %s\n", s.Version, s.Model, s.ReproducedDigest, s.PayloadDigest)
 	for _, d := range s.Differences {

@@ -63,7 +63,7 @@ func lines() map[string]Line {
 var fields = map[string]string{
 	"ready": "web models",
 	"version": "model version kind parent status k lambda rows features outputs " +
-		"objective gap gap_relative gap_kind select gate champion_gate decision reason cut payload_digest "+
+		"objective gap gap_relative gap_kind select gate champion_gate decision reason cut payload_digest " +
 		"solver stochastic_epochs fista_iterations sweeps evidence warm train_seconds",
 	"halt":       "model topic partition offset reason",
 	"run":        "seconds events_per_second rss_bytes models",

@@ -11,6 +11,12 @@ import (
 	"text/tabwriter"
 )
 
+// say is fmt.Fprintf for a WriteText to end with.
+func say(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
 // table writes rows of cells in aligned columns.
 func table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -106,9 +112,8 @@ func (v Version) WriteText(w io.Writer) error {
 			loss += " (champion " + number(v.ChampionGate.Loss) + ")"
 		}
 	}
-	_, err := fmt.Fprintf(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s%s%s, %.1f s\n",
+	return say(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s%s%s, %.1f s\n",
 		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, v.Rows, v.Features, v.Status, gap, loss, float64(v.TrainSeconds))
-	return err
 }
 
 // WriteText prints the sample and one line for each partition.
@@ -152,8 +157,7 @@ func (s Step) WriteText(w io.Writer) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s  %.1f s\n", line, float64(s.Seconds))
-	return err
+	return say(w, "%s  %.1f s\n", line, float64(s.Seconds))
 }
 
 // WriteText prints what was chosen and how good it is.
@@ -172,8 +176,7 @@ func (s FitSummary) WriteText(w io.Writer) error {
 
 // WriteText prints the count and the losses so far in one line.
 func (t BacktestTick) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%8d events  %6.1f s  version %s  %s\n", t.Events, float64(t.Seconds), optional(t.Version), t.Progressive.line())
-	return err
+	return say(w, "%8d events  %6.1f s  version %s  %s\n", t.Events, float64(t.Seconds), optional(t.Version), t.Progressive.line())
 }
 
 // line names the window's headline figure of each predictor: rmse or accuracy.

@@ -11,14 +11,12 @@ import (
 
 // WriteText prints the address and the models.
 func (r Ready) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "ready: http://%s, models %s\n", r.Web, strings.Join(r.Models, ", "))
-	return err
+	return say(w, "ready: http://%s, models %s\n", r.Web, strings.Join(r.Models, ", "))
 }
 
 // WriteText prints where and why.
 func (h Halt) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "HALTED: model %s, topic %s partition %d at offset %d: %s\n", h.Model, h.Topic, h.Partition, h.Offset, h.Reason)
-	return err
+	return say(w, "HALTED: model %s, topic %s partition %d at offset %d: %s\n", h.Model, h.Topic, h.Partition, h.Offset, h.Reason)
 }
 
 // WriteText prints the state and the losses of each model.
@@ -38,27 +36,23 @@ func (s RunSummary) WriteText(w io.Writer) error {
 
 // WriteText prints the address.
 func (b Broker) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "broker at %s\n", b.BootstrapServers)
-	return err
+	return say(w, "broker at %s\n", b.BootstrapServers)
 }
 
 // WriteText prints one line of the live table.
 func (t Tick) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  gap %s %s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
+	return say(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  gap %s %s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
 		float64(t.EventsPerSecond), t.Lag, optional(t.Version), number(t.Gap), t.GapKind, number(t.SinceRefitSeconds), t.Progressive.line())
-	return err
 }
 
 // WriteText prints when.
 func (d Drift) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%4.0f s  the taste of the users changes now\n", float64(d.ElapsedSeconds))
-	return err
+	return say(w, "%4.0f s  the taste of the users changes now\n", float64(d.ElapsedSeconds))
 }
 
 // WriteText prints how long it took.
 func (r Recovered) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "recovered %.1f s after the change\n", float64(r.AfterSeconds))
-	return err
+	return say(w, "recovered %.1f s after the change\n", float64(r.AfterSeconds))
 }
 
 // WriteText prints the losses, where the snapshots are and a command that scores with them.
@@ -72,9 +66,8 @@ func (s QuickstartSummary) WriteText(w io.Writer) error {
 	for i, a := range s.ScoreArgv {
 		argv[i] = shellQuote(a)
 	}
-	_, err := fmt.Fprintf(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")),
+	return say(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")),
 		strings.Join(argv, " "))
-	return err
 }
 
 // shellQuote returns text as one word of a POSIX shell.
@@ -100,14 +93,12 @@ func (s Score) WriteText(w io.Writer) error {
 	if len(s.Unseen) > 0 {
 		text += "  (unseen " + strings.Join(s.Unseen, ", ") + ")"
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	return say(w, "%s\n", text)
 }
 
 // WriteText prints the line and the reason.
 func (i Invalid) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "line %d: %s\n", i.Line, i.Reason)
-	return err
+	return say(w, "line %d: %s\n", i.Line, i.Reason)
 }
 
 // WriteText prints the counts if any event was invalid; otherwise the predictions speak for themselves.
@@ -115,8 +106,7 @@ func (s ScoreSummary) WriteText(w io.Writer) error {
 	if s.Invalid == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%d scored, %d invalid\n", s.Scored, s.Invalid)
-	return err
+	return say(w, "%d scored, %d invalid\n", s.Scored, s.Invalid)
 }
 
 // WriteText prints the comparison of one partition.
@@ -164,6 +154,5 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
-	return err
+	return say(w, "%s; files match their digests: %t; golden pairs match: %t\n", s.Signature, s.FilesOK, s.GoldenOK)
 }

@@ -40,8 +40,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 	if len(out.Reasons) == 0 {
 		out.Ready, out.Reasons, status = true, []string{}, http.StatusOK
 	}
-	answer(w, status, out)
-	return nil
+	return answer(w, status, out)
 }
 
 // done is the answer to a change that was made or will be.
@@ -54,7 +53,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Lifecycle.Reload(r.Context()); err != nil {
 		return &requestError{http.StatusUnprocessableEntity, err.Error()}
 	}
-	return give(w, done{true})
+	return answer(w, http.StatusOK, done{true})
 }
 
 // refit asks for a refit of the model that the query names, or of all.
@@ -71,6 +70,5 @@ func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	answer(w, http.StatusAccepted, done{true})
-	return nil
+	return answer(w, http.StatusAccepted, done{true})
 }

@@ -18,10 +18,11 @@ type failure struct {
 }
 
 // fail answers with an error.
-func fail(w http.ResponseWriter, status int, text string) { answer(w, status, failure{text}) }
+func fail(w http.ResponseWriter, status int, text string) { _ = answer(w, status, failure{text}) }
 
-// answer writes v as JSON. A client that has gone needs no answer, so the error of the write says nothing.
-func answer(w http.ResponseWriter, status int, v any) {
+// answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the error of the write says
+// nothing.
+func answer(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil { // a type of this package cannot be encoded
 		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
@@ -30,11 +31,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
-}
-
-// give is answer with 200, for a handler to end with.
-func give(w http.ResponseWriter, v any) error {
-	answer(w, http.StatusOK, v)
 	return nil
 }
 

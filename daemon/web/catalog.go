@@ -99,7 +99,7 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
 		}
 		list.Models = append(list.Models, e)
 	}
-	return give(w, list)
+	return answer(w, http.StatusOK, list)
 }
 
 // showModel answers with a model, its champion and its aliases.
@@ -108,7 +108,7 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return give(w, e)
+	return answer(w, http.StatusOK, e)
 }
 
 // entry returns the model that the path names, and sets the version of the answer.
@@ -143,7 +143,7 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 		}
 		list.Versions = append(list.Versions, entryOf(&m, e.Aliases))
 	}
-	return give(w, list)
+	return answer(w, http.StatusOK, list)
 }
 
 // showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.
@@ -165,7 +165,7 @@ func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) error {
 	}
 	e := entryOf(&m, nil)
 	e.Manifest = &m
-	return give(w, e)
+	return answer(w, http.StatusOK, e)
 }
 
 // known sets the headers of a version and answers 304 if the client has the entity already.
@@ -223,7 +223,7 @@ func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, cache *mode
 	if r.Method != http.MethodPut && known(w, r, p.Version, p.ETag()) {
 		return nil
 	}
-	return give(w, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
+	return answer(w, http.StatusOK, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
 }
 
 // isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the client says which

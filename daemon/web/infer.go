@@ -93,7 +93,7 @@ type serverMetadata struct {
 
 // serverMetadata answers with the name and version of the program.
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return give(w, serverMetadata{"refitd", s.Version, []string{}})
+	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, []string{}})
 }
 
 // serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its servers "ready".
@@ -104,7 +104,7 @@ type serverHealth struct {
 
 // live answers that the server runs, and whether it could infer.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
-	return give(w, serverHealth{Live: true, Ready: s.allServed()})
+	return answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
 }
 
 // serverReady answers whether every model has a champion to infer with.
@@ -113,8 +113,7 @@ func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) error {
 	if !h.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	answer(w, status, h)
-	return nil
+	return answer(w, status, h)
 }
 
 // allServed reports whether every model has a champion to infer with.
@@ -148,8 +147,7 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		w.Header().Set(versionHeader, v.header)
 	}
-	answer(w, status, modelReadyAnswer{cache.Name, err == nil})
-	return nil
+	return answer(w, status, modelReadyAnswer{cache.Name, err == nil})
 }
 
 // modelMetadata answers with the input and output tensors of the champion, or of the version of the path.
@@ -172,7 +170,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
 	w.Header().Set(versionHeader, v.header)
-	return give(w, m)
+	return answer(w, http.StatusOK, m)
 }
 
 func inputTensors(s *snapshot.Schema) []tensorMetadata {

@@ -16,8 +16,8 @@ type Media string
 
 // Route is a line of Routes: one thing that is served, in one or more forms of its path. The doc comment of Serve is its description.
 type Route struct {
-	Methods   string   // separated by spaces; GET answers HEAD, too
-	Paths     []string // as http.ServeMux takes them
+	Methods   string // separated by spaces; GET answers HEAD, too
+	Paths     string // separated by spaces, as http.ServeMux takes them
 	Serve     func(*Server, http.ResponseWriter, *http.Request) error
 	Summary   string
 	Takes     any      // a value of the type of the body, nil without one
@@ -35,52 +35,44 @@ var (
 	ofVersion = append(ofStore[:3:3], http.StatusGone)
 )
 
-// What answers, and how to ask whether it has changed.
-var (
-	says    = []string{versionHeader}
-	changes = []string{versionHeader, "ETag"}
-)
+// The headers of an answer about a version, and of one that a client may keep.
+var says, changes = []string{versionHeader}, []string{versionHeader, "ETag"}
 
-const v1, v2 = "/v1/models/{model}", "/v2/models/{model}"
+const v1, v2, byAlias, byVersion = "/v1/models/{model}", "/v2/models/{model}", "/aliases/{alias}", "/versions/{version}"
 
-// The forms of a path that takes a version: without one it means the champion.
-func forms(last string) []string {
-	return []string{v1 + last, v1 + "/aliases/{alias}" + last, v1 + "/versions/{version}" + last}
+// forms returns a path that takes a version, which without one means the champion.
+func forms(last string) string {
+	return v1 + last + " " + v1 + byAlias + last + " " + v1 + byVersion + last
 }
 
 // Routes is everything that is served. The server routes by it, and configs/openapi.json and configs/http.md are made from it.
 var Routes = []Route{
-	{Methods: "GET", Paths: []string{"/{$}"}, Serve: (*Server).status, Summary: "Status page for people", Gives: Media("text/html"),
-		Refuses: []int{500}},
-	{Methods: "GET", Paths: []string{"/static/style.css"}, Serve: (*Server).style, Summary: "Style sheet of the status page",
-		Gives: Media("text/css")},
-	{Methods: "GET", Paths: []string{"/openapi.json"}, Serve: (*Server).openAPI, Summary: "This document",
-		Gives: Media("application/json")},
-	{Methods: "GET", Paths: []string{"/-/healthy"}, Serve: (*Server).healthy, Summary: "Does the process run?", Gives: Media("text/plain")},
-	{Methods: "GET", Paths: []string{"/-/ready"}, Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{},
-		With: []int{200, 503}},
-	{Methods: "POST PUT", Paths: []string{"/-/reload"}, Serve: (*Server).reload, Summary: "Take up the configuration file",
-		Gives: done{}, Refuses: []int{422}, Lifecycle: true},
-	{Methods: "POST PUT", Paths: []string{"/-/refit"}, Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202},
-		Refuses: []int{404, 500}, Params: []string{"model"}, Lifecycle: true},
-	{Methods: "GET", Paths: []string{"/metrics"}, Serve: (*Server).scrape, Summary: "Metrics for Prometheus", Gives: Media("text/plain"),
-		Refuses: []int{500, 503}},
+	{Methods: "GET", Paths: "/{$}", Serve: (*Server).status, Summary: "Status page for people", Gives: Media("text/html"), Refuses: []int{500}},
+	{Methods: "GET", Paths: "/static/style.css", Serve: (*Server).style, Summary: "Style sheet of the status page", Gives: Media("text/css")},
+	{Methods: "GET", Paths: "/openapi.json", Serve: (*Server).openAPI, Summary: "This document", Gives: Media("application/json")},
+	{Methods: "GET", Paths: "/-/healthy", Serve: (*Server).healthy, Summary: "Does the process run?", Gives: Media("text/plain")},
+	{Methods: "GET", Paths: "/-/ready", Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{}, With: []int{200, 503}},
+	{Methods: "POST PUT", Paths: "/-/reload", Serve: (*Server).reload, Summary: "Take up the configuration file", Gives: done{}, Refuses: []int{422},
+		Lifecycle: true},
+	{Methods: "POST PUT", Paths: "/-/refit", Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202}, Refuses: []int{404, 500},
+		Params: []string{"model"}, Lifecycle: true},
+	{Methods: "GET", Paths: "/metrics", Serve: (*Server).scrape, Summary: "Metrics for Prometheus", Gives: Media("text/plain"), Refuses: []int{500, 503}},
 
-	{Methods: "GET", Paths: []string{"/v1/models"}, Serve: (*Server).listModels, Summary: "Models", Gives: modelList{}, Refuses: ofStore[1:]},
-	{Methods: "GET", Paths: []string{v1, v1 + "/aliases"}, Serve: (*Server).showModel, Summary: "A model, its champion and its aliases",
-		Gives: modelEntry{}, Refuses: ofStore, Headers: says},
-	{Methods: "GET", Paths: []string{v1 + "/versions"}, Serve: (*Server).listVersions, Summary: "Versions of a model", Gives: versionList{},
+	{Methods: "GET", Paths: "/v1/models", Serve: (*Server).listModels, Summary: "Models", Gives: modelList{}, Refuses: ofStore[1:]},
+	{Methods: "GET", Paths: v1 + " " + v1 + "/aliases", Serve: (*Server).showModel, Summary: "A model, its champion and its aliases", Gives: modelEntry{},
 		Refuses: ofStore, Headers: says},
-	{Methods: "GET", Paths: []string{v1 + "/versions/{version}"}, Serve: (*Server).showVersion, Summary: "A version and its manifest",
-		Gives: versionEntry{}, Refuses: append(ofStore[:3:3], 304), Params: []string{"If-None-Match"}, Headers: changes},
-	{Methods: "GET", Paths: []string{v1 + "/aliases/{alias}"}, Serve: (*Server).showAlias, Summary: "What an alias names, by long poll",
-		Gives: aliasEntry{}, Refuses: append(ofStore[:3:3], 304, 503), Params: []string{"after", "wait", "If-None-Match"}, Headers: changes},
-	{Methods: "PUT", Paths: []string{v1 + "/aliases/{alias}"}, Serve: (*Server).moveAlias, Summary: "Let an alias name a version",
-		Takes: aliasMove{}, Gives: aliasEntry{}, Refuses: append(ofVersion[:4:4], 409), Headers: says, Lifecycle: true},
-	{Methods: "GET", Paths: forms("/files/{file}")[1:], Serve: (*Server).file, Summary: "A file of a version, or a range of it",
-		Gives: Media("application/octet-stream"), With: []int{200, 206}, Refuses: append(ofStore[:3:3], 304, 412, 416, 503),
-		Params:  []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-		Headers: []string{versionHeader, "ETag", "X-Payload-Digest", "Repr-Digest"}},
+	{Methods: "GET", Paths: v1 + "/versions", Serve: (*Server).listVersions, Summary: "Versions of a model", Gives: versionList{}, Refuses: ofStore,
+		Headers: says},
+	{Methods: "GET", Paths: v1 + byVersion, Serve: (*Server).showVersion, Summary: "A version and its manifest", Gives: versionEntry{},
+		Refuses: append(ofStore[:3:3], 304), Params: []string{"If-None-Match"}, Headers: changes},
+	{Methods: "GET", Paths: v1 + byAlias, Serve: (*Server).showAlias, Summary: "What an alias names, by long poll", Gives: aliasEntry{},
+		Refuses: append(ofStore[:3:3], 304, 503), Params: []string{"after", "wait", "If-None-Match"}, Headers: changes},
+	{Methods: "PUT", Paths: v1 + byAlias, Serve: (*Server).moveAlias, Summary: "Let an alias name a version", Takes: aliasMove{},
+		Gives: aliasEntry{}, Refuses: append(ofVersion[:4:4], 409), Headers: says, Lifecycle: true},
+	{Methods: "GET", Paths: v1 + byAlias + "/files/{file} " + v1 + byVersion + "/files/{file}", Serve: (*Server).file,
+		Summary: "A file of a version, or a range of it", Gives: Media("application/octet-stream"), With: []int{200, 206},
+		Refuses: append(ofStore[:3:3], 304, 412, 416, 503), Params: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		Headers: append(changes[:2:2], "X-Payload-Digest", "Repr-Digest")},
 	{Methods: "POST", Paths: forms("/score"), Serve: (*Server).score, Summary: "Predict events", Takes: scoreRequest{}, Gives: scoreAnswer{},
 		Refuses: ofVersion, Headers: says},
 	{Methods: "POST", Paths: forms("/topk"), Serve: (*Server).topk, Summary: "The best names of a field", Takes: topRequest{}, Gives: topAnswer{},
@@ -88,15 +80,15 @@ var Routes = []Route{
 	{Methods: "POST", Paths: forms("/explain"), Serve: (*Server).explain, Summary: "What a prediction is made of", Takes: explainRequest{},
 		Gives: explainAnswer{}, Refuses: ofVersion, Headers: says},
 
-	{Methods: "GET", Paths: []string{"/v2"}, Serve: (*Server).serverMetadata, Summary: "The server, by the protocol", Gives: serverMetadata{}},
-	{Methods: "GET", Paths: []string{"/v2/health/live"}, Serve: (*Server).live, Summary: "Does the server run?", Gives: serverHealth{}},
-	{Methods: "GET", Paths: []string{"/v2/health/ready"}, Serve: (*Server).serverReady, Summary: "Has every model a champion?",
-		Gives: serverHealth{}, With: []int{200, 503}},
-	{Methods: "GET", Paths: []string{v2, v2 + "/versions/{version}"}, Serve: (*Server).modelMetadata, Summary: "The tensors of a model",
-		Gives: modelMetadata{}, Refuses: ofVersion, Headers: says},
-	{Methods: "GET", Paths: []string{v2 + "/ready", v2 + "/versions/{version}/ready"}, Serve: (*Server).modelReady,
-		Summary: "Can a model infer?", Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: ofStore[:1], Headers: says},
-	{Methods: "POST", Paths: []string{v2 + "/infer", v2 + "/versions/{version}/infer"}, Serve: (*Server).infer, Summary: "Predict tensors",
+	{Methods: "GET", Paths: "/v2", Serve: (*Server).serverMetadata, Summary: "The server, by the protocol", Gives: serverMetadata{}},
+	{Methods: "GET", Paths: "/v2/health/live", Serve: (*Server).live, Summary: "Does the server run?", Gives: serverHealth{}},
+	{Methods: "GET", Paths: "/v2/health/ready", Serve: (*Server).serverReady, Summary: "Has every model a champion?", Gives: serverHealth{},
+		With: []int{200, 503}},
+	{Methods: "GET", Paths: v2 + " " + v2 + byVersion, Serve: (*Server).modelMetadata, Summary: "The tensors of a model", Gives: modelMetadata{},
+		Refuses: ofVersion, Headers: says},
+	{Methods: "GET", Paths: v2 + "/ready " + v2 + byVersion + "/ready", Serve: (*Server).modelReady, Summary: "Can a model infer?",
+		Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: ofStore[:1], Headers: says},
+	{Methods: "POST", Paths: v2 + "/infer " + v2 + byVersion + "/infer", Serve: (*Server).infer, Summary: "Predict tensors",
 		Takes: inferRequest{}, Gives: inferResponse{}, Refuses: ofVersion, Headers: says},
 }
 
@@ -107,7 +99,7 @@ var errLifecycle error = &requestError{http.StatusForbidden,
 // patterns returns method and path of each form, as http.ServeMux takes them.
 func (r *Route) patterns() (list []string) {
 	for method := range strings.FieldsSeq(r.Methods) {
-		for _, path := range r.Paths {
+		for path := range strings.FieldsSeq(r.Paths) {
 			list = append(list, method+" "+path)
 		}
 	}

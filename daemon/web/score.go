@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -67,11 +68,7 @@ func (s *Server) chosen(r *http.Request) (*scorer, error) {
 		}
 		return cache.version(v)
 	}
-	alias := r.PathValue("alias")
-	if alias == "" {
-		alias = snapshot.Champion
-	}
-	return cache.alias(alias)
+	return cache.alias(cmp.Or(r.PathValue("alias"), snapshot.Champion))
 }
 
 // withVersion answers a request with what ask makes of it and of the version it is for.
@@ -86,9 +83,8 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, body)
-	s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds())
-	return nil
+	defer func() { s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds()) }()
+	return answer(w, http.StatusOK, body)
 }
 
 // scoreRequest asks for predictions.

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
@@ -115,22 +114,11 @@ func Check(file string) error {
 	if err := toolkit.Validate(file); err != nil || file == "" {
 		return err
 	}
-	src, err := os.ReadFile(file)
+	c, err := config.ReadWebFile(file)
 	if err != nil {
 		return err
 	}
-	var c struct {
-		TLS struct {
-			ClientAuth string `yaml:"client_auth_type"`
-			CAFile     string `yaml:"client_ca_file"`
-			KeyFile    string `yaml:"key_file"`
-			CA         string `yaml:"client_ca"`
-		} `yaml:"tls_server_config"`
-	}
-	if err := yaml.Unmarshal(src, &c); err != nil {
-		return err
-	}
-	if c.TLS.ClientAuth == "RequireAndVerifyClientCert" && c.TLS.CAFile == "" && c.TLS.CA == "" {
+	if c.AsksForCertificates() && c.TLS.CAFile == "" && c.TLS.CA == "" {
 		return errors.New("tls_server_config: client_auth_type RequireAndVerifyClientCert needs client_ca_file")
 	}
 	if key := c.TLS.KeyFile; key != "" {
