@@ -220,55 +220,9 @@ func TestJSON(t *testing.T) {
 		"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. Members are added over time and " +
 		"never renamed: ignore those that you do not know. A number that is not finite is null; times are RFC 3339 in UTC, members that end in " +
 		"`_seconds` and `_bytes` have that unit, digests are `sha256:` and 64 hexadecimal digits.")
-	p.heading(2, "Verbs")
-	var rows [][]string
-	for _, v := range verbs {
-		var cells []string
-		for _, l := range v.lines {
-			name := title(emitted{l.kind, reflect.TypeOf(l.value).Name()})
-			cell := "[`" + l.kind + "`](#" + anchor(name) + ")"
-			if l.kind == "path" {
-				continue
-			}
-			if l.when != "" {
-				cell += " " + l.when
-			}
-			cells = append(cells, cell)
-		}
-		rows = append(rows, []string{"`refitd " + v.name + "`", strings.Join(cells, "; ")})
-	}
-	p.table([]string{"verb", "lines"}, rows)
-
-	p.heading(2, "Exit codes")
-	rows = nil
-	for code := 0; ; code++ {
-		name := source(t, module+"/daemon/report").constants[strconv.Itoa(code)]
-		if !strings.HasPrefix(name, "Exit") {
-			break
-		}
-		word := report.ErrorOf(report.Exit(code, errors.New("x"))).Code
-		rows = append(rows, []string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])})
-	}
-	p.table([]string{"code", "`code` of an error", "meaning"}, rows)
-
-	p.heading(2, "Reasons of rejections")
-	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, and `reason` of " +
-		"`invalid`. A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; " +
-		"then the fields, in the order of the record; then missing_field.")
-	most := event.DefaultLimits()
-	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
-		"Limits.MaxMulti", strconv.Itoa(most.MaxMulti), "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
-	rows = nil
-	for _, reason := range append(slices.Clone(event.Reasons), event.Panicked) {
-		events := source(t, module+"/consumer/event")
-		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
-		if doc == "" {
-			t.Errorf("the reason %s has no comment", reason)
-		}
-		rows = append(rows, []string{"`" + string(reason) + "`", limits.Replace(described(doc, "Panicked"))})
-	}
-	p.table([]string{"reason", "meaning"}, rows)
-
+	p.verbs(title)
+	p.exitCodes(t)
+	p.reasons(t)
 	p.heading(2, "Lines")
 	for _, e := range order {
 		if e.kind == "path" { // nothing in JSON
@@ -292,6 +246,64 @@ func TestJSON(t *testing.T) {
 		p.table([]string{"member", "type", "meaning"}, members(t, typ, "", link))
 	}
 	same(t, "json.md", p.bytes())
+}
+
+// verbs adds the table of verbs; title is the heading of a line.
+func (p *page) verbs(title func(emitted) string) {
+	p.heading(2, "Verbs")
+	var rows [][]string
+	for _, v := range verbs {
+		var cells []string
+		for _, l := range v.lines {
+			name := title(emitted{l.kind, reflect.TypeOf(l.value).Name()})
+			cell := "[`" + l.kind + "`](#" + anchor(name) + ")"
+			if l.kind == "path" {
+				continue
+			}
+			if l.when != "" {
+				cell += " " + l.when
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, []string{"`refitd " + v.name + "`", strings.Join(cells, "; ")})
+	}
+	p.table([]string{"verb", "lines"}, rows)
+}
+
+// exitCodes adds the table of exit codes.
+func (p *page) exitCodes(t *testing.T) {
+	p.heading(2, "Exit codes")
+	var rows [][]string
+	for code := 0; ; code++ {
+		name := source(t, module+"/daemon/report").constants[strconv.Itoa(code)]
+		if !strings.HasPrefix(name, "Exit") {
+			break
+		}
+		word := report.ErrorOf(report.Exit(code, errors.New("x"))).Code
+		rows = append(rows, []string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])})
+	}
+	p.table([]string{"code", "`code` of an error", "meaning"}, rows)
+}
+
+// reasons adds the table of reasons of rejections.
+func (p *page) reasons(t *testing.T) {
+	p.heading(2, "Reasons of rejections")
+	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, and `reason` of " +
+		"`invalid`. A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; " +
+		"then the fields, in the order of the record; then missing_field.")
+	most := event.DefaultLimits()
+	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
+		"Limits.MaxMulti", strconv.Itoa(most.MaxMulti), "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
+	var rows [][]string
+	for _, reason := range append(slices.Clone(event.Reasons), event.Panicked) {
+		events := source(t, module+"/consumer/event")
+		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
+		if doc == "" {
+			t.Errorf("the reason %s has no comment", reason)
+		}
+		rows = append(rows, []string{"`" + string(reason) + "`", limits.Replace(described(doc, "Panicked"))})
+	}
+	p.table([]string{"reason", "meaning"}, rows)
 }
 
 // nested notes which structs have a struct as a member, at any depth.
