@@ -14,7 +14,7 @@ const (
 	Converged Status = iota + 1
 	// BasisLimit: MaxBasis or MaxSteps was reached.
 	BasisLimit
-	// TimeBudget: the deadline of the context passed.
+	// TimeBudget: the deadline of the context passed, or Budget was spent.
 	TimeBudget
 	// Interrupted: the context was cancelled or OnStep asked to stop.
 	Interrupted

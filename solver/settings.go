@@ -1,11 +1,9 @@
 package solver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"time"
 )
 
@@ -125,9 +123,13 @@ type Settings struct {
 	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a model of its own that the callee may keep.
 	// Returning true ends the solve with status Interrupted.
 	OnStep func(Step, *Model) (stop bool)
-	// Stop, if not nil, is asked before each step, and before the result is polished and certified, with Lambda and the number of steps made. True ends
-	// the solve there as a deadline does: this repeats a solve that one cut short after as many steps. Path asks it from several goroutines.
-	Stop func(lambda float64, steps int) bool
+	// Yield, if not nil, is called before every block of rows or features, by any of the goroutines: the solve goes on when it returns. It
+	// may wait to leave the processors to others, but not after ctx is done, which the solve notices only then.
+	Yield func()
+	// Budget, if not nil, returns how many steps a solve of that λ may make, negative for any number. A solve that has spent them ends before
+	// the next step, or before it is polished and certified, as it does at the deadline of ctx, which is the same by the clock: this repeats,
+	// without a clock, a solve that a deadline cut short after as many steps. Path calls it from several goroutines.
+	Budget func(lambda float64) (steps int)
 	// Now is the clock behind Step.Seconds; nil takes time.Now.
 	Now func() time.Time
 }
@@ -177,10 +179,3 @@ const maxStrength = 1e100
 func isStrength(x float64) bool { return x >= 0 && x <= maxStrength }
 
 func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
-
-func (s Settings) crew(ctx context.Context) crew {
-	if s.Workers > 0 {
-		return crew{ctx, s.Workers}
-	}
-	return crew{ctx, runtime.GOMAXPROCS(0)}
-}

@@ -3,7 +3,6 @@ package solver
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -118,5 +117,5 @@ func mcrank(events []rating, users, items int) *Problem {
 	return &Problem{X: x, Targets: targets, Outputs: 4, Loss: BinaryLogistic{}}
 }
 
-// testCrew is a crew that is never called off.
-func testCrew(size int) crew { return crew{context.Background(), size} }
+// testWorkers are workers that nobody calls off.
+func testWorkers(size int) workers { return workers{size: size} }

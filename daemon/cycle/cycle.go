@@ -19,9 +19,9 @@ type Cycle struct {
 	Workers int
 	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
 	Cold bool
-	// Courteous, if not nil, returns the context that the solves of a refit ask between their blocks, given the refit's: its Err may make them wait.
-	// Set it before use.
-	Courteous func(context.Context) context.Context
+	// Throttle, if not nil, returns what the solves of a refit call between their blocks, as solver.Settings.Yield, given the refit's context with the
+	// time budget as its deadline. Set it before use.
+	Throttle func(context.Context) (yield func())
 
 	config        *config.Model
 	schema        event.Schema

@@ -152,29 +152,25 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 }
 
 // A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
-func TestClockStopsEachLambda(t *testing.T) {
-	c := &clock{Context: t.Context(), repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
+func TestBudgetOfEachLambda(t *testing.T) {
+	b := budget{repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
 	lambdas := []float64{8, 4, 2, 1}
-	begun := c.begun(lambdas)
+	begun := b.begun(lambdas)
 	if len(begun) != 3 {
 		t.Fatalf("%v begun", begun)
 	}
-	stop := c.stop(begun)
-	for _, x := range []struct {
-		lambda float64
-		steps  int
-		want   bool
-	}{{8, 1, false}, {8, 2, true}, {4, 100, false}, {2, 0, true}} {
-		if stop(x.lambda, x.steps) != x.want {
-			t.Errorf("λ %g after %d steps: want %t", x.lambda, x.steps, x.want)
+	steps := b.steps(begun)
+	for lambda, want := range map[float64]int{8: 2, 4: stepsAll, 2: 0} {
+		if got := steps(lambda); got != want {
+			t.Errorf("λ %g may make %d steps, want %d", lambda, got, want)
 		}
 	}
-	if c.Err() != nil {
-		t.Error("done before the solve that was cut short")
+	if b.over(t.Context()) {
+		t.Error("over before the solve that was cut short")
 	}
-	c.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
-	if !errors.Is(c.Err(), context.DeadlineExceeded) {
-		t.Errorf("error %v after it", c.Err())
+	b.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
+	if !b.over(t.Context()) {
+		t.Error("not over after it")
 	}
 }
 
@@ -194,38 +190,45 @@ func TestRecordIsOptional(t *testing.T) {
 }
 
 // Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
-func TestClockCountsSweeps(t *testing.T) {
+func TestBudgetCountsSweeps(t *testing.T) {
 	m := ratingsModel(nil)
 	schema := m.Schema.Event()
 	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
 	if err := j.prepare(); err != nil {
 		t.Fatal(err)
 	}
+	yields := 0
+	j.yield = func() { yields++ }
 	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
 		prior := priorFor(likelihoodOf(m), j.problem)
 		sweeps, loss := 0, 1.0
-		fit, err := sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), j.problem, prior, 6, 1, func(*solver.Model) float64 {
+		j.judge = func(*solver.Model) float64 {
 			sweeps++
 			after(sweeps)
 			loss /= 2 // each is better
 			return loss
-		})
+		}
+		fit, err := j.sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), prior, 6)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return fit
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cut := &clock{Context: ctx}
-	first := run(cut, func(sweeps int) {
+	first := run(ctx, func(sweeps int) {
 		if sweeps == 3 {
 			cancel() // the fourth is cut short, or the third is not counted
 		}
 	})
-	if cut.cut == nil || cut.cut.Sweeps == nil || *cut.cut.Sweeps != 3 || first.sweeps != 3 {
-		t.Fatalf("cut %+v, the best is that of sweep %d", cut.cut, first.sweeps)
+	cut := j.budget.cut
+	if cut == nil || cut.Sweeps == nil || *cut.Sweeps != 3 || first.sweeps != 3 {
+		t.Fatalf("cut %+v, the best is that of sweep %d", cut, first.sweeps)
 	}
-	again := run(&clock{Context: t.Context(), repeat: cut.cut}, func(int) {})
+	j.budget = budget{repeat: cut}
+	again := run(t.Context(), func(int) {})
+	if yields < 10 {
+		t.Errorf("the sweeps yield %d times", yields)
+	}
 	if again.sweeps != 3 || again.evidence != first.evidence {
 		t.Errorf("sweep %d with evidence %g, was %d with %g", again.sweeps, again.evidence, first.sweeps, first.evidence)
 	}

@@ -113,20 +113,19 @@ func hasVector(s *posterior.State, h []float64) bool {
 
 // sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
 // gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
-func sweep(ctx context.Context, s *posterior.State, p *solver.Problem, prior posterior.Prior, limit, workers int,
-	judge func(*solver.Model) float64) (*variationalFit, error) {
-	refit, err := posterior.NewRefit(s, p, prior.Cap, workers)
+func (j *refitJob) sweep(ctx context.Context, s *posterior.State, prior posterior.Prior, limit int) (*variationalFit, error) {
+	refit, err := posterior.NewRefit(s, j.problem, prior.Cap, j.workers)
 	if err != nil {
 		return nil, err
 	}
-	clock, inner := clockOf(ctx)
-	limit = clock.sweeps(limit)
+	refit.Yield = j.yield
+	limit = j.budget.sweeps(limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
-		e, err := refit.Sweep(inner)
-		if ctx.Err() != nil {
-			clock.swept(n - 1)
+		e, err := refit.Sweep(ctx)
+		if j.budget.over(ctx) {
+			j.budget.swept(n - 1)
 			break
 		}
 		if err != nil {
@@ -137,7 +136,7 @@ func sweep(ctx context.Context, s *posterior.State, p *solver.Problem, prior pos
 		}
 		evidence = e
 		fit := &variationalFit{state: s.Clone(), model: s.Model(), sweeps: n, evidence: e}
-		fit.loss = judge(fit.model)
+		fit.loss = j.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {
 			best, worse = fit, 0
 		} else {

@@ -158,7 +158,7 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 			p.each(features, size, func() func(lo, hi int) {
 				w := p.newWork(size)
 				return func(lo, hi int) {
-					if ctx.Err() == nil {
+					if p.refit.yield(ctx) == nil {
 						w.update(n, lo, hi)
 					}
 				}

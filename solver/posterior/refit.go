@@ -15,6 +15,10 @@ const sweepBlock = 512
 
 // Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
 type Refit struct {
+	// Yield, if not nil, is called before every feature or chunk of features, as solver.Settings.Yield is before every block. Set it before the
+	// first sweep.
+	Yield func()
+
 	state   *State
 	problem *solver.Problem
 	cap     float64
@@ -138,7 +142,7 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 			if int(s.Field[j]) != field {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
+			if err := r.yield(ctx); err != nil {
 				return err
 			}
 			r.updateFeature(j, solve, view)
@@ -149,6 +153,14 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 		return run(0, len(s.Field))
 	}
 	r.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	return ctx.Err()
+}
+
+// yield calls Yield and returns the error of ctx.
+func (r *Refit) yield(ctx context.Context) error {
+	if r.Yield != nil {
+		r.Yield()
+	}
 	return ctx.Err()
 }
 
