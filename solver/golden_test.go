@@ -66,11 +66,7 @@ type goldenCase struct {
 // problem returns the reference problem.
 func (g goldenCase) problem(t *testing.T, m int) *Problem {
 	t.Helper()
-	loss, err := ParseLoss(g.Loss)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Problem{X: sparse(g.X), Outputs: m, Loss: loss}
+	p := &Problem{X: sparse(g.X), Outputs: m, Loss: lossNamed(t, g.Loss)}
 	if g.Y != nil {
 		p.Targets = flatten(g.Y)
 	} else {
@@ -93,11 +89,7 @@ func TestGoldenLosses(t *testing.T) {
 	golden(t, "losses.json", &file)
 	for n, c := range file.Cases {
 		t.Run(fmt.Sprintf("%d/%s", n, c.Loss), func(t *testing.T) {
-			loss, err := ParseLoss(c.Loss)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := len(c.O[0])
+			loss, m := lossNamed(t, c.Loss), len(c.O[0])
 			targets := flatten(c.Y)
 			if c.Y == nil {
 				targets = oneHot(c.Classes, m)
