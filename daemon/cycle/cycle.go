@@ -68,7 +68,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 // newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there is no champion.
 func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 	if ch != nil && ch.posterior != nil || ch == nil && c.config.Train.Refit == "variational" {
-		l := newPosteriorLearner(c.config, &c.schema, ch, c.target.Outputs())
+		l := newPosteriorLearner(c.config, &c.schema, c.target, ch)
 		if p, ok := last.(*posteriorLearner); ok {
 			l.foldIn.InheritLosses(p.foldIn)
 		}

@@ -200,7 +200,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 	yields := 0
 	j.yield = func() { yields++ }
 	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
-		prior := priorFor(likelihoodOf(m), j.problem)
+		prior := priorFor(j.target.Likelihood, j.problem)
 		sweeps, loss := 0, 1.0
 		j.judge = func(*solver.Model) float64 {
 			sweeps++
@@ -208,7 +208,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			loss /= 2 // each is better
 			return loss
 		}
-		fit, err := j.sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), prior, 6)
+		fit, err := j.sweep(ctx, j.newPosterior(nil, prior, 3), prior, 6)
 		if err != nil {
 			t.Fatal(err)
 		}

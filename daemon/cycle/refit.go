@@ -212,10 +212,10 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 }
 
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
-	prior := priorFor(likelihoodOf(j.model), j.problem)
+	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
 	if warm == nil || warm.posterior == nil {
-		state = newPosterior(j.model, j.problem, vectors, prior, k)
+		state = j.newPosterior(vectors, prior, k)
 	} else {
 		state = warm.posterior
 		// What the last refit learned about the precisions has adapted to the rows it saw: carried on from refit to refit they fall, and the

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -53,16 +52,17 @@ func priorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 // newPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k vectors of the leading
 // subspace of the residual: sweeps from there take half as many and end lower than from the vectors of the convex stage (ML-1M: RMSE .859
 // against .865). Separate ones start from the linear term and bias of Algorithm 1's model.
-func newPosterior(m *config.Model, p *solver.Problem, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
-	s := newState(m, p.Outputs, p.Field, p.NumFields, prior)
+func (j *refitJob) newPosterior(convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
+	p := j.problem
+	s := j.target.newState(p.Field, p.NumFields, prior)
 	if !s.Separate {
-		return posterior.Start(s.Likelihood, p, k, prior, rand.New(rand.NewPCG(m.Train.Seed, 0x7374617274))) // "start": apart from other uses of the seed
+		return posterior.Start(s.Likelihood, p, k, prior, rand.New(rand.NewPCG(j.model.Train.Seed, 0x7374617274))) // "start": apart from other uses of the seed
 	}
 	copy(s.Bias, convex.Bias)
 	if convex.Linear != nil {
-		for j := range convex.NumFeatures {
-			mean, _ := s.Row(j)
-			copy(mean[:p.Outputs], convex.Linear[j*p.Outputs:])
+		for column := range convex.NumFeatures {
+			mean, _ := s.Row(column)
+			copy(mean[:p.Outputs], convex.Linear[column*p.Outputs:])
 		}
 	}
 	return s
