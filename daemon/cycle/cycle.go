@@ -42,7 +42,7 @@ type Cycle struct {
 	names       NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
 
-	foresight *Foresight // of events that come without a score
+	prescorer *Prescorer // of events that come without a score
 	score     Score
 	outputs   []float64
 	targets   []float64
@@ -61,7 +61,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if target.IsNumeric() {
 		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
 	}
-	c.learner, c.foresight = c.newLearner(nil, nil), c.NewForesight()
+	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	return c, nil
 }
 
@@ -80,8 +80,8 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 
 // Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
 // Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
-// learned while it ran is not lost; payload may be nil if nothing refits beside Observe. foreseen is the event's score, or nil.
-func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, foreseen *Score) {
+// learned while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or nil.
+func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.target.Encode(c.targets, ev) {
@@ -89,14 +89,14 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	}
 	var o [numRoles]outcome
 	if c.published != nil {
-		if foreseen == nil || foreseen.of != c.published {
-			foreseen = &c.score
-			c.foresight.take(c.published)
-			c.foresight.score(foreseen, ev, c.targets)
+		if prescored == nil || prescored.of != c.published {
+			prescored = &c.score
+			c.prescorer.take(c.published)
+			c.prescorer.score(prescored, ev, c.targets)
 		}
-		o[published], o[baseline0], o[baseline1] = foreseen.published, foreseen.baseline0, foreseen.baseline1
-		c.names.Total += foreseen.names.Total
-		c.names.Unseen += foreseen.names.Unseen
+		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
+		c.names.Total += prescored.names.Total
+		c.names.Unseen += prescored.names.Unseen
 	}
 	c.learner.outputs(c.outputs, ev)
 	o[live] = c.target.outcome(ev, c.outputs, c.targets)
