@@ -104,8 +104,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestBudgets: a solve that waits in Yield until its deadline ends with what it has, and its number of steps as a Budget repeats it without a
-// clock, bytes and all.
+// TestBudgets: a solve that waits in Yield past its deadline ends with what it has, and a budget of as many steps repeats it without a clock,
+// bytes and all.
 func TestBudgets(t *testing.T) {
 	p, s := plantedRatings(41, 1200, 9, 11), smallSettings()
 	s.MaxBasis, s.Tolerance, s.Workers = 4, 1e-3, 2
@@ -119,11 +119,10 @@ func TestBudgets(t *testing.T) {
 	cut := map[int]bool{}
 	for i := range int64(12) {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration((i+1)*calls.Load()/24)*time.Millisecond)
-			defer cancel()
 			waits := s
+			waits.Budget.Deadline = time.Now().Add(time.Duration((i+1)*calls.Load()/24) * time.Millisecond)
 			waits.Yield = func() { time.Sleep(time.Millisecond) }
-			res, err := Solve(ctx, p, nil, waits)
+			res, err := Solve(t.Context(), p, nil, waits)
 			if err != nil || res.Status != TimeBudget {
 				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
@@ -132,7 +131,7 @@ func TestBudgets(t *testing.T) {
 			}
 			cut[len(res.Steps)] = true
 			again := s
-			again.Budget = func(lambda float64) int {
+			again.Budget.Steps = func(lambda float64) int {
 				if lambda != s.Lambda {
 					t.Errorf("asked for λ %g", lambda)
 				}
@@ -152,9 +151,21 @@ func TestBudgets(t *testing.T) {
 		t.Errorf("solves were cut short after %v steps only", cut)
 	}
 	again := s
-	again.Budget = func(float64) int { return -1 }
+	again.Budget.Steps = func(float64) int { return -1 }
 	if res, err := Solve(t.Context(), p, nil, again); err != nil || res.CutShort || res.Status == TimeBudget {
 		t.Errorf("without a limit: %+v (%v)", res, err)
+	}
+}
+
+// TestBlocksAreCancelled: once the context is done no goroutine begins another block.
+func TestBlocksAreCancelled(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		ctx, yield, _ := cancelAt(t, 5)
+		var begun atomic.Int64
+		workers{size, yield, ctx.Done()}.blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
+		if n := begun.Load(); n < 4 || size == 1 && n > 4 || n > 500 {
+			t.Errorf("%d goroutines: %d blocks were begun, cancelled at the fifth", size, n)
+		}
 	}
 }
 

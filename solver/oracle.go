@@ -43,6 +43,8 @@ func (s Selection) refines() bool { return s == AllStarts || s == L1Start || s =
 // criterion, equation (4). Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are those of ctx.
 func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h []float64, criterion float64, err error) {
 	s.Lambda, s.Tau = 1, 0
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, 0, err

@@ -36,7 +36,7 @@ func (w workers) cancelled() bool {
 
 // yield calls Settings.Yield and reports whether to go on: the context is not done. Loops over rows and features ask it before every block.
 func (w workers) yield() bool {
-	if w.pause != nil {
+	if w.pause != nil && !w.cancelled() {
 		w.pause()
 	}
 	return !w.cancelled()

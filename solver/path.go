@@ -57,6 +57,8 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	if len(lambdas) == 0 {
 		return nil, 0, nil
 	}
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	start, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, 0, err

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -126,12 +127,28 @@ type Settings struct {
 	// Yield, if not nil, is called before every block of rows or features, by any of the goroutines: the solve goes on when it returns. It
 	// may wait to leave the processors to others, but not after ctx is done, which the solve notices only then.
 	Yield func()
-	// Budget, if not nil, returns how many steps a solve of that λ may make, negative for any number. A solve that has spent them ends before
-	// the next step, or before it is polished and certified, as it does at the deadline of ctx, which is the same by the clock: this repeats,
-	// without a clock, a solve that a deadline cut short after as many steps. Path calls it from several goroutines.
-	Budget func(lambda float64) (steps int)
+	// Budget is how far the solve may go before it ends with what it has and status TimeBudget.
+	Budget Budget
 	// Now is the clock behind Step.Seconds; nil takes time.Now.
 	Now func() time.Time
+}
+
+// Budget bounds a solve by the clock or by its steps. The zero value does not.
+type Budget struct {
+	// Deadline, if not zero, is when the solve is cut short, by the clock of the process as with context.WithDeadline: Settings.Now has no part in it.
+	Deadline time.Time
+	// Steps, if not nil, returns how many steps a solve of that λ may make, negative for any number. One that has made them ends before the
+	// next, or before it is polished and certified: this repeats, without a clock, a solve that was cut short after as many steps. Path calls
+	// it from several goroutines.
+	Steps func(lambda float64) int
+}
+
+// within returns ctx with the deadline of the budget.
+func (b Budget) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if b.Deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, b.Deadline)
 }
 
 // DefaultSettings returns settings for recommenders by McRank on samples of the size of ML-100k. The values were measured there.

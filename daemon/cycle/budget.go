@@ -2,19 +2,20 @@ package cycle
 
 import (
 	"context"
+	"time"
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
-// budget is how far one refit may go. It notes where the deadline of the context, the time budget, ended the refit, counted in solves, steps
-// and sweeps, so that a later one of the same sample ends there without a clock. It belongs to the goroutine of the refit, which asks it between
-// its solves.
+// budget is how far one refit may go. It notes where the clock ended the refit, counted in solves, steps and sweeps, so that a later one of the
+// same sample ends there without a clock. It belongs to the goroutine of the refit, which asks it between its solves.
 type budget struct {
-	repeat *snapshot.CutShort // where the refit to repeat was cut; nil goes by the context alone
-	cut    *snapshot.CutShort // where this one was; nil so far
-	calls  int                // solves that ended by themselves
-	ended  bool               // the repeated refit was cut within a solve
+	deadline time.Time          // of the time budget; zero for none
+	repeat   *snapshot.CutShort // where the refit to repeat was cut; nil goes by deadline and context alone
+	cut      *snapshot.CutShort // where this one was; nil so far
+	calls    int                // solves that ended by themselves
+	ended    bool               // the repeated refit was cut within a solve
 }
 
 // The number of steps of a solve on a path that was not cut short: it ended by itself, or it had not begun.
@@ -28,7 +29,7 @@ func (b *budget) over(ctx context.Context) bool {
 	if r := b.repeat; r != nil && (b.ended || r.Steps == nil && r.Sweeps == nil && b.calls >= r.Solves) {
 		return true
 	}
-	over := ctx.Err() != nil
+	over := ctx.Err() != nil || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
 	if over && b.cut == nil {
 		b.cut = &snapshot.CutShort{Solves: b.calls}
 	}
@@ -40,10 +41,10 @@ func (b *budget) cutsNext() bool {
 	return b.repeat != nil && b.repeat.Steps != nil && b.calls == b.repeat.Solves
 }
 
-// steps returns the solver.Settings.Budget of the next solve, which runs lambdas.
-func (b *budget) steps(lambdas []float64) func(lambda float64) int {
+// next returns the budget of the next solve, which runs lambdas.
+func (b *budget) next(lambdas []float64) solver.Budget {
 	if !b.cutsNext() {
-		return nil
+		return solver.Budget{Deadline: b.deadline}
 	}
 	limit := make(map[float64]int, len(lambdas))
 	for i, lambda := range lambdas {
@@ -52,10 +53,10 @@ func (b *budget) steps(lambdas []float64) func(lambda float64) int {
 			limit[lambda] = b.repeat.Steps[i]
 		}
 	}
-	return func(lambda float64) int { return limit[lambda] }
+	return solver.Budget{Deadline: b.deadline, Steps: func(lambda float64) int { return limit[lambda] }}
 }
 
-// begun leaves out the λ that had not begun when the deadline cut the next solve short: always the last ones.
+// begun leaves out the λ that had not begun when the clock cut the next solve short: always the last ones.
 func (b *budget) begun(lambdas []float64) []float64 {
 	if b.cutsNext() {
 		for i, steps := range b.repeat.Steps {

@@ -67,6 +67,7 @@ func (j *refitJob) settings() (solver.Settings, error) {
 		}
 	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, j.workers, j.yield
+	s.Budget.Deadline = j.budget.deadline
 	return s, nil
 }
 
@@ -81,7 +82,7 @@ func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []f
 		}
 	}
 	tried := j.budget.begun(lambdas)
-	s.Budget = j.budget.steps(tried)
+	s.Budget = j.budget.next(tried)
 	points, at, err := solver.Path(ctx, p, tried, s, o)
 	if err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver
 		}
 		return false
 	}
-	s.Budget = j.budget.steps([]float64{lambda})
+	s.Budget = j.budget.next([]float64{lambda})
 	result, err := solver.Solve(ctx, p, warm, s)
 	if err != nil {
 		return nil, err

@@ -19,9 +19,9 @@ type Cycle struct {
 	Workers int
 	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
 	Cold bool
-	// Throttle, if not nil, returns what the solves of a refit call between their blocks, as solver.Settings.Yield, given the refit's context with the
-	// time budget as its deadline. Set it before use.
-	Throttle func(context.Context) (yield func())
+	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
+	// none. Set it before use.
+	Throttle func(ctx context.Context, budget time.Duration) (yield func())
 
 	config        *config.Model
 	schema        event.Schema

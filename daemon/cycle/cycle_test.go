@@ -421,9 +421,9 @@ func TestRefitIsThrottled(t *testing.T) {
 	want := refit(t, newCycle(t, m), sampleOf(events))
 	var calls atomic.Int64
 	c := newCycle(t, m)
-	c.Throttle = func(ctx context.Context) func() {
-		if _, ok := ctx.Deadline(); !ok {
-			t.Error("it does not know the time budget")
+	c.Throttle = func(_ context.Context, budget time.Duration) func() {
+		if budget != time.Duration(m.Train.TimeBudget) {
+			t.Errorf("its time budget is %v", budget)
 		}
 		return func() { calls.Add(1) }
 	}
@@ -441,7 +441,7 @@ func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
 	c := newCycle(t, ratingsModel(nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int64
-	c.Throttle = func(ctx context.Context) func() {
+	c.Throttle = func(ctx context.Context, _ time.Duration) func() {
 		return func() {
 			if calls.Add(1) == 20 {
 				cancel()

@@ -3,7 +3,9 @@ package cycle
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -151,6 +153,37 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 	}
 }
 
+// TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
+// repeated from where that was.
+func TestRefitEndsWithItsBudget(t *testing.T) {
+	const budget, wait = 10 * time.Second, time.Second
+	m := ratingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
+	sample := func() *Sample { return sampleOf(stream(1, 1500)) }
+	run := func(from int) (ch *Champion, calls int, took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			c, began := newCycle(t, m), time.Now()
+			c.Workers = 1
+			c.Throttle = func(context.Context, time.Duration) func() {
+				return func() {
+					if calls++; calls > from {
+						time.Sleep(wait)
+					}
+				}
+			}
+			ch, took = refit(t, c, sample()), time.Since(began)
+		})
+		return ch, calls, took
+	}
+	_, all, _ := run(math.MaxInt)
+	for _, from := range []int{all / 2, all - 40} {
+		ch, calls, took := run(from)
+		if ch.CutShort == nil || took > budget+wait || (ch.CutShort.Sweeps != nil) != (from > all/2) {
+			t.Errorf("slow from block %d of %d on: ended at %d after %v, cut %+v", from, all, calls, took, ch.CutShort)
+		}
+		repeated(t, ch, m, 2)
+	}
+}
+
 // A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
 func TestBudgetOfEachLambda(t *testing.T) {
 	b := budget{repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
@@ -159,7 +192,7 @@ func TestBudgetOfEachLambda(t *testing.T) {
 	if len(begun) != 3 {
 		t.Fatalf("%v begun", begun)
 	}
-	steps := b.steps(begun)
+	steps := b.next(begun).Steps
 	for lambda, want := range map[float64]int{8: 2, 4: stepsAll, 2: 0} {
 		if got := steps(lambda); got != want {
 			t.Errorf("λ %g may make %d steps, want %d", lambda, got, want)

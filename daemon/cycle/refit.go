@@ -50,19 +50,19 @@ type refitJob struct {
 // against the champion on the gate rows and says so in the Version, but installs nothing. It may run beside Observe, and it takes the sample's training rows: they are gone from it
 // once they are decoded.
 //
-// When ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is ctx's.
+// When the time budget or ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is that
+// of such a context.
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
 	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
-	if budget := time.Duration(j.model.Train.TimeBudget); budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
+	budget := time.Duration(j.model.Train.TimeBudget)
+	if budget > 0 {
+		j.budget.deadline = time.Now().Add(budget)
 	}
 	if c.Throttle != nil {
-		j.yield = c.Throttle(ctx)
+		j.yield = c.Throttle(ctx, budget)
 	}
 	rows := len(sample.Train)
 	if rows == 0 {

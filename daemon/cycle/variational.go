@@ -118,7 +118,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, prior posterio
 	if err != nil {
 		return nil, err
 	}
-	refit.Yield = j.yield
+	refit.Yield, refit.Deadline = j.yield, j.budget.deadline
 	limit = j.budget.sweeps(limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0

@@ -33,11 +33,11 @@ type throttle struct {
 	moved  time.Duration // when applied was first seen to be last
 }
 
-// newThrottle returns the throttle of a refit that begins now. The deadline of ctx is its time budget.
-func newThrottle(ctx context.Context, applied, unread func() int64) *throttle {
+// newThrottle returns the throttle of a refit that begins now and has a time budget, 0 for none.
+func newThrottle(ctx context.Context, budget time.Duration, applied, unread func() int64) *throttle {
 	t := &throttle{done: ctx.Done(), applied: applied, unread: unread, began: time.Now(), half: math.MaxInt64, first: applied()}
-	if deadline, ok := ctx.Deadline(); ok {
-		t.half = deadline.Sub(t.began) / 2
+	if budget > 0 {
+		t.half = budget / 2
 	}
 	t.last = t.first
 	return t
@@ -54,7 +54,7 @@ func (t *throttle) Yield() {
 		t.look.Store(int64(look))
 		t.asking.Unlock()
 	}
-	if rest := time.Duration(t.look.Load()) - throttleSlice - now; rest > 0 {
+	if rest := min(time.Duration(t.look.Load())-throttleSlice, t.half) - now; rest > 0 {
 		select {
 		case <-t.done:
 		case <-time.After(rest):

@@ -27,14 +27,8 @@ func TestThrottle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const length, block = 2 * time.Second, time.Millisecond / 2
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if test.budget > 0 {
-					ctx, cancel = context.WithTimeout(ctx, test.budget)
-					defer cancel()
-				}
 				began, looks := time.Now(), 0
-				c := newThrottle(ctx, func() int64 { return 7 + test.applied(time.Since(began)) },
+				c := newThrottle(t.Context(), test.budget, func() int64 { return 7 + test.applied(time.Since(began)) },
 					func() int64 { looks++; return test.unread(time.Since(began)) })
 				var mu sync.Mutex
 				var before, after time.Duration // worked
@@ -75,7 +69,7 @@ func TestThrottle(t *testing.T) {
 func TestThrottleEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := newThrottle(ctx, func() int64 { return 0 }, func() int64 { return 1_000_000 })
+		c := newThrottle(ctx, 0, func() int64 { return 0 }, func() int64 { return 1_000_000 })
 		began := time.Now()
 		time.AfterFunc(throttleSlice+time.Millisecond, cancel)
 		for c.Yield(); ctx.Err() == nil; c.Yield() {
