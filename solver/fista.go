@@ -106,17 +106,7 @@ func (f *outputFit) minimize(v []float64, limits fitLimits) int {
 		f.smooth *= 0.98
 		thetaNext, momentum := 0.0, 0.0
 		for {
-			for i := range z {
-				z[i] = y[i] - gradient[i]/f.smooth
-			}
-			f.form.step(z, k, m, 1/f.smooth)
-			linear, square, uphill := 0.0, 0.0, 0.0
-			for i := range z {
-				step := z[i] - y[i]
-				linear += gradient[i] * step
-				square += step * step
-				uphill -= step * (z[i] - x[i])
-			}
+			linear, square, uphill := f.stepFrom(z, x, y, gradient)
 			thetaNext = 0.5 * (1 + math.Sqrt(1+4*theta*theta))
 			momentum = (theta - 1) / thetaNext
 			if uphill > 0 {
@@ -166,6 +156,22 @@ func (f *outputFit) minimize(v []float64, limits fitLimits) int {
 		trace = append(trace[:0], best)
 	}
 	return iteration
+}
+
+// stepFrom stores in z the proximal step of length 1/L from y, and returns what the quadratic bound at y and the restart need: ⟨∇, z − y⟩,
+// ‖z − y‖² and ⟨y − z, z − x⟩, which is positive where momentum points uphill.
+func (f *outputFit) stepFrom(z, x, y, gradient []float64) (linear, square, uphill float64) {
+	for i := range z {
+		z[i] = y[i] - gradient[i]/f.smooth
+	}
+	f.form.step(z, len(f.phi), f.p.Outputs, 1/f.smooth)
+	for i := range z {
+		step := z[i] - y[i]
+		linear += gradient[i] * step
+		square += step * step
+		uphill -= step * (z[i] - x[i])
+	}
+	return linear, square, uphill
 }
 
 // initialSmoothness is ‖Φ‖_F² · curvature / 16: the estimate ends 13 to 50 times below the bound, and a value too small is doubled.

@@ -6,9 +6,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current point. A result that is
-// not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square
-// of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
+// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current
+// point. A result that is not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit
+// length, with the square of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they
+// keep their lengths.
 func (r *solve) refitFull() {
 	if r.s.Refit != Full || r.k == 0 || r.workers.cancelled() {
 		return

@@ -116,8 +116,8 @@ func (k *krylov) run(found *ritz, tolerance float64) bool {
 	return k.extract(found, used, true) <= tolerance
 }
 
-// iterate builds the Krylov spaces from the unit columns of start until they are full, all invariant, enough says so or the solve is cancelled, and returns
-// the number of vectors.
+// iterate builds the Krylov spaces from the unit columns of start until they are full or all invariant, enough returns true or the solve is
+// cancelled, and returns the number of vectors.
 func (k *krylov) iterate(start []float64, enough func(used int) bool) (used int) {
 	m := k.columns
 	copy(k.vectors[0], start)

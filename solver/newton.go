@@ -66,7 +66,7 @@ func (f *outputFit) newton(v []float64, limits fitLimits) int {
 				met = 2 * (trial - value - linear) / square
 			}
 			if reached := trial + f.form.term(z, k, m); reached <= objective+sufficientFall*fall {
-				// A step that got much less than the model promised says that its curvature is wrong, not that this is the minimum.
+				// A step that got much less than the model promised shows that its curvature is wrong, not that this is the minimum.
 				fall = min(fall, reached-objective)
 				value, gradient, objective = trial, trialGradient, reached
 				scale = max(newtonFloor, 0.5*scale, met)

@@ -129,7 +129,7 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	s.OnStep = func(step Step, model *Model) bool {
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
-			t.tell(point.Lambda, found)
+			t.report(point.Lambda, found)
 		}
 		if found.better(best) {
 			best = found
@@ -158,8 +158,8 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	t.judgeOrder()
 }
 
-// tell calls OnStep, one call at a time.
-func (t *pathRun) tell(lambda float64, found *PathPoint) {
+// report calls OnStep, one call at a time.
+func (t *pathRun) report(lambda float64, found *PathPoint) {
 	t.calls.Lock()
 	defer t.calls.Unlock() // also after a panic: the others wait for their turn
 	t.options.OnStep(lambda, found.Step, found.Best, found.Score)

@@ -12,11 +12,12 @@ import (
 // model, whose columns must be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not
 // optimal, a fifth of them, those of least gain, make room, and the model before that is returned if no better one is found.
 //
-// Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent (TimeBudget), or when
-// ctx is done (TimeBudget after a deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the starting point (the warm
-// model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or are those
-// of ctx if it was done before the starting point was evaluated. No number in a result is NaN or infinite. The result depends on p, warm and s only,
-// not on the number of workers; one that the clock cut short is repeated by a Budget of len(Steps) steps. p and warm are read, never written.
+// Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent (TimeBudget) or when ctx is
+// done (TimeBudget after a deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the
+// starting point (the warm model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap
+// ErrProblem or ErrSettings, or are those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated.
+// No number in a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the clock cut
+// short is repeated by a Budget of len(Steps) steps. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()

@@ -20,9 +20,9 @@ const (
 )
 
 // stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on v (k×m) and returns the epochs run and whether
-// the objective fell; if it did not, or the solve is cancelled, v is unchanged. One accumulator per row of V gives each row one step length, so that the proximal
-// operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result depends on nothing
-// else.
+// the objective fell; if it did not, or the solve is cancelled, v is unchanged. One accumulator per row of V gives each row one step length,
+// so that the proximal operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result
+// depends on nothing else.
 func (f *outputFit) stochastic(v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n, k, m := f.p.X.NumRows(), len(f.phi), f.p.Outputs
 	if k == 0 {
@@ -104,7 +104,6 @@ func newMinibatch(f *outputFit) *minibatch {
 	return b
 }
 
-// gather takes the chosen rows.
 func (b *minibatch) gather(chosen []int) {
 	p, m := b.f.p, b.f.p.Outputs
 	b.size = len(chosen)

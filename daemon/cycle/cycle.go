@@ -78,7 +78,7 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 	return newGradientLearner(c.config, &c.schema, c.target, ch, g)
 }
 
-// Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
+// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it.
 // Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
 // learned while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {

@@ -42,7 +42,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort,
+		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if ch.Watermark > 0 {
 		c.Meta.Watermark = time.UnixMilli(ch.Watermark)

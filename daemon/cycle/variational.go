@@ -14,7 +14,6 @@ import (
 // sameVector is the cosine above which two unit basis vectors count as one.
 const sameVector = 0.95
 
-// variationalFit is the outcome of the variational stage.
 type variationalFit struct {
 	state    *posterior.State
 	model    *solver.Model

@@ -143,7 +143,6 @@ func (s *side) listTargets(r *Refit) {
 	s.rows = nil
 }
 
-// sweepField updates the features of one field.
 func (p *pairs) sweepField(ctx context.Context, field int) error {
 	for j, f := range p.refit.state.Field {
 		if int(f) == field && p.refit.columns.count(j) == 0 {
