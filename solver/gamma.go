@@ -51,13 +51,6 @@ func room(old []float64, length int) []float64 {
 	return old
 }
 
-// mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
-func (g *gamma) mulTo(dst []float64, c int, h []float64) {
-	coef := make([]float64, g.outputs)
-	coef[c] = 1
-	g.mulBlockTo(dst, h, 1, coef)
-}
-
 // mulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in O((nnz(X) + n m) s).
 // dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
 // O(nnz(X) m).

@@ -119,3 +119,10 @@ func mcrank(events []rating, users, items int) *Problem {
 
 // testWorkers are workers that nobody calls off.
 func testWorkers(size int) workers { return workers{size: size} }
+
+// mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
+func (g *gamma) mulTo(dst []float64, c int, h []float64) {
+	coef := make([]float64, g.outputs)
+	coef[c] = 1
+	g.mulBlockTo(dst, h, 1, coef)
+}
