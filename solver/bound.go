@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -52,20 +51,20 @@ const (
 
 // boundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap, otherwise by Lanczos
 // iterations until the bound is within tolerance of the norm or boundSteps are done. The operators must be prepared. It returns an
-// unusable bound when ctx is done.
-func (g *gamma) boundDual(ctx context.Context, penalty Penalty, tolerance float64, seed uint64) dualBound {
-	if bound, ok := g.boundDense(ctx, penalty); ok {
+// unusable bound when the solve is cancelled.
+func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualBound {
+	if bound, ok := g.boundDense(penalty); ok {
 		return bound
 	}
 	d, m := g.x.NumColumns, g.outputs
 	rng := rand.New(rand.NewPCG(seed, 0x6365727469667973)) // "certifys": apart from other uses of the seed, so that the start is random
 	outputs := func(failure float64) dualBound {
-		run := newKrylov(d, m, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
-		return dualBound{run.bound(ctx, rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
+		run := newKrylov(g.workers, d, m, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
+		return dualBound{run.bound(rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
 	}
 	squares := func(failure float64) dualBound {
 		spread, product := make([]float64, d*m), make([]float64, d*m)
-		run := newKrylov(d, 1, min(boundSteps, d), func(dst, h []float64) {
+		run := newKrylov(g.workers, d, 1, min(boundSteps, d), func(dst, h []float64) {
 			for i := range spread {
 				spread[i] = h[i/m]
 			}
@@ -79,7 +78,7 @@ func (g *gamma) boundDual(ctx context.Context, penalty Penalty, tolerance float6
 			}
 		})
 		root := func(values []float64) float64 { return math.Sqrt(max(0, values[0])) }
-		return dualBound{run.bound(ctx, rng, failure, true, tolerance, root), SumOfSquares, failure, run.top(), 1}
+		return dualBound{run.bound(rng, failure, true, tolerance, root), SumOfSquares, failure, run.top(), 1}
 	}
 	switch {
 	case penalty == L1 || m == 1:
@@ -88,8 +87,8 @@ func (g *gamma) boundDual(ctx context.Context, penalty Penalty, tolerance float6
 		return squares(boundFailure)
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := signPatterns(m)
-		run := newKrylov(d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
-		return dualBound{run.bound(ctx, rng, boundFailure, false, tolerance, normInf), SignPatterns, boundFailure, run.top(), s}
+		run := newKrylov(g.workers, d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
+		return dualBound{run.bound(rng, boundFailure, false, tolerance, normInf), SignPatterns, boundFailure, run.top(), s}
 	}
 	best, other := outputs(boundFailure/2), squares(boundFailure/2)
 	if other.value *= math.Sqrt(float64(m)); other.value < best.value {
@@ -112,7 +111,7 @@ func signPatterns(m int) (patterns []float64, s int) {
 }
 
 // boundDense bounds Ω*(∇F) by an eigensolver on d×d matrices, false where that is not cheap.
-func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, bool) {
+func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	cube := float64(d) * float64(d) * float64(d)
 	if d > maxDenseFeatures || float64(m)*cube > maxEigenWork || !g.explicit && g.denseWork() > maxDenseWork {
@@ -126,7 +125,7 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 	for c := range m {
 		operators[c] = g.dense(c)
 		e, ok := decompose(operators[c])
-		if ctx.Err() != nil || !ok {
+		if !ok || !g.workers.yield() {
 			return dualBound{}, false
 		}
 		e.eig.VectorsTo(&vectors)
@@ -146,7 +145,7 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 		return bound, true
 	}
 	if penalty == L1Linf && m <= 30 && float64(int(1)<<(m-1))*cube <= maxEigenWork {
-		return g.boundSigns(ctx, operators)
+		return g.boundSigns(operators)
 	}
 	for j := range d {
 		for l := range j {
@@ -171,7 +170,7 @@ func (g *gamma) boundDense(ctx context.Context, penalty Penalty) (dualBound, boo
 }
 
 // boundSigns returns the largest |eigenvalue| of all Σ_c s_c Γ_c.
-func (g *gamma) boundSigns(ctx context.Context, operators []*mat.SymDense) (dualBound, bool) {
+func (g *gamma) boundSigns(operators []*mat.SymDense) (dualBound, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	patterns, s := signPatterns(m)
 	bound := dualBound{kind: SignPatterns, vectors: make([]float64, d), columns: 1}
@@ -184,7 +183,7 @@ func (g *gamma) boundSigns(ctx context.Context, operators []*mat.SymDense) (dual
 			sum.AddSym(sum, part)
 		}
 		e, ok := decompose(sum)
-		if ctx.Err() != nil || !ok {
+		if !ok || !g.workers.yield() {
 			return bound, false
 		}
 		if value, at := e.largest(); value > bound.value {
@@ -214,7 +213,7 @@ func (g *gamma) denseWork() float64 {
 // eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer,
 // Hochstenbach and Van der Vorst 2000; Hochstenbach 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)),
 // so |γ| < ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ larger.
-func (k *krylov) bound(ctx context.Context, rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64) float64 {
+func (k *krylov) bound(rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64) float64 {
 	d, m := len(k.vectors[0])/k.columns, k.columns
 	start := make([]float64, d*m)
 	for i := range start {
@@ -235,7 +234,7 @@ func (k *krylov) bound(ctx context.Context, rng *rand.Rand, failure float64, non
 		}
 		return norm(upper)
 	}
-	k.used = k.iterate(ctx, start, func(used int) bool {
+	k.used = k.iterate(start, func(used int) bool {
 		return used%5 == 0 && ratio(used) <= (1+tolerance)*norm(lower)
 	})
 	return ratio(k.used)

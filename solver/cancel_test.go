@@ -4,27 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// countdown is a context that is done once it was asked a number of times.
-type countdown struct {
-	context.Context
-	left atomic.Int64
-	done error
-}
-
-func (c *countdown) Err() error {
-	if c.left.Add(-1) < 0 {
-		return c.done
+// cancelAt returns a context, the Settings.Yield that cancels it at its n-th call, and the number of calls so far. 0 cancels at once.
+func cancelAt(t testing.TB, n int64) (ctx context.Context, yield func(), calls *atomic.Int64) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	if calls = new(atomic.Int64); n == 0 {
+		cancel()
 	}
-	return nil
+	return ctx, func() {
+		if calls.Add(1) == n {
+			cancel()
+		}
+	}, calls
 }
 
 // TestCutShort cancels solves after every number of blocks: the result is the model of the last step, with its objective and gap.
@@ -51,27 +51,27 @@ func TestCutShort(t *testing.T) {
 				}
 				warm = res.Model
 			}
-			counting := &countdown{Context: t.Context(), done: context.Canceled}
-			counting.left.Store(math.MaxInt64)
 			points := map[int]*Model{}
 			steps := s
+			_, yield, calls := cancelAt(t, -1)
+			steps.Yield = yield
 			steps.OnStep = func(step Step, model *Model) bool { points[len(points)] = model; return false }
-			if _, err := Solve(counting, p, warm, steps); err != nil {
+			if _, err := Solve(t.Context(), p, warm, steps); err != nil {
 				t.Fatal(err)
 			}
-			asked := math.MaxInt64 - counting.left.Load()
 			rng := rand.New(rand.NewPCG(3, 4))
 			ends := map[int]bool{}
 			cuts := 25
 			if testing.Short() {
 				cuts = 10
 			}
-			for range cuts {
-				ctx := &countdown{Context: t.Context(), done: context.DeadlineExceeded}
-				ctx.left.Store(rng.Int64N(asked))
-				res, err := Solve(ctx, p, warm, s)
+			for i := range int64(cuts) {
+				ctx, yield, _ := cancelAt(t, (i*calls.Load()+rng.Int64N(calls.Load()))/int64(cuts))
+				cut := s
+				cut.Yield = yield
+				res, err := Solve(ctx, p, warm, cut)
 				if err != nil {
-					if !errors.Is(err, context.DeadlineExceeded) {
+					if !errors.Is(err, context.Canceled) {
 						t.Fatal(err)
 					}
 					continue
@@ -81,7 +81,7 @@ func TestCutShort(t *testing.T) {
 					t.Fatalf("objective %v of a model of objective %v after %d steps", res.Objective, objective, len(res.Steps))
 				}
 				ends[len(res.Steps)] = true
-				if res.Status != TimeBudget {
+				if res.Status != Interrupted {
 					continue // the count fell behind: with two workers it varies a little
 				}
 				if n := len(res.Steps); n > 0 {
@@ -101,6 +101,71 @@ func TestCutShort(t *testing.T) {
 				t.Errorf("solves were cut short at steps %v only", ends)
 			}
 		})
+	}
+}
+
+// TestBudgets: a solve that waits in Yield past its deadline ends with what it has, and a budget of as many steps repeats it without a clock,
+// bytes and all.
+func TestBudgets(t *testing.T) {
+	p, s := plantedRatings(41, 1200, 9, 11), smallSettings()
+	s.MaxBasis, s.Tolerance, s.Workers = 4, 1e-3, 2
+	s.Now = func() time.Time { return time.Time{} }
+	_, counting, calls := cancelAt(t, -1)
+	whole := s
+	whole.Yield = counting
+	if _, err := Solve(t.Context(), p, nil, whole); err != nil {
+		t.Fatal(err)
+	}
+	cut := map[int]bool{}
+	for i := range int64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			waits := s
+			waits.Budget.Deadline = time.Now().Add(time.Duration((i+1)*calls.Load()/24) * time.Millisecond)
+			waits.Yield = func() { time.Sleep(time.Millisecond) }
+			res, err := Solve(t.Context(), p, nil, waits)
+			if err != nil || res.Status != TimeBudget {
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				return
+			}
+			cut[len(res.Steps)] = true
+			again := s
+			again.Budget.Steps = func(lambda float64) int {
+				if lambda != s.Lambda {
+					t.Errorf("asked for λ %g", lambda)
+				}
+				return len(res.Steps)
+			}
+			same, err := Solve(t.Context(), p, nil, again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same.NewtonIterations = res.NewtonIterations // those that the deadline cut short count
+			if !reflect.DeepEqual(same, res) {
+				t.Errorf("a budget of %d steps: %+v, at the deadline %+v", len(res.Steps), same, res)
+			}
+		})
+	}
+	if len(cut) < 3 {
+		t.Errorf("solves were cut short after %v steps only", cut)
+	}
+	again := s
+	again.Budget.Steps = func(float64) int { return -1 }
+	if res, err := Solve(t.Context(), p, nil, again); err != nil || res.CutShort || res.Status == TimeBudget {
+		t.Errorf("without a limit: %+v (%v)", res, err)
+	}
+}
+
+// TestBlocksAreCancelled: once the context is done no goroutine begins another block.
+func TestBlocksAreCancelled(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		ctx, yield, _ := cancelAt(t, 5)
+		var begun atomic.Int64
+		workers{size, yield, ctx.Done()}.blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
+		if n := begun.Load(); n < 4 || size == 1 && n > 4 || n > 500 {
+			t.Errorf("%d goroutines: %d blocks were begun, cancelled at the fifth", size, n)
+		}
 	}
 }
 

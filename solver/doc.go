@@ -18,7 +18,7 @@
 //	Φ           outputFit.phi, k columns of n    activations K(h_r, x_i)
 //	ℓ, ∂ℓ       Loss.Eval                        value and gradient together; appendix A
 //	D           gamma.grad, n×m                  weighted loss gradients; section 4
-//	Γ_c         gamma.mulTo, quadraticTo         operators with h'Γ_c h = ∂F/∂V[h,c]; the paper's g is the negative; section 4
+//	Γ_c         gamma.mulBlockTo, quadraticTo    operators with h'Γ_c h = ∂F/∂V[h,c]; the paper's g is the negative; section 4
 //	Ω, Ω*       Penalty.Norm, Penalty.DualNorm   penalty and dual norm; table 1
 //	‖g_h‖_p     Penalty.RowDual, Step.Criterion  selection criterion; eq. (4)
 //	ν           Step.Nu                          part of the best criterion that is guaranteed; table 1, here measured

@@ -1,8 +1,6 @@
 package solver
 
 import (
-	"context"
-
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
@@ -34,9 +32,9 @@ func explicitPays(x *Rows, outputs int) bool {
 	return d <= maxExplicitColumns && form+use < rowCost*rows
 }
 
-// prepare must be called when grad has changed: it forms the operators where that pays, in O(n d² m / 2). They are complete unless ctx
-// is done.
-func (g *gamma) prepare(ctx context.Context) {
+// prepare must be called when grad has changed: it forms the operators where that pays, in O(n d² m / 2). They are complete unless the solve
+// is cancelled.
+func (g *gamma) prepare() {
 	if g.explicit = explicitPays(g.x, g.outputs); !g.explicit {
 		if g.pairs == nil && g.kernel == ANOVA {
 			g.pairs = newPairs(g.x)
@@ -48,10 +46,10 @@ func (g *gamma) prepare(ctx context.Context) {
 	}
 	d, m := g.x.NumColumns, g.outputs
 	length := d * (d + 1) / 2 * m
-	g.crew.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+	g.workers.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
 		g.scratch[worker] = room(g.scratch[worker], (2*d+m)*explicitTile)
-		for a := lo; a < hi && ctx.Err() == nil; a += explicitTile {
+		for a := lo; a < hi && g.workers.yield(); a += explicitTile {
 			g.addTile(g.partials[b], g.scratch[worker], a, min(hi, a+explicitTile))
 		}
 	})

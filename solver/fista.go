@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 
 	"github.com/refitd/refitd/solver/internal/dense"
@@ -11,9 +10,9 @@ import (
 // (Blondel et al. 2017, section 4 and appendix D). Φ is kept as k columns of length n, so that a basis vector is added or dropped
 // without moving the others.
 type outputFit struct {
-	p    *Problem
-	form form
-	crew crew
+	p       *Problem
+	form    form
+	workers workers
 
 	phi    [][]float64 // k columns of K(h_r, x_i), n each
 	offset []float64   // n×m: linear term and bias
@@ -49,9 +48,9 @@ func newFitScratch(p *Problem, workers int) []fitScratch {
 // fitBlock is the number of rows per partial result, a multiple of fitTile.
 const fitBlock = 16 * fitTile
 
-func newOutputFit(p *Problem, form form, crew crew) *outputFit {
+func newOutputFit(p *Problem, form form, workers workers) *outputFit {
 	n, m := p.X.NumRows(), p.Outputs
-	f := &outputFit{p: p, form: form, crew: crew}
+	f := &outputFit{p: p, form: form, workers: workers}
 	f.offset = make([]float64, n*m)
 	f.base = make([]float64, n*m)
 	f.target = make([]float64, n*m)
@@ -59,7 +58,7 @@ func newOutputFit(p *Problem, form form, crew crew) *outputFit {
 	f.next = make([]float64, n*m)
 	toTiles(f.target, p.Targets, m, 0, n)
 	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
-	f.scratch = newFitScratch(p, crew.size)
+	f.scratch = newFitScratch(p, workers.size)
 	return f
 }
 
@@ -78,9 +77,9 @@ const maxSmooth = 1e200
 // (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes one product with Φ and one with Φ': predictions are linear in V,
 // so those of the extrapolated point are extrapolated too. On return v is the best proximal point seen (its zeros are exact) or, if none
 // was better, unchanged.
-func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits) int {
+func (f *outputFit) minimize(v []float64, limits fitLimits) int {
 	k, m := len(f.phi), f.p.Outputs
-	if k == 0 || ctx.Err() != nil {
+	if k == 0 || f.workers.cancelled() {
 		return 0
 	}
 	f.takeOffset()
@@ -89,7 +88,7 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 	}
 	// The pass at the start makes y = v: with momentum 0 the extrapolated point is the trial point itself.
 	value, valueY, gradient := f.pass(v, 0)
-	if ctx.Err() != nil {
+	if f.workers.cancelled() {
 		return 0
 	}
 	f.current, f.next = f.next, f.current
@@ -107,24 +106,14 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 		f.smooth *= 0.98
 		thetaNext, momentum := 0.0, 0.0
 		for {
-			for i := range z {
-				z[i] = y[i] - gradient[i]/f.smooth
-			}
-			f.form.step(z, k, m, 1/f.smooth)
-			linear, square, uphill := 0.0, 0.0, 0.0
-			for i := range z {
-				step := z[i] - y[i]
-				linear += gradient[i] * step
-				square += step * step
-				uphill -= step * (z[i] - x[i])
-			}
+			linear, square, uphill := f.stepFrom(z, x, y, gradient)
 			thetaNext = 0.5 * (1 + math.Sqrt(1+4*theta*theta))
 			momentum = (theta - 1) / thetaNext
 			if uphill > 0 {
 				thetaNext, momentum = 1, 0
 			}
 			trial, trialY, trialGradient := f.pass(z, momentum)
-			if ctx.Err() != nil {
+			if f.workers.cancelled() {
 				return iteration
 			}
 			// The slack absorbs rounding in sums over the rows.
@@ -160,13 +149,29 @@ func (f *outputFit) minimize(ctx context.Context, v []float64, limits fitLimits)
 		overshot, theta = best, 1
 		copy(x, v)
 		copy(y, v)
-		if value, valueY, gradient = f.pass(v, 0); ctx.Err() != nil {
+		if value, valueY, gradient = f.pass(v, 0); f.workers.cancelled() {
 			break
 		}
 		f.current, f.next = f.next, f.current
 		trace = append(trace[:0], best)
 	}
 	return iteration
+}
+
+// stepFrom stores in z the proximal step of length 1/L from y, and returns what the quadratic bound at y and the restart need: ⟨∇, z − y⟩,
+// ‖z − y‖² and ⟨y − z, z − x⟩, which is positive where momentum points uphill.
+func (f *outputFit) stepFrom(z, x, y, gradient []float64) (linear, square, uphill float64) {
+	for i := range z {
+		z[i] = y[i] - gradient[i]/f.smooth
+	}
+	f.form.step(z, len(f.phi), f.p.Outputs, 1/f.smooth)
+	for i := range z {
+		step := z[i] - y[i]
+		linear += gradient[i] * step
+		square += step * step
+		uphill -= step * (z[i] - x[i])
+	}
+	return linear, square, uphill
 }
 
 // initialSmoothness is ‖Φ‖_F² · curvature / 16: the estimate ends 13 to 50 times below the bound, and a value too small is doubled.
@@ -184,7 +189,7 @@ func (f *outputFit) initialSmoothness() float64 {
 // the gradient of the latter in V (k×m).
 func (f *outputFit) pass(v []float64, momentum float64) (value, valueY float64, gradient []float64) {
 	k, m := len(f.phi), f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], 2+k*m)
 		for a := lo; a < hi; a += fitTile {
 			f.tile(f.parts[b], v, momentum, &f.scratch[worker], a, min(hi, a+fitTile))
@@ -234,7 +239,7 @@ func (f *outputFit) predict(dst, v []float64, lo, hi int) {
 
 // takeOffset lays offset out in tiles.
 func (f *outputFit) takeOffset() {
-	f.crew.blocks(f.p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
 		toTiles(f.base, f.offset, f.p.Outputs, lo, hi)
 	})
 }
@@ -242,7 +247,7 @@ func (f *outputFit) takeOffset() {
 // activate stores ΦV in dst (n×m, in tiles).
 func (f *outputFit) activate(dst, v []float64) {
 	m := f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), fitTile, func(_, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), fitTile, func(_, _, lo, hi int) {
 		clear(dst[lo*m : hi*m])
 		dense.MulAdd(dst[lo*m:hi*m], hi-lo, f.phi, lo, hi-lo, v, m)
 	})
@@ -252,7 +257,7 @@ func (f *outputFit) activate(dst, v []float64) {
 func (f *outputFit) predictions(dst, v []float64) {
 	f.takeOffset()
 	m := f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), fitTile, func(worker, _, lo, hi int) {
 		tile := f.scratch[worker].tile[:(hi-lo)*m]
 		f.predict(tile, v, lo, hi)
 		fromTile(dst[lo*m:hi*m], tile, m, hi-lo)

@@ -33,7 +33,7 @@ func weightedFit(n, k int) *outputFit {
 	for i := range p.Weights {
 		p.Weights[i] = 2 * rng.Float64()
 	}
-	f := newOutputFit(p, form{penalty: L1L2, lambda: 3}, testCrew(2))
+	f := newOutputFit(p, form{penalty: L1L2, lambda: 3}, testWorkers(2))
 	for range k {
 		phi := make([]float64, n)
 		for i := range phi {
@@ -55,7 +55,7 @@ func TestFISTA(t *testing.T) {
 	if before, want := f.objective(v), slowObjective(f, v); !near(before, want, 1e-12, 0) {
 		t.Fatalf("objective %v, want %v", before, want)
 	}
-	f.minimize(t.Context(), v, fitLimits{tolerance: 1e-14, span: 10, iterations: 5000})
+	f.minimize(v, fitLimits{tolerance: 1e-14, span: 10, iterations: 5000})
 	best := slowObjective(f, v)
 	if got := f.objective(v); !near(got, best, 1e-12, 0) {
 		t.Errorf("objective %v, want %v", got, best)
@@ -73,11 +73,11 @@ func TestFISTA(t *testing.T) {
 	}
 	// A minimum stays, and a loose refit from elsewhere comes close.
 	again := append([]float64(nil), v...)
-	if used := f.minimize(t.Context(), again, fitLimits{1e-4, 10, 500}); used > 25 || slowObjective(f, again) > best {
+	if used := f.minimize(again, fitLimits{1e-4, 10, 500}); used > 25 || slowObjective(f, again) > best {
 		t.Errorf("%d iterations from the minimum to %v, was %v", used, slowObjective(f, again), best)
 	}
 	loose := make([]float64, k*m)
-	f.minimize(t.Context(), loose, fitLimits{1e-4, 10, 500})
+	f.minimize(loose, fitLimits{1e-4, 10, 500})
 	if got := slowObjective(f, loose); got > best*(1+1e-3) {
 		t.Errorf("loose refit reaches %v, minimum %v", got, best)
 	}
@@ -87,20 +87,20 @@ func TestStochastic(t *testing.T) {
 	f := weightedFit(3000, 5)
 	m := f.p.Outputs
 	start, best, v := make([]float64, 5*m), make([]float64, 5*m), make([]float64, 5*m)
-	f.minimize(t.Context(), best, fitLimits{1e-10, 10, 2000})
-	used, fell := f.stochastic(t.Context(), v, 30, rand.New(rand.NewPCG(3, 3)))
+	f.minimize(best, fitLimits{1e-10, 10, 2000})
+	used, fell := f.stochastic(v, 30, rand.New(rand.NewPCG(3, 3)))
 	low, high, got := f.objective(best), f.objective(start), f.objective(v)
 	if used != 30 || !fell || got > low+0.2*(high-low) {
 		t.Errorf("%d epochs (%v) from %v to %v, minimum %v", used, fell, high, got, low)
 	}
 	same := make([]float64, 5*m)
-	f.stochastic(t.Context(), same, 30, rand.New(rand.NewPCG(3, 3)))
+	f.stochastic(same, 30, rand.New(rand.NewPCG(3, 3)))
 	if !floats.Same(v, same) {
 		t.Error("the same seed gives other weights")
 	}
 	// At the minimum the noise of the epochs can only hurt: they are dropped.
 	kept := append([]float64(nil), best...)
-	if _, fell := f.stochastic(t.Context(), kept, 2, rand.New(rand.NewPCG(4, 4))); fell || !floats.Same(kept, best) {
+	if _, fell := f.stochastic(kept, 2, rand.New(rand.NewPCG(4, 4))); fell || !floats.Same(kept, best) {
 		t.Errorf("epochs at the minimum were kept: objective %v, was %v", f.objective(kept), low)
 	}
 }
@@ -110,9 +110,9 @@ func TestFISTARestarts(t *testing.T) {
 	const k, m = 6, 2
 	f := dependentFit(Squared{}, L1, 2000, k, m)
 	best, v := make([]float64, k*m), make([]float64, k*m)
-	f.newton(t.Context(), best, accurate)
+	f.newton(best, accurate)
 	low := slowObjective(f, best)
-	f.minimize(t.Context(), v, fitLimits{tolerance: 1e-15, span: 1000, iterations: 1000})
+	f.minimize(v, fitLimits{tolerance: 1e-15, span: 1000, iterations: 1000})
 	if got := slowObjective(f, v); got > low*(1+1e-9) {
 		t.Errorf("objective %v after 1000 iterations, minimum %v", got, low)
 	}
@@ -124,21 +124,21 @@ func TestSVRG(t *testing.T) {
 	f := weightedFit(3000, 5)
 	m := f.p.Outputs
 	start, best, v := make([]float64, 5*m), make([]float64, 5*m), make([]float64, 5*m)
-	f.minimize(t.Context(), best, fitLimits{1e-12, 10, 2000})
+	f.minimize(best, fitLimits{1e-12, 10, 2000})
 	low, high := f.objective(best), f.objective(start)
-	used, fell := f.svrg(t.Context(), v, 30, rand.New(rand.NewPCG(3, 3)))
+	used, fell := f.svrg(v, 30, rand.New(rand.NewPCG(3, 3)))
 	if got := f.objective(v); used != 30 || !fell || got > low+0.01*(high-low) {
 		t.Errorf("%d epochs (%v) from %v to %v, minimum %v", used, fell, high, got, low)
 	}
 	same := make([]float64, 5*m)
-	f.svrg(t.Context(), same, 30, rand.New(rand.NewPCG(3, 3)))
+	f.svrg(same, 30, rand.New(rand.NewPCG(3, 3)))
 	if !sameBits(v, same) {
 		t.Error("the same seed gives other weights")
 	}
 	for range 5 { // at the minimum, and from there
 		before := f.objective(best)
 		kept := append([]float64(nil), best...)
-		_, fell := f.svrg(t.Context(), best, 1, rand.New(rand.NewPCG(4, 4)))
+		_, fell := f.svrg(best, 1, rand.New(rand.NewPCG(4, 4)))
 		if after := f.objective(best); after > before || fell != (after < before) || !fell && !sameBits(kept, best) {
 			t.Errorf("objective %v (%v), was %v", after, fell, before)
 		}
@@ -146,9 +146,9 @@ func TestSVRG(t *testing.T) {
 	// In constrained form the weights stay in the ball.
 	f.form = form{penalty: L1L2, tau: 0.2}
 	clear(v)
-	f.svrg(t.Context(), v, 10, rand.New(rand.NewPCG(5, 5)))
+	f.svrg(v, 10, rand.New(rand.NewPCG(5, 5)))
 	clear(same)
-	f.minimize(t.Context(), same, fitLimits{1e-12, 10, 2000})
+	f.minimize(same, fitLimits{1e-12, 10, 2000})
 	if norm, got, want := L1L2.Norm(v, 5, m), f.objective(v), f.objective(same); norm > 0.2*(1+1e-9) || got > want+0.05*(high-want) {
 		t.Errorf("norm %v, objective %v, minimum %v", norm, got, want)
 	}
@@ -206,8 +206,8 @@ func TestLinearPass(t *testing.T) {
 		for i := range p.Weights {
 			p.Weights[i] = rng.Float64()
 		}
-		f := newLinearFit(p, ridge, 1e-6, testCrew(2))
-		f.minimize(t.Context(), 1, 1)
+		f := newLinearFit(p, ridge, 1e-6, testWorkers(2))
+		f.minimize(1, 1)
 		direction, base := make([]float64, len(f.theta)), make([]float64, n*m)
 		for i := range direction {
 			direction[i] = rng.NormFloat64()
@@ -221,7 +221,7 @@ func TestLinearPass(t *testing.T) {
 		for i := range move {
 			move[i] = base[i] + 0.3*move[i]
 		}
-		want, wantGradient := rowLosses(f.crew, p, move, grad), make([]float64, len(f.theta))
+		want, wantGradient := rowLosses(f.workers, p, move, grad), make([]float64, len(f.theta))
 		clear(f.theta) // no ridge term
 		f.gradientTo(wantGradient, grad)
 		got := make([]float64, len(f.theta))
@@ -243,20 +243,20 @@ func TestLinearFit(t *testing.T) {
 	for i := range p.Weights {
 		p.Weights[i] = float64(i%4) / 1.5
 	}
-	f := newLinearFit(p, 0.5, 1e-6, testCrew(2))
+	f := newLinearFit(p, 0.5, 1e-6, testWorkers(2))
 	rng := rand.New(rand.NewPCG(5, 5))
 	offset, pred := make([]float64, len(f.pred)), make([]float64, len(f.pred))
 	for i := range offset {
 		offset[i] = rng.NormFloat64()
 	}
 	toTiles(f.pred, offset, p.Outputs, 0, p.X.NumRows())
-	f.minimize(t.Context(), 1e-14, 500)
+	f.minimize(1e-14, 500)
 	for lo := 0; lo < p.X.NumRows(); lo += fitTile {
 		hi := min(lo+fitTile, p.X.NumRows())
 		fromTile(pred[lo*p.Outputs:hi*p.Outputs], f.pred[lo*p.Outputs:hi*p.Outputs], p.Outputs, hi-lo)
 	}
 	gradient, grad := make([]float64, len(f.theta)), make([]float64, len(f.pred))
-	rowLosses(f.crew, p, pred, grad)
+	rowLosses(f.workers, p, pred, grad)
 	f.gradientTo(gradient, grad)
 	if norm := norm2(gradient); norm > 1e-3 {
 		t.Errorf("gradient of norm %g at the minimum", norm)
@@ -275,7 +275,7 @@ func TestLinearFit(t *testing.T) {
 		}
 	}
 	toTiles(f.pred, offset, m, 0, p.X.NumRows())
-	if used := f.minimize(t.Context(), 1e-6, 100); used > 1 {
+	if used := f.minimize(1e-6, 100); used > 1 {
 		t.Errorf("%d iterations from the minimum", used)
 	}
 	// A bias that is off is put right without the linear term.
@@ -284,7 +284,7 @@ func TestLinearFit(t *testing.T) {
 	}
 	f.predictTo(pred, f.theta)
 	floats.Add(pred, offset)
-	f.settleBias(t.Context(), pred, grad, 1e-4)
+	f.settleBias(pred, grad, 1e-4)
 	if gap := f.ridgeTerms(grad).at(1); gap > 1 {
 		t.Errorf("gap %g after settling the bias", gap)
 	}
@@ -297,7 +297,7 @@ func BenchmarkFISTAIteration(b *testing.B) {
 	}{{BinaryLogistic{}, 50_000, 20, 4}, {MultinomialLogistic{}, 7500, 150, 26}} {
 		b.Run(fmt.Sprintf("%s/%dx%dx%d", c.loss.Name(), c.n, c.k, c.m), func(b *testing.B) {
 			f := dependentFit(c.loss, L1L2, c.n, c.k, c.m)
-			f.p.Weights, f.crew.size = nil, 1
+			f.p.Weights, f.workers.size = nil, 1
 			v := make([]float64, c.k*c.m)
 			for i := range v {
 				v[i] = 0.01 * math.Sin(float64(i))
@@ -315,8 +315,8 @@ func BenchmarkFISTAIteration(b *testing.B) {
 // BenchmarkLinearPass is one step of the linear term on ratings.
 func BenchmarkLinearPass(b *testing.B) {
 	const n = 50_000
-	f := newLinearFit(plantedRatings(3, n, 6000, 3900), 0.5, 1e-6, testCrew(1))
-	f.minimize(b.Context(), 1e-3, 1)
+	f := newLinearFit(plantedRatings(3, n, 6000, 3900), 0.5, 1e-6, testWorkers(1))
+	f.minimize(1e-3, 1)
 	gradient := make([]float64, len(f.theta))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,7 +11,7 @@ import (
 //	min_{V,H} Σ_i w_i ℓ(t_i, offset_i + Σ_r V[r,·] K(h_r, x_i)) + λΩ(V) + ½ ridge ‖H‖²   or with Ω(V) ≤ τ for λΩ(V),
 //
 // where with ridge 0 every h_r stays in the unit ball. It is not convex. A point is one slice: V (k×m row-major), then H (d×k
-// feature-major, as in Model.Basis). A fullFit is used by one goroutine at a time and spreads its passes over its crew.
+// feature-major, as in Model.Basis). A fullFit is used by one goroutine at a time and spreads its passes over its workers.
 //
 // With G the weighted loss gradients and R = GV' (n×k), the gradients are Φ'G in V and, in h_r,
 //
@@ -20,12 +20,12 @@ import (
 //
 // A pass with gradients takes 4k(nnz(X) + nm) + 2knm multiplications and additions, one without 2k(nnz(X) + nm).
 type fullFit struct {
-	p      *Problem
-	kernel Kernel
-	form   form
-	ridge  float64
-	crew   crew
-	offset []float64 // n×m: linear term and bias
+	p       *Problem
+	kernel  Kernel
+	form    form
+	ridge   float64
+	workers workers
+	offset  []float64 // n×m: linear term and bias
 
 	// columns holds the columns of X, n each, if most entries are not 0: products with them then run over contiguous memory. Nil otherwise.
 	columns [][]float64
@@ -55,12 +55,12 @@ const (
 	denseShare = 0.4
 )
 
-func newFullFit(p *Problem, kernel Kernel, form form, ridge float64, offset []float64, crew crew) *fullFit {
+func newFullFit(p *Problem, kernel Kernel, form form, ridge float64, offset []float64, workers workers) *fullFit {
 	n, d := p.X.NumRows(), p.X.NumColumns
-	f := &fullFit{p: p, kernel: kernel, form: form, ridge: ridge, crew: crew, offset: offset}
+	f := &fullFit{p: p, kernel: kernel, form: form, ridge: ridge, workers: workers, offset: offset}
 	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	f.parts = make([][]float64, (n+f.size-1)/f.size)
-	f.scratch = make([]fullScratch, crew.size)
+	f.scratch = make([]fullScratch, workers.size)
 	if kernel == Homogeneous && float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
 		f.columns = make([][]float64, d)
 		for j := range f.columns {
@@ -127,10 +127,10 @@ func (f *fullFit) pass(u, gradient []float64) float64 {
 			}
 		}
 	}
-	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], length)
 		part, work := f.parts[b], &f.scratch[worker]
-		for a := lo; a < hi && f.crew.ctx.Err() == nil; a += fullTile {
+		for a := lo; a < hi && f.workers.yield(); a += fullTile {
 			end := min(hi, a+fullTile)
 			f.forward(work, v, h, a, end)
 			part[0] += f.loss(work, gradient != nil, a, end)
@@ -307,7 +307,7 @@ func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []floa
 // activationsTo stores K(h_r, x_i) of the basis of u in the k columns phi of length n, in one pass.
 func (f *fullFit) activationsTo(phi [][]float64, u []float64) {
 	_, h := f.split(u)
-	f.crew.blocks(f.p.X.NumRows(), fullTile, func(worker, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), fullTile, func(worker, _, lo, hi int) {
 		work := &f.scratch[worker]
 		f.activate(work, h, lo, hi)
 		for r := range phi {

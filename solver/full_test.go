@@ -41,7 +41,7 @@ func fullCase(n, d, k, m int, share float64, kernel Kernel, loss Loss, f form, r
 	for i := range offset {
 		offset[i] = 0.3 * rng.NormFloat64()
 	}
-	fit := newFullFit(p, kernel, f, ridge, offset, testCrew(workers))
+	fit := newFullFit(p, kernel, f, ridge, offset, testWorkers(workers))
 	fit.resize(k)
 	u := make([]float64, k*m+d*k)
 	for i := range u {
@@ -172,7 +172,7 @@ func TestFullMinimize(t *testing.T) {
 					f.step(u, scale) // into the feasible set
 					f.smooth = 0
 					start := f.pass(u, nil) + f.term(u)
-					f.minimize(t.Context(), u, fitLimits{tolerance: 1e-13, span: 20, iterations: 5000})
+					f.minimize(u, fitLimits{tolerance: 1e-13, span: 20, iterations: 5000})
 					best := f.pass(u, nil) + f.term(u)
 					if !(best < start) {
 						t.Errorf("objective %v, was %v", best, start)
@@ -220,7 +220,7 @@ func TestFullWorkers(t *testing.T) {
 		var first []float64
 		for _, workers := range []int{1, 2, 8} {
 			f, u := fullCase(3000, 8, 3, 3, share, Homogeneous, SmoothedHinge{}, form{penalty: L1L2, lambda: 1}, 1, workers)
-			f.minimize(t.Context(), u, fitLimits{1e-9, 10, 20})
+			f.minimize(u, fitLimits{1e-9, 10, 20})
 			if first == nil {
 				first = u
 			}
@@ -237,14 +237,15 @@ func TestFullDone(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	start := f.pass(u, nil) + f.term(u)
 	f.p.Loss = cancelAfter{f.p.Loss, 30000, new(int), cancel}
-	f.crew = crew{done, 1}
-	f.minimize(done, u, fitLimits{1e-9, 10, 1000})
-	f.p.Loss, f.crew = MultinomialLogistic{}, testCrew(1)
+	f.workers.done = done.Done()
+	f.minimize(u, fitLimits{1e-9, 10, 1000})
+	f.p.Loss, f.workers = MultinomialLogistic{}, testWorkers(1)
 	if got := f.pass(u, nil) + f.term(u); done.Err() == nil || !(got < start) {
 		t.Errorf("objective %v, was %v (%v)", got, start, done.Err())
 	}
 	kept := append([]float64(nil), u...)
-	if used := f.minimize(done, u, fitLimits{1e-9, 10, 1000}); used != 0 || !floats.Same(u, kept) {
+	f.workers.done = done.Done()
+	if used := f.minimize(u, fitLimits{1e-9, 10, 1000}); used != 0 || !floats.Same(u, kept) {
 		t.Errorf("%d iterations after the context was done", used)
 	}
 }
@@ -272,7 +273,7 @@ func TestFullMonotone(t *testing.T) {
 			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, form{penalty: penalty, tau: 1.5}, 4, 1)
 			v, _ := f.split(u)
 			f.form.step(v, f.k, 3, 1)
-			f.minimize(t.Context(), u, fitLimits{1e-16, 20, iterations})
+			f.minimize(u, fitLimits{1e-16, 20, iterations})
 			objective := f.pass(u, nil) + f.term(u)
 			if objective > last {
 				t.Fatalf("%v: objective %v after %d iterations, %v before", penalty, objective, iterations, last)
@@ -314,7 +315,7 @@ func TestFullOverflow(t *testing.T) {
 			}
 			f.normalize(u)
 			start := f.pass(u, nil) + f.term(u)
-			f.minimize(t.Context(), u, fitLimits{1e-9, 10, 50})
+			f.minimize(u, fitLimits{1e-9, 10, 50})
 			if norm := norm2(u); math.IsNaN(norm) || math.IsInf(norm, 0) {
 				t.Errorf("%s at %g: the point has norm %v", loss.Name(), size, norm)
 			}

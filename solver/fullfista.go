@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -12,8 +11,8 @@ import (
 // iteration and doubles on failure of the quadratic bound. Momentum restarts when it points uphill or the objective rose (O'Donoghue and
 // Candès 2015, both schemes), and the metric is taken anew then. An iteration takes a pass with gradients and one without. On return u
 // is feasible and its objective not above that of the u passed in, if that was feasible.
-func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) int {
-	if f.k == 0 || ctx.Err() != nil {
+func (f *fullFit) minimize(u []float64, limits fitLimits) int {
+	if f.k == 0 || f.workers.cancelled() {
 		return 0
 	}
 	if f.smooth == 0 {
@@ -23,8 +22,8 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 	gradient, scale := make([]float64, len(u)), make([]float64, len(u))
 	f.metric(scale, u)
 	value := f.pass(y, gradient)
-	last := value + f.term(x)                      // objective at x
-	if ctx.Err() != nil || !(last < math.Inf(1)) { // numbers too large to step from
+	last := value + f.term(x)                           // objective at x
+	if f.workers.cancelled() || !(last < math.Inf(1)) { // numbers too large to step from
 		return 0
 	}
 	trace := []float64{last}
@@ -46,7 +45,7 @@ func (f *fullFit) minimize(ctx context.Context, u []float64, limits fitLimits) i
 				uphill -= scale[i] * step * (at - x[i])
 			}
 			trial := f.pass(z, nil)
-			if ctx.Err() != nil {
+			if f.workers.cancelled() {
 				return iteration
 			}
 			// The slack absorbs rounding in sums over the rows.
@@ -174,10 +173,10 @@ func (f *fullFit) metric(scale, u []float64) {
 	k, m := f.k, f.p.Outputs
 	v, h := f.split(u)
 	curvature := f.p.Loss.Curvature(m)
-	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], k+len(h))
 		part, work := f.parts[b], &f.scratch[worker]
-		for a := lo; a < hi && f.crew.ctx.Err() == nil; a += fullTile {
+		for a := lo; a < hi && f.workers.yield(); a += fullTile {
 			end := min(hi, a+fullTile)
 			f.activate(work, h, a, end)
 			f.addSquares(part[:k], part[k:], work, h, a, end)

@@ -1,22 +1,22 @@
 package solver
 
 import (
-	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
 )
 
-// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current point. A result that is
-// not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square
-// of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
-func (r *solve) refitFull(ctx context.Context) {
-	if r.s.Refit != Full || r.k == 0 || ctx.Err() != nil {
+// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current
+// point. A result that is not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit
+// length, with the square of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they
+// keep their lengths.
+func (r *solve) refitFull() {
+	if r.s.Refit != Full || r.k == 0 || r.workers.cancelled() {
 		return
 	}
 	r.sinceFull = 0
 	if r.full == nil {
-		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), r.s.BasisRidge, r.output.offset, r.output.crew)
+		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), r.s.BasisRidge, r.output.offset, r.workers)
 	}
 	f := r.full
 	f.resize(r.k)
@@ -25,14 +25,14 @@ func (r *solve) refitFull(ctx context.Context) {
 	before := f.pass(u, nil) + f.term(u)
 	switch r.s.Solver {
 	case Stochastic:
-		used, _ := f.stochastic(ctx, u, stochasticEpochs, r.shuffle)
+		used, _ := f.stochastic(u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	case SVRG:
-		used, _ := f.svrg(ctx, u, stochasticEpochs, r.shuffle)
+		used, _ := f.svrg(u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
-		r.result.FISTAIterations += f.minimize(ctx, u, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
+		r.result.FISTAIterations += f.minimize(u, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
 	}
 	if r.s.BasisRidge == 0 {
 		f.normalize(u)
@@ -43,7 +43,7 @@ func (r *solve) refitFull(ctx context.Context) {
 		phi[row] = make([]float64, r.p.X.NumRows())
 	}
 	f.activationsTo(phi, u)
-	if ctx.Err() != nil || !(after < before) {
+	if r.workers.cancelled() || !(after < before) {
 		return
 	}
 	v, h := f.split(u)

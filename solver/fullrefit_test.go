@@ -110,11 +110,11 @@ func TestRefitFull(t *testing.T) {
 				floats.Scale(1/norm2(h), h)
 				run.append(h)
 			}
-			run.refitOutput(t.Context(), fullSpan)
-			run.score(t.Context())
+			run.refitOutput(fullSpan)
+			run.score()
 			before := run.objective
-			run.refitFull(t.Context())
-			run.score(t.Context())
+			run.refitFull()
+			run.score()
 			if !(run.objective < 0.99*before) || run.norm > tau*(1+1e-12) && tau > 0 {
 				t.Errorf("ridge %v, tau %v: objective %v at norm %v, was %v", ridge, tau, run.objective, run.norm, before)
 			}
@@ -132,11 +132,11 @@ func TestRefitFull(t *testing.T) {
 			}
 			// Epochs that the noise of minibatches throws off the optimum are dropped.
 			for range 20 {
-				run.refitFull(t.Context())
+				run.refitFull()
 			}
 			kept := run.point()
 			run.s.Solver = Stochastic
-			run.refitFull(t.Context())
+			run.refitFull()
 			if run.s.Solver = Hybrid; !floats.Same(kept, run.point()) {
 				t.Errorf("ridge %v, tau %v: a worse point was kept", ridge, tau)
 			}
@@ -161,10 +161,10 @@ func TestBalance(t *testing.T) {
 			run.v[r*run.m+c] = float64(r + c)
 		}
 	}
-	run.score(t.Context())
+	run.score()
 	before, pred := run.objective, append([]float64(nil), run.pred...)
 	run.balance()
-	run.score(t.Context())
+	run.score()
 	if !(run.objective < before) || floats.Distance(pred, run.pred, 2) > 1e-2*floats.Norm(pred, 2) {
 		t.Errorf("objective %v, was %v; predictions moved by %v", run.objective, before, floats.Distance(pred, run.pred, 2))
 	}

@@ -143,8 +143,8 @@ func FuzzSolve(f *testing.F) {
 		}
 		checkFinite(t, res)
 		// Cut short after any number of blocks, the result is as sound.
-		ctx := &countdown{Context: t.Context(), done: context.Canceled}
-		ctx.left.Store(int64(rng.IntN(300)))
+		var ctx context.Context
+		ctx, s.Yield, _ = cancelAt(t, int64(rng.IntN(300)))
 		cut, err := Solve(ctx, p, warm, s)
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {

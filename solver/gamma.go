@@ -8,13 +8,13 @@ package solver
 //
 // where D_ic is the gradient of the weighted loss of row i in output c. hᵀΓ_c h = Σ_i D_ic K(h, x_i) is the gradient of the objective in
 // the weight V[h, c]; the paper's g is its negative. Blocks of s vectors are d×s, feature-major, so that the entries of one feature are
-// contiguous. A gamma is used by one goroutine at a time and spreads its products over its crew.
+// contiguous. A gamma is used by one goroutine at a time and spreads its products over its workers.
 type gamma struct {
 	x       *Rows
 	kernel  Kernel
 	grad    []float64 // D, n×m row-major
 	outputs int       // m
-	crew    crew
+	workers workers
 
 	size     int         // rows per block, fixed by n
 	partials [][]float64 // one d×s sum per block
@@ -32,12 +32,12 @@ const gammaBlocks = 8
 // minGammaBlock keeps the partial sums from costing more than the rows of small samples.
 const minGammaBlock = 1024
 
-func newGamma(x *Rows, kernel Kernel, outputs int, crew crew) *gamma {
+func newGamma(x *Rows, kernel Kernel, outputs int, workers workers) *gamma {
 	n := x.NumRows()
-	g := &gamma{x: x, kernel: kernel, outputs: outputs, crew: crew, grad: make([]float64, n*outputs)}
+	g := &gamma{x: x, kernel: kernel, outputs: outputs, workers: workers, grad: make([]float64, n*outputs)}
 	g.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	g.partials = make([][]float64, (n+g.size-1)/g.size)
-	g.scratch = make([][]float64, crew.size)
+	g.scratch = make([][]float64, workers.size)
 	return g
 }
 
@@ -51,13 +51,6 @@ func room(old []float64, length int) []float64 {
 	return old
 }
 
-// mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
-func (g *gamma) mulTo(dst []float64, c int, h []float64) {
-	coef := make([]float64, g.outputs)
-	coef[c] = 1
-	g.mulBlockTo(dst, h, 1, coef)
-}
-
 // mulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in O((nnz(X) + n m) s).
 // dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
 // O(nnz(X) m).
@@ -67,10 +60,10 @@ func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
 		return
 	}
 	length := g.x.NumColumns * s
-	g.crew.blocks(g.x.NumRows(), g.size, func(_, b, lo, hi int) {
+	g.workers.blocks(g.x.NumRows(), g.size, func(_, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], length)
 		t := 0
-		for ; t < s && g.crew.ctx.Err() == nil; t++ {
+		for ; t < s && g.workers.yield(); t++ {
 			switch wide := t+4 <= s; {
 			case wide && g.pairs != nil:
 				g.pairs.mul4(g.partials[b], h, g.outputs, s, t, coef, lo, hi)
@@ -128,7 +121,7 @@ func (g *gamma) quadraticTo(q, h []float64, s int) {
 		return
 	}
 	m := g.outputs
-	g.crew.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
+	g.workers.blocks(g.x.NumRows(), g.size, func(worker, b, lo, hi int) {
 		g.partials[b] = room(g.partials[b], s*m)
 		if g.pairs != nil {
 			g.scratch[worker] = room(g.scratch[worker], m*s)
@@ -140,7 +133,7 @@ func (g *gamma) quadraticTo(q, h []float64, s int) {
 		// The block is laid out as the basis of a model, whose kernel values are the activations.
 		basis := Model{Kernel: g.kernel, NumBasis: s, Basis: h}
 		for i := lo; i < hi; i++ {
-			if i%fitBlock == 0 && g.crew.ctx.Err() != nil {
+			if i%fitBlock == 0 && !g.workers.yield() {
 				return
 			}
 			index, value := g.x.Row(i)

@@ -93,7 +93,7 @@ func (r *solve) gapTerms() gapTerms {
 func (f *outputFit) outputGradient(dst, rows []float64) {
 	n, k, m := f.p.X.NumRows(), len(f.phi), f.p.Outputs
 	parts := make([][]float64, (n+fitBlock-1)/fitBlock)
-	f.crew.blocks(n, fitBlock, func(_, b, lo, hi int) {
+	f.workers.blocks(n, fitBlock, func(_, b, lo, hi int) {
 		part, columns := make([]float64, k*m), make([]float64, m*fitTile)
 		for a := lo; a < hi; a += fitTile {
 			size := min(hi-a, fitTile)

@@ -65,7 +65,7 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 	eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, _ float64) {
 		for _, steps := range []int{0, 1, 2, 3, 5, 9, 20} {
 			run := solvedTo(t, p, s, steps)
-			terms, bound := run.gapTerms(), run.gamma.boundDual(t.Context(), s.Penalty, s.Tolerance, 1)
+			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, s.Tolerance, 1)
 			excess := run.objective - optimum
 			gap := terms.at(bound.value)
 			if gap < excess-1e-7 || gap > run.objective || !near(terms.objective, run.objective, 1e-12, 0) {
@@ -118,10 +118,10 @@ func TestGapWithRidge(t *testing.T) {
 							run.linear.theta[i] *= shrink
 						}
 						run.evaluate()
-						run.loss = rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
-						run.gamma.prepare(t.Context())
+						run.loss = rowLosses(run.output.workers, p, run.pred, run.gamma.grad)
+						run.gamma.prepare()
 						run.total()
-						terms, bound := run.gapTerms(), run.gamma.boundDual(t.Context(), pen, s.Tolerance, 1)
+						terms, bound := run.gapTerms(), run.gamma.boundDual(pen, s.Tolerance, 1)
 						excess := run.objective - best.Objective
 						if gap := terms.at(bound.value); gap < excess {
 							t.Errorf("%d steps, linear term × %g: gap %v, a better objective is %v lower", steps, shrink, gap, excess)
@@ -166,7 +166,7 @@ func TestGapOfScaledBasis(t *testing.T) {
 			}
 		}
 		run.evaluate()
-		run.loss = rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
+		run.loss = rowLosses(run.output.workers, p, run.pred, run.gamma.grad)
 		if got := run.gapTerms(); !near(got.objective, want.objective, 1e-9, 0) || !near(got.norm, want.norm, 1e-9, 0) ||
 			!near(got.inner, want.inner, 1e-9, 0) || !near(got.own, want.own, 1e-9, 0) {
 			t.Errorf("%v: %+v, want %+v", pen, got, want)
@@ -209,7 +209,7 @@ func spectrumOf(rng *rand.Rand, kind, d int) []float64 {
 }
 
 func diagonalKrylov(d, columns, steps int, values [][]float64) *krylov {
-	return newKrylov(d, columns, steps, func(dst, h []float64) {
+	return newKrylov(testWorkers(1), d, columns, steps, func(dst, h []float64) {
 		for i := range dst {
 			dst[i] = values[i%columns][i/columns] * h[i]
 		}
@@ -231,7 +231,7 @@ func TestLanczosBound(t *testing.T) {
 		}
 		check := func(k *krylov, nonnegative bool, truth []float64) {
 			var bounds []float64
-			k.bound(t.Context(), rng, boundFailure, nonnegative, 1e-3, func(v []float64) float64 {
+			k.bound(rng, boundFailure, nonnegative, 1e-3, func(v []float64) float64 {
 				bounds = append(bounds[:0], v...)
 				return normInf(v)
 			})
@@ -266,7 +266,7 @@ func TestLanczosBoundIsSharp(t *testing.T) {
 		}
 		values[0] = 1.2 // three steps see it or not, by the part it has in the start
 		k := diagonalKrylov(d, 1, 3, [][]float64{values})
-		if k.bound(t.Context(), rng, failure, true, 1e-9, normInf) < slices.Max(values) {
+		if k.bound(rng, failure, true, 1e-9, normInf) < slices.Max(values) {
 			failed++
 		}
 	}
@@ -288,14 +288,14 @@ func TestDualBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, m := g.x.NumColumns, g.outputs
-			g.prepare(t.Context())
+			g.prepare()
 			norms := make([]float64, m)
 			for c := range m {
 				norms[c] = dominantAbs(t, g, c)
 			}
 			for _, pen := range allPenalties {
-				bound := g.boundDual(t.Context(), pen, 1e-3, 5)
-				found := g.selectBasis(t.Context(), pen, nil, fineOracle, 1).criterion
+				bound := g.boundDual(pen, 1e-3, 5)
+				found := g.selectBasis(pen, nil, fineOracle, 1).criterion
 				want, exact := pen.RowDual(norms), pen == L1 || m == 1
 				if pen == L1Linf && m <= 4 {
 					want, exact = slowSigns(t, g), true

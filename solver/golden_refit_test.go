@@ -29,8 +29,8 @@ func TestGoldenOutputRefit(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			run.output.minimize(t.Context(), run.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
-			run.score(t.Context())
+			run.output.minimize(run.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
+			run.score()
 			if !near(run.objective, c.Objective, 1e-10, 1e-9) {
 				t.Errorf("objective %v, want %v", run.objective, c.Objective)
 			}
@@ -71,8 +71,8 @@ func TestGoldenOutputRefit(t *testing.T) {
 				bound.v[i] = 5 * math.Sin(float64(i))
 			}
 			bound.output.form.step(bound.v, bound.k, m, 1)
-			bound.output.minimize(t.Context(), bound.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
-			bound.score(t.Context())
+			bound.output.minimize(bound.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
+			bound.score()
 			if !near(bound.loss, c.LossValue, 1e-9, 0) || bound.norm > c.PenaltyValue*(1+1e-12) {
 				t.Errorf("constrained: loss %v at norm %v, want %v at most %v", bound.loss, bound.norm, c.LossValue, c.PenaltyValue)
 			}
@@ -210,15 +210,15 @@ func TestGoldenLinearGap(t *testing.T) {
 				}
 				run := fitOf(t, p, kernelOf(t, c.Kind), pen, 1, c.H)
 				copy(run.v, flatten(c.V))
-				run.score(t.Context())
+				run.score()
 				if !near(run.loss, c.F, 1e-12, 0) || run.norm > want.Tau {
 					t.Errorf("F = %v and norm %v, want %v and at most %v", run.loss, run.norm, c.F, want.Tau)
 				}
 				gradient := make([]float64, len(run.v))
 				run.output.outputGradient(gradient, run.gamma.grad)
 				inner := mat.Dot(mat.NewVecDense(len(gradient), gradient), mat.NewVecDense(len(run.v), run.v))
-				dual := run.gamma.selectBasis(t.Context(), pen, nil, fineOracle, 1).criterion
-				bound := run.gamma.boundDual(t.Context(), pen, 1e-6, 1)
+				dual := run.gamma.selectBasis(pen, nil, fineOracle, 1).criterion
+				bound := run.gamma.boundDual(pen, 1e-6, 1)
 				if tight := bound.tight(pen, m); tight != (pen != L1L2) || bound.value < want.Dual*(1-1e-8) || tight && !near(bound.value, want.Dual, 1e-8, 0) {
 					t.Errorf("bound %v (%s) of the dual norm, want %v", bound.value, bound.kind, want.Dual)
 				}
@@ -258,7 +258,7 @@ func TestGoldenFullRefit(t *testing.T) {
 			p := c.problem(t, m)
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, want.Lam, c.H)
 			copy(run.v, flatten(c.V))
-			f := newFullFit(p, run.s.Kernel, run.s.form(), 0, run.output.offset, testCrew(1))
+			f := newFullFit(p, run.s.Kernel, run.s.form(), 0, run.output.offset, testWorkers(1))
 			f.resize(run.k)
 			u := run.point()
 			gradient := make([]float64, len(u))
@@ -280,7 +280,7 @@ func TestGoldenFullRefit(t *testing.T) {
 					}
 				}
 			}
-			f.minimize(t.Context(), u, fitLimits{1e-9, 10, 3000})
+			f.minimize(u, fitLimits{1e-9, 10, 3000})
 			f.normalize(u)
 			reached := f.pass(u, nil) + f.term(u)
 			if !(reached < start) {

@@ -66,11 +66,7 @@ type goldenCase struct {
 // problem returns the reference problem.
 func (g goldenCase) problem(t *testing.T, m int) *Problem {
 	t.Helper()
-	loss, err := ParseLoss(g.Loss)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Problem{X: sparse(g.X), Outputs: m, Loss: loss}
+	p := &Problem{X: sparse(g.X), Outputs: m, Loss: lossNamed(t, g.Loss)}
 	if g.Y != nil {
 		p.Targets = flatten(g.Y)
 	} else {
@@ -93,11 +89,7 @@ func TestGoldenLosses(t *testing.T) {
 	golden(t, "losses.json", &file)
 	for n, c := range file.Cases {
 		t.Run(fmt.Sprintf("%d/%s", n, c.Loss), func(t *testing.T) {
-			loss, err := ParseLoss(c.Loss)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := len(c.O[0])
+			loss, m := lossNamed(t, c.Loss), len(c.O[0])
 			targets := flatten(c.Y)
 			if c.Y == nil {
 				targets = oneHot(c.Classes, m)
@@ -221,7 +213,7 @@ func TestGoldenActivations(t *testing.T) {
 					}
 				}
 			}
-			g := newGamma(x, kernel, m, testCrew(1))
+			g := newGamma(x, kernel, m, testWorkers(1))
 			copy(g.grad, flatten(c.D))
 			q := make([]float64, k*m)
 			g.quadraticTo(q, block, k)
@@ -277,9 +269,9 @@ func TestGoldenSelection(t *testing.T) {
 		t.Run(fmt.Sprintf("%d/%s", n, c.Kind), func(t *testing.T) {
 			m := len(c.O[0])
 			p := c.problem(t, m)
-			g := newGamma(p.X, kernelOf(t, c.Kind), m, testCrew(1))
-			rowLosses(testCrew(1), p, flatten(c.O), g.grad)
-			eigen := g.dominant(t.Context(), nil, fineSearch, 1)
+			g := newGamma(p.X, kernelOf(t, c.Kind), m, testWorkers(1))
+			rowLosses(testWorkers(1), p, flatten(c.O), g.grad)
+			eigen := g.dominant(nil, fineSearch, 1)
 			for a, want := range c.PerClass {
 				if !near(eigen.values[a], want.Eigenvalue, 1e-10, 0) {
 					t.Errorf("eigenvalue %d is %v, want %v", a, eigen.values[a], want.Eigenvalue)
@@ -302,7 +294,7 @@ func TestGoldenSelection(t *testing.T) {
 				L1L2:   {math.Sqrt(c.L2.Best), math.Sqrt(c.L2.Refined)},
 				L1Linf: {c.Linf.Global, c.Linf.Refined},
 			} {
-				found := g.selectBasis(t.Context(), pen, nil, fineOracle, 1)
+				found := g.selectBasis(pen, nil, fineOracle, 1)
 				if found.criterion < want[1]*(1-1e-6) || found.criterion > want[0]*(1+1e-9) {
 					t.Errorf("%v: criterion %v, refined reference %v, global %v", pen, found.criterion, want[1], want[0])
 				}

@@ -40,7 +40,7 @@ func (g *gramMatrices) refresh() {
 	if g.curve == nil {
 		g.curve = make([]float64, n*m)
 	}
-	f.crew.blocks(n, fitTile, func(worker, _, lo, hi int) {
+	f.workers.blocks(n, fitTile, func(worker, _, lo, hi int) {
 		f.scratch[worker].loss.curvature(g.curve[lo*m:hi*m], f.current[lo*m:hi*m], f.target[lo*m:hi*m], f.weightsOf(lo, hi), hi-lo)
 	})
 	g.columns, g.rows, g.passes = g.columns[:0], g.rows[:0], 0
@@ -72,7 +72,7 @@ func (g *gramMatrices) update() {
 	if k > g.room {
 		g.widen(k + k/2)
 	}
-	for first := kept; first < k && g.f.crew.ctx.Err() == nil; first += gramStrip {
+	for first := kept; first < k && g.f.workers.yield(); first += gramStrip {
 		g.add(first, min(k, first+gramStrip))
 	}
 }
@@ -97,9 +97,9 @@ func (g *gramMatrices) add(first, last int) {
 	block := last * width
 	if g.parts == nil {
 		g.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
-		g.scratch = make([][]float64, f.crew.size)
+		g.scratch = make([][]float64, f.workers.size)
 	}
-	f.crew.blocks(n, fitBlock, func(worker, b, lo, hi int) {
+	f.workers.blocks(n, fitBlock, func(worker, b, lo, hi int) {
 		g.parts[b] = room(g.parts[b], m*block)
 		g.scratch[worker] = room(g.scratch[worker], gramStrip*fitTile)
 		scaled := g.scratch[worker]

@@ -21,7 +21,6 @@ func trueClass(target []float64) int {
 	return y
 }
 
-// Name returns "smoothed_hinge".
 func (SmoothedHinge) Name() string { return "smoothed_hinge" }
 
 // Curvature returns ½: the Hessian is that of the logistic loss at o + 1 − target, diag(p) − pp' (Böhning 1992).
@@ -67,7 +66,14 @@ func (SmoothedHinge) Eval(grad, pred, target []float64) float64 {
 	return peak + math.Log1p(rest)
 }
 
-// Name returns "squared_hinge".
+func (SmoothedHinge) evalTile(l *lossTile, grad, pred, target, weight []float64, n int) (value float64, ok bool) {
+	return l.multinomial(true, grad, pred, target, weight, n)
+}
+
+func (SmoothedHinge) curveTile(l *lossTile, dst, pred, target []float64, n int) {
+	l.curveOfProbabilities(dst, pred, target, n)
+}
+
 func (SquaredHinge) Name() string { return "squared_hinge" }
 
 // Curvature returns 2m for m outputs: with a ≤ m − 1 margins above 0, the Hessian is 2 Σ_c (e_c − e_y)(e_c − e_y)', whose eigenvalues are
@@ -94,4 +100,24 @@ func (SquaredHinge) Eval(grad, pred, target []float64) float64 {
 		grad[y] = -2 * sum
 	}
 	return value
+}
+
+func (SquaredHinge) curveTile(l *lossTile, dst, pred, target []float64, n int) {
+	l.eval(dst, pred, target, nil, n)
+	active := l.sums[:n] // twice the number of margins above 0: what the true class has
+	clear(active)
+	for c := range l.m {
+		for i, g := range dst[c*n : c*n+n] {
+			dst[c*n+i] = curveFloor
+			if g > 0 {
+				dst[c*n+i] = 2
+				active[i] += 2
+			}
+		}
+	}
+	for i, t := range target {
+		if t == 1 {
+			dst[i] = max(active[i%n], curveFloor)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -32,10 +31,10 @@ type ritz struct {
 
 // dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
 // the rows for all outputs. Start, d×m or nil, is mixed with seeded noise: a start in an invariant subspace would never leave it. It
-// returns what it has when ctx is done.
+// returns what it has when the solve is cancelled.
 //
 // Explicit operators of few columns go to an eigensolver instead.
-func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearch, seed uint64) ritz {
+func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz {
 	d, m := g.x.NumColumns, g.outputs
 	if g.explicit && d <= maxEigenStep {
 		if found, ok := g.eigenpairs(); ok {
@@ -54,9 +53,9 @@ func (g *gamma) dominant(ctx context.Context, start []float64, search eigenSearc
 		}
 		normalizeColumns(found.vectors, m)
 	}
-	krylov := newKrylov(d, m, min(search.dimension, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
+	krylov := newKrylov(g.workers, d, m, min(search.dimension, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
 	for range search.restarts {
-		if krylov.run(ctx, &found, search.tolerance) || ctx.Err() != nil {
+		if krylov.run(&found, search.tolerance) || g.workers.cancelled() {
 			break
 		}
 	}
@@ -88,6 +87,7 @@ func (g *gamma) eigenpairs() (ritz, bool) {
 
 // krylov is the memory of a block of Lanczos iterations in step, one per column, each with a symmetric operator of its own.
 type krylov struct {
+	workers workers
 	apply   func(dst, h []float64) // stores in column c of dst operator c times column c of h
 	columns int
 	vectors [][]float64 // dimension blocks, d×columns each
@@ -98,8 +98,8 @@ type krylov struct {
 	used    int         // vectors of the last bound
 }
 
-func newKrylov(d, columns, dimension int, apply func(dst, h []float64)) *krylov {
-	k := &krylov{apply: apply, columns: columns, coef: make([]float64, columns), steps: make([]int, columns)}
+func newKrylov(w workers, d, columns, dimension int, apply func(dst, h []float64)) *krylov {
+	k := &krylov{workers: w, apply: apply, columns: columns, coef: make([]float64, columns), steps: make([]int, columns)}
 	for range dimension {
 		k.vectors = append(k.vectors, make([]float64, d*columns))
 		k.alpha = append(k.alpha, make([]float64, columns))
@@ -109,16 +109,16 @@ func newKrylov(d, columns, dimension int, apply func(dst, h []float64)) *krylov 
 }
 
 // run replaces the pairs in found by the dominant Ritz pairs of the Krylov spaces they span and reports whether all residuals are small.
-func (k *krylov) run(ctx context.Context, found *ritz, tolerance float64) bool {
-	used := k.iterate(ctx, found.vectors, func(used int) bool {
+func (k *krylov) run(found *ritz, tolerance float64) bool {
+	used := k.iterate(found.vectors, func(used int) bool {
 		return used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance
 	})
 	return k.extract(found, used, true) <= tolerance
 }
 
-// iterate builds the Krylov spaces from the unit columns of start until they are full, all invariant, enough says so or ctx is done, and returns
-// the number of vectors.
-func (k *krylov) iterate(ctx context.Context, start []float64, enough func(used int) bool) (used int) {
+// iterate builds the Krylov spaces from the unit columns of start until they are full or all invariant, enough returns true or the solve is
+// cancelled, and returns the number of vectors.
+func (k *krylov) iterate(start []float64, enough func(used int) bool) (used int) {
 	m := k.columns
 	copy(k.vectors[0], start)
 	next := make([]float64, len(start))
@@ -147,7 +147,7 @@ func (k *krylov) iterate(ctx context.Context, start []float64, enough func(used 
 			open = open || k.steps[c] > t+1
 		}
 		used = t + 1
-		if !open || ctx.Err() != nil || used == len(k.vectors) || enough(used) {
+		if !open || !k.workers.yield() || used == len(k.vectors) || enough(used) {
 			break
 		}
 		dst := k.vectors[used]

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -17,22 +16,22 @@ const (
 )
 
 // stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on V and H and returns the epochs run and whether the
-// objective fell by a pass over all rows; if it did not, or ctx is done, u is unchanged. The order of the rows comes from rng; the epochs use one
+// objective fell by a pass over all rows; if it did not, or the solve is cancelled, u is unchanged. The order of the rows comes from rng; the epochs use one
 // goroutine, so the result depends on nothing else.
-func (f *fullFit) stochastic(ctx context.Context, u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
+func (f *fullFit) stochastic(u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n := f.p.X.NumRows()
 	before := f.pass(u, nil) + f.term(u)
 	lazy := newLazyEpochs(f, u)
-	for used < epochs && ctx.Err() == nil {
+	for used < epochs && f.workers.yield() {
 		order := rng.Perm(n)
-		for lo := 0; lo < n && ctx.Err() == nil; lo += stochasticBatch {
+		for lo := 0; lo < n && f.workers.yield(); lo += stochasticBatch {
 			lazy.batch(order[lo:min(n, lo+stochasticBatch)])
 		}
 		used++
 		lazy.settle()
 	}
 	after := f.pass(lazy.u, nil) + f.term(lazy.u)
-	if ctx.Err() != nil || !(after < before) {
+	if f.workers.cancelled() || !(after < before) {
 		return used, false
 	}
 	copy(u, lazy.u)

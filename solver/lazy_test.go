@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -71,7 +70,7 @@ func batchGradient(f *fullFit, u, gradient []float64, chosen []int) {
 		part.Weights = append(part.Weights, f.p.Weight(i)*float64(n)/float64(len(chosen)))
 		offset = append(offset, f.offset[i*m:i*m+m]...)
 	}
-	fit := newFullFit(&part, f.kernel, f.form, f.ridge, offset, testCrew(1))
+	fit := newFullFit(&part, f.kernel, f.form, f.ridge, offset, testWorkers(1))
 	fit.resize(f.k)
 	fit.pass(u, gradient)
 }
@@ -164,14 +163,14 @@ func TestLazySVRG(t *testing.T) {
 
 // TestFullStochastic checks that epochs lower the objective far from the optimum, that the seed fixes them, and that they are dropped at it.
 func TestFullStochastic(t *testing.T) {
-	for name, method := range map[string]func(*fullFit, context.Context, []float64, int, *rand.Rand) (int, bool){
+	for name, method := range map[string]func(*fullFit, []float64, int, *rand.Rand) (int, bool){
 		"AdaGrad": (*fullFit).stochastic, "SVRG": (*fullFit).svrg,
 	} {
 		t.Run(name, func(t *testing.T) { testFullStochastic(t, method) })
 	}
 }
 
-func testFullStochastic(t *testing.T, method func(*fullFit, context.Context, []float64, int, *rand.Rand) (int, bool)) {
+func testFullStochastic(t *testing.T, method func(*fullFit, []float64, int, *rand.Rand) (int, bool)) {
 	f, u := fullCase(700, 40, 3, 3, 0.1, ANOVA, MultinomialLogistic{}, form{penalty: L1L2, lambda: 3}, 0, 1)
 	_, h := f.split(u)
 	f.normalize(u)
@@ -179,7 +178,7 @@ func testFullStochastic(t *testing.T, method func(*fullFit, context.Context, []f
 	start := f.pass(u, nil) + f.term(u)
 	epochs := func(from []float64) (point []float64, fell bool) {
 		point = append([]float64(nil), from...)
-		_, fell = method(f, t.Context(), point, 5, rand.New(rand.NewPCG(2, 2)))
+		_, fell = method(f, point, 5, rand.New(rand.NewPCG(2, 2)))
 		return point, fell
 	}
 	one, fell := epochs(u)
@@ -194,7 +193,7 @@ func testFullStochastic(t *testing.T, method func(*fullFit, context.Context, []f
 			t.Errorf("‖h_%d‖² = %v", r, square)
 		}
 	}
-	f.minimize(t.Context(), one, fitLimits{1e-12, 20, 3000})
+	f.minimize(one, fitLimits{1e-12, 20, 3000})
 	kept, fell := epochs(one)
 	if gain := f.pass(one, nil) + f.term(one) - f.pass(kept, nil) - f.term(kept); gain < 0 || gain > 1e-6*start || fell != !floats.Same(kept, one) {
 		t.Errorf("epochs at the optimum lower the objective by %v (%v)", gain, fell)

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -18,24 +17,24 @@ const (
 )
 
 // svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on V and H and returns the epochs run and whether the objective fell by
-// a pass over all rows; if it did not, or ctx is done, u is unchanged. An epoch that raised the objective is dropped. The order of the rows
+// a pass over all rows; if it did not, or the solve is cancelled, u is unchanged. An epoch that raised the objective is dropped. The order of the rows
 // comes from rng; batches use one goroutine, so the result depends on nothing else.
-func (f *fullFit) svrg(ctx context.Context, u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
+func (f *fullFit) svrg(u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n := f.p.X.NumRows()
 	snapshot, full, next := append([]float64(nil), u...), make([]float64, len(u)), make([]float64, len(u))
 	before := f.pass(snapshot, full) + f.term(snapshot)
 	objective, part := before, svrgPart
 	lazy := newLazySVRG(f)
-	for used < epochs && ctx.Err() == nil {
+	for used < epochs && f.workers.yield() {
 		lazy.begin(snapshot, full, part)
 		order := rng.Perm(n)
-		for lo := 0; lo < n && ctx.Err() == nil; lo += stochasticBatch {
+		for lo := 0; lo < n && f.workers.yield(); lo += stochasticBatch {
 			lazy.batch(order[lo:min(n, lo+stochasticBatch)])
 		}
 		used++
 		lazy.settle()
 		reached := f.pass(lazy.u, next) + f.term(lazy.u)
-		if ctx.Err() != nil {
+		if f.workers.cancelled() {
 			break
 		}
 		if reached < objective {
@@ -46,7 +45,7 @@ func (f *fullFit) svrg(ctx context.Context, u []float64, epochs int, rng *rand.R
 			part /= svrgCut
 		}
 	}
-	if ctx.Err() != nil || !(objective < before) {
+	if f.workers.cancelled() || !(objective < before) {
 		return used, false
 	}
 	copy(u, snapshot)

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -19,7 +18,7 @@ type linearFit struct {
 	p         *Problem
 	ridge     float64 // 0: no linear term
 	biasRidge float64 // 0: no bias
-	crew      crew
+	workers   workers
 
 	theta []float64 // d×m feature-major linear weights, then m biases
 	scale []float64 // sqrt of the diagonal, same length
@@ -40,15 +39,15 @@ type linearFit struct {
 // linearMemory is the number of L-BFGS pairs.
 const linearMemory = 8
 
-func newLinearFit(p *Problem, ridge, biasRidge float64, crew crew) *linearFit {
+func newLinearFit(p *Problem, ridge, biasRidge float64, workers workers) *linearFit {
 	n, d, m := p.X.NumRows(), p.X.NumColumns, p.Outputs
-	f := &linearFit{p: p, ridge: ridge, biasRidge: biasRidge, crew: crew}
+	f := &linearFit{p: p, ridge: ridge, biasRidge: biasRidge, workers: workers}
 	f.theta = make([]float64, d*m+m)
 	f.scale = make([]float64, d*m+m)
 	f.pred = make([]float64, n*m)
 	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	f.size = (f.size + fitTile - 1) / fitTile * fitTile
-	f.scratch = newFitScratch(p, crew.size)
+	f.scratch = newFitScratch(p, workers.size)
 	f.partials = make([][]float64, (n+f.size-1)/f.size)
 	// Half the curvature bound is closer to the Hessian than the bound; L-BFGS corrects the rest.
 	curvature := 0.5 * p.Loss.Curvature(m)
@@ -97,7 +96,7 @@ func (f *linearFit) ridgeOf(a, b []float64) float64 {
 // predictTo stores the predictions of theta (linear term and bias alone) in dst (n×m).
 func (f *linearFit) predictTo(dst, theta []float64) {
 	m := f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f.predictRow(dst[i*m:i*m+m], theta, i)
 		}
@@ -147,7 +146,7 @@ func (f *linearFit) addRow(sum, g []float64, i int) {
 // gradientTo stores in dst the gradient of the objective in theta, given the weighted loss gradients of the rows (n×m).
 func (f *linearFit) gradientTo(dst, rows []float64) {
 	m := f.p.Outputs
-	f.crew.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], len(dst))
 		for i := lo; i < hi; i++ {
 			f.addRow(f.partials[b], rows[i*m:i*m+m], i)
@@ -162,10 +161,10 @@ func (f *linearFit) gradientTo(dst, rows []float64) {
 // loss in theta. The predictions move are first gathered from direction unless it is nil.
 func (f *linearFit) pass(dst, direction []float64, step float64) float64 {
 	m, size := f.p.Outputs, len(f.theta)
-	f.crew.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], size+1)
 		sum, work := f.partials[b][:size], &f.scratch[worker]
-		for ; lo < hi && f.crew.ctx.Err() == nil; lo += fitTile { // blocks are large
+		for ; lo < hi && f.workers.yield(); lo += fitTile { // blocks are large
 			n := min(hi-lo, fitTile)
 			move, trial := f.move[lo*m:(lo+n)*m], f.trial[lo*m:(lo+n)*m]
 			row, grad := work.row, work.tile[:n*m]
@@ -232,10 +231,10 @@ func (f *linearFit) addRidge(dst []float64) {
 }
 
 // minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the iterations
-// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum. When ctx is done, theta stays at the last
+// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum. When the solve is cancelled, theta stays at the last
 // point that was evaluated whole.
-func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations int) int {
-	if f.idle() || ctx.Err() != nil {
+func (f *linearFit) minimize(tolerance float64, iterations int) int {
+	if f.idle() || f.workers.cancelled() {
 		return 0
 	}
 	size, n, m := len(f.theta), f.p.X.NumRows(), f.p.Outputs
@@ -249,7 +248,7 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 	gradient, trialGradient := make([]float64, size), make([]float64, size)
 	direction := make([]float64, size)
 	value := f.pass(gradient, f.theta, 1) + f.penalty()
-	if ctx.Err() != nil {
+	if f.workers.cancelled() {
 		return 0
 	}
 	f.pred, f.trial = f.trial, f.pred
@@ -272,7 +271,7 @@ func (f *linearFit) minimize(ctx context.Context, tolerance float64, iterations 
 		step := 1.0
 		for ; ; step /= 2 {
 			trial := f.pass(trialGradient, gather, step) + ridge + step*cross + step*step*square
-			if ctx.Err() != nil {
+			if f.workers.cancelled() {
 				return iteration
 			}
 			gather = nil
@@ -312,9 +311,9 @@ const (
 // bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below settleShare of tolerance·loss: with the small ridge α of the bias, a
 // gradient that no fit of the rest would notice makes the gap useless. Steps are gradients over secants of earlier steps, or over a bound
 // of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
-func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolerance float64) float64 {
+func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
-	loss := rowLosses(f.crew, f.p, pred, grad)
+	loss := rowLosses(f.workers, f.p, pred, grad)
 	if f.biasRidge == 0 {
 		return loss
 	}
@@ -334,7 +333,7 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 			}
 		}
 		norm := norm2(gradient)
-		if norm*norm <= 2*f.biasRidge*settleShare*tolerance*loss || ctx.Err() != nil {
+		if norm*norm <= 2*f.biasRidge*settleShare*tolerance*loss || f.workers.cancelled() {
 			break
 		}
 		for c := range step {
@@ -354,7 +353,7 @@ func (f *linearFit) settleBias(ctx context.Context, pred, grad []float64, tolera
 				pred[i+c] += s
 			}
 		}
-		loss = rowLosses(f.crew, f.p, pred, grad)
+		loss = rowLosses(f.workers, f.p, pred, grad)
 	}
 	return loss
 }
@@ -395,11 +394,11 @@ func (f *linearFit) direction(dst, gradient []float64) {
 }
 
 // rowLosses returns Σ_i w_i ℓ(t_i, pred_i) and stores the weighted gradients in grad (n×m).
-func rowLosses(crew crew, p *Problem, pred, grad []float64) float64 {
+func rowLosses(workers workers, p *Problem, pred, grad []float64) float64 {
 	n, m := p.X.NumRows(), p.Outputs
 	sums := make([]float64, (n+fitBlock-1)/fitBlock)
-	scratch := newFitScratch(p, crew.size)
-	crew.blocks(n, fitBlock, func(worker, b, lo, hi int) {
+	scratch := newFitScratch(p, workers.size)
+	workers.blocks(n, fitBlock, func(worker, b, lo, hi int) {
 		work := &scratch[worker]
 		if work.target == nil {
 			work.target = make([]float64, fitTile*m)

@@ -9,6 +9,17 @@ import (
 
 var allLosses = []Loss{MultinomialLogistic{}, SmoothedHinge{}, SquaredHinge{}, BinaryLogistic{}, Squared{}}
 
+func lossNamed(t *testing.T, name string) Loss {
+	t.Helper()
+	for _, loss := range allLosses {
+		if loss.Name() == name {
+			return loss
+		}
+	}
+	t.Fatalf("no loss %q", name)
+	return nil
+}
+
 // drawRow draws the outputs and a valid target of one example.
 func drawRow(t *rapid.T, loss Loss, outputs *rapid.Generator[float64]) (pred, target []float64) {
 	m := rapid.IntRange(1, 6).Draw(t, "m")

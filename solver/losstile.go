@@ -1,10 +1,6 @@
 package solver
 
-import (
-	"math"
-
-	"github.com/refitd/refitd/solver/internal/dense"
-)
+import "math"
 
 // fitTile is the number of rows of a tile, the unit of every pass over the rows: a tile of predictions (m columns of 256 numbers) and the
 // tile of Φ that belongs to it (k columns) stay in the caches between the product with V, the loss and the product with the gradients.
@@ -27,15 +23,10 @@ func newLossTile(loss Loss, m int) *lossTile {
 // eval returns the weighted sum of the losses of n rows and stores the weighted gradients in grad unless it is nil; grad may be pred.
 // Weight holds n row weights, or is nil for weights of 1. It equals Loss.Eval row by row up to rounding.
 func (l *lossTile) eval(grad, pred, target, weight []float64, n int) float64 {
-	switch l.loss.(type) {
-	case BinaryLogistic:
-		return l.binary(grad, pred, target, weight, n)
-	case MultinomialLogistic, SmoothedHinge:
-		if largest(pred) <= plainExp {
-			return l.multinomial(grad, pred, target, weight, n)
+	if fast, ok := l.loss.(tileLoss); ok {
+		if value, ok := fast.evalTile(l, grad, pred, target, weight, n); ok {
+			return value
 		}
-	case Squared:
-		return l.squared(grad, pred, target, weight, n)
 	}
 	return l.general(grad, pred, target, weight, n)
 }
@@ -80,168 +71,6 @@ func (l *lossTile) general(grad, pred, target, weight []float64, n int) float64 
 	return total
 }
 
-func (l *lossTile) squared(grad, pred, target, weight []float64, n int) float64 {
-	total := 0.0
-	for c := range l.m {
-		p, t := pred[c*n:c*n+n], target[c*n:c*n+n]
-		residual := l.exps[:n]
-		if grad != nil {
-			residual = grad[c*n : c*n+n]
-		}
-		for i, o := range p {
-			residual[i] = o - t[i]
-		}
-		if weight == nil {
-			total += dense.Dot(residual, residual)
-			continue
-		}
-		for i, w := range weight[:n] {
-			r := residual[i]
-			total += w * r * r
-			residual[i] = w * r
-		}
-	}
-	return 0.5 * total
-}
-
-// multinomial takes the exponentials as they are, see plainExp. The smoothed hinge loss is that of outputs with 1 added to those of the wrong
-// classes.
-func (l *lossTile) multinomial(grad, pred, target, weight []float64, n int) float64 {
-	sums := l.sums[:n]
-	clear(sums)
-	total := 0.0
-	_, hinge := l.loss.(SmoothedHinge)
-	for c := range l.m {
-		p, t := pred[c*n:c*n+n], target[c*n:c*n+n]
-		if weight == nil {
-			total -= dense.Dot(p, t)
-		} else {
-			for i, w := range weight[:n] {
-				total -= w * t[i] * p[i]
-			}
-		}
-		e := l.exps[:n]
-		if grad != nil {
-			e = grad[c*n : c*n+n]
-		}
-		if hinge {
-			for i, o := range p {
-				e[i] = o + (1 - t[i])
-			}
-			p = e
-		}
-		dense.Exp(e, p)
-		dense.AddScaled(sums, 1, e)
-	}
-	if weight == nil {
-		for i, s := range sums {
-			total += math.Log(s)
-			sums[i] = 1 / s
-		}
-	} else {
-		for i, s := range sums {
-			total += weight[i] * math.Log(s)
-			sums[i] = weight[i] / s
-		}
-	}
-	if grad == nil {
-		return total
-	}
-	for c := range l.m {
-		g, t := grad[c*n:c*n+n], target[c*n:c*n+n]
-		t = t[:len(g)]
-		scale := sums[:len(g)]
-		if weight == nil {
-			for i, e := range g {
-				g[i] = e*scale[i] - t[i]
-			}
-		} else {
-			w := weight[:len(g)]
-			for i, e := range g {
-				g[i] = e*scale[i] - w[i]*t[i]
-			}
-		}
-	}
-	return total
-}
-
-// binary evaluates log(1 + exp(o)) − y·o with y = (1 + target)/2 ∈ {0, 1}, whose derivative is 1 − y − 1/(1 + exp(o)): no branch depends
-// on a sign that cannot be predicted. One logarithm is taken of a product of many 1 + exp(o), as many as cannot overflow.
-func (l *lossTile) binary(grad, pred, target, weight []float64, n int) float64 {
-	top := largest(pred)
-	if top > plainExp {
-		return l.general(grad, pred, target, weight, n)
-	}
-	factors := int(plainFactors / (top + 1))
-	products := l.sums[:n]
-	total := 0.0
-	for c := range l.m {
-		p, t := pred[c*n:c*n+n], target[c*n:c*n+n]
-		e, t := l.exps[:len(p)], t[:len(p)]
-		dense.Exp(e, p)
-		if weight == nil {
-			total -= 0.5 * (dense.Dot(p, t) + dense.Dot(p, ones[:n]))
-			for lo := 0; lo < n; lo += factors {
-				total += logOnePlus(e[lo:min(n, lo+factors)])
-			}
-		} else {
-			// The factors of one row have one weight.
-			for i, w := range weight[:n] {
-				if c%factors == 0 {
-					products[i] = 1
-				}
-				products[i] *= 1 + e[i]
-				total -= 0.5 * w * (p[i] + t[i]*p[i])
-			}
-			if c%factors == factors-1 || c == l.m-1 {
-				for i, w := range weight[:n] {
-					total += w * math.Log(products[i])
-				}
-			}
-		}
-		if grad == nil {
-			continue
-		}
-		g := grad[c*n : c*n+n]
-		g = g[:len(e)]
-		for i, x := range e {
-			g[i] = (0.5 - 0.5*t[i]) - 1/(1+x)
-		}
-		if weight != nil {
-			for i, w := range weight[:n] {
-				g[i] *= w
-			}
-		}
-	}
-	return total
-}
-
-// plainFactors bounds the logarithm of a product that does not overflow.
-const plainFactors = 700
-
-// ones makes a sum a dot product.
-var ones = func() (x [fitTile]float64) {
-	for i := range x {
-		x[i] = 1
-	}
-	return x
-}()
-
-// logOnePlus returns Σ log(1 + e), e ≥ 0, for numbers whose product is finite.
-func logOnePlus(e []float64) float64 {
-	a, b, c, d := 1.0, 1.0, 1.0, 1.0
-	for ; len(e) >= 4; e = e[4:] {
-		a *= 1 + e[0]
-		b *= 1 + e[1]
-		c *= 1 + e[2]
-		d *= 1 + e[3]
-	}
-	for _, x := range e {
-		a *= 1 + x
-	}
-	return math.Log((a * b) * (c * d))
-}
-
 // toTiles copies the n×m row-major matrix src into tiles of fitTile rows, column by column within a tile: dst[lo·m + c·size + i] is
 // entry (lo+i, c) of the tile of size rows that starts at row lo. Rows lo … hi−1 are copied; lo is the start of a tile.
 func toTiles(dst, src []float64, m, lo, hi int) {
@@ -268,33 +97,9 @@ func fromTile(dst, tile []float64, m, size int) {
 
 // curvature stores in dst the second derivatives of the weighted losses in each output, at least curveFloor times the weight.
 func (l *lossTile) curvature(dst, pred, target, weight []float64, n int) {
-	switch l.loss.(type) {
-	case MultinomialLogistic, SmoothedHinge, BinaryLogistic:
-		l.eval(dst, pred, target, nil, n)
-		for i, g := range dst {
-			// The gradient is p − target or, in a target of ±1, of size 1 − p: either p or 1 − p.
-			p := math.Abs(g)
-			dst[i] = max(p*(1-p), curveFloor)
-		}
-	case SquaredHinge:
-		l.eval(dst, pred, target, nil, n)
-		active := l.sums[:n] // twice the number of margins above 0: what the true class has
-		clear(active)
-		for c := range l.m {
-			for i, g := range dst[c*n : c*n+n] {
-				dst[c*n+i] = curveFloor
-				if g > 0 {
-					dst[c*n+i] = 2
-					active[i] += 2
-				}
-			}
-		}
-		for i, t := range target {
-			if t == 1 {
-				dst[i] = max(active[i%n], curveFloor)
-			}
-		}
-	default:
+	if curved, ok := l.loss.(curvedLoss); ok {
+		curved.curveTile(l, dst, pred, target, n)
+	} else {
 		bound := l.loss.Curvature(l.m)
 		for i := range dst {
 			dst[i] = bound
@@ -307,5 +112,15 @@ func (l *lossTile) curvature(dst, pred, target, weight []float64, n int) {
 				column[i] *= w
 			}
 		}
+	}
+}
+
+// curveOfProbabilities is curvedLoss.curveTile where outputs stand for probabilities p with second derivatives p(1 − p).
+func (l *lossTile) curveOfProbabilities(dst, pred, target []float64, n int) {
+	l.eval(dst, pred, target, nil, n)
+	for i, g := range dst {
+		// The gradient is p − target or, in a target of ±1, of size 1 − p: either p or 1 − p.
+		p := math.Abs(g)
+		dst[i] = max(p*(1-p), curveFloor)
 	}
 }

@@ -1,8 +1,6 @@
 package solver
 
 import (
-	"context"
-
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -25,14 +23,14 @@ const (
 // minimises it with the penalty. Each iteration takes one pass, two where a step fails. FISTA takes hundreds where the columns of Φ are
 // nearly dependent; here they cost sweeps over k×k matrices instead. A step that does not lower the objective is not taken, so on return v is the
 // best point seen.
-func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) int {
+func (f *outputFit) newton(v []float64, limits fitLimits) int {
 	k, m := len(f.phi), f.p.Outputs
-	if k == 0 || ctx.Err() != nil {
+	if k == 0 || f.workers.cancelled() {
 		return 0
 	}
 	f.takeOffset()
 	value, _, gradient := f.pass(v, 0)
-	if ctx.Err() != nil {
+	if f.workers.cancelled() {
 		return 0
 	}
 	f.current, f.next = f.next, f.current
@@ -54,13 +52,13 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 			scale = 1
 		}
 		for {
-			fall, linear, square := descent.minimize(ctx, z, v, gradient, scale)
-			if ctx.Err() != nil || !(fall < 0) {
+			fall, linear, square := descent.minimize(z, v, gradient, scale)
+			if f.workers.cancelled() || !(fall < 0) {
 				return iteration
 			}
 			trial, _, trialGradient := f.pass(z, 0)
 			f.gram.passes++
-			if ctx.Err() != nil {
+			if f.workers.cancelled() {
 				return iteration
 			}
 			met := scale // of a step along which the model is flat
@@ -68,7 +66,7 @@ func (f *outputFit) newton(ctx context.Context, v []float64, limits fitLimits) i
 				met = 2 * (trial - value - linear) / square
 			}
 			if reached := trial + f.form.term(z, k, m); reached <= objective+sufficientFall*fall {
-				// A step that got much less than the model promised says that its curvature is wrong, not that this is the minimum.
+				// A step that got much less than the model promised shows that its curvature is wrong, not that this is the minimum.
 				fall = min(fall, reached-objective)
 				value, gradient, objective = trial, trialGradient, reached
 				scale = max(newtonFloor, 0.5*scale, met)

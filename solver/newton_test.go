@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,7 +18,7 @@ func dependentFit(loss Loss, penalty Penalty, n, k, m int) *outputFit {
 		x.Append(nil, nil)
 	}
 	p := &Problem{X: x, Targets: validTargets(loss, n, m, rng), Outputs: m, Loss: loss, Weights: make([]float64, n)}
-	f := newOutputFit(p, form{penalty: penalty, lambda: 1.5}, testCrew(2))
+	f := newOutputFit(p, form{penalty: penalty, lambda: 1.5}, testWorkers(2))
 	common := make([]float64, n)
 	for i := range common {
 		common[i] = 1 + rng.NormFloat64()
@@ -61,13 +60,13 @@ func TestNewtonGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			used := run.output.newton(t.Context(), run.v, accurate)
+			used := run.output.newton(run.v, accurate)
 			if got := run.output.objective(run.v); !near(got, c.Objective, 1e-9, 1e-9) {
 				t.Errorf("objective %v after %d iterations, want %v", got, used, c.Objective)
 			}
 			epochs := make([]float64, len(run.v))
 			start := run.output.objective(epochs)
-			run.output.svrg(t.Context(), epochs, 300, rand.New(rand.NewPCG(1, 1)))
+			run.output.svrg(epochs, 300, rand.New(rand.NewPCG(1, 1)))
 			if got := run.output.objective(epochs); got > c.Objective+0.1*(start-c.Objective) {
 				t.Errorf("SVRG goes from %v to %v, optimum %v", start, got, c.Objective)
 			}
@@ -84,12 +83,12 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				const n, k, m = 900, 8, 4
 				f := dependentFit(loss, pen, n, k, m)
 				slow := make([]float64, k*m)
-				fista := f.minimize(t.Context(), slow, accurate)
+				fista := f.minimize(slow, accurate)
 				best := slowObjective(f, slow)
 				v := make([]float64, k*m)
 				last, iterations := slowObjective(f, v), 0
 				for ; iterations < 200 && last > best*(1+1e-6); iterations++ {
-					f.newton(t.Context(), v, fitLimits{1e-15, 10, 1})
+					f.newton(v, fitLimits{1e-15, 10, 1})
 					now := slowObjective(f, v)
 					if !(now <= last*(1+1e-12)) {
 						t.Fatalf("objective rose from %v to %v", last, now)
@@ -99,7 +98,7 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				if iterations > 60 || iterations > fista/2 {
 					t.Errorf("%d iterations to %v, FISTA's optimum is %v after %d", iterations, last, best, fista)
 				}
-				f.newton(t.Context(), v, accurate)
+				f.newton(v, accurate)
 				if now := slowObjective(f, v); !near(now, best, 1e-8, 0) {
 					t.Errorf("objective %v, FISTA reaches %v", now, best)
 				}
@@ -113,10 +112,10 @@ func TestNewtonWorkers(t *testing.T) {
 	var first []float64
 	for _, workers := range []int{1, 2, 8} {
 		f := dependentFit(MultinomialLogistic{}, L1L2, 3*fitBlock+77, 5, 3)
-		f.crew = testCrew(workers)
+		f.workers = testWorkers(workers)
 		f.scratch = newFitScratch(f.p, workers)
 		v := make([]float64, 15)
-		f.newton(t.Context(), v, fitLimits{1e-4, 10, 30})
+		f.newton(v, fitLimits{1e-4, 10, 30})
 		if first == nil {
 			first = v
 		} else if !sameBits(first, v) {
@@ -135,7 +134,7 @@ func TestNewtonUnsound(t *testing.T) {
 			}
 			v := make([]float64, 6)
 			before := f.objective(v)
-			f.newton(t.Context(), v, fitLimits{1e-6, 10, 50})
+			f.newton(v, fitLimits{1e-6, 10, 50})
 			if after := f.objective(v); !(after <= before) {
 				t.Errorf("%s, columns of %g: objective %v, was %v", loss.Name(), size, after, before)
 			}
@@ -151,15 +150,11 @@ func TestNewtonUnsound(t *testing.T) {
 
 // TestRefitsCalledOff stops every method at every point: weights are those of a complete point, no worse than at the start.
 func TestRefitsCalledOff(t *testing.T) {
-	for name, refit := range map[string]func(ctx context.Context, f *outputFit, v []float64){
-		"fista":  func(ctx context.Context, f *outputFit, v []float64) { f.minimize(ctx, v, fitLimits{1e-6, 10, 20}) },
-		"newton": func(ctx context.Context, f *outputFit, v []float64) { f.newton(ctx, v, fitLimits{1e-6, 10, 20}) },
-		"svrg": func(ctx context.Context, f *outputFit, v []float64) {
-			f.svrg(ctx, v, 3, rand.New(rand.NewPCG(1, 1)))
-		},
-		"stochastic": func(ctx context.Context, f *outputFit, v []float64) {
-			f.stochastic(ctx, v, 8, rand.New(rand.NewPCG(1, 1)))
-		},
+	for name, refit := range map[string]func(f *outputFit, v []float64){
+		"fista":      func(f *outputFit, v []float64) { f.minimize(v, fitLimits{1e-6, 10, 20}) },
+		"newton":     func(f *outputFit, v []float64) { f.newton(v, fitLimits{1e-6, 10, 20}) },
+		"svrg":       func(f *outputFit, v []float64) { f.svrg(v, 3, rand.New(rand.NewPCG(1, 1))) },
+		"stochastic": func(f *outputFit, v []float64) { f.stochastic(v, 8, rand.New(rand.NewPCG(1, 1))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 2*fitBlock + 10
@@ -174,14 +169,13 @@ func TestRefitsCalledOff(t *testing.T) {
 				}
 				v := make([]float64, 8)
 				before := f.objective(v)
-				ctx := &countdown{Context: t.Context(), done: context.Canceled}
-				ctx.left.Store(left)
-				f.crew.ctx = ctx
-				refit(ctx, f, v)
-				f.crew.ctx = t.Context()
+				ctx, yield, _ := cancelAt(t, left)
+				f.workers.done, f.workers.pause = ctx.Done(), yield
+				refit(f, v)
+				f.workers = testWorkers(f.workers.size)
 				after := f.objective(v)
 				if !(after <= before) {
-					t.Errorf("called off after %d questions: objective %v, was %v", left, after, before)
+					t.Errorf("called off at block %d: objective %v, was %v", left, after, before)
 				}
 				if after < before {
 					fell++
@@ -267,7 +261,7 @@ func TestRowDescent(t *testing.T) {
 		}
 		d := newRowDescent(g, f.form, k, m, false)
 		z := make([]float64, k*m)
-		fall, linear, square := d.minimize(t.Context(), z, v, gradient, scale)
+		fall, linear, square := d.minimize(z, v, gradient, scale)
 		if !near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
 			t.Errorf("%v: decrease %v, the model has %v", pen, fall, model(z))
 		}
@@ -296,11 +290,11 @@ func TestRowDescentShift(t *testing.T) {
 	for _, pen := range allPenalties {
 		f := dependentFit(MultinomialLogistic{}, pen, 700, k, m)
 		best, shifted := make([]float64, k*m), make([]float64, k*m)
-		f.newton(t.Context(), best, accurate)
+		f.newton(best, accurate)
 		for i, x := range best {
 			shifted[i] = x + 3*math.Sin(float64(i/m))
 		}
-		used := f.newton(t.Context(), shifted, accurate)
+		used := f.newton(shifted, accurate)
 		if got, want := f.objective(shifted), f.objective(best); !near(got, want, 1e-9, 0) || used > 40 {
 			t.Errorf("%v: objective %v after %d iterations, want %v", pen, got, used, want)
 		}
@@ -373,12 +367,12 @@ func BenchmarkNewton(b *testing.B) {
 	}{{BinaryLogistic{}, 50_000, 20, 4}, {MultinomialLogistic{}, 7500, 60, 26}} {
 		b.Run(fmt.Sprintf("%s/%dx%dx%d", c.loss.Name(), c.n, c.k, c.m), func(b *testing.B) {
 			f := dependentFit(c.loss, L1L2, c.n, c.k, c.m)
-			f.crew.size = 1
+			f.workers.size = 1
 			iterations := 0
 			b.ReportAllocs()
 			for b.Loop() {
 				f.gram = nil
-				iterations += f.newton(b.Context(), make([]float64, c.k*c.m), fitLimits{1e-4, 10, 500})
+				iterations += f.newton(make([]float64, c.k*c.m), fitLimits{1e-4, 10, 500})
 			}
 			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 		})
@@ -398,7 +392,7 @@ func BenchmarkRowDescent(b *testing.B) {
 	d := newRowDescent(g, f.form, k, m, true)
 	b.ReportAllocs()
 	for b.Loop() {
-		d.minimize(b.Context(), z, v, gradient, 1)
+		d.minimize(z, v, gradient, 1)
 	}
 }
 
@@ -406,7 +400,7 @@ func BenchmarkRowDescent(b *testing.B) {
 func BenchmarkGramMatrices(b *testing.B) {
 	const n, k, m = 7500, 150, 26
 	f := dependentFit(MultinomialLogistic{}, L1L2, n, k, m)
-	f.crew.size = 1
+	f.workers.size = 1
 	f.scratch = newFitScratch(f.p, 1)
 	g := &gramMatrices{f: f}
 	b.ReportAllocs()

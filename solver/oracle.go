@@ -43,6 +43,8 @@ func (s Selection) refines() bool { return s == AllStarts || s == L1Start || s =
 // criterion, equation (4). Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are those of ctx.
 func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h []float64, criterion float64, err error) {
 	s.Lambda, s.Tau = 1, 0
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, 0, err
@@ -50,16 +52,16 @@ func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h [
 	if err := run.checkModel(model); err != nil {
 		return nil, 0, err
 	}
-	run.output.crew.blocks(p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+	run.workers.blocks(p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
 		work := make([]float64, 2*model.NumBasis)
 		for i := lo; i < hi; i++ {
 			index, value := p.X.Row(i)
 			model.Predict(run.pred[i*run.m:], work, index, value)
 		}
 	})
-	rowLosses(run.output.crew, p, run.pred, run.gamma.grad)
-	run.gamma.prepare(ctx)
-	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
+	rowLosses(run.workers, p, run.pred, run.gamma.grad)
+	run.gamma.prepare()
+	found := run.gamma.selectBasis(s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
 	return found.basis, found.criterion, ctx.Err()
 }
 
@@ -99,9 +101,9 @@ type selection struct {
 
 // selectBasis maximises the criterion over unit vectors: exactly up to the tolerance for L1, from the per-output eigenvectors by refinement
 // for the group penalties. Start is nil or the eigenvectors of an earlier selection.
-func (g *gamma) selectBasis(ctx context.Context, penalty Penalty, start []float64, search oracleSearch, seed uint64) selection {
+func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearch, seed uint64) selection {
 	d, m := g.x.NumColumns, g.outputs
-	eigen := g.dominant(ctx, start, search.eigen, seed)
+	eigen := g.dominant(start, search.eigen, seed)
 	bound := make([]float64, m)
 	for c, v := range eigen.values {
 		bound[c] = math.Abs(v) + eigen.residual[c]
@@ -113,7 +115,7 @@ func (g *gamma) selectBasis(ctx context.Context, penalty Penalty, start []float6
 	case RandomStart, RandomOnly:
 		starts, count = randomUnit(d, seed), 1
 	case BestData:
-		starts, count = g.bestData(ctx, penalty), 1
+		starts, count = g.bestData(penalty), 1
 	}
 	q := make([]float64, count*m)
 	g.quadraticTo(q, starts, count)
@@ -129,7 +131,7 @@ func (g *gamma) selectBasis(ctx context.Context, penalty Penalty, start []float6
 	}
 	r.start(starts, q, count, order[:min(maxStarts, len(order))])
 	if refines {
-		r.run(ctx)
+		r.run()
 	}
 	found := selection{basis: make([]float64, d), eigen: eigen}
 	copy(found.basis, r.best)
@@ -168,12 +170,12 @@ func randomUnit(d int, seed uint64) []float64 {
 }
 
 // bestData returns the row x/‖x‖ of largest criterion, zeros if there are only empty rows.
-func (g *gamma) bestData(ctx context.Context, penalty Penalty) []float64 {
+func (g *gamma) bestData(penalty Penalty) []float64 {
 	const width = 64 // rows judged at once
 	d, m := g.x.NumColumns, g.outputs
 	block, q := make([]float64, d*width), make([]float64, width*m)
 	best, value := make([]float64, d), -1.0
-	for lo := 0; lo < g.x.NumRows() && ctx.Err() == nil; lo += width {
+	for lo := 0; lo < g.x.NumRows() && g.workers.yield(); lo += width {
 		clear(block)
 		for t := range min(width, g.x.NumRows()-lo) {
 			index, entries := g.x.Row(lo + t)
@@ -264,8 +266,8 @@ func (r *refinement) keepBest(t int) {
 	}
 }
 
-// run refines until all starts are stationary, rounds are used up or ctx is done.
-func (r *refinement) run(ctx context.Context) {
+// run refines until all starts are stationary, rounds are used up or the solve is cancelled.
+func (r *refinement) run() {
 	m := r.g.outputs
 	for range r.search.rounds {
 		s := r.columns
@@ -292,7 +294,7 @@ func (r *refinement) run(ctx context.Context) {
 				climbing = append(climbing, t)
 			}
 		}
-		if len(climbing) == 0 || ctx.Err() != nil {
+		if len(climbing) == 0 || !r.g.workers.yield() {
 			return
 		}
 		normalizeColumns(direction, s)

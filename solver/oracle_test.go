@@ -24,7 +24,7 @@ func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *g
 		}
 		x.Append(index, value)
 	}
-	g := newGamma(x, kernel, m, testCrew(2))
+	g := newGamma(x, kernel, m, testWorkers(2))
 	for i := range g.grad {
 		g.grad[i] = rng.NormFloat64()
 	}
@@ -37,7 +37,7 @@ func oneHotGamma(rng *rand.Rand, n, users, items, m int) *gamma {
 	for range n {
 		x.Append([]int32{int32(rng.IntN(users)), int32(users + rng.IntN(items))}, []float64{1, 1})
 	}
-	g := newGamma(x, ANOVA, m, testCrew(2))
+	g := newGamma(x, ANOVA, m, testWorkers(2))
 	for i := range g.grad {
 		g.grad[i] = rng.NormFloat64()
 	}
@@ -180,15 +180,15 @@ func TestLanczos(t *testing.T) {
 		"single row":  randomGamma(rng, Homogeneous, 1, 8, 2, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := g.dominant(t.Context(), nil, fineSearch, 7)
+			found := g.dominant(nil, fineSearch, 7)
 			checkDominant(t, g, found)
-			t.Run("warm", func(t *testing.T) { checkDominant(t, g, g.dominant(t.Context(), found.vectors, fineSearch, 7)) })
+			t.Run("warm", func(t *testing.T) { checkDominant(t, g, g.dominant(found.vectors, fineSearch, 7)) })
 		})
 	}
 	t.Run("zero", func(t *testing.T) {
 		g := randomGamma(rng, ANOVA, 30, 6, 2, 0.5)
 		clear(g.grad)
-		found := g.selectBasis(t.Context(), L1L2, nil, fineOracle, 1)
+		found := g.selectBasis(L1L2, nil, fineOracle, 1)
 		if found.criterion != 0 || found.factor != 1 || math.IsNaN(found.basis[0]) {
 			t.Errorf("criterion %v, factor %v, basis %v of zero gradients", found.criterion, found.factor, found.basis)
 		}
@@ -215,7 +215,7 @@ func TestPowerMethodFails(t *testing.T) {
 	if math.Abs(q[0]) > 0.99*want {
 		t.Skipf("the power method happened to reach %g of %g from this start", q[0], want)
 	}
-	if got := math.Abs(g.dominant(t.Context(), nil, fineSearch, 1).values[0]); !near(got, want, 1e-8, 0) {
+	if got := math.Abs(g.dominant(nil, fineSearch, 1).values[0]); !near(got, want, 1e-8, 0) {
 		t.Errorf("Lanczos %v, want %v (power method %v)", got, want, q[0])
 	}
 }
@@ -234,7 +234,7 @@ func TestOracleBeatsRandomDirections(t *testing.T) {
 		g.quadraticTo(q, h, s)
 		for _, pen := range allPenalties {
 			for name, search := range map[string]oracleSearch{"quick": quickOracle, "fine": fineOracle} {
-				found := g.selectBasis(t.Context(), pen, nil, search, 1)
+				found := g.selectBasis(pen, nil, search, 1)
 				if best := pen.DualNorm(q, s, m); found.criterion < best {
 					t.Errorf("%v %s: criterion %g, a random direction reaches %g", pen, name, found.criterion, best)
 				}
@@ -281,7 +281,8 @@ func TestSelectionCancelled(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(7, 8)), 500, 20, 30, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found := g.selectBasis(ctx, L1Linf, nil, fineOracle, 1); len(found.basis) != 50 || math.IsNaN(found.criterion) {
+	g.workers.done = ctx.Done()
+	if found := g.selectBasis(L1Linf, nil, fineOracle, 1); len(found.basis) != 50 || math.IsNaN(found.criterion) {
 		t.Errorf("cancelled selection: %v", found)
 	}
 }
@@ -289,7 +290,7 @@ func TestSelectionCancelled(t *testing.T) {
 func BenchmarkGammaMulTo(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := oneHotGamma(rng, 50_000, 943, 1682, 4)
-	g.crew.size = 1
+	g.workers.size = 1
 	d := g.x.NumColumns
 	h, dst := make([]float64, d*4), make([]float64, d*4)
 	for i := range h {
@@ -301,7 +302,7 @@ func BenchmarkGammaMulTo(b *testing.B) {
 			g.mulTo(dst[:d], 1, h[:d])
 		}
 	})
-	g.prepare(b.Context())
+	g.prepare()
 	b.Run("pairs", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -320,24 +321,24 @@ func BenchmarkGammaMulTo(b *testing.B) {
 // BenchmarkPrepare forms the operators of letter's shape and selects with them.
 func BenchmarkPrepare(b *testing.B) {
 	g := randomGamma(rand.New(rand.NewPCG(1, 1)), Homogeneous, 7500, 17, 26, 1)
-	g.crew.size = 1
+	g.workers.size = 1
 	b.Run("prepare", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.prepare(b.Context())
+			g.prepare()
 		}
 	})
 	b.Run("select", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.selectBasis(b.Context(), L1L2, nil, quickOracle, 1)
+			g.selectBasis(L1L2, nil, quickOracle, 1)
 		}
 	})
 	g.explicit = false
 	b.Run("select by passes", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.selectBasis(b.Context(), L1L2, nil, quickOracle, 1)
+			g.selectBasis(L1L2, nil, quickOracle, 1)
 		}
 	})
 }

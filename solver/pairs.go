@@ -47,7 +47,7 @@ func (p *pairs) prepare(g *gamma) {
 	if p.value == nil {
 		p.value = make([]float64, len(p.order)*m)
 	}
-	g.crew.blocks(len(p.order), fitBlock, func(_, _, lo, hi int) {
+	g.workers.blocks(len(p.order), fitBlock, func(_, _, lo, hi int) {
 		for e := lo; e < hi; e++ {
 			i, scale := int(p.order[e]), p.scale[e]
 			row := p.value[e*m : e*m+m]

@@ -57,11 +57,13 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	if len(lambdas) == 0 {
 		return nil, 0, nil
 	}
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	start, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, 0, err
 	}
-	start.first(ctx)
+	start.first()
 	if ctx.Err() != nil {
 		return nil, 0, ctx.Err()
 	}
@@ -75,7 +77,7 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	for i := range lambdas {
 		own, cancel := context.WithCancel(ctx)
 		defer cancel()
-		contexts[i], t.cancel[i] = pathContext{own, ctx}, cancel
+		contexts[i], t.cancel[i] = own, cancel
 	}
 	atOnce := min(workers, len(lambdas))
 	s.Workers = workers / atOnce
@@ -96,20 +98,6 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	}
 	running.Wait()
 	return t.outcome(ctx)
-}
-
-// pathContext is the context of one solve of a path, which can be called off alone. It passes the question on to the caller's, which may have
-// more to do with it than to answer.
-type pathContext struct {
-	context.Context
-	callers context.Context
-}
-
-func (c pathContext) Err() error {
-	if err := c.callers.Err(); err != nil {
-		return err
-	}
-	return c.Context.Err()
 }
 
 // pathRun is the state that the solves of a path share.
@@ -138,11 +126,10 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 		return t.options.Judge(model)
 	}
 	s.Lambda = point.Lambda
-	ctx = s.stoppable(ctx)
 	s.OnStep = func(step Step, model *Model) bool {
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
-			t.tell(point.Lambda, found)
+			t.report(point.Lambda, found)
 		}
 		if found.better(best) {
 			best = found
@@ -151,9 +138,9 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	}
 	run, err := newSolve(ctx, t.start.p, s)
 	if err == nil {
-		run.resume(ctx, t.start)
+		run.resume(t.start)
 		run.loop(ctx, false)
-		point.Result = run.finish(ctx)
+		point.Result = run.finish()
 		last := &PathPoint{Best: point.Result.Model, Score: judge(point.Result.Model), Final: true}
 		if n := len(point.Result.Steps); n > 0 {
 			last.Step = point.Result.Steps[n-1]
@@ -171,8 +158,8 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	t.judgeOrder()
 }
 
-// tell calls OnStep, one call at a time.
-func (t *pathRun) tell(lambda float64, found *PathPoint) {
+// report calls OnStep, one call at a time.
+func (t *pathRun) report(lambda float64, found *PathPoint) {
 	t.calls.Lock()
 	defer t.calls.Unlock() // also after a panic: the others wait for their turn
 	t.options.OnStep(lambda, found.Step, found.Best, found.Score)
@@ -223,17 +210,17 @@ func (t *pathRun) outcome(ctx context.Context) (points []*PathPoint, best int, e
 }
 
 // first fits the linear term and searches the first basis vector.
-func (r *solve) first(ctx context.Context) {
-	if r.begin(); ctx.Err() != nil {
+func (r *solve) first() {
+	if r.begin(); r.workers.cancelled() {
 		return
 	}
-	r.refit(ctx, true)
-	r.score(ctx)
-	r.last = r.gamma.selectBasis(ctx, r.s.Penalty, nil, r.oracle(), r.s.Seed)
+	r.refit(true)
+	r.score()
+	r.last = r.gamma.selectBasis(r.s.Penalty, nil, r.oracle(), r.s.Seed)
 }
 
 // resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only read.
-func (r *solve) resume(ctx context.Context, from *solve) {
+func (r *solve) resume(from *solve) {
 	copy(r.linear.theta, from.linear.theta)
 	copy(r.linear.biasCurve, from.linear.biasCurve)
 	for t := range from.linear.steps {
@@ -242,7 +229,7 @@ func (r *solve) resume(ctx context.Context, from *solve) {
 	}
 	copy(r.pred, from.pred)
 	copy(r.gamma.grad, from.gamma.grad)
-	r.gamma.prepare(ctx)
+	r.gamma.prepare()
 	r.loss, r.last, r.scored = from.loss, from.last, true
 	r.total()
 	r.complete = r.here()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -162,25 +163,24 @@ func TestPathStops(t *testing.T) {
 	}
 }
 
-// TestPathAsksTheCaller: the solves of a path ask the caller's context between their blocks, as a single solve does, and not one derived from it.
-func TestPathAsksTheCaller(t *testing.T) {
+// TestPathYields: the solves of a path yield between their blocks, as a single solve does.
+func TestPathYields(t *testing.T) {
 	p, s := plantedRatings(51, 700, 8, 9), smallSettings()
-	s.MaxBasis, s.Tolerance = 3, 1e-2
-	asked := func(solve func(ctx context.Context) error) int64 {
-		ctx := &countdown{Context: t.Context(), done: context.Canceled}
-		ctx.left.Store(math.MaxInt64)
-		if err := solve(ctx); err != nil {
+	s.MaxBasis, s.Tolerance, s.Lambda = 3, 1e-2, 2
+	yields := func(solve func() error) int64 {
+		var calls atomic.Int64
+		s.Yield = func() { calls.Add(1) }
+		if err := solve(); err != nil {
 			t.Fatal(err)
 		}
-		return math.MaxInt64 - ctx.left.Load()
+		return calls.Load()
 	}
-	s.Lambda = 2
-	one := asked(func(ctx context.Context) error { _, err := Solve(ctx, p, nil, s); return err })
-	path := asked(func(ctx context.Context) error {
-		_, _, err := Path(ctx, p, []float64{2, 2}, s, PathOptions{Judge: func(*Model) float64 { return 0 }})
+	one := yields(func() error { _, err := Solve(t.Context(), p, nil, s); return err })
+	path := yields(func() error {
+		_, _, err := Path(t.Context(), p, []float64{2, 2}, s, PathOptions{Judge: func(*Model) float64 { return 0 }})
 		return err
 	})
 	if path < 3*one/2 {
-		t.Errorf("two solves of a path asked %d times, one alone %d times", path, one)
+		t.Errorf("two solves of a path yielded %d times, one alone %d times", path, one)
 	}
 }

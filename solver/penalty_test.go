@@ -140,11 +140,6 @@ func TestParseNames(t *testing.T) {
 			t.Errorf("ParsePenalty(%q) = %v, %v", pen, got, err)
 		}
 	}
-	for _, loss := range allLosses {
-		if got, err := ParseLoss(loss.Name()); got != loss || err != nil {
-			t.Errorf("ParseLoss(%q) = %v, %v", loss.Name(), got, err)
-		}
-	}
 	for _, method := range []Method{Hybrid, FISTA, Stochastic} {
 		if got, err := ParseMethod(method.String()); got != method || err != nil {
 			t.Errorf("ParseMethod(%q) = %v, %v", method, got, err)
@@ -152,9 +147,6 @@ func TestParseNames(t *testing.T) {
 	}
 	if _, err := ParsePenalty("l2"); err == nil {
 		t.Error("ParsePenalty takes l2")
-	}
-	if _, err := ParseLoss("hinge"); err == nil {
-		t.Error("ParseLoss takes hinge")
 	}
 	if _, err := ParseMethod("sgd"); err == nil {
 		t.Error("ParseMethod takes sgd")

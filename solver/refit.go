@@ -1,7 +1,5 @@
 package solver
 
-import "context"
-
 // Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis vectors a shorter
 // span does: the next refit starts from there, and the last one takes the full span.
 const (
@@ -10,34 +8,34 @@ const (
 )
 
 // refit fits the linear term and the output weights in turn.
-func (r *solve) refit(ctx context.Context, start bool) {
+func (r *solve) refit(start bool) {
 	span, iterations := shortSpan, 10 // iterations of the linear term
 	if start || r.exact() {
 		span, iterations = fullSpan, 150
 	}
 	if !start {
-		r.refitOutput(ctx, span)
+		r.refitOutput(span)
 		if r.sinceFull++; r.sinceFull >= r.s.FullEvery {
-			r.refitFull(ctx)
+			r.refitFull()
 		}
 	}
-	r.refitLinear(ctx, 0.1*r.s.Tolerance, iterations)
+	r.refitLinear(0.1*r.s.Tolerance, iterations)
 	if start {
-		r.refitOutput(ctx, span)
+		r.refitOutput(span)
 	}
 }
 
 // refitLinear refits the linear term and bias on top of the predictions of the basis.
-func (r *solve) refitLinear(ctx context.Context, tolerance float64, iterations int) {
-	if r.linear.idle() || ctx.Err() != nil {
+func (r *solve) refitLinear(tolerance float64, iterations int) {
+	if r.linear.idle() || r.workers.cancelled() {
 		return
 	}
 	r.output.activate(r.linear.pred, r.v)
-	if ctx.Err() != nil {
+	if r.workers.cancelled() {
 		return
 	}
 	r.linear.target = r.output.target
-	r.linear.minimize(ctx, tolerance, iterations)
+	r.linear.minimize(tolerance, iterations)
 }
 
 // exact reports whether the tolerance asks for more than training needs.
@@ -47,15 +45,15 @@ func (r *solve) exact() bool { return r.s.Tolerance < 1e-6 }
 const maxPolish = 10
 
 // polish alternates full refits until they no longer help.
-func (r *solve) polish(ctx context.Context) {
+func (r *solve) polish() {
 	for range maxPolish {
 		before := r.objective
-		r.refitOutput(ctx, fullSpan)
-		r.refitFull(ctx)
-		r.refitLinear(ctx, 0.01*r.s.Tolerance, 50)
+		r.refitOutput(fullSpan)
+		r.refitFull()
+		r.refitLinear(0.01*r.s.Tolerance, 50)
 		r.prune()
-		r.score(ctx)
-		if r.linear.idle() || ctx.Err() != nil || before-r.objective <= r.s.Tolerance*r.objective {
+		r.score()
+		if r.linear.idle() || r.workers.cancelled() || before-r.objective <= r.s.Tolerance*r.objective {
 			return
 		}
 	}
@@ -67,8 +65,8 @@ func (r *solve) prune() {
 }
 
 // refitOutput refits the output weights by the method of the settings.
-func (r *solve) refitOutput(ctx context.Context, span int) {
-	if r.k == 0 || ctx.Err() != nil {
+func (r *solve) refitOutput(span int) {
+	if r.k == 0 || r.workers.cancelled() {
 		return
 	}
 	r.linear.predictTo(r.output.offset, r.linear.theta)
@@ -76,25 +74,25 @@ func (r *solve) refitOutput(ctx context.Context, span int) {
 	constrained := r.s.Tau > 0
 	switch {
 	case r.s.Solver == Stochastic:
-		r.stochasticEpochs(ctx, stochasticEpochs)
+		r.stochasticEpochs(stochasticEpochs)
 	case r.s.Solver == SVRG:
-		used, _ := r.output.svrg(ctx, r.v, stochasticEpochs, r.shuffle)
+		used, _ := r.output.svrg(r.v, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	case r.s.Solver == FISTA || constrained:
 		if r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= stochasticRows {
-			r.settled = !r.stochasticEpochs(ctx, hybridEpochs)
+			r.settled = !r.stochasticEpochs(hybridEpochs)
 		}
-		r.result.FISTAIterations += r.output.minimize(ctx, r.v, limits)
+		r.result.FISTAIterations += r.output.minimize(r.v, limits)
 	default:
-		r.result.NewtonIterations += r.output.newton(ctx, r.v, limits)
+		r.result.NewtonIterations += r.output.newton(r.v, limits)
 	}
 	r.balance()
 }
 
 // stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve once they fail
 // to: the weights are then closer to the optimum than their noise.
-func (r *solve) stochasticEpochs(ctx context.Context, epochs int) (fell bool) {
-	used, fell := r.output.stochastic(ctx, r.v, epochs, r.shuffle)
+func (r *solve) stochasticEpochs(epochs int) (fell bool) {
+	used, fell := r.output.stochastic(r.v, epochs, r.shuffle)
 	r.result.StochasticEpochs += used
 	return fell
 }

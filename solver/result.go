@@ -14,7 +14,7 @@ const (
 	Converged Status = iota + 1
 	// BasisLimit: MaxBasis or MaxSteps was reached.
 	BasisLimit
-	// TimeBudget: the deadline of the context passed.
+	// TimeBudget: Budget was spent, or the deadline of the context passed.
 	TimeBudget
 	// Interrupted: the context was cancelled or OnStep asked to stop.
 	Interrupted
@@ -82,7 +82,7 @@ type Result struct {
 	GapFailure  float64
 	GapEstimate float64 // the gap if no basis vector is better than the best one found; at most Gap
 	Steps       []Step  // step 0 comes before any selection
-	CutShort    bool    // ctx was done before the end: this is the model of the last of Steps
+	CutShort    bool    // ctx was done, or Budget spent, before the end: this is the model of the last of Steps
 
 	StochasticEpochs int
 	FISTAIterations  int

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 
 	"github.com/refitd/refitd/solver/internal/dense"
@@ -59,7 +58,7 @@ func newRowDescent(gram *gramMatrices, form form, k, m int, free bool) *rowDesce
 
 // minimize stores the minimum in z (k×m), given v and the gradient ∇ of the loss there, and returns Q(z) − Q(v) ≤ 0 and the linear and
 // quadratic terms of Q(z), the latter for a scale of 1.
-func (d *rowDescent) minimize(ctx context.Context, z, v, gradient []float64, scale float64) (fall, linear, square float64) {
+func (d *rowDescent) minimize(z, v, gradient []float64, scale float64) (fall, linear, square float64) {
 	k, m := d.k, d.m
 	for r := range k {
 		for c := range m {
@@ -78,7 +77,7 @@ func (d *rowDescent) minimize(ctx context.Context, z, v, gradient []float64, sca
 		stored++
 	}
 	store()
-	for sweep := 0; sweep < descentSweeps && ctx.Err() == nil; sweep++ {
+	for sweep := 0; sweep < descentSweeps && d.gram.f.workers.yield(); sweep++ {
 		fell := d.sweep(z, scale)
 		first = max(first, fell)
 		if fell <= descentAccuracy*first {

@@ -34,7 +34,7 @@ func TestPreparedOperators(t *testing.T) {
 				var results [2][]float64
 				for turn := range results {
 					if g.explicit, g.pairs = false, nil; turn == 1 {
-						g.prepare(t.Context())
+						g.prepare()
 						if !g.explicit && g.pairs == nil {
 							t.Fatal("nothing was prepared")
 						}
@@ -104,13 +104,13 @@ func TestSelections(t *testing.T) {
 		}
 		worst := map[Selection]float64{}
 		for _, model := range models {
-			g := newGamma(p.X, s.Kernel, m, testCrew(1))
+			g := newGamma(p.X, s.Kernel, m, testWorkers(1))
 			out, work := make([]float64, n*m), make([]float64, 2*model.NumBasis)
 			for i := range n {
 				index, value := p.X.Row(i)
 				model.Predict(out[i*m:i*m+m], work, index, value)
 			}
-			rowLosses(testCrew(1), p, out, g.grad)
+			rowLosses(testWorkers(1), p, out, g.grad)
 			best := 0.0 // of all unit vectors; not known for ℓ1/ℓ2
 			switch pen {
 			case L1:
@@ -181,7 +181,7 @@ func TestReportedFactor(t *testing.T) {
 	for range 20 {
 		g := randomGamma(rng, Homogeneous, 60, 6, 4, 1)
 		for _, search := range []oracleSearch{quickOracle, fineOracle} {
-			found := g.selectBasis(t.Context(), L1Linf, nil, search, 1)
+			found := g.selectBasis(L1Linf, nil, search, 1)
 			if truth := found.criterion / slowSigns(t, g); found.factor <= 0 || found.factor > truth*(1+1e-9) {
 				t.Errorf("ν %v, but the criterion is %v of the largest", found.factor, truth)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"time"
 )
 
@@ -125,11 +124,31 @@ type Settings struct {
 	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a model of its own that the callee may keep.
 	// Returning true ends the solve with status Interrupted.
 	OnStep func(Step, *Model) (stop bool)
-	// Stop, if not nil, is asked before each step, and before the result is polished and certified, with Lambda and the number of steps made. True ends
-	// the solve there as a deadline does: this repeats a solve that one cut short after as many steps. Path asks it from several goroutines.
-	Stop func(lambda float64, steps int) bool
+	// Yield, if not nil, is called before every block of rows or features, by any of the goroutines: the solve goes on when it returns. It
+	// may wait to leave the processors to others, but not after ctx is done, which the solve notices only then.
+	Yield func()
+	// Budget is how far the solve may go before it ends with what it has and status TimeBudget.
+	Budget Budget
 	// Now is the clock behind Step.Seconds; nil takes time.Now.
 	Now func() time.Time
+}
+
+// Budget bounds a solve by the clock or by its steps. The zero value does not.
+type Budget struct {
+	// Deadline, if not zero, is when the solve is cut short, by the clock of the process as with context.WithDeadline: Settings.Now has no part in it.
+	Deadline time.Time
+	// Steps, if not nil, returns how many steps a solve of that λ may make, negative for any number. One that has made them ends before the
+	// next, or before it is polished and certified: this repeats, without a clock, a solve that was cut short after as many steps. Path calls
+	// it from several goroutines.
+	Steps func(lambda float64) int
+}
+
+// within returns ctx with the deadline of the budget.
+func (b Budget) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if b.Deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, b.Deadline)
 }
 
 // DefaultSettings returns settings for recommenders by McRank on samples of the size of ML-100k. The values were measured there.
@@ -177,10 +196,3 @@ const maxStrength = 1e100
 func isStrength(x float64) bool { return x >= 0 && x <= maxStrength }
 
 func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
-
-func (s Settings) crew(ctx context.Context) crew {
-	if s.Workers > 0 {
-		return crew{ctx, s.Workers}
-	}
-	return crew{ctx, runtime.GOMAXPROCS(0)}
-}

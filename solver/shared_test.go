@@ -3,7 +3,6 @@ package solver
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -118,5 +117,12 @@ func mcrank(events []rating, users, items int) *Problem {
 	return &Problem{X: x, Targets: targets, Outputs: 4, Loss: BinaryLogistic{}}
 }
 
-// testCrew is a crew that is never called off.
-func testCrew(size int) crew { return crew{context.Background(), size} }
+// testWorkers are workers that nobody calls off.
+func testWorkers(size int) workers { return workers{size: size} }
+
+// mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
+func (g *gamma) mulTo(dst []float64, c int, h []float64) {
+	coef := make([]float64, g.outputs)
+	coef[c] = 1
+	g.mulBlockTo(dst, h, 1, coef)
+}

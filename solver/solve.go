@@ -12,13 +12,15 @@ import (
 // model, whose columns must be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not
 // optimal, a fifth of them, those of least gain, make room, and the model before that is returned if no better one is found.
 //
-// Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), or when ctx is done (TimeBudget after a
-// deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the starting point (the warm
-// model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or are those
-// of ctx if it was done before the starting point was evaluated. No number in a result is NaN or infinite. The result depends on p, warm and s only,
-// not on the number of workers; one that ctx cut short is repeated by Settings.Stop at len(Steps). p and warm are read, never written.
+// Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent (TimeBudget) or when ctx is
+// done (TimeBudget after a deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the
+// starting point (the warm model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap
+// ErrProblem or ErrSettings, or are those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated.
+// No number in a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the clock cut
+// short is repeated by a Budget of len(Steps) steps. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
-	ctx = s.stoppable(ctx)
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 		return nil, ctx.Err()
 	}
 	run.loop(ctx, warm != nil)
-	return run.finish(ctx), nil
+	return run.finish(), nil
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
@@ -40,26 +42,29 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 // those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	s.Lambda, s.Tau = 1, 0
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
 	run, err := newSolve(ctx, p, s)
 	if err != nil {
 		return 0, err
 	}
-	run.refit(ctx, true)
-	run.score(ctx)
-	found := run.gamma.selectBasis(ctx, s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
+	run.refit(true)
+	run.score()
+	found := run.gamma.selectBasis(s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
 	return found.criterion, ctx.Err()
 }
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p      *Problem
-	s      Settings
-	k, m   int
-	basis  [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v      []float64   // k×m
-	output *outputFit
-	linear *linearFit
-	full   *fullFit // nil before the first full refit
+	p       *Problem
+	s       Settings
+	workers workers
+	k, m    int
+	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v       []float64   // k×m
+	output  *outputFit
+	linear  *linearFit
+	full    *fullFit // nil before the first full refit
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
 	gamma     *gamma
@@ -111,11 +116,10 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	crew := s.crew(ctx)
-	r := &solve{p: p, s: s, m: p.Outputs, started: s.Now()}
-	r.output = newOutputFit(p, s.form(), crew)
-	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, crew)
-	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, crew)
+	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), started: s.Now()}
+	r.output = newOutputFit(p, s.form(), r.workers)
+	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
+	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, r.workers)
 	r.pred = make([]float64, p.X.NumRows()*p.Outputs)
 	r.shuffle = rand.New(rand.NewPCG(s.Seed, 0x65706f636873)) // "epochs": apart from other uses of the seed
 	return r, nil
@@ -124,8 +128,8 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 // begin evaluates the starting point: the first that a cut-short solve can return.
 func (r *solve) begin() {
 	r.evaluate()
-	r.loss = rowLosses(r.output.crew, r.p, r.pred, r.gamma.grad)
-	if r.total(); r.output.crew.ctx.Err() == nil {
+	r.loss = rowLosses(r.workers, r.p, r.pred, r.gamma.grad)
+	if r.total(); !r.workers.cancelled() {
 		r.complete = r.here()
 	}
 }
@@ -154,7 +158,7 @@ func (r *solve) append(vectors ...[]float64) {
 			added.Basis[j*size+b] = x
 		}
 	}
-	r.output.crew.blocks(n, fitBlock, func(_, _, lo, hi int) {
+	r.workers.blocks(n, fitBlock, func(_, _, lo, hi int) {
 		work := make([]float64, 2*size)
 		phi, rest := work[:size], work[size:]
 		for i := lo; i < hi; i++ {
@@ -198,11 +202,14 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
 	last := math.Inf(1)
 	for step := 0; ; step++ {
-		r.mayStop(ctx)
+		if r.spent() {
+			r.result.Status = TimeBudget
+			return
+		}
 		if step > 0 || !r.scored {
-			r.refit(ctx, step == 0)
+			r.refit(step == 0)
 			r.prune()
-			r.score(ctx)
+			r.score()
 		}
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
@@ -216,7 +223,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.complete = r.here()
 			return
 		}
-		found := r.search(ctx, terms.threshold())
+		found := r.search(terms.threshold())
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
 			return
@@ -251,18 +258,27 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	}
 }
 
-// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when ctx
-// is done.
-func (r *solve) score(ctx context.Context) {
-	if r.evaluate(); ctx.Err() != nil {
+// spent reports whether the solve has made as many steps as its budget allows.
+func (r *solve) spent() bool {
+	if r.s.Budget.Steps == nil {
+		return false
+	}
+	limit := r.s.Budget.Steps(r.s.Lambda)
+	return limit >= 0 && len(r.result.Steps) >= limit
+}
+
+// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when the
+// solve is cancelled.
+func (r *solve) score() {
+	if r.evaluate(); r.workers.cancelled() {
 		return
 	}
-	r.loss = r.linear.settleBias(ctx, r.pred, r.gamma.grad, r.s.Tolerance)
-	if ctx.Err() != nil {
+	r.loss = r.linear.settleBias(r.pred, r.gamma.grad, r.s.Tolerance)
+	if r.workers.cancelled() {
 		return
 	}
 	if !r.s.WeightsOnly {
-		r.gamma.prepare(ctx)
+		r.gamma.prepare()
 	}
 	r.total()
 }
@@ -276,16 +292,16 @@ func (r *solve) oracle() oracleSearch {
 }
 
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
-func (r *solve) search(ctx context.Context, threshold float64) selection {
+func (r *solve) search(threshold float64) selection {
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
 	if len(r.result.Steps) > 0 || !r.scored {
-		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
+		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
 	if !r.exact() && r.last.criterion <= threshold {
-		r.last = r.gamma.selectBasis(ctx, r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
 	}
 	return r.last
 }
@@ -305,26 +321,25 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 }
 
 // finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
-func (r *solve) finish(ctx context.Context) *Result {
-	res := &r.result
-	r.mayStop(ctx)
-	if !r.s.Rough && !r.s.WeightsOnly && ctx.Err() == nil {
+func (r *solve) finish() *Result {
+	res, spent := &r.result, r.spent()
+	if !r.s.Rough && !r.s.WeightsOnly && !spent && !r.workers.cancelled() {
 		if n := len(res.Steps); res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
-			r.polish(ctx)
+			r.polish()
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
 			r.back(r.saved)
-			r.score(ctx)
+			r.score()
 		}
-		terms, bound := r.certify(ctx)
-		if ctx.Err() == nil {
+		terms, bound := r.certify()
+		if !r.workers.cancelled() {
 			res.Objective, res.ConvexObjective = r.objective, terms.objective
 			res.Gap, res.GapKind, res.GapBound, res.GapFailure = terms.at(bound.value), Certified, bound.kind, bound.failure
 			res.GapEstimate = min(res.Gap, terms.at(r.last.criterion))
 		}
 	}
 	if res.GapKind == "" {
-		res.CutShort = ctx.Err() != nil
+		res.CutShort = spent || r.workers.cancelled()
 		end := r.complete
 		if r.saved != nil && r.saved.objective < end.objective {
 			end = r.saved
@@ -344,18 +359,18 @@ func (r *solve) finish(ctx context.Context) *Result {
 const boundSlack = 0.1
 
 // certify bounds Ω*(∇F) at the current point from above, and from below by the criterion of the last selection.
-func (r *solve) certify(ctx context.Context) (gapTerms, dualBound) {
-	if ctx.Err() != nil {
+func (r *solve) certify() (gapTerms, dualBound) {
+	if r.workers.cancelled() {
 		return gapTerms{}, dualBound{}
 	}
 	terms := r.gapTerms()
 	slack := boundSlack * terms.at(r.last.criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
-	bound := r.gamma.boundDual(ctx, r.s.Penalty, max(r.s.Tolerance, slack), r.s.Seed)
-	if ctx.Err() != nil {
+	bound := r.gamma.boundDual(r.s.Penalty, max(r.s.Tolerance, slack), r.s.Seed)
+	if r.workers.cancelled() {
 		return terms, bound
 	}
 	if !bound.tight(r.s.Penalty, r.m) {
-		r.search(ctx, 0)
+		r.search(0)
 		return terms, bound
 	}
 	q := make([]float64, bound.columns*r.m)

@@ -33,7 +33,7 @@ func plantedRatings(seed uint64, n, users, items int) *Problem {
 func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap float64) {
 	t.Helper()
 	n, m, k := p.X.NumRows(), p.Outputs, model.NumBasis
-	g := newGamma(p.X, s.Kernel, m, testCrew(1))
+	g := newGamma(p.X, s.Kernel, m, testWorkers(1))
 	out, work, phi := make([]float64, m), make([]float64, 2*k), make([]float64, k)
 	inner := 0.0
 	gradLinear, gradBias := append([]float64(nil), model.Linear...), append([]float64(nil), model.Bias...)

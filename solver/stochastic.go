@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -21,10 +20,10 @@ const (
 )
 
 // stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on v (k×m) and returns the epochs run and whether
-// the objective fell; if it did not, or ctx is done, v is unchanged. One accumulator per row of V gives each row one step length, so that the proximal
-// operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result depends on nothing
-// else.
-func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
+// the objective fell; if it did not, or the solve is cancelled, v is unchanged. One accumulator per row of V gives each row one step length,
+// so that the proximal operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result
+// depends on nothing else.
+func (f *outputFit) stochastic(v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n, k, m := f.p.X.NumRows(), len(f.phi), f.p.Outputs
 	if k == 0 {
 		return 0, true
@@ -42,9 +41,9 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 	accumulated := make([]float64, k)
 	batch := newMinibatch(f)
 	gradient := make([]float64, k*m)
-	for used < epochs && ctx.Err() == nil {
+	for used < epochs && f.workers.yield() {
 		order := rng.Perm(n)
-		for lo := 0; lo < n && ctx.Err() == nil; lo += stochasticBatch {
+		for lo := 0; lo < n && f.workers.yield(); lo += stochasticBatch {
 			batch.gather(order[lo:min(n, lo+stochasticBatch)])
 			clear(gradient)
 			batch.addGradient(gradient, z, batch.factor())
@@ -66,7 +65,7 @@ func (f *outputFit) stochastic(ctx context.Context, v []float64, epochs int, rng
 		}
 		used++
 	}
-	if ctx.Err() != nil || f.objective(z) >= before {
+	if f.workers.cancelled() || f.objective(z) >= before {
 		return used, false
 	}
 	copy(v, z)
@@ -105,7 +104,6 @@ func newMinibatch(f *outputFit) *minibatch {
 	return b
 }
 
-// gather takes the chosen rows.
 func (b *minibatch) gather(chosen []int) {
 	p, m := b.f.p, b.f.p.Outputs
 	b.size = len(chosen)

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"context"
 	"math/rand/v2"
 
 	"github.com/refitd/refitd/solver/internal/dense"
@@ -14,22 +13,22 @@ import (
 const svrgStep = 8
 
 // svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on v (k×m) and returns the epochs run and whether the objective fell;
-// if it did not, or ctx is done, v is unchanged. An epoch starts with the full gradient at a snapshot, which every batch gradient is
+// if it did not, or the solve is cancelled, v is unchanged. An epoch starts with the full gradient at a snapshot, which every batch gradient is
 // corrected by, and is dropped, with the step halved, if it raised the objective. It costs four passes. The order of the rows comes from
 // rng; batches use one goroutine, so the result depends on nothing else.
-func (f *outputFit) svrg(ctx context.Context, v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
+func (f *outputFit) svrg(v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n, k, m := f.p.X.NumRows(), len(f.phi), f.p.Outputs
-	if k == 0 || ctx.Err() != nil {
+	if k == 0 || f.workers.cancelled() {
 		return 0, k == 0
 	}
-	smooth := f.batchSmoothness(ctx)
-	if ctx.Err() != nil || smooth == 0 {
-		return 0, ctx.Err() == nil
+	smooth := f.batchSmoothness()
+	if f.workers.cancelled() || smooth == 0 {
+		return 0, !f.workers.cancelled()
 	}
 	step := svrgStep / (2 * smooth)
 	f.takeOffset()
 	value, _, full := f.pass(v, 0)
-	if ctx.Err() != nil {
+	if f.workers.cancelled() {
 		return 0, false
 	}
 	objective := value + f.form.term(v, k, m)
@@ -39,7 +38,7 @@ func (f *outputFit) svrg(ctx context.Context, v []float64, epochs int, rng *rand
 	for used < epochs {
 		order := rng.Perm(n)
 		for lo := 0; lo < n; lo += stochasticBatch {
-			if ctx.Err() != nil {
+			if !f.workers.yield() {
 				return used, false
 			}
 			batch.gather(order[lo:min(n, lo+stochasticBatch)])
@@ -51,7 +50,7 @@ func (f *outputFit) svrg(ctx context.Context, v []float64, epochs int, rng *rand
 		}
 		used++
 		value, _, next := f.pass(z, 0)
-		if ctx.Err() != nil {
+		if f.workers.cancelled() {
 			return used, false
 		}
 		if reached := value + f.form.term(z, k, m); reached <= objective {
@@ -71,7 +70,7 @@ func (f *outputFit) svrg(ctx context.Context, v []float64, epochs int, rng *rand
 
 // batchSmoothness bounds the expected smoothness of the gradient of a minibatch, scaled up to the sample: that of the sample and that of
 // its worst row, in the proportion in which a batch shows them. It costs n·k² flops.
-func (f *outputFit) batchSmoothness(ctx context.Context) float64 {
+func (f *outputFit) batchSmoothness() float64 {
 	n, k := f.p.X.NumRows(), len(f.phi)
 	heaviest := 1.0
 	if f.p.Weights != nil {
@@ -80,7 +79,7 @@ func (f *outputFit) batchSmoothness(ctx context.Context) float64 {
 	squares := make([]float64, n)
 	gram := mat.NewSymDense(k, nil)
 	for r, a := range f.phi {
-		if ctx.Err() != nil {
+		if !f.workers.yield() {
 			return 0
 		}
 		for i, x := range a {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
@@ -26,8 +29,8 @@ type fitCmd struct {
 
 	Path string `placeholder:"FILE.svg|FILE.png" help:"Plot the regularisation path, quality and objective against the basis vectors and the seconds, and print it."`
 
-	Task     string         `enum:",regression,binary,multiclass,multilabel,ordinal" default:"" placeholder:"TASK" help:"What the label is: regression, binary, multiclass, multilabel or ordinal. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
-	Loss     string         `enum:",auto,mlogistic,binary_logistic,squared,smoothed_hinge,squared_hinge" default:"" placeholder:"LOSS" help:"Training loss: mlogistic, smoothed_hinge, squared_hinge, binary_logistic or squared; by default it follows from the task."`
+	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
+	Loss     string         `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default it follows from the task."`
 	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"Interactions: anova (of distinct features) or homogeneous (squares too); by default anova for names, homogeneous for numbers."`
 	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
 	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
@@ -43,6 +46,20 @@ type fitCmd struct {
 	Seed     *uint64           `placeholder:"1" help:"Seed of the split and of the training."`
 	Threads  *int              `placeholder:"N" help:"Threads; by default one for each processor. Results do not depend on it."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+}
+
+// vars are what the tags of flags refer to: the tasks and losses that there are.
+func vars() kong.Vars {
+	var tasks []string
+	for _, t := range event.Tasks {
+		tasks = append(tasks, string(t))
+	}
+	losses := config.Losses()
+	text := func(names []string) string {
+		last := len(names) - 1
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return kong.Vars{"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
 // Run fits the model, prints a line for each step and the summary.

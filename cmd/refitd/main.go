@@ -99,6 +99,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		vars(),
 	)
 	if err != nil {
 		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong

@@ -160,7 +160,7 @@ func scores(ts *testscript.TestScript, neg bool, args []string) {
 
 // TestCommandLineIsSound checks the tags of every flag without running a verb.
 func TestCommandLineIsSound(t *testing.T) {
-	parser, err := kong.New(new(cli), kong.Vars{"version": "v"})
+	parser, err := kong.New(new(cli), vars())
 	if err != nil {
 		t.Fatal(err)
 	}

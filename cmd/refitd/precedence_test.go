@@ -38,7 +38,7 @@ func TestPrecedence(t *testing.T) {
 	load := func(args ...string) *runCmd {
 		t.Helper()
 		var flags cli
-		parser, err := kong.New(&flags)
+		parser, err := kong.New(&flags, vars())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,15 @@ const (
 	Ordinal    Task = "ordinal"
 )
 
+// Tasks are all of them.
+var Tasks = []Task{Regression, Binary, Multiclass, Multilabel, Ordinal}
+
+// HasClasses reports whether labels are names of classes, each of which is an output of the model.
+func (t Task) HasClasses() bool { return t == Multiclass || t == Multilabel }
+
+// IsNumeric reports whether predictions are numbers on the scale of the label, rather than classes.
+func (t Task) IsNumeric() bool { return t == Regression || t == Ordinal }
+
 // Schema says which fields of a JSON event mean what. Fields it does not name are ignored.
 type Schema struct {
 	Task        Task

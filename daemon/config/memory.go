@@ -105,8 +105,7 @@ func (m *Model) Memory(maxPartitionFetch int64) map[string]int64 {
 // own, of whose covariance only the part that the posterior asks for is kept; other outputs share theirs.
 func (m *Model) posteriorRow(k int64) (mean, covariance int64) {
 	linear := int64(1)
-	switch event.Task(m.Schema.Task) {
-	case event.Multiclass, event.Multilabel:
+	if event.Task(m.Schema.Task).HasClasses() {
 		linear = max(1, int64(m.Schema.Outputs()))
 	}
 	return linear + k, linear + linear*k + k*(k+1)/2

@@ -104,7 +104,7 @@ type Train struct {
 	MaxBasis    int      `json:"max_basis"`    // k, largest number of basis vectors
 	NewBasis    int      `json:"new_basis"`    // basis vectors added per refit to a model that has some
 	MaxFeatures int      `json:"max_features"` // largest vocabulary, by count in the sample
-	Loss        string   `json:"loss"`         // auto, mlogistic, smoothed_hinge, squared_hinge, binary_logistic, squared
+	Loss        string   `json:"loss"`         // auto, or one of Losses for the task
 	Kernel      string   `json:"kernel"`       // auto, anova, homogeneous
 	Augment     Switch   `json:"augment"`      // a constant feature: gives a homogeneous kernel linear terms and a bias
 	Penalty     string   `json:"penalty"`      // l1, l1l2, l1linf
@@ -180,15 +180,8 @@ func DefaultModel() Model {
 // size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
 func (m *Model) Resolve() {
 	t := &m.Train
-	if t.Loss == Auto {
-		switch event.Task(m.Schema.Task) {
-		case event.Multiclass:
-			t.Loss = "mlogistic"
-		case event.Regression:
-			t.Loss = "squared"
-		default:
-			t.Loss = "binary_logistic"
-		}
+	if losses := Losses(event.Task(m.Schema.Task)); t.Loss == Auto && len(losses) > 0 {
+		t.Loss = losses[0]
 	}
 	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
 	if t.Kernel == Auto {
@@ -231,10 +224,10 @@ func (m *Model) variationalPossible() bool { return m.Train.Kernel == "anova" }
 
 // Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
 func (s *Schema) Outputs() int {
-	switch event.Task(s.Task) {
-	case event.Ordinal:
+	switch task := event.Task(s.Task); {
+	case task == event.Ordinal:
 		return s.Levels - 1
-	case event.Multiclass, event.Multilabel:
+	case task.HasClasses():
 		return len(s.Classes)
 	}
 	return 1

@@ -258,7 +258,11 @@ func (v *validator) deadLetters(models []Model) {
 
 func (v *validator) schema(s *Schema, path string) {
 	task := event.Task(s.Task)
-	v.oneOf(path+".task", s.Task, string(event.Regression), string(event.Binary), string(event.Multiclass), string(event.Multilabel), string(event.Ordinal))
+	tasks := make([]string, len(event.Tasks))
+	for i, t := range event.Tasks {
+		tasks[i] = string(t)
+	}
+	v.oneOf(path+".task", s.Task, tasks...)
 	if s.Label == "" {
 		v.bad(path+".label", "", "the name of the field with the label")
 	}
@@ -267,14 +271,14 @@ func (v *validator) schema(s *Schema, path string) {
 	} else if s.Levels != 0 {
 		v.bad(path+".levels", s.Levels, "task: ordinal, or leave levels out")
 	}
-	if task != event.Multiclass && task != event.Multilabel && len(s.Classes) > 0 {
+	if !task.HasClasses() && len(s.Classes) > 0 {
 		v.bad(path+".classes", s.Classes, "task: multiclass or multilabel, or leave classes out")
 	}
 	if n := len(slices.Compact(slices.Sorted(slices.Values(s.Classes)))); n != len(s.Classes) {
 		v.bad(path+".classes", s.Classes, "each class once")
 	}
 	if n := len(s.Classes); n == 1 || n == 0 && !v.allow.Classes {
-		if task == event.Multiclass || task == event.Multilabel {
+		if task.HasClasses() {
 			v.bad(path+".classes", s.Classes, "at least two classes: each is an output of the model")
 		}
 	}
@@ -359,12 +363,8 @@ func (v *validator) train(m *Model, path string) {
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}
-	losses := map[event.Task][]string{
-		event.Regression: {"squared"}, event.Ordinal: {"binary_logistic", "squared"}, event.Binary: {"binary_logistic", "squared"},
-		event.Multilabel: {"binary_logistic", "squared"}, event.Multiclass: {"mlogistic", "smoothed_hinge", "squared_hinge", "binary_logistic", "squared"},
-	}
-	if allowed := losses[event.Task(m.Schema.Task)]; allowed != nil {
-		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, allowed...)...)
+	if losses := Losses(event.Task(m.Schema.Task)); losses != nil {
+		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
 	}
 	for i, f := range t.FoldIn.By {
 		v.field(fmt.Sprintf("%s.fold_in.by[%d]", path, i), f, m.Schema.Categorical)

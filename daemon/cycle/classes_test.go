@@ -38,7 +38,8 @@ func classStream(task event.Task, n int) []event.Event {
 		if 2*i >= n {
 			u += users / 2
 		}
-		ev := event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", at)}, Multi: [][]string{{fmt.Sprint("t", at%3), fmt.Sprint("s", at%5)}}}
+		ev := event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", at)},
+			Multi: [][]string{{fmt.Sprint("t", at%3), fmt.Sprint("s", at%5)}}}
 		best, class := math.Inf(-1), ""
 		for c, name := range []string{"a", "b", "c"} {
 			o := 0.0

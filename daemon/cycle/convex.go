@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -46,9 +45,9 @@ const (
 	sparseFull = 5
 )
 
-// settingsOf returns the solver settings of a model.
-func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
-	s := solver.DefaultSettings()
+// settings returns those of the solver.
+func (j *refitJob) settings() (solver.Settings, error) {
+	m, s := j.model, solver.DefaultSettings()
 	var err error
 	if s.Penalty, err = solver.ParsePenalty(m.Train.Penalty); err != nil {
 		return s, err
@@ -67,24 +66,24 @@ func settingsOf(m *config.Model, workers int) (solver.Settings, error) {
 			s.FullEvery = sparseFull
 		}
 	}
-	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, workers
+	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, j.workers, j.yield
+	s.Budget.Deadline = j.budget.deadline
 	return s, nil
 }
 
 // solvePath runs Algorithm 1 from nothing for every λ, until patience of them in a row are no better, and returns the best model of all
 // steps by loss on the select rows. onStep, if not nil, sees every step; those of several λ interleave.
-func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings, judge func(*solver.Model) float64,
+func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*candidate)) (*candidate, error) {
-	o := solver.PathOptions{Judge: judge, Patience: patience}
+	o := solver.PathOptions{Judge: j.judge, Patience: patience}
 	if onStep != nil {
 		o.OnStep = func(lambda float64, step solver.Step, model *solver.Model, score float64) {
 			onStep(&candidate{model: model, lambda: lambda, step: step, loss: score})
 		}
 	}
-	clock, inner := clockOf(ctx)
-	tried := clock.begun(lambdas)
-	s.Stop = clock.stop(tried)
-	points, at, err := solver.Path(inner, p, tried, s, o)
+	tried := j.budget.begun(lambdas)
+	s.Budget = j.budget.next(tried)
+	points, at, err := solver.Path(ctx, p, tried, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +91,10 @@ func solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patien
 	for i, point := range points {
 		results[i] = point.Result
 	}
-	clock.solved(len(lambdas), results...)
-	s.Stop = nil
+	j.budget.solved(len(lambdas), results...)
 	best := points[at]
 	c := &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}
-	return c.polish(ctx, p, s, judge)
+	return j.polish(ctx, c, p, s)
 }
 
 // pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
@@ -104,26 +102,26 @@ const pathRows = 20_000
 
 // coldStart finds λ and the first basis vectors by a path over at most pathRows rows, spread evenly over the sample, and goes on from
 // there on all of them.
-func coldStart(ctx context.Context, m *config.Model, p *solver.Problem, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
-	part := p
+func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate, error) {
+	p, part := j.problem, j.problem
 	if p.X.NumRows() > pathRows {
 		part = thin(p, pathRows)
 	}
-	lambdas, err := lambdasFor(ctx, m, part, s)
+	lambdas, err := j.lambdasFor(ctx, part, s)
 	if err != nil {
 		return nil, err
 	}
 	rough := s
 	rough.Rough = true
-	best, err := solvePath(ctx, part, lambdas, 1, rough, judge, nil)
-	if err != nil || part == p || ctx.Err() != nil {
+	best, err := j.solvePath(ctx, part, lambdas, 1, rough, nil)
+	if err != nil || part == p || j.budget.over(ctx) {
 		return best, err
 	}
 	start := best.result.Model
 	if best.path != nil {
 		start = best.path
 	}
-	return resume(ctx, m, p, &warmStart{model: start, lambda: best.lambda, up: true}, s, judge)
+	return j.resume(ctx, &warmStart{model: start, lambda: best.lambda, up: true}, s)
 }
 
 // thin returns about n evenly spaced rows of a problem.
@@ -144,25 +142,23 @@ func thin(p *solver.Problem, n int) *solver.Problem {
 }
 
 // solveOne runs Algorithm 1 for one λ and returns its best step.
-func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings,
-	judge func(*solver.Model) float64) (*candidate, error) {
+func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings) (*candidate, error) {
 	s.Lambda = lambda
 	var best *candidate
 	s.OnStep = func(step solver.Step, model *solver.Model) bool {
-		c := &candidate{model: model, lambda: lambda, step: step, loss: judge(model)}
+		c := &candidate{model: model, lambda: lambda, step: step, loss: j.judge(model)}
 		if c.better(best) {
 			best = c
 		}
 		return false
 	}
-	clock, inner := clockOf(ctx)
-	s.Stop = clock.stop([]float64{lambda})
-	result, err := solver.Solve(inner, p, warm, s)
+	s.Budget = j.budget.next([]float64{lambda})
+	result, err := solver.Solve(ctx, p, warm, s)
 	if err != nil {
 		return nil, err
 	}
-	clock.solved(1, result)
-	last := &candidate{model: result.Model, lambda: lambda, loss: judge(result.Model), final: true}
+	j.budget.solved(1, result)
+	last := &candidate{model: result.Model, lambda: lambda, loss: j.judge(result.Model), final: true}
 	if n := len(result.Steps); n > 0 {
 		last.step = result.Steps[n-1]
 	}
@@ -175,12 +171,12 @@ func solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda
 
 // polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are those of a solve
 // that ended there. The vectors that the path found after it stay known in result.
-func (c *candidate) polish(ctx context.Context, p *solver.Problem, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
-	if c.final || ctx.Err() != nil {
+func (j *refitJob) polish(ctx context.Context, c *candidate, p *solver.Problem, s solver.Settings) (*candidate, error) {
+	if c.final || j.budget.over(ctx) {
 		return c, nil
 	}
 	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.model.NumBasis)
-	polished, err := solveOne(ctx, p, c.model, c.lambda, s, judge)
+	polished, err := j.solveOne(ctx, p, c.model, c.lambda, s)
 	if err != nil {
 		return nil, err
 	}
@@ -189,12 +185,11 @@ func (c *candidate) polish(ctx context.Context, p *solver.Problem, s solver.Sett
 }
 
 // lambdasFor returns the λ to try: the configured one scaled to the rows, or fractions of λ_max.
-func lambdasFor(ctx context.Context, m *config.Model, p *solver.Problem, s solver.Settings) ([]float64, error) {
-	if m.Train.Lambda > 0 {
-		return []float64{float64(m.Train.Lambda) * lambdaUnit(p)}, nil
+func (j *refitJob) lambdasFor(ctx context.Context, p *solver.Problem, s solver.Settings) ([]float64, error) {
+	if fixed := float64(j.model.Train.Lambda); fixed > 0 {
+		return []float64{fixed * lambdaUnit(p)}, nil
 	}
-	_, inner := clockOf(ctx)
-	top, err := solver.LambdaMax(inner, p, s)
+	top, err := solver.LambdaMax(ctx, p, s)
 	if err != nil {
 		return nil, err
 	}
@@ -216,15 +211,15 @@ func lambdaUnit(p *solver.Problem) float64 {
 
 // resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm 1 goes on from
 // the better one, output refit first, with new basis vectors as far as the settings allow. up says on which side to look.
-func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmStart, s solver.Settings,
-	judge func(*solver.Model) float64) (*candidate, error) {
+func (j *refitJob) resume(ctx context.Context, warm *warmStart, s solver.Settings) (*candidate, error) {
+	p := j.problem
 	lambdas := []float64{warm.lambda, warm.lambda / lambdaStep}
 	if warm.up {
 		lambdas[1] = warm.lambda * lambdaStep
 	}
-	if m.Train.Lambda > 0 {
+	if j.model.Train.Lambda > 0 {
 		var err error
-		if lambdas, err = lambdasFor(ctx, m, p, s); err != nil {
+		if lambdas, err = j.lambdasFor(ctx, p, s); err != nil {
 			return nil, err
 		}
 	}
@@ -234,7 +229,7 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmS
 		rough := s
 		rough.MaxIterations, rough.WeightsOnly = roughIterations, true
 		for _, l := range lambdas {
-			found, err := solveOne(ctx, p, warm.model, l, rough, judge)
+			found, err := j.solveOne(ctx, p, warm.model, l, rough)
 			if err != nil {
 				return nil, err
 			}
@@ -244,11 +239,11 @@ func resume(ctx context.Context, m *config.Model, p *solver.Problem, warm *warmS
 		}
 		lambda, start = best.lambda, best.model
 	}
-	found, err := solveOne(ctx, p, start, lambda, s, judge)
+	found, err := j.solveOne(ctx, p, start, lambda, s)
 	if err != nil {
 		return nil, err
 	}
-	return found.polish(ctx, p, s, judge)
+	return j.polish(ctx, found, p, s)
 }
 
 // mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, new

@@ -19,9 +19,9 @@ type Cycle struct {
 	Workers int
 	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
 	Cold bool
-	// Courteous, if not nil, returns the context that the solves of a refit ask between their blocks, given the refit's: its Err may make them wait.
-	// Set it before use.
-	Courteous func(context.Context) context.Context
+	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
+	// none. Set it before use.
+	Throttle func(ctx context.Context, budget time.Duration) (yield func())
 
 	config        *config.Model
 	schema        event.Schema
@@ -42,7 +42,7 @@ type Cycle struct {
 	names       NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
 
-	foresight *Foresight // of events that come without a score
+	prescorer *Prescorer // of events that come without a score
 	score     Score
 	outputs   []float64
 	targets   []float64
@@ -61,14 +61,14 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if target.IsNumeric() {
 		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
 	}
-	c.learner, c.foresight = c.newLearner(nil, nil), c.NewForesight()
+	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	return c, nil
 }
 
 // newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there is no champion.
 func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 	if ch != nil && ch.posterior != nil || ch == nil && c.config.Train.Refit == "variational" {
-		l := newPosteriorLearner(c.config, &c.schema, ch, c.target.Outputs())
+		l := newPosteriorLearner(c.config, &c.schema, c.target, ch)
 		if p, ok := last.(*posteriorLearner); ok {
 			l.foldIn.InheritLosses(p.foldIn)
 		}
@@ -78,10 +78,10 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 	return newGradientLearner(c.config, &c.schema, c.target, ch, g)
 }
 
-// Observe scores an event with every predictor and then, if learn says so, lets the live model and the online baseline learn from it.
+// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it.
 // Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
-// learned while it ran is not lost; payload may be nil if nothing refits beside Observe. foreseen is the event's score, or nil.
-func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, foreseen *Score) {
+// learned while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or nil.
+func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.target.Encode(c.targets, ev) {
@@ -89,14 +89,14 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	}
 	var o [numRoles]outcome
 	if c.published != nil {
-		if foreseen == nil || foreseen.of != c.published {
-			foreseen = &c.score
-			c.foresight.take(c.published)
-			c.foresight.score(foreseen, ev, c.targets)
+		if prescored == nil || prescored.of != c.published {
+			prescored = &c.score
+			c.prescorer.take(c.published)
+			c.prescorer.score(prescored, ev, c.targets)
 		}
-		o[published], o[baseline0], o[baseline1] = foreseen.published, foreseen.baseline0, foreseen.baseline1
-		c.names.Total += foreseen.names.Total
-		c.names.Unseen += foreseen.names.Unseen
+		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
+		c.names.Total += prescored.names.Total
+		c.names.Unseen += prescored.names.Unseen
 	}
 	c.learner.outputs(c.outputs, ev)
 	o[live] = c.target.outcome(ev, c.outputs, c.targets)

@@ -144,7 +144,8 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 			if pub, item, sgd := *p.Window.Published.RMSE, *p.Baselines.ItemMean.RMSE, *p.Baselines.SGDBias.RMSE; pub > 0.8*item || *p.Window.Live.RMSE > 0.8*sgd {
 				t.Errorf("ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f", pub, *p.Window.Live.RMSE, item, sgd)
 			}
-		} else if pub, live, major := *p.Window.Published.Accuracy, *p.Window.Live.Accuracy, *p.Baselines.Majority.Accuracy; pub < 0.85 || live < 0.85 || major > 0.6 {
+		} else if w, major := p.Window, *p.Baselines.Majority.Accuracy; *w.Published.Accuracy < 0.85 || *w.Live.Accuracy < 0.85 || major > 0.6 {
+			pub, live := *w.Published.Accuracy, *w.Live.Accuracy
 			t.Errorf("switch: published %.3f, live %.3f, majority %.3f", pub, live, major)
 		}
 		// A second refit is warm, and better or kept.
@@ -281,7 +282,7 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 	}
 	model.Bias[0] = math.NaN()
 	broken := &Champion{Model: model, Vocabulary: j.vocab, Target: j.target}
-	if j.judge(broken); broken.Version.Decision != "kept" {
+	if j.decide(broken); broken.Version.Decision != "kept" {
 		t.Error("a model that is not finite is promoted")
 	}
 }
@@ -415,34 +416,43 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	}
 }
 
-// counted is a context that counts how often it is asked.
-type counted struct {
-	context.Context
-	asked *atomic.Int64
-}
-
-func (c counted) Err() error {
-	c.asked.Add(1)
-	return c.Context.Err()
-}
-
-// TestRefitAsksTheCourteousContext: a refit asks it between its blocks, within the time budget, and the model is the same.
-func TestRefitAsksTheCourteousContext(t *testing.T) {
+// TestRefitIsThrottled: a refit yields between its blocks, the throttle has the time budget, and the model is the same.
+func TestRefitIsThrottled(t *testing.T) {
 	m, events := ratingsModel(nil), stream(1, 1500)
 	want := refit(t, newCycle(t, m), sampleOf(events))
-	var asked atomic.Int64
+	var calls atomic.Int64
 	c := newCycle(t, m)
-	c.Courteous = func(ctx context.Context) context.Context {
-		if _, ok := ctx.Deadline(); !ok {
-			t.Error("it does not know the time budget")
+	c.Throttle = func(_ context.Context, budget time.Duration) func() {
+		if budget != time.Duration(m.Train.TimeBudget) {
+			t.Errorf("its time budget is %v", budget)
 		}
-		return counted{ctx, &asked}
+		return func() { calls.Add(1) }
 	}
 	got := refit(t, c, sampleOf(events))
-	if n := asked.Load(); n < 1000 {
-		t.Errorf("asked %d times", n)
+	if n := calls.Load(); n < 1000 {
+		t.Errorf("it yields %d times", n)
 	}
 	if !reflect.DeepEqual(got.Model, want.Model) {
 		t.Error("it is another model")
+	}
+}
+
+// TestRefitIsCalledOffWhileItWaits: a throttle that waits until the refit is called off does not hold it up.
+func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
+	c := newCycle(t, ratingsModel(nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	c.Throttle = func(ctx context.Context, _ time.Duration) func() {
+		return func() {
+			if calls.Add(1) == 20 {
+				cancel()
+			}
+			if calls.Load() >= 20 {
+				<-ctx.Done()
+			}
+		}
+	}
+	if _, err := c.Refit(ctx, sampleOf(stream(1, 1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
+		t.Errorf("called off at the 20th block: error %v after %d", err, calls.Load())
 	}
 }

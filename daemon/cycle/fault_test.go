@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestTimeBudget (G1): a refit that would take far longer is over within a tenth of its time budget, with the best model so far or, if there
@@ -84,7 +85,10 @@ func TestDegenerateData(t *testing.T) {
 				if !ch.Model.IsFinite() || v.Reason == "" || Causes[ch.Cause] != v.Decision {
 					t.Fatalf("finite %v, %s (%s): %s", ch.Model.IsFinite(), v.Decision, ch.Cause, v.Reason)
 				}
-				if g := v.ChampionGate; champion && v.Decision == "promoted" && (g == nil || !(*v.Gate.Loss <= *g.Loss*1.01 || v.Gate.RMSE != nil && *v.Gate.RMSE <= *g.RMSE*1.01)) {
+				noWorse := func(g *report.Metrics) bool {
+					return g != nil && (*v.Gate.Loss <= *g.Loss*1.01 || v.Gate.RMSE != nil && *v.Gate.RMSE <= *g.RMSE*1.01)
+				}
+				if g := v.ChampionGate; champion && v.Decision == "promoted" && !noWorse(g) {
 					t.Errorf("promoted with %+v, the champion has %+v", v.Gate, g)
 				}
 				if champion && v.Decision == "kept" && learning.Champion() == ch {

@@ -45,11 +45,11 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures)
 	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
-	j.gate = &encoded{}
+	j.gate, j.judge = &encoded{}, j.validLoss
 	if err := j.problem.Validate(); err != nil {
 		return nil, err
 	}
-	settings, err := settingsOf(in.Model, in.Workers)
+	settings, err := j.settings()
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 		lambdas = append(lambdas, l*unit)
 	}
 	if len(lambdas) == 0 {
-		if lambdas, err = lambdasFor(ctx, in.Model, j.problem, settings); err != nil {
+		if lambdas, err = j.lambdasFor(ctx, j.problem, settings); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas) // given ones are all tried
 	}
-	best, err := solvePath(ctx, j.problem, lambdas, patience, settings, j.validLoss, onStep)
+	best, err := j.solvePath(ctx, j.problem, lambdas, patience, settings, onStep)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 		if best.path != nil {
 			vectors = best.path
 		}
-		if fit, err = j.variational(ctx, nil, vectors, in.Model.Train.MaxBasis, offlineSweeps, j.validLoss); err != nil {
+		if fit, err = j.variational(ctx, nil, vectors, in.Model.Train.MaxBasis, offlineSweeps); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,9 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
 )
 
 // The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows autocorrelated
@@ -201,7 +203,7 @@ func (l *gradientLearner) learn(ev *event.Event, target []float64, weight float6
 	// Squared loss has an unbounded gradient: normalised steps (Nagumo and Noda 1967) keep it from diverging, and losses are compared
 	// in units of the labels' variance.
 	shrink, unit := 1.0, 1.0
-	if l.target.squared {
+	if l.target.Likelihood == posterior.Gaussian {
 		shrink = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.rowValue))
 		unit = l.labels.learn(target[0])
 	}
@@ -238,7 +240,7 @@ func (l *gradientLearner) step(x *expert, shrink float64) {
 		inputs = l.dense[:len(l.schema.Numeric)]
 	}
 	finite := true
-	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.squared || l.target.margin, shrink))
+	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.Link == snapshot.Identity, shrink))
 	for c, g := range l.grad {
 		x.bias[c] -= biasStep * g
 		finite = finite && !math.IsNaN(x.bias[c]) && !math.IsInf(x.bias[c], 0)

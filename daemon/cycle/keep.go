@@ -21,7 +21,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
 			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Augment: v.Augment},
-		Kernel: ch.Model.Kernel.String(), Link: t.Link(), NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
+		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
 	}
@@ -42,7 +42,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort,
+		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if ch.Watermark > 0 {
 		c.Meta.Watermark = time.UnixMilli(ch.Watermark)
@@ -131,9 +132,9 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	if target.Outputs() != c.NumOutputs || target.Link() != c.Link {
+	if target.Outputs() != c.NumOutputs || target.Link != c.Link {
 		return nil, fmt.Errorf("cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
-			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link())
+			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
 	}
 	schema := m.Schema.Event()
 	v := &Vocabulary{Names: c.Vocabulary, Augment: c.Schema.Augment, schema: &schema}

@@ -41,19 +41,18 @@ type featureName struct {
 	name  string
 }
 
-func newPosteriorLearner(m *config.Model, schema *event.Schema, champion *Champion, outputs int) *posteriorLearner {
+func newPosteriorLearner(m *config.Model, schema *event.Schema, target *Target, champion *Champion) *posteriorLearner {
 	l := &posteriorLearner{schema: schema}
 	fields := len(schema.Categorical) + len(schema.Multi)
 	base := (*posterior.State)(nil)
 	if champion != nil {
 		l.vocab, base = champion.Vocabulary, champion.posterior
 	} else {
-		likelihood := likelihoodOf(m)
-		prior := posterior.PriorFor(likelihood, priorScale(m))
-		if likelihood == posterior.Gaussian && priorScale(m) == 0 {
+		prior := posterior.PriorFor(target.Likelihood, priorScale(m))
+		if target.Likelihood == posterior.Gaussian && priorScale(m) == 0 {
 			prior.Noise = 0 // learned from the first labels
 		}
-		base = newState(m, outputs, nil, fields, prior)
+		base = target.newState(nil, fields, prior)
 	}
 	forget := make([]bool, base.NumFields)
 	for f, name := range schema.Categorical {
@@ -74,24 +73,12 @@ func newPosteriorLearner(m *config.Model, schema *event.Schema, champion *Champi
 	return l
 }
 
-// likelihoodOf returns the likelihood that stands for the model's loss.
-func likelihoodOf(m *config.Model) posterior.Likelihood {
-	switch m.Train.Loss {
-	case "squared":
-		return posterior.Gaussian
-	case "mlogistic":
-		return posterior.Multinomial
-	}
-	return posterior.Logistic
-}
-
 // newState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label share theirs.
-func newState(m *config.Model, outputs int, field []int32, fields int, prior posterior.Prior) *posterior.State {
-	switch event.Task(m.Schema.Task) {
-	case event.Multiclass, event.Multilabel:
-		return posterior.NewSeparate(likelihoodOf(m), outputs, field, fields, prior)
+func (t *Target) newState(field []int32, fields int, prior posterior.Prior) *posterior.State {
+	if t.Task.HasClasses() {
+		return posterior.NewSeparate(t.Likelihood, t.Outputs(), field, fields, prior)
 	}
-	return posterior.New(likelihoodOf(m), outputs, 0, field, fields, prior)
+	return posterior.New(t.Likelihood, t.Outputs(), 0, field, fields, prior)
 }
 
 // priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of their range, or 0 if

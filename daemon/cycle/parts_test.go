@@ -160,7 +160,10 @@ func TestMapModelIsExact(t *testing.T) {
 
 func TestVocabularyIsCappedByCountThenName(t *testing.T) {
 	schema := ratingsModel(nil).Schema.Event()
-	events := []event.Event{{Categorical: []string{"b", "x"}}, {Categorical: []string{"a", "x"}}, {Categorical: []string{"c", "y"}}, {Categorical: []string{"c", "y"}}}
+	var events []event.Event
+	for _, names := range [][]string{{"b", "x"}, {"a", "x"}, {"c", "y"}, {"c", "y"}} {
+		events = append(events, event.Event{Categorical: names})
+	}
 	v := buildVocabulary(&schema, events, false, 3)
 	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) || v.Dropped != 2 {
 		t.Errorf("kept %v without %d, want %v without 2", v.Names, v.Dropped, want)

@@ -55,7 +55,7 @@ type recorder struct {
 
 // record begins the record, nil if none is kept.
 func (j *refitJob) record() (*recorder, error) {
-	if !j.model.Publish.KeepSample || j.repeat != nil {
+	if !j.model.Publish.KeepSample || j.budget.repeat != nil {
 		return nil, nil
 	}
 	r := &recorder{}
@@ -131,7 +131,7 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, workers int
 		cut = &snapshot.CutShort{Solves: noCut}
 	}
 	schema := r.Model.Schema.Event()
-	j := &refitJob{model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, repeat: cut,
+	j := &refitJob{model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, budget: budget{repeat: cut},
 		project: func(v *Vocabulary) *warmStart {
 			if !r.start.Warm {
 				return nil

@@ -3,7 +3,9 @@ package cycle
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -151,30 +153,57 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 	}
 }
 
+// TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
+// repeated from where that was.
+func TestRefitEndsWithItsBudget(t *testing.T) {
+	const budget, wait = 10 * time.Second, time.Second
+	m := ratingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
+	sample := func() *Sample { return sampleOf(stream(1, 1500)) }
+	run := func(from int) (ch *Champion, calls int, took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			c, began := newCycle(t, m), time.Now()
+			c.Workers = 1
+			c.Throttle = func(context.Context, time.Duration) func() {
+				return func() {
+					if calls++; calls > from {
+						time.Sleep(wait)
+					}
+				}
+			}
+			ch, took = refit(t, c, sample()), time.Since(began)
+		})
+		return ch, calls, took
+	}
+	_, all, _ := run(math.MaxInt)
+	for _, from := range []int{all / 2, all - 40} {
+		ch, calls, took := run(from)
+		if ch.CutShort == nil || took > budget+wait || (ch.CutShort.Sweeps != nil) != (from > all/2) {
+			t.Errorf("slow from block %d of %d on: ended at %d after %v, cut %+v", from, all, calls, took, ch.CutShort)
+		}
+		repeated(t, ch, m, 2)
+	}
+}
+
 // A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
-func TestClockStopsEachLambda(t *testing.T) {
-	c := &clock{Context: t.Context(), repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
+func TestBudgetOfEachLambda(t *testing.T) {
+	b := budget{repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
 	lambdas := []float64{8, 4, 2, 1}
-	begun := c.begun(lambdas)
+	begun := b.begun(lambdas)
 	if len(begun) != 3 {
 		t.Fatalf("%v begun", begun)
 	}
-	stop := c.stop(begun)
-	for _, x := range []struct {
-		lambda float64
-		steps  int
-		want   bool
-	}{{8, 1, false}, {8, 2, true}, {4, 100, false}, {2, 0, true}} {
-		if stop(x.lambda, x.steps) != x.want {
-			t.Errorf("λ %g after %d steps: want %t", x.lambda, x.steps, x.want)
+	steps := b.next(begun).Steps
+	for lambda, want := range map[float64]int{8: 2, 4: stepsAll, 2: 0} {
+		if got := steps(lambda); got != want {
+			t.Errorf("λ %g may make %d steps, want %d", lambda, got, want)
 		}
 	}
-	if c.Err() != nil {
-		t.Error("done before the solve that was cut short")
+	if b.over(t.Context()) {
+		t.Error("over before the solve that was cut short")
 	}
-	c.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
-	if !errors.Is(c.Err(), context.DeadlineExceeded) {
-		t.Errorf("error %v after it", c.Err())
+	b.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
+	if !b.over(t.Context()) {
+		t.Error("not over after it")
 	}
 }
 
@@ -194,38 +223,45 @@ func TestRecordIsOptional(t *testing.T) {
 }
 
 // Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
-func TestClockCountsSweeps(t *testing.T) {
+func TestBudgetCountsSweeps(t *testing.T) {
 	m := ratingsModel(nil)
 	schema := m.Schema.Event()
 	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
 	if err := j.prepare(); err != nil {
 		t.Fatal(err)
 	}
+	yields := 0
+	j.yield = func() { yields++ }
 	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
-		prior := priorFor(likelihoodOf(m), j.problem)
+		prior := priorFor(j.target.Likelihood, j.problem)
 		sweeps, loss := 0, 1.0
-		fit, err := sweep(ctx, newPosterior(m, j.problem, nil, prior, 3), j.problem, prior, 6, 1, func(*solver.Model) float64 {
+		j.judge = func(*solver.Model) float64 {
 			sweeps++
 			after(sweeps)
 			loss /= 2 // each is better
 			return loss
-		})
+		}
+		fit, err := j.sweep(ctx, j.newPosterior(nil, prior, 3), prior, 6)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return fit
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cut := &clock{Context: ctx}
-	first := run(cut, func(sweeps int) {
+	first := run(ctx, func(sweeps int) {
 		if sweeps == 3 {
 			cancel() // the fourth is cut short, or the third is not counted
 		}
 	})
-	if cut.cut == nil || cut.cut.Sweeps == nil || *cut.cut.Sweeps != 3 || first.sweeps != 3 {
-		t.Fatalf("cut %+v, the best is that of sweep %d", cut.cut, first.sweeps)
+	cut := j.budget.cut
+	if cut == nil || cut.Sweeps == nil || *cut.Sweeps != 3 || first.sweeps != 3 {
+		t.Fatalf("cut %+v, the best is that of sweep %d", cut, first.sweeps)
 	}
-	again := run(&clock{Context: t.Context(), repeat: cut.cut}, func(int) {})
+	j.budget = budget{repeat: cut}
+	again := run(t.Context(), func(int) {})
+	if yields < 10 {
+		t.Errorf("the sweeps yield %d times", yields)
+	}
 	if again.sweeps != 3 || again.evidence != first.evidence {
 		t.Errorf("sweep %d with evidence %g, was %d with %g", again.sweeps, again.evidence, first.sweeps, first.evidence)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -31,7 +30,10 @@ type refitJob struct {
 	champion *Champion // nil before the first version
 	project  func(*Vocabulary) *warmStart
 	workers  int
+	yield    func() // solver.Settings.Yield
+	budget   budget
 	now      func() time.Time
+	judge    func(*solver.Model) float64 // loss on the select rows
 
 	target  *Target
 	vocab   *Vocabulary
@@ -42,27 +44,26 @@ type refitJob struct {
 	means   *means
 	golden  []event.Event
 	sample  *Sample
-	repeat  *snapshot.CutShort // where the refit to repeat was cut short
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
-// the model is multilinear, the variational stage; the stage that scores better on the select rows wins. It judges the challenger
-// against the champion on the gate rows and says so in the Version, but installs nothing. It may run beside Observe, and it takes the sample's training rows: they are gone from it
-// once they are decoded.
+// the model is multilinear, the variational stage; the stage that scores better on the select rows wins. It compares the challenger with
+// the champion on the gate rows and writes the decision into the Version, but installs nothing. It may run beside Observe, and it takes the
+// sample's training rows: they are gone from it once they are decoded.
 //
-// When ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is ctx's.
+// When the time budget or ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is that
+// of such a context.
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
 	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
-	if budget := time.Duration(j.model.Train.TimeBudget); budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
+	budget := time.Duration(j.model.Train.TimeBudget)
+	if budget > 0 {
+		j.budget.deadline = time.Now().Add(budget)
 	}
-	if c.Courteous != nil {
-		ctx = c.Courteous(ctx)
+	if c.Throttle != nil {
+		j.yield = c.Throttle(ctx, budget)
 	}
 	rows := len(sample.Train)
 	if rows == 0 {
@@ -89,14 +90,13 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	clock := &clock{Context: ctx, repeat: j.repeat}
-	best, variational, err := j.stages(clock, warm)
+	best, variational, err := j.stages(ctx, warm)
 	if err != nil {
 		return nil, err
 	}
 	ch := j.challenger(best, variational, warm)
-	ch.CutShort, ch.Kept = clock.cut, kept
-	j.judge(ch)
+	ch.CutShort, ch.Kept = j.budget.cut, kept
+	j.decide(ch)
 	return ch, nil
 }
 
@@ -174,12 +174,12 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 
 // stages runs the convex stage and, where it applies, the variational one.
 func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *variationalFit, error) {
-	settings, err := settingsOf(j.model, j.workers)
+	settings, err := j.settings()
 	if err != nil {
 		return nil, nil, err
 	}
 	settings.Tolerance = streamTolerance
-	onSelect := func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
+	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
 	variational := j.model.Train.Refit == "variational"
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
 	if variational {
@@ -192,32 +192,31 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		if warm.posterior != nil {
 			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
 		}
-		best, err = resume(ctx, j.model, j.problem, warm, settings, onSelect)
+		best, err = j.resume(ctx, warm, settings)
 	} else {
-		best, err = coldStart(ctx, j.model, j.problem, settings, onSelect)
+		best, err = j.coldStart(ctx, settings)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if !variational || ctx.Err() != nil {
+	if !variational || j.budget.over(ctx) {
 		return best, nil, nil
 	}
 	if vectors = best.result.Model; best.path != nil && best.path.NumBasis > vectors.NumBasis {
 		vectors = best.path
 	}
-	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, onSelect)
+	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps)
 	if err != nil || fit == nil {
 		return best, nil, err
 	}
 	return best, fit, nil
 }
 
-func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int,
-	judge func(*solver.Model) float64) (*variationalFit, error) {
-	prior := priorFor(likelihoodOf(j.model), j.problem)
+func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
+	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
 	if warm == nil || warm.posterior == nil {
-		state = newPosterior(j.model, j.problem, vectors, prior, k)
+		state = j.newPosterior(vectors, prior, k)
 	} else {
 		state = warm.posterior
 		// What the last refit learned about the precisions has adapted to the rows it saw: carried on from refit to refit they fall, and the
@@ -227,7 +226,7 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 		state.SetPrior(renewed)
 	}
 	addVectors(state, vectors, prior, k)
-	return sweep(ctx, state, j.problem, prior, sweeps, j.workers, judge)
+	return j.sweep(ctx, state, prior, sweeps)
 }
 
 // baselineField returns the categorical field of the item mean, or -1.
@@ -235,33 +234,33 @@ func (j *refitJob) baselineField() int {
 	return slices.Index(j.schema.Categorical, j.model.Evaluate.BaselineBy)
 }
 
-// judge decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the
+// decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the
 // same gate rows at the challenger's cut.
-func (j *refitJob) judge(ch *Champion) {
+func (j *refitJob) decide(ch *Champion) {
 	v := &ch.Version
-	decide := func(cause Cause, reason string, values ...any) {
+	say := func(cause Cause, reason string, values ...any) {
 		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
 	}
 	gate := j.model.Publish.Gate
 	switch {
 	case !ch.Model.IsFinite():
-		decide("not_finite", "a parameter is not finite")
+		say("not_finite", "a parameter is not finite")
 		return
 	case j.degenerate(ch.Model):
-		decide("degenerate", "degenerate: it predicts the same for every event")
+		say("degenerate", "degenerate: it predicts the same for every event")
 		return
 	case j.champion == nil:
-		decide("first_version", "first version")
+		say("first_version", "first version")
 		return
 	case j.champion.Target.Task != j.target.Task || j.champion.Target.Outputs() != j.target.Outputs():
-		decide("incomparable", "incomparable: the task or its outputs changed")
+		say("incomparable", "incomparable: the task or its outputs changed")
 		return
 	case len(j.gate.events) < gate.MinRows && j.champion.Chosen:
-		decide("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
+		say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
 			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
 		return
 	case len(j.gate.events) < gate.MinRows:
-		decide("too_few_rows", "%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
+		say("too_few_rows", "%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
 		return
 	}
 	scorer := newScorer(j.champion.Model, j.champion.Vocabulary)
@@ -278,10 +277,10 @@ func (j *refitJob) judge(ch *Champion) {
 	v.ChampionGate = metric.result()
 	loss := j.gate.loss(j.target, ch.Model)
 	if loss <= old*(1+gate.Tolerance) {
-		decide("not_worse", "gate loss %.5f, champion %.5f", loss, old)
+		say("not_worse", "gate loss %.5f, champion %.5f", loss, old)
 		return
 	}
-	decide("worse", "gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
+	say("worse", "gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
 }
 
 // degenerate reports whether a model predicts the same for all of some training rows, although their labels differ.

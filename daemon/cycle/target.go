@@ -7,44 +7,35 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
 // Target turns labels into the m targets of a loss, and outputs into predictions. It is read-only.
 type Target struct {
-	Task    event.Task
-	Loss    solver.Loss
+	config.Objective
 	Levels  int
 	Classes []string // in output order
 	Low     float64  // range of the label for clipping; Low ≥ High does not clip
 	High    float64
-	squared bool // one output that is the label itself
-	margin  bool // outputs of classes are compared, they are no probabilities: the multi-class hinge losses
 }
 
 // NewTarget returns the target of a model. classes replaces the schema's when the schema lists none.
 func NewTarget(m *config.Model, classes []string) (*Target, error) {
-	loss, err := solver.ParseLoss(m.Train.Loss)
+	objective, err := m.Objective()
 	if err != nil {
 		return nil, err
 	}
 	s := &m.Schema
-	t := &Target{Task: event.Task(s.Task), Loss: loss, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax}
+	t := &Target{Objective: objective, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax}
 	if len(t.Classes) == 0 {
 		t.Classes = classes
 	}
-	_, t.squared = loss.(solver.Squared)
-	switch loss.(type) {
-	case solver.SmoothedHinge, solver.SquaredHinge:
-		t.margin = true
-	}
-	switch t.Task {
-	case event.Ordinal:
+	if t.Task == event.Ordinal {
 		t.Low, t.High = 1, float64(s.Levels)
-	case event.Multiclass, event.Multilabel:
-		if len(t.Classes) < 2 {
-			return nil, fmt.Errorf("cycle: model %s: a %s model needs its classes: list them in schema.classes", m.Name, t.Task)
-		}
+	}
+	if t.Task.HasClasses() && len(t.Classes) < 2 {
+		return nil, fmt.Errorf("cycle: model %s: a %s model needs its classes: list them in schema.classes", m.Name, t.Task)
 	}
 	return t, nil
 }
@@ -52,52 +43,24 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 // Outputs returns m.
 func (t *Target) Outputs() int {
 	switch {
-	case t.Task == event.Multiclass || t.Task == event.Multilabel:
+	case t.Task.HasClasses():
 		return len(t.Classes)
-	case t.Task == event.Ordinal && !t.squared:
+	case t.Link == snapshot.OrdinalLink:
 		return t.Levels - 1
 	}
 	return 1
 }
 
-// Link names the step from outputs to predictions, as manifests do.
-func (t *Target) Link() string {
-	switch {
-	case t.squared || t.margin:
-		return "identity"
-	case t.Task == event.Ordinal:
-		return "ordinal"
-	case t.Task == event.Multiclass:
-		if _, ok := t.Loss.(solver.MultinomialLogistic); ok {
-			return "softmax"
-		}
-	}
-	return "logistic"
-}
-
 // IsNumeric reports whether predictions are numbers on the scale of the label, rather than classes.
-func (t *Target) IsNumeric() bool { return t.Task == event.Regression || t.Task == event.Ordinal }
+func (t *Target) IsNumeric() bool { return t.Task.IsNumeric() }
 
 // Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have.
 func (t *Target) Encode(dst []float64, ev *event.Event) bool {
-	switch t.Task {
-	case event.Regression:
-		dst[0] = ev.Label
-	case event.Binary:
-		dst[0] = 2*ev.Label - 1
-		if t.squared {
-			dst[0] = ev.Label
-		}
-	case event.Ordinal:
-		if t.squared {
-			dst[0] = ev.Label
-			return true
-		}
-		solver.EncodeLevel(dst, int(ev.Label))
-	default:
-		off := -1.0
-		if t.Link() == "softmax" || t.squared || t.margin {
-			off = 0
+	switch {
+	case t.Task.HasClasses():
+		off := 0.0
+		if t.Link == snapshot.Logistic {
+			off = -1
 		}
 		for c := range dst {
 			dst[c] = off
@@ -109,26 +72,35 @@ func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 			}
 			dst[c] = 1
 		}
+	case t.Link == snapshot.OrdinalLink:
+		solver.EncodeLevel(dst, int(ev.Label))
+	case t.Link == snapshot.Logistic:
+		dst[0] = 2*ev.Label - 1
+	default:
+		dst[0] = ev.Label
 	}
 	return true
+}
+
+// threshold is where an output's class is as likely as not: losses of the identity link learn targets 0 and 1.
+func (t *Target) threshold() float64 {
+	if t.Link == snapshot.Identity {
+		return 0.5
+	}
+	return 0
 }
 
 // Value returns the number that outputs predict: the label of a regression, the expected level, or for a binary label the class.
 func (t *Target) Value(outputs []float64) float64 {
 	switch {
-	case t.Task == event.Ordinal && !t.squared:
+	case t.Link == snapshot.OrdinalLink:
 		return solver.ExpectedLevel(outputs)
-	case t.Task == event.Binary:
-		threshold := 0.0
-		if t.squared {
-			threshold = 0.5
-		}
-		if outputs[0] > threshold {
-			return 1
-		}
-		return 0
+	case t.Task != event.Binary:
+		return outputs[0]
+	case outputs[0] > t.threshold():
+		return 1
 	}
-	return outputs[0]
+	return 0
 }
 
 // Correct reports whether the predicted class, or set of classes, is the one that targets hold.
@@ -136,12 +108,8 @@ func (t *Target) Correct(outputs, targets []float64) bool {
 	if t.Task == event.Multiclass {
 		return targets[argmax(outputs)] > 0
 	}
-	threshold := 0.0
-	if t.squared {
-		threshold = 0.5
-	}
 	for c, o := range outputs {
-		if (o > threshold) != (targets[c] > threshold) {
+		if (o > t.threshold()) != (targets[c] > t.threshold()) {
 			return false
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -15,7 +14,6 @@ import (
 // sameVector is the cosine above which two unit basis vectors count as one.
 const sameVector = 0.95
 
-// variationalFit is the outcome of the variational stage.
 type variationalFit struct {
 	state    *posterior.State
 	model    *solver.Model
@@ -53,16 +51,17 @@ func priorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 // newPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k vectors of the leading
 // subspace of the residual: sweeps from there take half as many and end lower than from the vectors of the convex stage (ML-1M: RMSE .859
 // against .865). Separate ones start from the linear term and bias of Algorithm 1's model.
-func newPosterior(m *config.Model, p *solver.Problem, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
-	s := newState(m, p.Outputs, p.Field, p.NumFields, prior)
+func (j *refitJob) newPosterior(convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
+	p := j.problem
+	s := j.target.newState(p.Field, p.NumFields, prior)
 	if !s.Separate {
-		return posterior.Start(s.Likelihood, p, k, prior, rand.New(rand.NewPCG(m.Train.Seed, 0x7374617274))) // "start": apart from other uses of the seed
+		return posterior.Start(s.Likelihood, p, k, prior, rand.New(rand.NewPCG(j.model.Train.Seed, 0x7374617274))) // "start": apart from other uses of the seed
 	}
 	copy(s.Bias, convex.Bias)
 	if convex.Linear != nil {
-		for j := range convex.NumFeatures {
-			mean, _ := s.Row(j)
-			copy(mean[:p.Outputs], convex.Linear[j*p.Outputs:])
+		for column := range convex.NumFeatures {
+			mean, _ := s.Row(column)
+			copy(mean[:p.Outputs], convex.Linear[column*p.Outputs:])
 		}
 	}
 	return s
@@ -113,20 +112,19 @@ func hasVector(s *posterior.State, h []float64) bool {
 
 // sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
 // gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
-func sweep(ctx context.Context, s *posterior.State, p *solver.Problem, prior posterior.Prior, limit, workers int,
-	judge func(*solver.Model) float64) (*variationalFit, error) {
-	refit, err := posterior.NewRefit(s, p, prior.Cap, workers)
+func (j *refitJob) sweep(ctx context.Context, s *posterior.State, prior posterior.Prior, limit int) (*variationalFit, error) {
+	refit, err := posterior.NewRefit(s, j.problem, prior.Cap, j.workers)
 	if err != nil {
 		return nil, err
 	}
-	clock, inner := clockOf(ctx)
-	limit = clock.sweeps(limit)
+	refit.Yield, refit.Deadline = j.yield, j.budget.deadline
+	limit = j.budget.sweeps(limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
-		e, err := refit.Sweep(inner)
-		if ctx.Err() != nil {
-			clock.swept(n - 1)
+		e, err := refit.Sweep(ctx)
+		if j.budget.over(ctx) {
+			j.budget.swept(n - 1)
 			break
 		}
 		if err != nil {
@@ -137,7 +135,7 @@ func sweep(ctx context.Context, s *posterior.State, p *solver.Problem, prior pos
 		}
 		evidence = e
 		fit := &variationalFit{state: s.Clone(), model: s.Model(), sweeps: n, evidence: e}
-		fit.loss = judge(fit.model)
+		fit.loss = j.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {
 			best, worse = fit, 0
 		} else {

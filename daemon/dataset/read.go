@@ -150,8 +150,7 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
 // setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the format's usual
 // form; multi-label ones are separated by commas.
 func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[string]string) string {
-	switch schema.Task {
-	case event.Multiclass, event.Multilabel:
+	if schema.Task.HasClasses() {
 		list := []string{text}
 		if schema.Task == event.Multilabel {
 			list = strings.Split(text, ",")

@@ -81,15 +81,14 @@ func (c *Columns) Each(f func(number int, field, name string) error) error {
 // of classes are whole numbers; several are joined by commas.
 func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 	ev := &r.Event
-	switch event.Task(c.schema.Task) {
-	case event.Multiclass, event.Multilabel:
+	if event.Task(c.schema.Task).HasClasses() {
 		for i, name := range ev.Classes {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			dst = append(dst, ClassNumber(classes, name)...)
 		}
-	default:
+	} else {
 		dst = appendNumber(dst, ev.Label)
 	}
 	add := func(number int, value float64) {

@@ -32,7 +32,7 @@ type Ingest struct {
 	Crashes *crash.Journal
 
 	readers      []*reader
-	observe      func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score)
+	observe      func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
@@ -44,7 +44,7 @@ type Ingest struct {
 	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
 	turn      int                   // which of them is decoded
 	ahead     []*learning           // the parts that are learned beside the decoding, in order
-	foresight *cycle.Foresight
+	prescorer *cycle.Prescorer
 	queue     queue
 
 	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
@@ -87,7 +87,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 	if c != nil {
-		g.observe, g.foresight = c.Observe, c.NewForesight()
+		g.observe, g.prescorer = c.Observe, c.NewPrescorer()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})

@@ -47,11 +47,11 @@ func (g *Ingest) observeRecord(p *sketch.Part, d *decoded, i int) (learned bool)
 			g.told(p, r.Offset, v)
 		}
 	}()
-	var foreseen *cycle.Score
+	var prescored *cycle.Score
 	if i < len(d.scores) {
-		foreseen = &d.scores[i]
+		prescored = &d.scores[i]
 	}
-	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}, r.Payload, foreseen)
+	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}, r.Payload, prescored)
 	return true
 }
 
@@ -67,26 +67,26 @@ func (g *Ingest) told(p *sketch.Part, offset int64, value any) {
 	}
 }
 
-// foresee scores the events of a part. One that panics has no score, and panics again when it is observed, which is told then.
-func (g *Ingest) foresee(p *sketch.Part, d *decoded) {
+// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is reported then.
+func (g *Ingest) prescore(p *sketch.Part, d *decoded) {
 	d.scores = d.scores[:0]
-	if g.foresight == nil || g.careful || !g.foresight.Refresh() {
+	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {
 		return
 	}
 	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
 	for i := range p.Records {
 		d.scores[i] = cycle.Score{}
 		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
-			g.foreseeRecord(&d.scores[i], &d.events[i])
+			g.prescoreRecord(&d.scores[i], &d.events[i])
 		}
 	}
 }
 
-func (g *Ingest) foreseeRecord(dst *cycle.Score, ev *event.Event) {
+func (g *Ingest) prescoreRecord(dst *cycle.Score, ev *event.Event) {
 	defer func() {
 		if recover() != nil {
 			*dst = cycle.Score{}
 		}
 	}()
-	g.foresight.Score(dst, ev)
+	g.prescorer.Score(dst, ev)
 }

@@ -52,11 +52,11 @@ func TestPanicOnOneRecord(t *testing.T) {
 			return decode(ev, value, at)
 		}
 		if c != nil {
-			g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+			g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
 				if at.Offset == 7 {
 					panic("observe")
 				}
-				observe(ev, train, at, payload, foreseen)
+				observe(ev, train, at, payload, prescored)
 			}
 			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
 			g.OnApplied = func(c Counts) { counts = c }
@@ -111,11 +111,11 @@ func TestPanicAhead(t *testing.T) {
 		return reason
 	}
 	ahead := 0
-	g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
-		if foreseen != nil {
+	g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
+		if prescored != nil {
 			ahead++
 		}
-		observe(ev, train, at, payload, foreseen)
+		observe(ev, train, at, payload, prescored)
 	}
 	var told []int64
 	var counts Counts
@@ -125,7 +125,7 @@ func TestPanicAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(told, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
-		t.Errorf("told of %v, %d applied, %d of them not learned, %d foreseen", told, counts.Applied, counts.Unlearned, ahead)
+		t.Errorf("told of %v, %d applied, %d of them not learned, %d scored before", told, counts.Applied, counts.Unlearned, ahead)
 	}
 }
 

@@ -73,11 +73,11 @@ func TestQuarantinedRecord(t *testing.T) {
 					}
 				} else {
 					observe := g.observe
-					g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, foreseen *cycle.Score) {
+					g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
 						if at.Offset == poison {
 							look()
 						}
-						observe(ev, train, at, payload, foreseen)
+						observe(ev, train, at, payload, prescored)
 					}
 				}
 				if err := g.Apply(t.Context(), b); err != nil {

@@ -61,7 +61,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	}
 	wg.Wait()
 	g.store.Classify(&j.part)
-	g.foresee(&j.part, d)
+	g.prescore(&j.part, d)
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned.

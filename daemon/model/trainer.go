@@ -65,7 +65,9 @@ func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, vers
 	t := &Trainer{log: o.Log, metrics: o.Metrics, untilEnd: o.UntilEnd, state: state, reader: r, cycle: learning, versions: versions, pause: p,
 		fit: learning.Refit, wake: make(chan struct{}, 1), settings: o.Settings}
 	t.tuned.Store(o.Settings)
-	learning.Courteous = func(ctx context.Context) context.Context { return newCourtesy(ctx, r.applied.Load, r.lag) }
+	learning.Throttle = func(ctx context.Context, budget time.Duration) func() {
+		return newThrottle(ctx, budget, r.applied.Load, r.lag).Yield
+	}
 	return t
 }
 

@@ -173,7 +173,7 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 // groupBy returns the ranking group of rating tasks: the name in a categorical field. It is nil for other tasks and without such a field.
 func groupBy(s *config.Schema, field string) func(*event.Event) string {
 	f := slices.Index(s.Categorical, field)
-	if task := event.Task(s.Task); f < 0 || task != event.Ordinal && task != event.Regression {
+	if f < 0 || !event.Task(s.Task).IsNumeric() {
 		return nil
 	}
 	return func(ev *event.Event) string { return ev.Categorical[f] }

@@ -78,7 +78,7 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 			s.Levels = max(2, int(top))
 		}
 	}
-	if (s.Task == string(event.Multiclass) || s.Task == string(event.Multilabel)) && len(s.Classes) == 0 {
+	if event.Task(s.Task).HasClasses() && len(s.Classes) == 0 {
 		s.Classes = classesOf(sets...)
 		if n := len(s.Classes); n > maxFoundClasses {
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(

@@ -2,7 +2,6 @@ package posterior
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -274,26 +273,6 @@ func TestOutputSweepsDoNotDependOnWorkers(t *testing.T) {
 				t.Errorf("%v: %d workers give other numbers", l, workers)
 			}
 		}
-	}
-}
-
-func TestOutputSweepStopsWithItsContext(t *testing.T) {
-	r := rand.New(rand.NewPCG(91, 92))
-	x, field := mixedRows(r, 100)
-	p := outputProblem(r, Multinomial, x, field, 4, 3)
-	s := NewSeparate(Multinomial, 3, field, 4, PriorFor(Multinomial, 1))
-	addRandomVectors(r, s, 2)
-	f, err := NewRefit(s, p, 10, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := f.Sweep(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a sweep with a cancelled context returns %v", err)
-	}
-	if err := s.Validate(); err != nil {
-		t.Error(err)
 	}
 }
 

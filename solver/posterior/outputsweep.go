@@ -100,7 +100,7 @@ func (o *outputSweep) sweepField(ctx context.Context, field int) error {
 			if int(s.Field[j]) != field {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
+			if err := o.yield(ctx); err != nil {
 				return err
 			}
 			o.updateFeature(j, u)

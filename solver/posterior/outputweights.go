@@ -10,7 +10,6 @@ import (
 // weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they cost nothing beside the sums over rows.
 const weightPasses = 20
 
-// updateWeights refits the output weights V.
 func (o *outputSweep) updateWeights(ctx context.Context) error {
 	if o.k == 0 {
 		return nil

@@ -143,7 +143,6 @@ func (s *side) listTargets(r *Refit) {
 	s.rows = nil
 }
 
-// sweepField updates the features of one field.
 func (p *pairs) sweepField(ctx context.Context, field int) error {
 	for j, f := range p.refit.state.Field {
 		if int(f) == field && p.refit.columns.count(j) == 0 {
@@ -158,7 +157,7 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 			p.each(features, size, func() func(lo, hi int) {
 				w := p.newWork(size)
 				return func(lo, hi int) {
-					if ctx.Err() == nil {
+					if p.refit.yield(ctx) == nil {
 						w.update(n, lo, hi)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"time"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/internal/parallel"
@@ -15,6 +16,12 @@ const sweepBlock = 512
 
 // Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
 type Refit struct {
+	// Yield, if not nil, is called before every feature or chunk of features, as solver.Settings.Yield is before every block. Set it before the
+	// first sweep.
+	Yield func()
+	// Deadline, if not zero, is when sweeps are cut short, as solver.Budget.Deadline is.
+	Deadline time.Time
+
 	state   *State
 	problem *solver.Problem
 	cap     float64
@@ -77,9 +84,14 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 // Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
 // (a lower bound on the log probability of the sample; of second order for Multinomial outputs). O(nnz·k²), for separate outputs
 // O(Σ_i nnz_i²·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
-// Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a cancelled
-// context cuts short returns ctx's error and leaves a valid state between two blocks.
+// Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a done
+// context or Deadline cuts short returns the context's error and leaves a valid state between two blocks.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
+	if !r.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.Deadline)
+		defer cancel()
+	}
 	if r.outputs != nil {
 		return r.outputs.sweep(ctx)
 	}
@@ -138,7 +150,7 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 			if int(s.Field[j]) != field {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
+			if err := r.yield(ctx); err != nil {
 				return err
 			}
 			r.updateFeature(j, solve, view)
@@ -149,6 +161,14 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 		return run(0, len(s.Field))
 	}
 	r.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	return ctx.Err()
+}
+
+// yield calls Yield, unless ctx is done, and returns the error of ctx.
+func (r *Refit) yield(ctx context.Context) error {
+	if r.Yield != nil && ctx.Err() == nil {
+		r.Yield()
+	}
 	return ctx.Err()
 }
 

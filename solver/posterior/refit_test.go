@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/solver"
 )
@@ -389,21 +390,45 @@ func TestSweepsDoNotDependOnProcessors(t *testing.T) {
 	}
 }
 
-func TestSweepStopsWithItsContext(t *testing.T) {
+// TestSweepIsCancelled: each form of sweep yields before every feature or chunk of them and ends there when it is cancelled meanwhile.
+func TestSweepIsCancelled(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	p := ratings(r, 100, 10, 10, 1, false)
-	s := New(Gaussian, 1, 0, p.Field, p.NumFields, PriorFor(Gaussian, 1))
-	f, err := NewRefit(s, p, 10, 0)
-	if err != nil {
-		t.Fatal(err)
+	x, field := mixedRows(r, 100)
+	outputs := outputProblem(r, Multinomial, x, field, 4, 3)
+	refit := func(s *State, p *solver.Problem) *Refit {
+		f, err := NewRefit(s, p, 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := f.Sweep(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
-	if !s.IsFinite() {
-		t.Error("the state is not finite")
+	shared := func() *State { return New(Gaussian, 1, 0, p.Field, p.NumFields, PriorFor(Gaussian, 1)) }
+	separate := NewSeparate(Multinomial, 3, field, 4, PriorFor(Multinomial, 1))
+	addRandomVectors(r, separate, 2)
+	for name, f := range map[string]*Refit{
+		"pairs": refit(shared(), p), "features": withoutPairs(t, refit(shared(), p)), "outputs": refit(separate, outputs),
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		f.Yield = func() {
+			if calls++; calls == 2 {
+				cancel()
+			}
+		}
+		if _, err := f.Sweep(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v, want %v", name, err, context.Canceled)
+		}
+		if calls != 2 {
+			t.Errorf("%s: it yields %d times, and is cancelled at the second", name, calls)
+		}
+		f.Deadline = time.Now()
+		if _, err := f.Sweep(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: error %v after the deadline", name, err)
+		}
+		if err := f.state.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

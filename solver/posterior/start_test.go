@@ -173,7 +173,9 @@ func TestStartIsFinite(t *testing.T) {
 	}
 	words := ratings(r, 50, 10, 10, 1, false)
 	words.Field, words.NumFields = make([]int32, 20), 1
-	for name, p := range map[string]*solver.Problem{"few features": small, "constant": constant, "no weight": weightless, "one side": oneSided, "one field": words} {
+	for name, p := range map[string]*solver.Problem{
+		"few features": small, "constant": constant, "no weight": weightless, "one side": oneSided, "one field": words,
+	} {
 		l := Gaussian
 		if p.Outputs > 1 {
 			l = Logistic

@@ -22,9 +22,9 @@ type Score struct {
 	names     NameCounts
 }
 
-// Foresight scores events before they are observed, so that one goroutine can do it beside another that learns from those before them. It
+// Prescorer scores events before they are observed, so that one goroutine can do it beside another that learns from those before them. It
 // belongs to one goroutine.
-type Foresight struct {
+type Prescorer struct {
 	cycle   *Cycle
 	of      *consumed
 	scorer  *scorer // with of
@@ -32,43 +32,43 @@ type Foresight struct {
 	targets []float64
 }
 
-// NewForesight returns a foresight that scores nothing until Refresh.
-func (c *Cycle) NewForesight() *Foresight {
-	return &Foresight{cycle: c, outputs: make([]float64, c.target.Outputs()), targets: make([]float64, c.target.Outputs())}
+// NewPrescorer returns a prescorer that scores nothing until Refresh.
+func (c *Cycle) NewPrescorer() *Prescorer {
+	return &Prescorer{cycle: c, outputs: make([]float64, c.target.Outputs()), targets: make([]float64, c.target.Outputs())}
 }
 
 // Refresh takes up the version that consumers have now, and reports whether they have one.
-func (f *Foresight) Refresh() bool {
-	f.cycle.mu.Lock()
-	defer f.cycle.mu.Unlock()
-	return f.take(f.cycle.published)
+func (p *Prescorer) Refresh() bool {
+	p.cycle.mu.Lock()
+	defer p.cycle.mu.Unlock()
+	return p.take(p.cycle.published)
 }
 
-func (f *Foresight) take(p *consumed) bool {
-	if f.of != p {
-		f.of, f.scorer = p, nil
-		if p != nil {
-			f.scorer = newScorer(p.model, p.vocab)
+func (p *Prescorer) take(version *consumed) bool {
+	if p.of != version {
+		p.of, p.scorer = version, nil
+		if version != nil {
+			p.scorer = newScorer(version.model, version.vocab)
 		}
 	}
-	return p != nil
+	return version != nil
 }
 
 // Score scores an event that is observed later. Observe makes no use of it if consumers have another version by then.
-func (f *Foresight) Score(dst *Score, ev *event.Event) {
+func (p *Prescorer) Score(dst *Score, ev *event.Event) {
 	*dst = Score{}
-	if f.of != nil && f.cycle.target.Encode(f.targets, ev) {
-		f.score(dst, ev, f.targets)
+	if p.of != nil && p.cycle.target.Encode(p.targets, ev) {
+		p.score(dst, ev, p.targets)
 	}
 }
 
 // score is Score of an event with the given targets.
-func (f *Foresight) score(dst *Score, ev *event.Event, targets []float64) {
-	*dst = Score{of: f.of}
-	f.scorer.outputs(f.outputs, ev)
-	t, m := f.cycle.target, f.of.means
-	dst.published = t.outcome(ev, f.outputs, targets)
-	dst.names = f.scorer.names(ev)
+func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
+	*dst = Score{of: p.of}
+	p.scorer.outputs(p.outputs, ev)
+	t, m := p.cycle.target, p.of.means
+	dst.published = t.outcome(ev, p.outputs, targets)
+	dst.names = p.scorer.names(ev)
 	if m == nil {
 		return
 	}
@@ -78,7 +78,7 @@ func (f *Foresight) score(dst *Score, ev *event.Event, targets []float64) {
 	}
 	dst.baseline0.number(t.Clip(m.global) - ev.Label)
 	item := m.global
-	if field := f.cycle.baselineField; field >= 0 {
+	if field := p.cycle.baselineField; field >= 0 {
 		if v, ok := m.byName[ev.Categorical[field]]; ok {
 			item = v
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// TestForesightChangesNothing: events that are scored a batch before they are observed leave the metrics of events that are not, also if consumers
+// TestPrescoringChangesNothing: events that are scored a batch before they are observed leave the metrics of events that are not, also if consumers
 // get their first version, an update or another champion between the two.
-func TestForesightChangesNothing(t *testing.T) {
+func TestPrescoringChangesNothing(t *testing.T) {
 	classes := ratingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = "multiclass", 0, []string{"1", "2", "3", "4", "5"}
 	})
@@ -25,7 +25,7 @@ func TestForesightChangesNothing(t *testing.T) {
 		const batch = 50
 		run := func(ahead bool) (used int, report any) {
 			c := newCycle(t, test.model)
-			f, scores := c.NewForesight(), make([]Score, batch)
+			f, scores := c.NewPrescorer(), make([]Score, batch)
 			first := refit(t, c, sampleOf(test.events[:500]))
 			var second *Champion
 			for from := 0; from < len(test.events); from += batch {

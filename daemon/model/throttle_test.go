@@ -2,16 +2,16 @@ package model
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestCourtesy: while reading is behind, every goroutine of a refit works an eighth of the time; all of it once reading has caught up or stands
-// still, and in the second half of a time budget. A refit that was called off does not wait.
-func TestCourtesy(t *testing.T) {
+// TestThrottle: while reading is behind, every goroutine of a refit works an eighth of the time; all of it once reading has caught up or stands
+// still, and in the second half of a time budget.
+func TestThrottle(t *testing.T) {
+	caughtUp := func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) } // after a second
 	for name, test := range map[string]struct {
 		workers int
 		applied func(elapsed time.Duration) int64
@@ -19,8 +19,8 @@ func TestCourtesy(t *testing.T) {
 		budget  time.Duration
 		rests   time.Duration // until then
 	}{
-		"catches up":       {1, perSecond(100_000), func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) }, 0, 995 * time.Millisecond},
-		"three goroutines": {3, perSecond(100_000), func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) }, 0, 995 * time.Millisecond},
+		"catches up":       {1, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
+		"three goroutines": {3, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
 		"stands still":     {1, perSecond(0), func(time.Duration) int64 { return 1_000_000 }, 0, time.Second},
 		"time budget":      {1, perSecond(100_000), func(time.Duration) int64 { return 1_000_000 }, 3 * time.Second, 1500 * time.Millisecond},
 		"keeps up":         {1, perSecond(100_000), func(time.Duration) int64 { return 4000 }, 0, 0}, // that take 40 ms
@@ -28,14 +28,8 @@ func TestCourtesy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const length, block = 2 * time.Second, time.Millisecond / 2
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if test.budget > 0 {
-					ctx, cancel = context.WithTimeout(ctx, test.budget)
-					defer cancel()
-				}
 				began, looks := time.Now(), 0
-				c := newCourtesy(ctx, func() int64 { return 7 + test.applied(time.Since(began)) },
+				c := newThrottle(t.Context(), test.budget, func() int64 { return 7 + test.applied(time.Since(began)) },
 					func() int64 { looks++; return test.unread(time.Since(began)) })
 				var mu sync.Mutex
 				var before, after time.Duration // worked
@@ -43,9 +37,7 @@ func TestCourtesy(t *testing.T) {
 				for range test.workers {
 					running.Go(func() {
 						for time.Since(began) < length {
-							if c.Err() != nil {
-								t.Error("the refit was called off")
-							}
+							c.Yield()
 							at := time.Since(began)
 							time.Sleep(block)
 							mu.Lock()
@@ -74,18 +66,18 @@ func TestCourtesy(t *testing.T) {
 	}
 }
 
-// TestCourtesyEnds: a refit that is called off waits no longer, and asks no more.
-func TestCourtesyEnds(t *testing.T) {
+// TestThrottleEnds: a refit that is called off waits no longer.
+func TestThrottleEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := newCourtesy(ctx, func() int64 { return 0 }, func() int64 { return 1_000_000 })
+		c := newThrottle(ctx, 0, func() int64 { return 0 }, func() int64 { return 1_000_000 })
 		began := time.Now()
-		time.AfterFunc(courtesySlice+time.Millisecond, cancel)
-		for c.Err() == nil {
-			time.Sleep(courtesySlice) // of work; then it rests
+		time.AfterFunc(throttleSlice+time.Millisecond, cancel)
+		for c.Yield(); ctx.Err() == nil; c.Yield() {
+			time.Sleep(throttleSlice) // of work; then it rests
 		}
-		if d := time.Since(began); !errors.Is(c.Err(), context.Canceled) || d != courtesySlice+time.Millisecond || time.Since(began) != d {
-			t.Errorf("called off in its rest, it waited until %v", d)
+		if c.Yield(); time.Since(began) != throttleSlice+time.Millisecond {
+			t.Errorf("called off in its rest, it waited until %v", time.Since(began))
 		}
 	})
 }

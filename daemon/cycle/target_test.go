@@ -1,0 +1,76 @@
+package cycle
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// TestEveryObjective trains and publishes a model of every task by every loss that there is for it: a version is one that snapshot accepts, it
+// predicts there what it does here, and better than chance.
+func TestEveryObjective(t *testing.T) {
+	for _, task := range event.Tasks {
+		for _, loss := range config.Losses(task) {
+			t.Run(string(task)+" "+loss, func(t *testing.T) {
+				m := switchModel()
+				m.Schema.Task, m.Train.Loss, m.Train.MaxBasis = string(task), loss, 3
+				events := numbers(3, 600)
+				for i := range events {
+					switch ev := &events[i]; {
+					case task == event.Ordinal:
+						m.Schema.Levels = 3
+						ev.Label = 1 + 2*ev.Label
+					case task.HasClasses():
+						m.Schema.Classes = []string{"0", "1"}
+						ev.Classes = []string{strconv.Itoa(int(ev.Label))}
+					}
+				}
+				ch := refit(t, newCycle(t, m), sampleOf(events))
+				contents := ch.Contents(m)
+				contents.Meta.Created = time.Unix(1, 0)
+				dir := t.TempDir()
+				manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+				if err != nil {
+					t.Fatal(err)
+				}
+				version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
+				if err != nil {
+					t.Fatal(err)
+				}
+				here, right := ch.Target, 0
+				targets := make([]float64, here.Outputs())
+				for i := range events {
+					ev := &events[i]
+					p, err := version.Predict(&snapshot.Input{Numeric: ev.Numeric})
+					if err != nil || !here.Encode(targets, ev) {
+						t.Fatal(err)
+					}
+					var correct bool
+					if task.HasClasses() {
+						correct = slices.Equal(p.Classes, ev.Classes)
+						if got := here.Correct(p.Outputs, targets); got != correct {
+							t.Fatalf("outputs %v: %v there, for %v; correct %t here", p.Outputs, p.Classes, ev.Classes, got)
+						}
+					} else {
+						if value := here.Clip(here.Value(p.Outputs)); math.Abs(value-p.Value) > 1e-12 {
+							t.Fatalf("outputs %v: %g there, %g here", p.Outputs, p.Value, value)
+						}
+						correct = math.Abs(p.Value-ev.Label) < 0.5*max(1, float64(m.Schema.Levels-1))
+					}
+					if correct {
+						right++
+					}
+				}
+				if right < len(events)*3/4 {
+					t.Errorf("%d of %d predictions are right", right, len(events))
+				}
+			})
+		}
+	}
+}
