@@ -47,8 +47,8 @@ var kindNames = map[string]string{scalar: "a number", literal: "a string", vecto
 // Matcher is one condition of a selector; the name of the metric is one on the label __name__.
 type Matcher struct{ Label, Op, Value string }
 
-// Matches reports whether a series with this value of the label, empty for none, meets the condition.
-func (m Matcher) Matches(value string) bool {
+// matches reports whether a series with this value of the label, empty for none, meets the condition.
+func (m Matcher) matches(value string) bool {
 	if m.Op == "=" || m.Op == "!=" {
 		return (value == m.Value) == (m.Op == "=")
 	}

@@ -350,7 +350,7 @@ func (p *parser) selector(e *Expr) {
 			}
 		})
 	}
-	if p.err == nil && !slices.ContainsFunc(e.Matchers, func(m Matcher) bool { return !m.Matches("") }) {
+	if p.err == nil && !slices.ContainsFunc(e.Matchers, func(m Matcher) bool { return !m.matches("") }) {
 		p.fail(e.Pos, "a selector needs a condition that series without the label do not meet")
 	}
 }

@@ -135,7 +135,7 @@ func TestMatcher(t *testing.T) {
 		{"=", "a", "a", true}, {"=", "a", "ab", false}, {"!=", "a", "b", true}, {"!=", "a", "a", false},
 		{"=~", "a|b", "b", true}, {"=~", "a", "ab", false}, {"!~", "a.*", "ab", false}, {"!~", "a", "", true},
 	} {
-		if got := (Matcher{"x", c.op, c.value}).Matches(c.of); got != c.want {
+		if got := (Matcher{"x", c.op, c.value}).matches(c.of); got != c.want {
 			t.Errorf("%s%q matches %q: %t", c.op, c.value, c.of, got)
 		}
 	}
