@@ -44,8 +44,6 @@ type Options struct {
 	OnVersion func(report.Version)
 	// Load reads the configuration again for Reload, with everything that the command line adds; nil refuses to.
 	Load func() (*config.Config, error)
-	// Version of the program, for the status page and the Open Inference Protocol.
-	Version string
 	// EnableLifecycle offers the HTTP endpoints that change something.
 	EnableLifecycle bool
 }

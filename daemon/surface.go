@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
@@ -34,7 +35,7 @@ func (d *Daemon) listen() (err error) {
 // newSurface returns the HTTP surface over the models.
 func (d *Daemon) newSurface() *web.Server {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.Config.Web.ConfigFile,
-		AllowedHosts: d.Config.Web.AllowedHosts, Version: d.Version, Log: d.Log}
+		AllowedHosts: d.Config.Web.AllowedHosts, Version: build.String(), Log: d.Log}
 	for i, m := range d.models {
 		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store()})
 	}

@@ -54,7 +54,7 @@ func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *journal
 		b.T.Fatal(err)
 	}
 	log = &journal{}
-	d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true), Version: "test",
+	d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true),
 		Log:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Load: func() (*config.Config, error) { return config.Load(path) }, EnableLifecycle: true})
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	if slices.Equal(args, []string{"--version"}) { // not a flag of the parser: --version N belongs to the verbs
-		fmt.Fprintln(stdout, version())
+		fmt.Fprintln(stdout, "refitd "+build.String())
 		return report.ExitDone
 	}
 	var flags cli
@@ -138,21 +138,6 @@ func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 		lines = slog.NewJSONHandler(w, options)
 	}
 	return slog.New(logs.NewHandler(lines, time.Now))
-}
-
-// version returns the module version and revision that the Go command recorded in the binary.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "refitd (unknown)"
-	}
-	text := "refitd " + build.Main.Version
-	for _, s := range build.Settings {
-		if s.Key == "vcs.revision" {
-			text += " " + s.Value
-		}
-	}
-	return fmt.Sprintf("%s %s", text, build.GoVersion)
 }
 
 // print writes text to standard output as it is.

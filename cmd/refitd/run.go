@@ -58,7 +58,7 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh, CheckState: checkState, Out: a.out, Log: a.log,
-		Load: c.load, EnableLifecycle: c.EnableLifecycle, Version: version()})
+		Load: c.load, EnableLifecycle: c.EnableLifecycle})
 	if err != nil {
 		return err
 	}

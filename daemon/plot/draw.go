@@ -4,12 +4,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"unicode/utf8"
 )
 
 // palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can tell apart, without its
@@ -18,141 +13,212 @@ var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255},
 }
 
-// glyphs go round with another period than the colours, so that lines differ in shape as well.
-var glyphs = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{},
-}
+var black, grey = color.RGBA{A: 255}, color.RGBA{230, 230, 230, 255}
+
+// markers go round with another period than the colours, so that lines differ in shape as well: disc, square, triangle, cross, ring, box,
+// pyramid, plus.
+var markers = []struct {
+	corners int
+	turn    float64
+	form    form
+}{{16, 0, filled}, {4, math.Pi / 4, open}, {3, -math.Pi / 2, open}, {4, math.Pi / 4, crossed}, {16, 0, open}, {4, math.Pi / 4, filled},
+	{3, -math.Pi / 2, filled}, {4, 0, crossed}}
+
+type form int
 
 const (
-	lineWidth = 1.2 // points
-	glyphSize = 2.2
-	textSize  = 10
-	// maxGlyphs is the largest number of markers on a line; a longer line has one at every n-th point.
-	maxGlyphs = 25
-	legendGap = 8
-	panelGap  = 10
+	filled form = iota
+	open
+	crossed
 )
 
-var dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+// Lengths in points.
+const (
+	lineWidth  = 1.2
+	axisWidth  = 0.5
+	markerSize = 2.4
+	textSize   = 10
+	tickText   = 9
+	tickLength = 6.0
+	axisGap    = 5 // between the axes and the data
+	panelGap   = 10
+	lineHeight = 14
+	sample     = 24 // of a line in the legend
+	dash       = 5
+	dashGap    = 3
+	// maxMarkers is the largest number of markers on a line; a longer line has one at every n-th point.
+	maxMarkers = 25
+)
 
-// draw draws the panels into equal tiles and the legend on the right.
-func (f *Figure) draw(c draw.Canvas, columns, rows int) {
-	c.FillPolygon(color.White, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font = sans(textSize)
-	legend.Padding = vg.Points(3)
-	if f.Legend != "" {
-		legend.Add(f.Legend)
-	}
+// draw draws the panels into equal tiles, with the areas of the data aligned, and the legend on the right.
+func (f *Figure) draw(c *canvas, columns, rows int) {
 	var names []string
-	charts := make([][]*plot.Plot, rows)
-	for r := range charts {
-		charts[r] = make([]*plot.Plot, columns)
+	legend := point{c.width - legendWidth + panelGap, panelGap + textSize}
+	entry := func(text string) {
+		c.text(point{legend.x + sample + 4, legend.y}, text, textSize, 0)
+		legend.y += lineHeight
 	}
+	if f.Legend != "" {
+		entry(f.Legend)
+	}
+	charts := make([]chart, len(f.Panels))
+	left, top := make([]float64, columns), make([]float64, rows)
 	for i := range f.Panels {
-		p := &f.Panels[i]
-		chart := newChart(p)
-		for l := range p.Lines {
-			at := slices.Index(names, p.Lines[l].Name)
-			isNew := at < 0
-			if isNew {
-				at = len(names)
-				names = append(names, p.Lines[l].Name)
-			}
-			thumbs := addLine(chart, p, &p.Lines[l], at)
-			if isNew {
-				legend.Add(p.Lines[l].Name, thumbs...)
-			}
+		charts[i] = newChart(&f.Panels[i])
+		left[i%columns] = max(left[i%columns], charts[i].wide)
+		if f.Panels[i].Title != "" {
+			top[i/columns] = lineHeight + 4
 		}
-		settle(chart)
-		charts[i/columns][i%columns] = chart
-	}
-	area := draw.Crop(c, 0, -legendWidth, 0, 0)
-	gap := vg.Points(panelGap)
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: gap, PadY: gap, PadTop: gap, PadBottom: gap, PadLeft: gap, PadRight: gap}
-	for r, row := range plot.Align(charts, tiles, area) {
-		for col, tile := range row {
-			if charts[r][col] != nil {
-				charts[r][col].Draw(tile)
+		for l := range f.Panels[i].Lines {
+			if line := &f.Panels[i].Lines[l]; !slices.Contains(names, line.Name) {
+				y := legend.y - 0.35*textSize
+				c.line(line, len(names), []point{{legend.x, y}, {legend.x + sample, y}}, []point{{legend.x + sample/2, y}})
+				names = append(names, line.Name)
+				entry(line.Name)
 			}
 		}
 	}
-	legend.Draw(draw.Crop(c, c.Max.X-c.Min.X-legendWidth+vg.Points(legendGap), 0, 0, -2*gap))
+	for i := range charts {
+		x, y := float64(i%columns*panelWidth), float64(i/columns*panelHeight)
+		charts[i].draw(c, names, point{x + panelGap + lineHeight + left[i%columns] + tickLength + axisGap + 4, y + panelGap + top[i/columns]},
+			point{x + panelWidth - panelGap, y + panelHeight - panelGap - 2*lineHeight - tickLength - axisGap})
+	}
 }
 
-// newChart returns an empty chart with its labels and axes.
-func newChart(p *Panel) *plot.Plot {
-	chart := plot.New()
-	chart.Title.Text = p.Title
-	chart.Title.TextStyle.Font = sans(textSize + 1)
-	chart.Title.Padding = vg.Points(4)
-	for _, a := range []struct {
-		axis  *plot.Axis
-		label string
-		log   bool
-	}{{&chart.X, p.XLabel, p.LogX}, {&chart.Y, p.YLabel, p.LogY}} {
-		a.axis.Label.Text = a.label
-		a.axis.Label.TextStyle.Font = sans(textSize)
-		a.axis.Tick.Label.Font = sans(textSize - 1)
-		if a.log {
-			a.axis.Scale = plot.LogScale{}
-			a.axis.Tick.Marker = plot.LogTicks{Prec: -1}
+// chart is a panel with the axes that its lines need.
+type chart struct {
+	*Panel
+	x, y axis
+	wide float64 // of what is written at the y axis: a digit is somewhat wider than half its height
+}
+
+func newChart(p *Panel) chart {
+	c := chart{Panel: p, x: axis{p.XLabel, p.LogX, math.Inf(1), math.Inf(-1)}, y: axis{p.YLabel, p.LogY, math.Inf(1), math.Inf(-1)}}
+	for i := range p.Lines {
+		x, y := p.Lines[i].points(p.LogX, p.LogY)
+		for j := range x {
+			c.x.min, c.x.max = min(c.x.min, x[j]), max(c.x.max, x[j])
+			c.y.min, c.y.max = min(c.y.min, y[j]), max(c.y.max, y[j])
 		}
 	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
-	chart.Add(grid)
-	return chart
-}
-
-func sans(size float64) font.Font {
-	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
-}
-
-// addLine adds a line in the style of the given number and returns what stands for it in the legend.
-func addLine(chart *plot.Plot, p *Panel, l *Line, style int) []plot.Thumbnailer {
-	x, y := l.points(p.LogX, p.LogY)
-	points := make(plotter.XYs, len(x))
-	for i := range x {
-		points[i] = plotter.XY{X: x[i], Y: y[i]}
+	c.x.settle()
+	c.y.settle()
+	for _, t := range c.y.ticks() {
+		c.wide = max(c.wide, 0.6*tickText*float64(utf8.RuneCountInString(t.label)))
 	}
-	line := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: palette[style%len(palette)], Width: vg.Points(lineWidth)}}
+	return c
+}
+
+// draw draws a chart with the data between two corners.
+func (ch *chart) draw(c *canvas, names []string, from, to point) {
+	place := func(x, y float64) point {
+		return point{from.x + (to.x-from.x)*ch.x.at(x), to.y + (from.y-to.y)*ch.y.at(y)}
+	}
+	bottom, left := to.y+axisGap, from.x-axisGap
+	for _, t := range ch.x.ticks() {
+		x, length := place(t.at, ch.y.min).x, tickLength/2
+		if t.label != "" {
+			length = tickLength
+			c.stroke(grey, axisWidth, point{x, from.y}, point{x, to.y})
+			c.text(point{x, bottom + tickLength + tickText}, t.label, tickText, 0.5)
+		}
+		c.stroke(black, axisWidth, point{x, bottom}, point{x, bottom + length})
+	}
+	for _, t := range ch.y.ticks() {
+		y, length := place(ch.x.min, t.at).y, tickLength/2
+		if t.label != "" {
+			length = tickLength
+			c.stroke(grey, axisWidth, point{from.x, y}, point{to.x, y})
+			c.text(point{left - tickLength - 2, y + 0.35*tickText}, t.label, tickText, 1)
+		}
+		c.stroke(black, axisWidth, point{left - length, y}, point{left, y})
+	}
+	c.stroke(black, axisWidth, point{from.x, bottom}, point{to.x, bottom})
+	c.stroke(black, axisWidth, point{left, from.y}, point{left, to.y})
+	middle := (from.x + to.x) / 2
+	c.text(point{middle, from.y - 8}, ch.Title, textSize+1, 0.5)
+	c.text(point{middle, bottom + tickLength + 2*lineHeight - 4}, ch.x.label, textSize, 0.5)
+	c.labels = append(c.labels, label{point{left - tickLength - 10 - ch.wide, (from.y + to.y) / 2}, ch.y.label, textSize, 0.5, true})
+	for i := range ch.Lines {
+		l := &ch.Lines[i]
+		x, y := l.points(ch.LogX, ch.LogY)
+		points, marked := make([]point, len(x)), []point(nil)
+		for j := range x {
+			points[j] = place(x[j], y[j])
+			if j%((len(x)+maxMarkers-1)/maxMarkers) == 0 {
+				marked = append(marked, points[j])
+			}
+		}
+		c.line(l, slices.Index(names, l.Name), points, marked)
+	}
+}
+
+// line draws a line in the style of a number, with markers on some points.
+func (c *canvas) line(l *Line, style int, points, marked []point) {
+	if len(points) == 0 {
+		return
+	}
+	paint := palette[style%len(palette)]
 	if l.Dashed {
-		line.Dashes = dashes
-	}
-	every := (len(points) + maxGlyphs - 1) / maxGlyphs
-	var marked plotter.XYs
-	for i := 0; i < len(points); i += every {
-		marked = append(marked, points[i])
-	}
-	marks := &plotter.Scatter{XYs: marked, GlyphStyle: draw.GlyphStyle{Color: line.Color, Radius: vg.Points(glyphSize), Shape: glyphs[style%len(glyphs)]}}
-	if len(points) > 0 {
-		chart.Add(line)
-		if !l.Bare {
-			chart.Add(marks)
-		}
+		c.paths = append(c.paths, path{dashes(points), paint, lineWidth})
+	} else {
+		c.stroke(paint, lineWidth, points...)
 	}
 	if l.Bare {
-		return []plot.Thumbnailer{line}
+		return
 	}
-	return []plot.Thumbnailer{line, marks}
-}
-
-// settle gives axes without data, or with a single value, a range that can be drawn.
-func settle(chart *plot.Plot) {
-	for _, axis := range []*plot.Axis{&chart.X, &chart.Y} {
-		_, log := axis.Scale.(plot.LogScale)
-		switch {
-		case axis.Min > axis.Max && log:
-			axis.Min, axis.Max = 1, 10
-		case axis.Min > axis.Max:
-			axis.Min, axis.Max = 0, 1
-		case axis.Min == axis.Max && log:
-			axis.Min, axis.Max = axis.Min/2, axis.Max*2
-		case axis.Min == axis.Max:
-			pad := math.Max(0.5, 0.05*math.Abs(axis.Min))
-			axis.Min, axis.Max = axis.Min-pad, axis.Max+pad
+	m := markers[style%len(markers)]
+	for _, at := range marked {
+		switch corners := regular(at, markerSize, m.corners, m.turn); m.form {
+		case filled:
+			c.stroke(paint, 0, corners...)
+		case open:
+			c.stroke(paint, axisWidth, append(corners, corners[0])...)
+		case crossed:
+			c.paths = append(c.paths, path{[][]point{{corners[0], corners[2]}, {corners[1], corners[3]}}, paint, axisWidth})
 		}
 	}
+}
+
+func (c *canvas) stroke(paint color.RGBA, width float64, line ...point) {
+	c.paths = append(c.paths, path{[][]point{line}, paint, width})
+}
+
+func (c *canvas) text(at point, text string, size, anchor float64) {
+	if text != "" {
+		c.labels = append(c.labels, label{at, text, size, anchor, false})
+	}
+}
+
+// dashes cuts a line: drawn and left out in turn.
+func dashes(line []point) (parts [][]point) {
+	part, on, left := line[:1:1], true, float64(dash)
+	for i := 1; i < len(line); {
+		from, to := part[len(part)-1], line[i]
+		length := math.Hypot(to.x-from.x, to.y-from.y)
+		if length <= left {
+			part, left = append(part, to), left-length
+			i++
+			continue
+		}
+		at := point{from.x + (to.x-from.x)*left/length, from.y + (to.y-from.y)*left/length}
+		if left = dash; on {
+			parts, left = append(parts, append(part, at)), dashGap
+		}
+		part, on = []point{at}, !on
+	}
+	if on && len(part) > 1 {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// regular returns the corners of a regular polygon.
+func regular(centre point, radius float64, corners int, turn float64) []point {
+	out := make([]point, corners)
+	for i := range out {
+		sin, cos := math.Sincos(turn + 2*math.Pi*float64(i)/float64(corners))
+		out[i] = point{centre.x + radius*cos, centre.y + radius*sin}
+	}
+	return out
 }

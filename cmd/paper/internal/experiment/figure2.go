@@ -66,7 +66,7 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 		if _, err := solver.Solve(ctx, problem, nil, settings); err != nil {
 			return nil, fmt.Errorf("paper: %w", err)
 		}
-		panel := plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)", YLabel: "ν̂ (part of the best criterion)"}
+		panel := plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)", YLabel: "ν (part of the best criterion)"}
 		lines := make([]plot.Line, len(selections))
 		for _, step := range selectionSteps {
 			if step >= len(models) {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,32 @@ func TestShippedRulesAreSound(t *testing.T) {
 	}
 	if out.Groups != 2 || out.Recordings < 5 || out.Alerts < 12 {
 		t.Errorf("%+v", out)
+	}
+}
+
+func TestDashboardQueriesAreSound(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "configs", "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(b, &board); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	v := &vocabulary{metrics: Metrics()}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			checked++
+			if problems := v.check(target.Expr); len(problems) > 0 {
+				t.Errorf("%s: %q", target.Expr, problems)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("%d queries", checked)
 	}
 }
 

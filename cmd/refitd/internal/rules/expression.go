@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/common/model"
+
+	"github.com/refitd/refitd/cmd/refitd/internal/rules/promql"
 )
 
 // scrapeLabels are what Prometheus adds to every series. model is among them because consumer series have it with several models.
-var scrapeLabels = []string{labels.MetricName, "job", "instance", "model"}
+var scrapeLabels = []string{model.MetricNameLabel, "job", "instance", "model"}
 
 // sinceStart is the one counter that is set once, at the start: an increase of it is never seen.
 const sinceStart = "refitd_state_rollback_offsets_total"
@@ -26,33 +27,27 @@ type vocabulary struct {
 
 // check returns what is wrong with a PromQL expression, nil if nothing is.
 func (v *vocabulary) check(text string) []string {
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	expr, err := promql.Parse(text)
 	if err != nil {
 		return []string{"expr: " + err.Error()}
 	}
 	var problems []string
-	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-		switch n := node.(type) {
-		case *parser.VectorSelector:
-			problems = append(problems, v.selector(n, path)...)
-		case *parser.BinaryExpr:
-			if text := threshold(n); text != "" {
+	expr.Walk(func(e *promql.Expr, above []*promql.Expr) {
+		switch {
+		case e.Type == promql.Selector:
+			problems = append(problems, v.selector(e, above)...)
+		case e.Compares():
+			if text := threshold(e); text != "" {
 				problems = append(problems, text)
 			}
 		}
-		return nil
 	})
 	return problems
 }
 
 // selector checks the name and the labels of a selector, and that a counter is used as one.
-func (v *vocabulary) selector(n *parser.VectorSelector, path []parser.Node) []string {
-	name := n.Name
-	for _, m := range n.LabelMatchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
-			name = m.Value
-		}
-	}
+func (v *vocabulary) selector(e *promql.Expr, above []*promql.Expr) []string {
+	name := e.Name
 	if slices.Contains(v.recorded, name) || slices.ContainsFunc(foreign, func(f string) bool { return strings.HasPrefix(name, f) }) {
 		return nil
 	}
@@ -61,12 +56,12 @@ func (v *vocabulary) selector(n *parser.VectorSelector, path []parser.Node) []st
 		return []string{fmt.Sprintf("metric %q is neither one of this build nor recorded in the file; the metrics are listed in configs/metrics.md", name)}
 	}
 	var problems []string
-	for _, m := range n.LabelMatchers {
-		if !slices.Contains(metric.Labels, m.Name) && !slices.Contains(scrapeLabels, m.Name) && !(m.Name == "le" && metric.Type == "histogram") {
-			problems = append(problems, fmt.Sprintf("%s has no label %q: it has %s", name, m.Name, strings.Join(metric.Labels, ", ")))
+	for _, m := range e.Matchers {
+		if !slices.Contains(metric.Labels, m.Label) && !slices.Contains(scrapeLabels, m.Label) && !(m.Label == "le" && metric.Type == "histogram") {
+			problems = append(problems, fmt.Sprintf("%s has no label %q: it has %s", name, m.Label, strings.Join(metric.Labels, ", ")))
 		}
 	}
-	if metric.Type == "counter" && !underRate(path) && name != sinceStart {
+	if metric.Type == "counter" && !underRate(above) && name != sinceStart {
 		problems = append(problems, fmt.Sprintf("%s is a counter, which starts again with the process: use rate or increase", name))
 	}
 	return problems
@@ -85,31 +80,22 @@ func (v *vocabulary) find(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// underRate reports whether a selector is the argument of a function for counters.
-func underRate(path []parser.Node) bool {
-	for _, node := range path {
-		if call, ok := node.(*parser.Call); ok && slices.Contains([]string{"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time"}, call.Func.Name) {
-			return true
-		}
-	}
-	return false
+// underRate reports whether a selector with these nodes above it is the argument of a function for counters.
+func underRate(above []*promql.Expr) bool {
+	return slices.ContainsFunc(above, func(e *promql.Expr) bool {
+		return e.Type == promql.Call && slices.Contains([]string{"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time"}, e.Name)
+	})
 }
 
 // threshold says what is wrong with a comparison with a number: a ratio outside [0, 1], or a time stamp that no time was taken from.
-func threshold(n *parser.BinaryExpr) string {
-	number, ok := n.RHS.(*parser.NumberLiteral)
-	if !n.Op.IsComparisonOperator() || !ok {
-		return ""
-	}
-	selector, ok := n.LHS.(*parser.VectorSelector)
-	if !ok {
-		return ""
-	}
-	switch name := selector.Name; {
-	case strings.Contains(name, ":ratio") && (number.Val < 0 || number.Val > 1):
-		return fmt.Sprintf("%s is a ratio between 0 and 1, compared with %g", name, number.Val)
+func threshold(e *promql.Expr) string {
+	left, right := e.Args[0], e.Args[1]
+	switch name, number := left.Name, right.Value; {
+	case left.Type != promql.Selector || right.Type != promql.Number:
+	case strings.Contains(name, ":ratio") && (number < 0 || number > 1):
+		return fmt.Sprintf("%s is a ratio between 0 and 1, compared with %g", name, number)
 	case strings.HasSuffix(name, "_timestamp_seconds"):
-		return fmt.Sprintf("%s is a time stamp, compared with %g: compare time() - %s", name, number.Val, name)
+		return fmt.Sprintf("%s is a time stamp, compared with %g: compare time() - %s", name, number, name)
 	}
 	return ""
 }

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write THIRD_PARTY.md")
+
+const thirdPartyHead = `# Third-party modules
+
+The Go modules that are linked into the binaries of this repository, with the licences that their licence files contain. Generated:
+` + "`go test ./cmd/refitd -run ThirdParty -update`" + `. The binaries hold the Go standard library and runtime, too (BSD-3-Clause, Copyright 2009 The Go
+Authors). Modules that only tests need are in go.mod and not here.
+
+| module | version | in | licence | copyright |
+|---|---|---|---|---|
+`
+
+// licences are found by a phrase that only they have.
+var licences = []struct {
+	name string
+	text *regexp.Regexp
+}{
+	{"Apache-2.0", regexp.MustCompile(`Apache License,?\s+Version 2\.0`)},
+	{"BSD-3-Clause", regexp.MustCompile(`(?s)Redistribution and use in source and binary forms.*Neither the name`)},
+	{"BSD-2-Clause", regexp.MustCompile(`Redistribution and use in source and binary forms`)}, // unless it is the one above
+	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge`)},
+	{"MPL-2.0", regexp.MustCompile(`Mozilla Public License`)},
+	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and/or distribute`)},
+}
+
+var (
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)(\.\w+)?$`)
+	copyright   = regexp.MustCompile(`(?m)^\W*(Copyright (?:\(c\)|\(C\)|©|\d).*?)(?:\. All rights reserved)?\.?\s*$`)
+)
+
+// TestThirdParty: THIRD_PARTY.md lists the modules that are linked, at their versions and with their licences.
+func TestThirdParty(t *testing.T) {
+	t.Parallel()
+	rows := make(map[string]string)
+	in := make(map[string][]string)
+	for _, command := range []string{"refitd", "paper"} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}",
+			"github.com/refitd/refitd/cmd/"+command)
+		list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		out, err := list.Output()
+		if err != nil {
+			t.Skipf("not checked: go list: %v", err)
+		}
+		for line := range strings.Lines(string(out)) {
+			f := strings.Fields(line)
+			if len(f) == 2 {
+				t.Skipf("not checked: the module cache has no %s", f[0])
+			}
+			if len(f) < 3 || slices.Contains(in[f[0]], command) {
+				continue
+			}
+			in[f[0]] = append(in[f[0]], command)
+			rows[f[0]] = fmt.Sprintf("| %s | %s | %s | %s |", f[0], f[1], strings.Join(in[f[0]], ", "), licence(t, f[2]))
+		}
+	}
+	var modules []string
+	for module := range rows {
+		modules = append(modules, module)
+	}
+	slices.Sort(modules)
+	want := bytes.NewBufferString(thirdPartyHead)
+	for _, module := range modules {
+		fmt.Fprintln(want, rows[module])
+	}
+	path := filepath.Join("..", "..", "THIRD_PARTY.md")
+	if *update {
+		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("THIRD_PARTY.md is not what is linked (%v): go test ./cmd/refitd -run ThirdParty -update", err)
+	}
+}
+
+// licence returns the names of the licences in the files of a module, and whose copyright they say it is.
+func licence(t *testing.T, dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Skipf("not checked: %v", err)
+	}
+	var names, holders []string
+	add := func(list *[]string, s string) {
+		if s = strings.ReplaceAll(strings.TrimSpace(s), "|", "/"); !slices.Contains(*list, s) {
+			*list = append(*list, s)
+		}
+	}
+	for _, e := range entries {
+		if !licenceFile.MatchString(e.Name()) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range licences {
+			if l.text.Match(text) && !(l.name == "BSD-2-Clause" && slices.Contains(names, "BSD-3-Clause")) {
+				add(&names, l.name)
+			}
+		}
+		for _, m := range copyright.FindAllSubmatch(text, -1) {
+			if holder := string(m[1]); !strings.Contains(holder, "[yyyy]") && !strings.Contains(holder, "{yyyy}") {
+				add(&holders, holder)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Errorf("%s: no licence is known in its files", dir)
+	}
+	return strings.Join(names, ", ") + " | " + strings.Join(holders, "; ")
+}
