@@ -72,7 +72,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
-	d.limitMemory()
+	limitMemory(d.Config.Memory(), d.Log)
 	if err := d.listen(); err != nil {
 		return nil, err
 	}
@@ -105,6 +105,16 @@ func (d *Daemon) registerer(model string) prometheus.Registerer {
 		return d.registry
 	}
 	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, d.registry)
+}
+
+// model returns a model by name, nil if there is none.
+func (d *Daemon) model(name string) *model.Model {
+	for _, m := range d.models {
+		if m.Name() == name {
+			return m
+		}
+	}
+	return nil
 }
 
 // Addr returns the address of the HTTP listener.

@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path"
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // memoryShare is the part of a control group's memory that the Go runtime may take: the rest is for what it does not count, such as mapped
@@ -16,8 +19,7 @@ const memoryShare = 0.8
 
 // limitMemory makes the collector work harder rather than let garbage pass the budget of the configuration, or what the control group of the
 // process allows before the kernel kills it. A limit in the environment (GOMEMLIMIT), which the runtime has read already, stays.
-func (d *Daemon) limitMemory() {
-	memory := d.Config.Memory()
+func limitMemory(memory config.Memory, log *slog.Logger) {
 	limit, from := memory.BudgetBytes, "memory_budget"
 	if allowed := groupMemory(os.DirFS("/")); allowed > 0 {
 		if share := int64(memoryShare * float64(allowed)); limit == 0 || share < limit {
@@ -29,9 +31,10 @@ func (d *Daemon) limitMemory() {
 	} else if limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
-	d.Log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
+	log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
 	if limit > 0 && memory.TotalBytes > limit {
-		d.Log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes, "limit_bytes", limit, "limit_from", from)
+		log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes,
+			"limit_bytes", limit, "limit_from", from)
 	}
 }
 

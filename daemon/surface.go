@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/build"
-	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -59,16 +58,6 @@ func (d *Daemon) serve(ctx context.Context) error {
 		stop()
 	}
 	return errors.Join(<-surface, health)
-}
-
-// model returns a model by name, nil if there is none.
-func (d *Daemon) model(name string) *model.Model {
-	for _, m := range d.models {
-		if m.Name() == name {
-			return m
-		}
-	}
-	return nil
 }
 
 // limits returns the bounds of requests for a model, as last configured.
