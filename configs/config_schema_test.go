@@ -66,7 +66,7 @@ var rules = map[string]object{
 	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
 	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
-	"Train.Loss":             {{"enum", []string{"auto", "mlogistic", "smoothed_hinge", "squared_hinge", "binary_logistic", "squared"}}},
+	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
 
 // features asks for what one task or another needs.
