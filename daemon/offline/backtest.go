@@ -36,7 +36,7 @@ const backtestTopic = "backtest"
 // Backtest runs the daemon's own cycle over a file, without a broker or a clock: score each event, learn it, refit synchronously every
 // train.every_events. Same input, same numbers.
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
-	set, err := readEvents(o.Model, o.Data, o.Format)
+	set, err := ReadEvents(o.Model, o.Data, o.Format)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if o.Group == "" {
 		o.Group = rankingField
 	}
-	set, err := readEvents(m, o.Data, o.Format)
+	set, err := ReadEvents(m, o.Data, o.Format)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// readEvents reads labelled events of a model's schema into memory. Column i of a LIBSVM file is the i-th numeric field.
-func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
+// ReadEvents reads labelled events of a model's schema into memory. Column i of a LIBSVM file is the i-th numeric field.
+func ReadEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
 	set, err := readSet(m, path, format, "--data")
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
@@ -24,7 +24,7 @@ func readEvents(m *config.Model, path string, format dataset.Format) (*dataset.S
 	return set, err
 }
 
-// readSet is readEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
+// readSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
 func readSet(m *config.Model, path string, format dataset.Format, flag string) (*dataset.Set, error) {
 	schema := m.Schema.Event()
 	if format == dataset.LIBSVM {

@@ -11,20 +11,6 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// bestBenchmark is a rating set with the models that compete on it, and the bars of the one with the lowest validation error.
-type bestBenchmark struct {
-	ratings     *ratingBenchmark
-	splits      int
-	sizes       []int // k of the variational refits
-	rmse, ndcg1 float64
-	peers       string
-}
-
-var bestBenchmarks = []bestBenchmark{
-	{&ratingBenchmarks[0], 3, []int{8, 16}, 0.922, 0.74, "libFM MCMC .915 / .752, myFM Gibbs .915 / .748, fastFM ALS .925 / .742"},
-	{&ratingBenchmarks[1], 1, []int{16, 32}, 0.866, 0.790, "myFM Gibbs .856 / .796, myFM ordinal .858 / .803, myFM variational .861 / .789, libMF .868 / .790"},
-}
-
 // Limits of a variational refit: sweeps at most, and how many without a gain on the validation rows end it.
 const (
 	mostSweeps  = 40
@@ -41,22 +27,7 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Name: "best"}
 	main := Table{Title: "Best models of ratings, λ, k and sweeps chosen on the validation rows; mean ± standard deviation over splits",
 		Header: []string{"set", "model", "k", "splits", "validation RMSE", "RMSE", "nDCG@1", "nDCG@5", "seconds"}}
-	wanted, err := o.ratings()
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range bestBenchmarks {
-		used := false
-		for i := range wanted {
-			used = used || wanted[i].name == b.ratings.name
-		}
-		if !used {
-			continue
-		}
-		set, err := readRatings(o.file(b.ratings.file...))
-		if err != nil {
-			return nil, err
-		}
+	err := o.overRatings(func(b *ratingBenchmark, set *ratingSet) error {
 		splits := o.splits(b.splits)
 		lowest, chosen, chosenName := math.Inf(1), ratingSummary{}, ""
 		for _, model := range b.candidates(o.Quick) {
@@ -66,25 +37,30 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 				p := split(len(set.level), uint32(at))
 				found, err := model.fit(ctx, &o, set, p)
 				if err != nil {
-					return nil, err
+					return err
 				}
-				s := scored{k: found.model.NumBasis, valid: set.quality(found.model, p.valid), test: set.quality(found.model, p.test), seconds: found.seconds}
+				s := scored{k: found.model.NumBasis, valid: set.quality(found.model, p.valid), test: set.quality(found.model, p.test),
+					seconds: found.seconds}
 				bySplit[at] = []scored{s}
 				valid += s.valid.rmse / float64(splits)
-				o.Log.Info("fitted", "set", b.ratings.name, "model", model.name, "split", at, "k", s.k, "sweeps", found.sweeps, "valid_rmse", s.valid.rmse, "rmse", s.test.rmse, "ndcg_1", s.test.ndcg1, "seconds", s.seconds)
+				o.Log.Info("fitted", "set", b.name, "model", model.name, "split", at, "k", s.k, "sweeps", found.sweeps,
+					"valid_rmse", s.valid.rmse, "rmse", s.test.rmse, "ndcg_1", s.test.ndcg1, "seconds", s.seconds)
 			}
 			summary := summarize(bySplit, 0)
-			main.Rows = append(main.Rows, append([]string{b.ratings.name, model.name, fmt.Sprint(bySplit[0][0].k), fmt.Sprint(splits), fmt.Sprintf("%.4f", valid)}, summary.cells()...))
+			row := []string{b.name, model.name, fmt.Sprint(bySplit[0][0].k), fmt.Sprint(splits), fmt.Sprintf("%.4f", valid)}
+			main.Rows = append(main.Rows, append(row, summary.cells()...))
 			if model.single && valid < lowest {
 				lowest, chosen, chosenName = valid, summary, model.name
 			}
 		}
 		if !o.Quick {
-			name := fmt.Sprintf("%s, %s", b.ratings.name, chosenName)
-			r.Bars = append(r.Bars, Bar{Name: name + ", test RMSE", Got: chosen.mean[0], AtMost: true, Want: b.rmse},
-				Bar{Name: name + ", test nDCG@1", Got: chosen.mean[1], Want: b.ndcg1})
+			r.Bars = append(r.Bars, b.best.bars(b.name+", "+chosenName, chosen)...)
 		}
-		main.Notes = append(main.Notes, fmt.Sprintf("Others on %s, other runs (RMSE / nDCG@1): %s.", b.ratings.name, b.peers))
+		main.Notes = append(main.Notes, fmt.Sprintf("Others on %s, other runs (RMSE / nDCG@1): %s.", b.name, b.peers))
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.Tables = []Table{main}
 	return r, nil
@@ -104,7 +80,7 @@ type fitted struct {
 	seconds float64
 }
 
-func (b *bestBenchmark) candidates(quick bool) []candidate {
+func (b *ratingBenchmark) candidates(quick bool) []candidate {
 	var list []candidate
 	sizes := b.sizes
 	if quick {
@@ -113,22 +89,24 @@ func (b *bestBenchmark) candidates(quick bool) []candidate {
 	for _, k := range sizes {
 		for _, ordinal := range []bool{false, true} {
 			name := map[bool]string{false: "variational, one output", true: "variational, McRank"}[ordinal]
-			list = append(list, candidate{fmt.Sprintf("%s, k = %d", name, k), true, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
+			fit := func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
 				return o.variational(ctx, set, p, variationalStart{ordinal: ordinal, basis: k})
-			}})
+			}
+			list = append(list, candidate{fmt.Sprintf("%s, k = %d", name, k), true, fit})
 		}
 	}
 	if quick {
 		return list
 	}
-	k, curve := sizes[len(sizes)-1], &b.ratings.curves[len(b.ratings.curves)-1]
-	return append(list,
-		candidate{fmt.Sprintf("full refits, %s, λ = %g", curve.name, curve.lambda), true, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
-			return o.full(ctx, set, p, curve)
-		}},
-		candidate{fmt.Sprintf("mean of %d variational refits, McRank, k = %d", averaged, k), false, func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
-			return o.average(ctx, set, p, variationalStart{ordinal: true, basis: k})
-		}})
+	k, curve := sizes[len(sizes)-1], &b.curves[len(b.curves)-1]
+	full := func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
+		return o.full(ctx, set, p, curve)
+	}
+	average := func(ctx context.Context, o *Options, set *ratingSet, p parts) (*fitted, error) {
+		return o.average(ctx, set, p, variationalStart{ordinal: true, basis: k})
+	}
+	return append(list, candidate{fmt.Sprintf("full refits, %s, λ = %g", curve.name, curve.lambda), true, full},
+		candidate{fmt.Sprintf("mean of %d variational refits, McRank, k = %d", averaged, k), false, average})
 }
 
 // variationalStart says what a variational refit starts from.
@@ -187,20 +165,14 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 // full runs Algorithm 1 with full refits and keeps the step that is best on the validation rows.
 func (o *Options) full(ctx context.Context, set *ratingSet, p parts, curve *ratingCurve) (*fitted, error) {
 	s := curve.settings()
-	s.Refit, s.FullEvery, s.Workers, s.Rough, s.Now = solver.Full, ratingBasis/4, o.threads(), true, o.Now
-	best, lowest, scoring := &fitted{}, math.Inf(1), 0.0
-	s.OnStep = func(step solver.Step, m *solver.Model) bool {
-		began := o.Now()
+	s.Refit, s.FullEvery, s.Workers = solver.Full, ratingBasis/4, o.threads()
+	best, lowest := &fitted{}, math.Inf(1)
+	err := follow(ctx, o.Now, set.problem(p.train, curve.ordinal), s, func(step solver.Step, m *solver.Model) {
 		if rmse := set.rmse(m, p.valid); rmse < lowest {
-			lowest, best = rmse, &fitted{model: m, seconds: step.Seconds - scoring}
+			lowest, best = rmse, &fitted{model: m, seconds: step.Seconds}
 		}
-		scoring += o.Now().Sub(began).Seconds()
-		return false
-	}
-	if _, err := solver.Solve(ctx, set.problem(p.train, curve.ordinal), nil, s); err != nil {
-		return nil, fmt.Errorf("paper: %w", err)
-	}
-	return best, ctx.Err()
+	})
+	return best, err
 }
 
 // average fits from several starts and returns the mean of the models: their basis vectors side by side.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/solver"
 )
@@ -111,15 +110,7 @@ func readRatings(path string) (*ratingSet, error) {
 	if err != nil {
 		return nil, missing(err)
 	}
-	decoder := ingest.NewDecoder(model)
-	schema, recordTime := model.Schema.Event(), int64(0)
-	if schema.Time != "" {
-		recordTime = -1 // there is no record whose time an event could be ahead of
-	}
-	set, err := dataset.Read(path, dataset.Options{Format: dataset.MovieLens, Schema: schema,
-		Decode: func(ev *event.Event, value []byte, _ int64) string {
-			return string(decoder.Decode(ev, value, recordTime))
-		}})
+	set, err := offline.ReadEvents(model, path, dataset.MovieLens)
 	if err != nil {
 		return nil, missing(err)
 	}

@@ -35,26 +35,13 @@ const selectionLambda = 0.1
 // Figure2 repeats figure 2: the part ν̂ = f₁(ĥ)/f₁(h*) of the best ℓ1/ℓ∞ criterion that ways of choosing a basis vector attain, along a
 // training run, with h* by the exhaustive method of appendix C.
 func Figure2(ctx context.Context, o Options) (*Report, error) {
-	usual := []string{"vowel", "satimage", "segment"}
-	if o.Quick {
-		usual = []string{quickSet}
-	}
-	benches, err := o.benchmarks(usual...)
-	if err != nil {
-		return nil, err
-	}
 	main := Table{Title: "Figure 2: part of the best ℓ1/ℓ∞ criterion (ν̂) that selections attain, split 0", Header: []string{"set", "step"}}
 	for _, s := range selections {
 		main.Header = append(main.Header, s.name)
 	}
-	figure := Figure{Figure: plot.Figure{Columns: len(benches), Legend: "basis selection"}}
-	for i := range benches {
-		b := &benches[i]
+	figure := Figure{Figure: plot.Figure{Legend: "basis selection"}}
+	err := o.overSets([]string{"vowel", "satimage", "segment"}, func(b *classBenchmark, set *classSet) error {
 		b.basis = min(b.basis, selectionSteps[len(selectionSteps)-1])
-		set, err := readClasses(o.file(b.file...))
-		if err != nil {
-			return nil, err
-		}
 		problem := set.problem(split(len(set.class), 0).train)
 		settings := b.settings(solver.L1Linf, selectionLambda, solver.OutputLayer)
 		settings.Workers, settings.Rough = o.threads(), true
@@ -64,40 +51,55 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 			return len(models) > selectionSteps[len(selectionSteps)-1]
 		}
 		if _, err := solver.Solve(ctx, problem, nil, settings); err != nil {
-			return nil, fmt.Errorf("paper: %w", err)
+			return fmt.Errorf("paper: %w", err)
 		}
-		panel := plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)", YLabel: "ν (part of the best criterion)"}
 		lines := make([]plot.Line, len(selections))
 		for _, step := range selectionSteps {
 			if step >= len(models) {
 				break
 			}
-			best, err := bestCriterion(gammas(problem, models[step]))
+			parts, err := attained(ctx, problem, models[step], settings)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			row := []string{b.name, fmt.Sprint(step)}
-			for s, way := range selections {
-				nu := 0.0
-				for draw := range way.draws {
-					settings.Selection, settings.Seed = way.by, uint64(draw)
-					_, criterion, err := solver.SelectBasis(ctx, problem, models[step], settings)
-					if err != nil {
-						return nil, fmt.Errorf("paper: %w", err)
-					}
-					nu += criterion / best / float64(way.draws)
-				}
-				lines[s].Name = way.name
+			for s, nu := range parts {
+				lines[s].Name = selections[s].name
 				lines[s].X, lines[s].Y = append(lines[s].X, float64(step)), append(lines[s].Y, nu)
 				row = append(row, fmt.Sprintf("%.3f", nu))
 			}
 			main.Rows = append(main.Rows, row)
 			o.Log.Info("selection", "set", b.name, "step", step, "nu", row[2])
 		}
-		panel.Lines = lines
-		figure.Panels = append(figure.Panels, panel)
+		figure.Columns++
+		figure.Panels = append(figure.Panels, plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)",
+			YLabel: "ν (part of the best criterion)", Lines: lines})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Report{Name: "figure2", Tables: []Table{main}, Figures: []Figure{figure}}, nil
+}
+
+// attained returns the part of the best criterion at a model that each of the selections attains.
+func attained(ctx context.Context, p *solver.Problem, model *solver.Model, settings solver.Settings) ([]float64, error) {
+	best, err := bestCriterion(gammas(p, model))
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]float64, len(selections))
+	for s, way := range selections {
+		for draw := range way.draws {
+			settings.Selection, settings.Seed = way.by, uint64(draw)
+			_, criterion, err := solver.SelectBasis(ctx, p, model, settings)
+			if err != nil {
+				return nil, fmt.Errorf("paper: %w", err)
+			}
+			parts[s] += criterion / best / float64(way.draws)
+		}
+	}
+	return parts, nil
 }
 
 // gammas returns the dense d×d matrices Γ_c = Σ_i ∂ℓ/∂o_c x_i x_i' of the homogeneous kernel at a model, in O(n d² m): the explicit form

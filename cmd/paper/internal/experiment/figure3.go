@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/refitd/refitd/daemon/plot"
 	"github.com/refitd/refitd/solver"
 )
@@ -13,32 +11,19 @@ import (
 // Figure3 repeats figure 3: test accuracy against the largest number of basis vectors, with output refits, for the three penalties and
 // one-vs-rest logistic regression; λ and k up to that number are chosen on the validation rows, means over splits.
 func Figure3(ctx context.Context, o Options) (*Report, error) {
-	usual := []string{"vowel.t", "satimage", "letter"}
-	if o.Quick {
-		usual = []string{quickSet}
-	}
-	benches, err := o.benchmarks(usual...)
-	if err != nil {
-		return nil, err
-	}
 	main := Table{Title: "Figure 3: test accuracy in percent against the largest number of basis vectors, output refits",
 		Header: []string{"set", "k ≤", "ℓ1", "ℓ1/ℓ2", "ℓ1/ℓ∞", "linear"}}
 	numbers := Table{Name: "accuracy", Header: []string{"set", "k", "penalty", "test_percent", "deviation", "splits"}}
-	figure := Figure{Figure: plot.Figure{Columns: len(benches)}}
-	for i := range benches {
-		b := &benches[i]
-		set, err := readClasses(o.file(b.file...))
-		if err != nil {
-			return nil, err
-		}
+	var figure Figure
+	err := o.overSets([]string{"vowel.t", "satimage", "letter"}, func(b *classBenchmark, set *classSet) error {
 		splits := o.splits(b.splits)
 		jobs := jobsFor(b, set, splits, solver.OutputLayer)
 		if err := o.walkAll(ctx, jobs); err != nil {
-			return nil, err
+			return err
 		}
 		linear, err := o.linearCell(ctx, set, splits)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		panel := plot.Panel{Title: b.name, XLabel: "largest number of basis vectors (units)", YLabel: "test accuracy (%)"}
 		for _, penalty := range penalties {
@@ -49,12 +34,8 @@ func Figure3(ctx context.Context, o Options) (*Report, error) {
 					chosen, _ := best(pointsOf(jobs, split, penalty, solver.OutputLayer), k)
 					tests[split] = chosen.test
 				}
-				mean := stat.Mean(tests, nil)
+				mean, deviation := spread(tests)
 				line.X, line.Y = append(line.X, float64(k)), append(line.Y, mean)
-				deviation := 0.0
-				if splits > 1 {
-					deviation = stat.StdDev(tests, nil)
-				}
 				numbers.add(b.name, k, penalty, mean, deviation, splits)
 			}
 			panel.Lines = append(panel.Lines, line)
@@ -68,7 +49,12 @@ func Figure3(ctx context.Context, o Options) (*Report, error) {
 		}
 		panel.Lines = append(panel.Lines, plot.Line{Name: "linear", Dashed: true, Bare: true,
 			X: []float64{1, float64(b.basis)}, Y: []float64{linear.mean(), linear.mean()}})
+		figure.Columns++
 		figure.Panels = append(figure.Panels, panel)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return &Report{Name: "figure3", Tables: []Table{main}, Numbers: []Table{numbers}, Figures: []Figure{figure}}, nil
 }

@@ -15,25 +15,12 @@ const refitLambda = 0.1
 // Figure5 repeats figure 5: output refits against full refits of ℓ1/ℓ2 with λ = 0.1, by the relative difference of the objective from the
 // best of both and by the test accuracy, against the basis vectors and against the seconds. One split, one path at a time.
 func Figure5(ctx context.Context, o Options) (*Report, error) {
-	usual := []string{"segment", "vowel", "satimage", "letter"}
-	if o.Quick {
-		usual = []string{quickSet}
-	}
-	benches, err := o.benchmarks(usual...)
-	if err != nil {
-		return nil, err
-	}
 	refits := []solver.Depth{solver.OutputLayer, solver.Full}
 	main := Table{Title: "Figure 5: output and full refits at the end of the path, ℓ1/ℓ2, λ = 0.1, split 0",
 		Header: []string{"set", "refit", "k", "objective", "test accuracy (%)", "seconds"}}
 	var all []job
 	panels := make([][]plot.Panel, 4) // by measure, then by set
-	for i := range benches {
-		b := &benches[i]
-		set, err := readClasses(o.file(b.file...))
-		if err != nil {
-			return nil, err
-		}
+	err := o.overSets([]string{"segment", "vowel", "satimage", "letter"}, func(b *classBenchmark, set *classSet) error {
 		lowest := math.Inf(1)
 		jobs := make([]job, len(refits))
 		for r, refit := range refits {
@@ -41,24 +28,30 @@ func Figure5(ctx context.Context, o Options) (*Report, error) {
 			settings.Workers = o.threads()
 			points, err := set.walk(ctx, o.Now, split(len(set.class), 0), settings)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			jobs[r] = job{bench: b, set: set, penalty: solver.L1L2, refit: refit, lambda: refitLambda, points: points}
 			for _, p := range points {
 				lowest = min(lowest, p.objective)
 			}
 			last := points[len(points)-1]
-			main.Rows = append(main.Rows, []string{b.name, refit.String(), fmt.Sprint(last.k), fmt.Sprintf("%.2f", last.objective), fmt.Sprintf("%.2f", last.test), fmt.Sprintf("%.2f", last.seconds)})
+			main.Rows = append(main.Rows, []string{b.name, refit.String(), fmt.Sprint(last.k), fmt.Sprintf("%.2f", last.objective),
+				fmt.Sprintf("%.2f", last.test), fmt.Sprintf("%.2f", last.seconds)})
 			o.Log.Info("path", "set", b.name, "refit", refit.String(), "k", last.k, "objective", last.objective, "test", last.test, "seconds", last.seconds)
 		}
 		all = append(all, jobs...)
 		for measure := range panels {
 			panels[measure] = append(panels[measure], refitPanel(jobs, measure, lowest))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	columns := len(panels[0])
 	figures := []Figure{
-		{Name: "basis", Figure: plot.Figure{Columns: len(benches), Panels: append(panels[0], panels[1]...), Legend: "refit"}},
-		{Name: "seconds", Figure: plot.Figure{Columns: len(benches), Panels: append(panels[2], panels[3]...), Legend: "refit"}},
+		{Name: "basis", Figure: plot.Figure{Columns: columns, Panels: append(panels[0], panels[1]...), Legend: "refit"}},
+		{Name: "seconds", Figure: plot.Figure{Columns: columns, Panels: append(panels[2], panels[3]...), Legend: "refit"}},
 	}
 	return &Report{Name: "figure5", Tables: []Table{main}, Numbers: []Table{pathTable(all)}, Figures: figures}, nil
 }

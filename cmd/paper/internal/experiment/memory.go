@@ -24,7 +24,8 @@ func (s memoryShape) params() int {
 // each. Features and rows are made up, names (two entries a row) and dense numbers.
 func Memory(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: "Memory of a solve, bytes that live at its last step, ℓ1/ℓ∞, 4 outputs",
-		Header: []string{"rows", "entries in a row", "problem, per row", "solver, per row without basis vectors", "per row and basis vector", "per parameter, the search for vectors included"}}
+		Header: []string{"rows", "entries in a row", "problem, per row", "solver, per row without basis vectors", "per row and basis vector",
+			"per parameter, the search for vectors included"}}
 	names, dense := memoryShape{rows: 100_000, features: 10_000, entries: 2, basis: 10}, memoryShape{rows: 20_000, features: 36, entries: 36, basis: 10}
 	if o.Quick {
 		names, dense = memoryShape{rows: 4000, features: 500, entries: 2, basis: 3}, memoryShape{rows: 2000, features: 12, entries: 12, basis: 3}
@@ -48,8 +49,8 @@ func Memory(ctx context.Context, o Options) (*Report, error) {
 		perParameter := (more[2] - live) / float64(richer.params()-base.params())
 		perVector := ((more[1] - live) - 8*float64(wider.params()-base.params())) / (n * float64(base.basis)) // a vector itself is d numbers
 		perRow := (more[0]-live)/n - problem/n - perVector*float64(base.basis)
-		row := []string{[]string{"names", "numbers"}[i], fmt.Sprint(base.entries), fmt.Sprintf("%.0f", problem/n), fmt.Sprintf("%.0f", perRow), fmt.Sprintf("%.1f", perVector),
-			fmt.Sprintf("%.0f", perParameter)}
+		row := []string{[]string{"names", "numbers"}[i], fmt.Sprint(base.entries), fmt.Sprintf("%.0f", problem/n), fmt.Sprintf("%.0f", perRow),
+			fmt.Sprintf("%.1f", perVector), fmt.Sprintf("%.0f", perParameter)}
 		if base.entries == base.features { // more features are longer rows
 			row[len(row)-1] = "-"
 		}

@@ -21,19 +21,29 @@ type point struct {
 // walk runs Algorithm 1 on the training rows and scores the model after every refit (section 6.1). It ends early, with an error, when ctx is done.
 func (s *classSet) walk(ctx context.Context, now func() time.Time, p parts, settings solver.Settings) ([]point, error) {
 	var points []point
-	scoring := 0.0
-	settings.Rough, settings.Now = true, now
-	settings.OnStep = func(step solver.Step, m *solver.Model) bool {
-		began := now()
+	err := follow(ctx, now, s.problem(p.train), settings, func(step solver.Step, m *solver.Model) {
 		points = append(points, point{lambda: settings.Lambda, k: m.NumBasis, step: len(points), objective: step.Objective,
-			valid: s.accuracy(m, p.valid), test: s.accuracy(m, p.test), seconds: step.Seconds - scoring})
-		scoring += now().Sub(began).Seconds()
+			valid: s.accuracy(m, p.valid), test: s.accuracy(m, p.test), seconds: step.Seconds})
+	})
+	return points, err
+}
+
+// follow runs Algorithm 1 and calls visit with the model after every refit. The seconds of a step are those of the solver since the path began,
+// without those of visit.
+func follow(ctx context.Context, now func() time.Time, p *solver.Problem, s solver.Settings, visit func(solver.Step, *solver.Model)) error {
+	visiting := 0.0
+	s.Rough, s.Now = true, now
+	s.OnStep = func(step solver.Step, m *solver.Model) bool {
+		began := now()
+		step.Seconds -= visiting
+		visit(step, m)
+		visiting += now().Sub(began).Seconds()
 		return false
 	}
-	if _, err := solver.Solve(ctx, s.problem(p.train), nil, settings); err != nil {
-		return nil, fmt.Errorf("paper: %w", err)
+	if _, err := solver.Solve(ctx, p, nil, s); err != nil {
+		return fmt.Errorf("paper: %w", err)
 	}
-	return points, ctx.Err()
+	return ctx.Err()
 }
 
 // best returns the point of the highest validation accuracy with at most k basis vectors, the smallest model of several. ok is false

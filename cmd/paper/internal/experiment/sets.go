@@ -60,25 +60,47 @@ var classBenchmarks = []classBenchmark{
 // letterBar is what ℓ1/ℓ2 with output refits must reach on letter, on average over the splits.
 const letterBar = 92.0
 
-// benchmarks returns the sets of the options, all that usual names if there are none.
-func (o *Options) benchmarks(usual ...string) ([]classBenchmark, error) {
+// overSets reads each set of the options, of the usual ones if they name none, and calls f with it. The short form has a usual set of its own.
+func (o *Options) overSets(usual []string, f func(*classBenchmark, *classSet) error) error {
+	if o.Quick {
+		usual = []string{quickSet}
+	}
 	names := o.Sets
 	if len(names) == 0 {
 		names = usual
 	}
-	var list []classBenchmark
+	var benches []classBenchmark
 	for _, name := range names {
 		i := slices.IndexFunc(classBenchmarks, func(b classBenchmark) bool { return b.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: --sets names %q: known are %s", ErrOptions, name, strings.Join(setNames(), ", "))
+			return fmt.Errorf("%w: --sets names %q: known are %s", ErrOptions, name, strings.Join(setNames(), ", "))
 		}
 		b := classBenchmarks[i]
 		if o.Quick {
 			b.lambdas, b.basis, b.fullIteration = b.lambdas[1:2], min(b.basis, quickBasis), quickIterations
 		}
-		list = append(list, b)
+		benches = append(benches, b)
 	}
-	return list, nil
+	for i := range benches {
+		set, err := readClasses(o.file(benches[i].file...))
+		if err == nil {
+			err = f(&benches[i], set)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneSet reads a set, whatever the options name; in the short form its own.
+func (o Options) oneSet(name string) (b *classBenchmark, set *classSet, err error) {
+	o.Sets = nil
+	err = o.overSets([]string{name}, func(bench *classBenchmark, read *classSet) error {
+		b, set = bench, read
+		return nil
+	})
+	return b, set, err
 }
 
 // What is left of the limits in the short form of an experiment.

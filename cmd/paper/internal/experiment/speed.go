@@ -14,11 +14,12 @@ const letterObjective = 1467.27
 // fastError is the validation error on ML-1M that the last line of the speed table runs to.
 const fastError = 0.870
 
-// Speed measures three fits: letter, ℓ1/ℓ2, λ = 0.3, to k = 150 with one thread; McRank on ML-1M, ℓ1/ℓ∞, λ = 8, k = 20, with two; and ML-1M to a
-// validation error of 0.870 with one. Beside them stand figures of others, measured in other runs on a machine of the same kind: a
-// guide, not a ratio.
+// Speed measures three fits: letter, ℓ1/ℓ2, λ = 0.3, to k = 150 with one thread; McRank on ML-1M, ℓ1/ℓ∞, λ = 8, k = 20, with two; and
+// ML-1M to a validation error of 0.870 with one. Beside them stand figures of others, measured in other runs on a machine of the same
+// kind: a guide, not a ratio.
 func Speed(ctx context.Context, o Options) (*Report, error) {
-	main := Table{Title: "Speed", Header: []string{"fit", "threads", "k", "seconds", "of them to the reference's objective", "objective", "quality", "others, other runs"}}
+	main := Table{Title: "Speed", Header: []string{"fit", "threads", "k", "seconds", "of them to the reference's objective", "objective", "quality",
+		"others, other runs"}}
 	for _, measure := range []func(context.Context, *Options, *Table) error{speedLetter, speedRatings} {
 		if err := measure(ctx, &o, &main); err != nil {
 			return nil, err
@@ -29,26 +30,18 @@ func Speed(ctx context.Context, o Options) (*Report, error) {
 
 // speedLetter measures the path on letter, or on the short form's set.
 func speedLetter(ctx context.Context, o *Options, t *Table) error {
-	name, lambda := "letter", 0.3
+	const lambda = 0.3
 	others := "reference in numpy, one thread: 65.5 s, objective 1467.27, 91.55 %"
 	if o.Quick {
-		name, others = quickSet, "-"
+		others = "-"
 	}
-	only := *o
-	only.Sets = nil
-	benches, err := only.benchmarks(name)
-	if err != nil {
-		return err
-	}
-	b := &benches[0]
-	set, err := readClasses(o.file(b.file...))
+	b, set, err := o.oneSet("letter")
 	if err != nil {
 		return err
 	}
 	p := split(len(set.class), 0)
 	settings := b.settings(solver.L1L2, lambda, solver.OutputLayer)
-	settings.MaxSteps, settings.Workers, settings.Rough = b.basis, 1, true // as many steps as the reference
-	problem := set.problem(p.train)
+	settings.MaxSteps, settings.Workers = b.basis, 1 // as many steps as the reference
 	reached := "-"
 	settings.OnStep = func(s solver.Step, _ *solver.Model) bool {
 		if !o.Quick && reached == "-" && s.Objective <= letterObjective {
@@ -56,15 +49,13 @@ func speedLetter(ctx context.Context, o *Options, t *Table) error {
 		}
 		return false
 	}
-	began := o.Now()
-	res, err := solver.Solve(ctx, problem, nil, settings)
+	res, seconds, err := o.timed(ctx, set.problem(p.train), nil, settings, 1)
 	if err != nil {
-		return fmt.Errorf("paper: %w", err)
+		return err
 	}
-	seconds := o.Now().Sub(began).Seconds()
-	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s ℓ1/ℓ2 λ %g, output refits", name, lambda), "1", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds), reached,
-		fmt.Sprintf("%.2f", res.Objective), fmt.Sprintf("%.2f %%", set.accuracy(res.Model, p.test)), others})
-	return ctx.Err()
+	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s ℓ1/ℓ2 λ %g, output refits", b.name, lambda), "1", fmt.Sprint(res.Model.NumBasis),
+		fmt.Sprintf("%.2f", seconds), reached, fmt.Sprintf("%.2f", res.Objective), fmt.Sprintf("%.2f %%", set.accuracy(res.Model, p.test)), others})
+	return nil
 }
 
 // speedRatings measures both fits on ML-1M, or on ML-100k in the short form.
@@ -82,22 +73,16 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 	p := split(len(set.level), 0)
 	curve := b.curves[len(b.curves)-1]
 	settings := curve.settings()
-	settings.MaxBasis, settings.MaxSteps, settings.Workers, settings.Rough = basis, basis, 2, true
-	problem := set.problem(p.train, true)
-	began := o.Now()
-	res, err := solver.Solve(ctx, problem, nil, settings)
+	settings.MaxBasis, settings.MaxSteps, settings.Workers = basis, basis, 2
+	res, seconds, err := o.timed(ctx, set.problem(p.train, true), nil, settings, 1)
 	if err != nil {
-		return fmt.Errorf("paper: %w", err)
+		return err
 	}
-	seconds := o.Now().Sub(began).Seconds()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %s λ %g, output refits", b.name, curve.name, curve.lambda), "2", fmt.Sprint(res.Model.NumBasis), fmt.Sprintf("%.2f", seconds), "-",
-		fmt.Sprintf("%.1f", res.Objective), fmt.Sprintf("RMSE %.4f", set.rmse(res.Model, p.test)), others[0]})
+	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s %s λ %g, output refits", b.name, curve.name, curve.lambda), "2", fmt.Sprint(res.Model.NumBasis),
+		fmt.Sprintf("%.2f", seconds), "-", fmt.Sprintf("%.1f", res.Objective), fmt.Sprintf("RMSE %.4f", set.rmse(res.Model, p.test)), others[0]})
 	one := *o
 	one.Threads = 1
-	fast, err := one.variational(ctx, set, p, variationalStart{basis: bestBenchmarks[1].sizes[0], until: until})
+	fast, err := one.variational(ctx, set, p, variationalStart{basis: ratingBenchmarks[1].sizes[0], until: until})
 	if err != nil {
 		return err
 	}
@@ -105,7 +90,8 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 	if valid > until {
 		return errors.Join(fmt.Errorf("paper: %s: %d sweeps ended at a validation error of %.4f, not %.3f", b.name, fast.sweeps, valid, until), ctx.Err())
 	}
-	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s to validation RMSE %.3f, variational, %d sweeps", b.name, until, fast.sweeps), "1", fmt.Sprint(fast.model.NumBasis), fmt.Sprintf("%.2f", fast.seconds),
-		"-", "-", fmt.Sprintf("validation RMSE %.4f, test RMSE %.4f", valid, set.rmse(fast.model, p.test)), others[1]})
+	t.Rows = append(t.Rows, []string{fmt.Sprintf("%s to validation RMSE %.3f, variational, %d sweeps", b.name, until, fast.sweeps), "1",
+		fmt.Sprint(fast.model.NumBasis), fmt.Sprintf("%.2f", fast.seconds), "-", "-",
+		fmt.Sprintf("validation RMSE %.4f, test RMSE %.4f", valid, set.rmse(fast.model, p.test)), others[1]})
 	return nil
 }

@@ -14,29 +14,16 @@ import (
 // Table2 repeats table 2: the test accuracy of three penalties with output and with full refits, and of one-vs-rest logistic regression, λ and
 // k chosen on the validation rows (on letter λ on those of the first split).
 func Table2(ctx context.Context, o Options) (*Report, error) {
-	usual := setNames()
-	if o.Quick {
-		usual = []string{quickSet}
-	}
-	benches, err := o.benchmarks(usual...)
-	if err != nil {
-		return nil, err
-	}
 	main := Table{Title: "Table 2: test accuracy in percent (basis vectors), mean ± standard deviation over splits",
 		Header: []string{"set", "refit", "penalty", "accuracy", "splits", "paper (one split)", "reference in numpy", "bar"}}
 	r := &Report{Name: "table2"}
 	numbers := Table{Name: "cells", Header: []string{"set", "split", "refit", "penalty", "lambda", "k", "valid_percent", "test_percent"}}
 	var all []job
-	for i := range benches {
-		b := &benches[i]
-		set, err := readClasses(o.file(b.file...))
-		if err != nil {
-			return nil, err
-		}
+	err := o.overSets(setNames(), func(b *classBenchmark, set *classSet) error {
 		splits := o.splits(b.splits)
 		jobs, err := o.table2Paths(ctx, b, set, splits)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		all = append(all, jobs...)
 		for _, refit := range []solver.Depth{solver.OutputLayer, solver.Full} {
@@ -65,9 +52,13 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 		}
 		linear, err := o.linearCell(ctx, set, splits)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		main.Rows = append(main.Rows, []string{b.name, "-", "linear", linear.String(), fmt.Sprint(splits), b.linear.inPaper(), b.linear.reference(), "-"})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.Tables = []Table{main}
 	r.Numbers = []Table{numbers, pathTable(all)}
@@ -133,11 +124,20 @@ func (c *cells) add(accuracy float64, units int) {
 
 func (c *cells) mean() float64 { return stat.Mean(c.accuracy, nil) }
 
+// spread returns the mean over splits and the standard deviation, 0 of a single one.
+func spread(values []float64) (mean, deviation float64) {
+	if len(values) == 1 {
+		return values[0], 0
+	}
+	return stat.MeanStdDev(values, nil)
+}
+
 // String is "mean ± deviation (mean units)", without the deviation for a single split and without units for a linear model.
 func (c *cells) String() string {
-	text := fmt.Sprintf("%.2f", c.mean())
+	mean, deviation := spread(c.accuracy)
+	text := fmt.Sprintf("%.2f", mean)
 	if len(c.accuracy) > 1 {
-		text += fmt.Sprintf(" ± %.2f", stat.StdDev(c.accuracy, nil))
+		text += fmt.Sprintf(" ± %.2f", deviation)
 	}
 	if units := stat.Mean(c.units, nil); units > 0 {
 		text += fmt.Sprintf(" (%.0f)", math.Round(units))

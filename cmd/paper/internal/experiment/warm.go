@@ -40,7 +40,8 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := &Report{Name: "warm"}
 	main := Table{Title: "Warm start after replacing rows: seconds and objective of a cold fit, and of refits as parts of it",
-		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V only, seconds", "time", "objective", "with new vectors, seconds", "time", "objective"}}
+		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V only, seconds", "time", "objective",
+			"with new vectors, seconds", "time", "objective"}}
 	for i := range cases {
 		c := &cases[i]
 		for _, share := range []float64{0.05, 0.2} {
@@ -56,8 +57,10 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 			part := func(f float64) string { return fmt.Sprintf("1/%.1f", 1/f) }
 			warmPart, grownShare := sum.warmSeconds/sum.coldSeconds, sum.grownSeconds/sum.coldSeconds
 			warmRatio, grownRatio := math.Exp(sum.warmLog/n), math.Exp(sum.grownLog/n)
-			main.Rows = append(main.Rows, []string{c.name, fmt.Sprint(c.splits), fmt.Sprintf("%.0f %%", 100*share), fmt.Sprintf("%.2f", sum.coldSeconds/n), fmt.Sprintf("%.1f", sum.coldObjective/n),
-				fmt.Sprintf("%.3f", sum.warmSeconds/n), part(warmPart), fmt.Sprintf("%.4f", warmRatio), fmt.Sprintf("%.3f", sum.grownSeconds/n), part(grownShare), fmt.Sprintf("%.4f", grownRatio)})
+			main.Rows = append(main.Rows, []string{c.name, fmt.Sprint(c.splits), fmt.Sprintf("%.0f %%", 100*share),
+				fmt.Sprintf("%.2f", sum.coldSeconds/n), fmt.Sprintf("%.1f", sum.coldObjective/n),
+				fmt.Sprintf("%.3f", sum.warmSeconds/n), part(warmPart), fmt.Sprintf("%.4f", warmRatio),
+				fmt.Sprintf("%.3f", sum.grownSeconds/n), part(grownShare), fmt.Sprintf("%.4f", grownRatio)})
 			if o.Quick {
 				continue
 			}
@@ -89,17 +92,18 @@ func (r *warmResult) add(x warmResult) {
 func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, number uint32) (out warmResult, err error) {
 	pool := slices.Concat(split(c.rows, number).train, split(c.rows, number).valid)
 	base, extra := pool[:4*len(pool)/5], pool[4*len(pool)/5:]
-	first, _, err := o.timed(ctx, c.problem(base), nil, c.settings, 1)
+	s := c.settings
+	s.Workers = o.threads()
+	first, _, err := o.timed(ctx, c.problem(base), nil, s, 1)
 	if err != nil {
 		return out, err
 	}
 	replaced := int(share * float64(len(base)))
 	problem := c.problem(slices.Concat(base[replaced:], extra[:replaced]))
-	cold, coldSeconds, err := o.timed(ctx, problem, nil, c.settings, 1)
+	cold, coldSeconds, err := o.timed(ctx, problem, nil, s, 1)
 	if err != nil {
 		return out, err
 	}
-	s := c.settings
 	s.WeightsOnly, s.Tolerance = true, warmTolerance
 	warm, warmSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 	if err != nil {
@@ -111,25 +115,16 @@ func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, num
 	if err != nil {
 		return out, err
 	}
-	o.Log.Info("warm", "set", c.name, "split", number, "replaced", share, "cold_seconds", coldSeconds, "warm_seconds", warmSeconds, "grown_seconds", grownSeconds,
+	o.Log.Info("warm", "set", c.name, "split", number, "replaced", share,
+		"cold_seconds", coldSeconds, "warm_seconds", warmSeconds, "grown_seconds", grownSeconds,
 		"cold_objective", cold.Objective, "warm_objective", warm.Objective, "grown_objective", grown.Objective)
-	return warmResult{coldSeconds, cold.Objective, warmSeconds, math.Log(warm.Objective / cold.Objective), grownSeconds, math.Log(grown.Objective / cold.Objective)}, nil
+	return warmResult{coldSeconds, cold.Objective, warmSeconds, math.Log(warm.Objective / cold.Objective),
+		grownSeconds, math.Log(grown.Objective / cold.Objective)}, nil
 }
 
 // warmCases reads the sets: satimage and ML-1M, or a small one in the short form.
 func (o *Options) warmCases() ([]warmCase, error) {
-	name := "satimage"
-	if o.Quick {
-		name = quickSet
-	}
-	only := *o
-	only.Sets = nil
-	benches, err := only.benchmarks(name)
-	if err != nil {
-		return nil, err
-	}
-	b := &benches[0]
-	set, err := readClasses(o.file(b.file...))
+	b, set, err := o.oneSet("satimage")
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +140,13 @@ func (o *Options) warmCases() ([]warmCase, error) {
 		return nil, err
 	}
 	curve := large.curves[len(large.curves)-1]
-	return append(cases, warmCase{large.name, len(ratings.level), 1, 6, func(rows []int) *solver.Problem { return ratings.problem(rows, true) }, curve.settings()}), nil
+	ordinal := func(rows []int) *solver.Problem { return ratings.problem(rows, true) }
+	return append(cases, warmCase{large.name, len(ratings.level), 1, 6, ordinal, curve.settings()}), nil
 }
 
 // timed fits repeatedly and returns the shortest time.
 func (o *Options) timed(ctx context.Context, p *solver.Problem, warm *solver.Model, s solver.Settings, repeats int) (res *solver.Result, seconds float64, err error) {
-	s.Workers, s.Rough = o.threads(), true
+	s.Rough = true
 	for i := range repeats {
 		began := o.Now()
 		if res, err = solver.Solve(ctx, p, warm, s); err != nil {
