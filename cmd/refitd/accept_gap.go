@@ -4,7 +4,6 @@ import (
 	"github.com/refitd/refitd/cmd/refitd/internal/state"
 )
 
-// acceptGapCmd is accept-gap.
 type acceptGapCmd struct {
 	stateFlags
 	Topic     string `required:"" placeholder:"NAME" help:"Topic of the partition that halted."`

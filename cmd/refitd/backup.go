@@ -2,7 +2,6 @@ package main
 
 import "github.com/refitd/refitd/cmd/refitd/internal/state"
 
-// backupCmd is backup.
 type backupCmd struct {
 	stateFlags
 	Output string `required:"" placeholder:"FILE" help:"File to write. An older one of that name is replaced once the new one is complete."`
@@ -17,7 +16,6 @@ func (c *backupCmd) Run(a *app) error {
 	return state.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
 }
 
-// restoreCmd is restore.
 type restoreCmd struct {
 	stateFlags
 	Input string `required:"" placeholder:"FILE" help:"What backup wrote."`

@@ -14,7 +14,6 @@ type checkCmd struct {
 	Rules  checkRulesCmd  `cmd:"" help:"Check Prometheus rules against the metrics of this build."`
 }
 
-// checkConfigCmd is check config.
 type checkConfigCmd struct {
 	ConfigFile    string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
 	PrintDefaults bool   `help:"Print every key with its default and a comment, as a file that passes this check."`
@@ -49,13 +48,8 @@ func (c *checkConfigCmd) Run(a *app) error {
 	return a.out.Emit("summary", summary)
 }
 
-// loadConfig is config.Load with the exit code of a bad or missing file.
-func loadConfig(path string) (*config.Config, error) {
-	return loadConfigWith(path, config.Exceptions{})
-}
-
-// loadConfigWith is loadConfig with exceptions.
-func loadConfigWith(path string, allow config.Exceptions) (*config.Config, error) {
+// loadConfig is config.LoadWith with the exit code of a bad or missing file.
+func loadConfig(path string, allow config.Exceptions) (*config.Config, error) {
 	conf, err := config.LoadWith(path, allow)
 	if err != nil {
 		return nil, configError(err, path)

@@ -2,17 +2,16 @@ package main
 
 import "github.com/refitd/refitd/daemon/offline"
 
-// diffCmd is diff.
 type diffCmd struct {
 	Store string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
 	Model string `required:"" placeholder:"NAME" help:"Model."`
 	A     string `arg:"" placeholder:"A" help:"Version or alias."`
 	B     string `arg:"" placeholder:"B" help:"Version or alias to compare it with."`
 
-	trustFlags
+	offline.Trust
 }
 
 // Run prints the comparison.
 func (c *diffCmd) Run(a *app) error {
-	return offline.Diff(offline.SnapshotRef{Store: c.Store, Model: c.Model, TrustedKeys: c.TrustedKey}, c.A, c.B, a.out)
+	return offline.Diff(offline.SnapshotRef{Store: c.Store, Model: c.Model, Trust: c.Trust}, c.A, c.B, a.out)
 }

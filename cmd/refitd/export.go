@@ -11,9 +11,8 @@ type exportCmd struct {
 	LIBSVM exportLIBSVMCmd `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows, with weights."`
 }
 
-// exportONNXCmd is export onnx.
 type exportONNXCmd struct {
-	snapshotFlags
+	offline.SnapshotRef
 
 	Output  string `required:"" placeholder:"FILE" help:"File to write; it appears whole or not at all."`
 	Tensors string `enum:"f64,f32" default:"f64" help:"Type of the tensors and outputs: f64, or f32 for runtimes and devices without doubles."`
@@ -21,29 +20,20 @@ type exportONNXCmd struct {
 
 // Run writes the file and prints the summary.
 func (c *exportONNXCmd) Run(a *app) error {
-	return offline.ExportONNX(c.ref(), c.Output, c.Tensors == "f64", a.out)
+	return offline.ExportONNX(c.SnapshotRef, c.Output, c.Tensors == "f64", a.out)
 }
 
-// directoryFlags name the sample of a model in a state directory.
-type directoryFlags struct {
-	StoragePath string `name:"storage.path" required:"" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
-	Model       string `required:"" placeholder:"NAME" help:"Model."`
-	Output      string `default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
-}
-
-// exportJSONLCmd is export jsonl.
-type exportJSONLCmd struct{ directoryFlags }
+type exportJSONLCmd struct{ offline.ExportOptions }
 
 // Run writes the rows and, beside a file, prints the summary.
-func (c *exportJSONLCmd) Run(a *app) error { return c.export(a, offline.JSONL) }
+func (c *exportJSONLCmd) Run(a *app) error { return a.export(c.ExportOptions, offline.JSONL) }
 
-// exportLIBSVMCmd is export libsvm.
-type exportLIBSVMCmd struct{ directoryFlags }
+type exportLIBSVMCmd struct{ offline.ExportOptions }
 
 // Run writes the rows and, beside a file, prints the summary.
-func (c *exportLIBSVMCmd) Run(a *app) error { return c.export(a, offline.LIBSVM) }
+func (c *exportLIBSVMCmd) Run(a *app) error { return a.export(c.ExportOptions, offline.LIBSVM) }
 
-func (f *directoryFlags) export(a *app, format offline.SampleFormat) error {
-	return offline.ExportSample(a.ctx, offline.ExportOptions{StoragePath: f.StoragePath, Model: f.Model, Output: f.Output, Format: format,
-		Stdout: a.stdout, Log: a.log}, a.out)
+func (a *app) export(o offline.ExportOptions, format offline.SampleFormat) error {
+	o.Format, o.Stdout, o.Log = format, a.stdout, a.log
+	return offline.ExportSample(a.ctx, o, a.out)
 }

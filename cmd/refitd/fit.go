@@ -154,7 +154,7 @@ func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
 
 // loadModel returns a model of a configuration file, which the caller may change.
 func loadModel(path, name string, allow config.Exceptions) (*config.Model, error) {
-	conf, err := loadConfigWith(path, allow)
+	conf, err := loadConfig(path, allow)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// inspectCmd is inspect.
 type inspectCmd struct {
 	StoragePath string `name:"storage.path" required:"" xor:"place" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
 	Store       string `required:"" xor:"place" placeholder:"DIR" help:"Directory of the snapshots."`
@@ -15,15 +14,16 @@ type inspectCmd struct {
 	Alias       string `xor:"version" placeholder:"champion" help:"With --store: version that this alias names; champion by default."`
 	Version     int64  `xor:"version" placeholder:"N" help:"With --store: version by its number."`
 
-	trustFlags
+	offline.Trust
 }
 
 // Run prints a model's state, or a version.
 func (c *inspectCmd) Run(a *app) error {
 	if c.Store != "" {
-		return offline.InspectSnapshot(offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version, TrustedKeys: c.TrustedKey}, a.out)
+		ref := offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version, Trust: c.Trust}
+		return offline.InspectSnapshot(ref, a.out)
 	}
-	if c.Alias != "" || c.Version != 0 || c.TrustedKey != nil {
+	if c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--alias, --version and --trusted-key go with --store, not with --storage.path"), Key: "--storage.path"}
 	}
 	return offline.InspectState(a.ctx, c.StoragePath, c.Model, a.log, a.out)

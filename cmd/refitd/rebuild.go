@@ -2,7 +2,6 @@ package main
 
 import "github.com/refitd/refitd/cmd/refitd/internal/state"
 
-// rebuildCmd is rebuild.
 type rebuildCmd struct {
 	stateFlags
 	From  string `enum:"start,earliest" default:"start" xor:"from" help:"start: where the state began; earliest: at the first records the brokers hold."`

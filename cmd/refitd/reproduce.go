@@ -2,14 +2,13 @@ package main
 
 import "github.com/refitd/refitd/daemon/offline"
 
-// reproduceCmd is reproduce.
 type reproduceCmd struct {
-	snapshotFlags
+	offline.SnapshotRef
 
 	Threads int `placeholder:"N" help:"Threads; by default one for each processor. The result does not depend on it."`
 }
 
 // Run rebuilds the version and prints whether it is the same.
 func (c *reproduceCmd) Run(a *app) error {
-	return offline.Reproduce(a.ctx, c.ref(), c.Threads, a.out)
+	return offline.Reproduce(a.ctx, c.SnapshotRef, c.Threads, a.out)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// checkRulesCmd is check rules.
 type checkRulesCmd struct {
 	File  string `arg:"" optional:"" placeholder:"FILE" help:"Prometheus rule file; without one the rules that refitd ships."`
 	Print bool   `help:"Print the rules that refitd ships, to change a copy."`

@@ -14,7 +14,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// runCmd is run.
 type runCmd struct {
 	ConfigFile       string        `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file. SIGHUP reads it again."`
 	StoragePath      string        `name:"storage.path" placeholder:"DIR" help:"State directory, in place of storage.path."`
@@ -30,7 +29,7 @@ type runCmd struct {
 // load reads the configuration and applies the flags, which win over the file.
 func (c *runCmd) load() (*config.Config, error) {
 	allow := config.Exceptions{NoAuth: c.InsecureNoAuth, Listen: c.WebListenAddress != "" || c.WebConfigFile != ""}
-	conf, err := loadConfigWith(c.ConfigFile, allow)
+	conf, err := loadConfig(c.ConfigFile, allow)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// scoreCmd is score.
 type scoreCmd struct {
-	snapshotFlags
+	offline.SnapshotRef
 
 	Input string `default:"-" placeholder:"FILE" help:"JSON Lines events, without labels or with; - is standard input."`
 }
@@ -25,5 +24,5 @@ func (c *scoreCmd) Run(a *app) error {
 		defer f.Close()
 		in = f
 	}
-	return offline.Score(a.ctx, c.ref(), in, a.out)
+	return offline.Score(a.ctx, c.SnapshotRef, in, a.out)
 }

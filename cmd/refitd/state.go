@@ -16,7 +16,7 @@ type stateFlags struct {
 
 // load reads the configuration and finds the model.
 func (f *stateFlags) load() (*config.Config, *config.Model, error) {
-	conf, err := loadConfig(f.ConfigFile)
+	conf, err := loadConfig(f.ConfigFile, config.Exceptions{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// verifyCmd is verify.
 type verifyCmd struct {
 	stateFlags
 	Offline bool `help:"Check the state directory alone, without the brokers."`

@@ -15,15 +15,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// MoveOptions say which alias an operator moves, and why.
+// MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned.
 type MoveOptions struct {
-	Store      string
-	Model      string
-	Alias      string // empty is champion
-	Version    int64  // 0 is the verb's own choice
-	Why        string
-	SigningKey string // file; empty leaves the alias unsigned
-	Now        func() time.Time
+	Store      string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
+	Model      string           `required:"" placeholder:"NAME" help:"Model."`
+	Alias      string           `placeholder:"champion" help:"Alias to move; champion by default."`
+	Why        string           `placeholder:"TEXT" help:"Reason, for the publish log."`
+	SigningKey string           `placeholder:"FILE" help:"Key that signs the alias: the one of publish.signing_key_file, where consumers ask for signatures."`
+	Version    int64            `kong:"-"` // 0 is the verb's own choice
+	Now        func() time.Time `kong:"-"`
 }
 
 // open returns the store, as this user writes to it.

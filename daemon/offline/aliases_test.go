@@ -215,7 +215,7 @@ func TestSignedMoves(t *testing.T) {
 	if _, err := moved(t, o, "promote"); err != nil || open() != nil {
 		t.Errorf("a signed move: %v, and the reader says %v", err, open())
 	}
-	ref := SnapshotRef{Store: o.Store, Model: "m", TrustedKeys: []string{last(lines)["public_file"].(string)}}
+	ref := SnapshotRef{Store: o.Store, Model: "m", Trust: Trust{TrustedKeys: []string{last(lines)["public_file"].(string)}}}
 	inspected, err := collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
 	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {
 		t.Errorf("inspect with the key: %v, %v", inspected, err)

@@ -14,17 +14,17 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// BacktestOptions says what to run the daemon's cycle over.
+// BacktestOptions say what to run the daemon's cycle over.
 type BacktestOptions struct {
-	Model  *config.Model
-	Data   string
-	Format dataset.Format
-	Order  dataset.Order
-	Seed   uint64
-	Limit  int
-	Cold   bool   // every refit starts from nothing
-	Store  string // publish promoted refits there; empty publishes nothing
-	Now    func() time.Time
+	Model  *config.Model    `kong:"-"`
+	Data   string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
+	Format dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
+	Order  dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
+	Seed   uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
+	Limit  int              `help:"Take this many events only."`
+	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
+	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
+	Now    func() time.Time `kong:"-"`
 }
 
 // backtestTick is the number of events between ticks.

@@ -17,7 +17,7 @@ import (
 // not of the same kind.
 func Diff(ref SnapshotRef, a, b string, out *report.Emitter) error {
 	store, model := ref.Store, ref.Model
-	t, err := trust(ref.TrustedKeys, true)
+	t, err := ref.load(true)
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// EvalOptions says which version to evaluate on which events.
+// EvalOptions say which version to evaluate on which events. An empty Group is user if there is one.
 type EvalOptions struct {
-	Snapshot SnapshotRef
-	Data     string
-	Format   dataset.Format
-	Group    string // categorical field that rankings are made for; empty is user if there is one
-	Require  []Requirement
-	Now      func() time.Time
+	Snapshot SnapshotRef      `embed:""`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
+	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
+	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric (n, loss, rmse, mae, accuracy, ndcg_1, ndcg_5) by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
+	Now      func() time.Time `kong:"-"`
 }
 
 // Eval scores labelled events with a version, read by the snapshot library as a consumer would, and compares them with their labels.

@@ -57,14 +57,14 @@ const (
 	LIBSVM
 )
 
-// ExportOptions says which sample to export and where to.
+// ExportOptions say which sample to export and where to.
 type ExportOptions struct {
-	StoragePath string
-	Model       string
-	Output      string // a file, or - for standard output
-	Format      SampleFormat
-	Stdout      io.Writer
-	Log         *slog.Logger
+	StoragePath string       `name:"storage.path" required:"" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
+	Model       string       `required:"" placeholder:"NAME" help:"Model."`
+	Output      string       `default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
+	Format      SampleFormat `kong:"-"`
+	Stdout      io.Writer    `kong:"-"`
+	Log         *slog.Logger `kong:"-"`
 }
 
 // ExportSample writes the rows of a state whose daemon is stopped. To a file of LIBSVM rows belongs a second one, with .columns behind its

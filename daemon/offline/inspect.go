@@ -51,7 +51,7 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 // of which nothing is shown.
 func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	store, path := snapshot.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
-	t, err := trust(ref.TrustedKeys, true)
+	t, err := ref.load(true)
 	if err != nil {
 		return err
 	}

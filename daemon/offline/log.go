@@ -64,12 +64,12 @@ func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.
 
 // PruneOptions say which versions an operator removes.
 type PruneOptions struct {
-	Store  string
-	Model  string
-	Keep   int           // of refits, and of updates
-	MaxAge time.Duration // 0 for no limit
-	DryRun bool
-	Now    func() time.Time
+	Store  string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
+	Model  string           `required:"" placeholder:"NAME" help:"Model."`
+	Keep   int              `default:"20" help:"Refits kept, and updates; versions with an alias always are."`
+	MaxAge time.Duration    `placeholder:"D" help:"Versions created longer ago go too, as 720h."`
+	DryRun bool             `help:"Remove nothing, say what would be removed."`
+	Now    func() time.Time `kong:"-"`
 }
 
 // Prune removes old versions, or only says which.

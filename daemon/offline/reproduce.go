@@ -14,7 +14,7 @@ import (
 // cannot be reproduced, with why.
 func Reproduce(ctx context.Context, ref SnapshotRef, workers int, out *report.Emitter) error {
 	path := filepath.Join(ref.Store, ref.Model)
-	t, err := trust(ref.TrustedKeys, true)
+	t, err := ref.load(true)
 	if err != nil {
 		return err
 	}

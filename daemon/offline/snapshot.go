@@ -10,27 +10,32 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// SnapshotRef is the SNAPSHOT argument of the contract.
+// SnapshotRef is the SNAPSHOT argument of the contract. An empty Alias without a Version is champion.
 type SnapshotRef struct {
-	Store   string
-	Model   string
-	Alias   string // empty is champion
-	Version int64  // 0 chooses by alias
-	// TrustedKeys are files with public keys: version and alias have to be signed by one of them. Without any, signatures are not looked at.
-	TrustedKeys []string
+	Store   string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
+	Model   string `required:"" placeholder:"NAME" help:"Model."`
+	Alias   string `xor:"version" placeholder:"champion" help:"Version that this alias names; champion by default."`
+	Version int64  `xor:"version" placeholder:"N" help:"Version by its number."`
+
+	Trust
 }
 
-// trust is what the version has to prove. An expired one may still be looked at, but not scored with.
-func trust(keyFiles []string, allowExpired bool) (snapshot.Trust, error) {
-	t := snapshot.Trust{AllowExpired: allowExpired}
-	if len(keyFiles) == 0 {
-		return t, nil
+// Trust says by whom version and alias have to be signed. Without keys signatures are not looked at.
+type Trust struct {
+	TrustedKeys []string `name:"trusted-key" sep:"none" placeholder:"FILE" help:"Refuse what is not signed by the key in this file (.pub of keys new). Repeatable: one of them is enough."`
+}
+
+// load reads the keys. An expired version may still be looked at, but not scored with.
+func (t *Trust) load(allowExpired bool) (snapshot.Trust, error) {
+	out := snapshot.Trust{AllowExpired: allowExpired}
+	if len(t.TrustedKeys) == 0 {
+		return out, nil
 	}
 	var err error
-	if t.Keys, err = snapshot.LoadKeys(keyFiles...); err != nil {
-		return t, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--trusted-key"}
+	if out.Keys, err = snapshot.LoadKeys(t.TrustedKeys...); err != nil {
+		return out, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--trusted-key"}
 	}
-	return t, nil
+	return out, nil
 }
 
 func (r *SnapshotRef) selector() snapshot.Selector {
@@ -39,7 +44,7 @@ func (r *SnapshotRef) selector() snapshot.Selector {
 
 // open reads and verifies the version.
 func (r *SnapshotRef) open() (*snapshot.Model, error) {
-	t, err := trust(r.TrustedKeys, false)
+	t, err := r.load(false)
 	if err != nil {
 		return nil, err
 	}

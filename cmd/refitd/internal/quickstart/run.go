@@ -33,15 +33,15 @@ const (
 
 // Options of a quickstart. Out, Text and Log are required.
 type Options struct {
-	For        time.Duration // 0 runs until ctx is done
-	Dir        string        // empty makes one and leaves it
-	Seed       uint64
-	Rate       float64 // events per second
-	BrokerOnly bool
-	Listen     string
-	Out        *report.Emitter
-	Text       io.Writer // the live table, unless Out writes JSON
-	Log        *slog.Logger
+	For        time.Duration   `help:"End after this long; until a signal if not given."`
+	Dir        string          `placeholder:"DIR" help:"Directory for broker, state and snapshots; a new temporary one if not given."`
+	Seed       uint64          `default:"1" help:"Seed of the generated stream."`
+	Rate       float64         `default:"2000" help:"Events per second."`
+	BrokerOnly bool            `help:"Start the broker alone and keep its topics in --dir."`
+	Listen     string          `default:"127.0.0.1:0" help:"Address of the broker; port 0 takes a free one."`
+	Out        *report.Emitter `kong:"-"`
+	Text       io.Writer       `kong:"-"` // the live table, unless Out writes JSON
+	Log        *slog.Logger    `kong:"-"`
 }
 
 // demo is a quickstart under way. Its fields belong to the goroutine of watch, versions and drifts come to it by channel.
@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := kafka.CreateTopic(ctx, topic, partitions, retentionBytes); err != nil {
 		return err
 	}
-	d := &demo{Options: o, table: NewTable(o.Text, "rmse"), began: time.Now(), versions: make(chan report.Version, 16),
+	d := &demo{Options: o, table: NewTable(o.Text), began: time.Now(), versions: make(chan report.Version, 16),
 		drifts: make(chan time.Time, 1), window: max(1000, int64(windowSeconds*o.Rate))}
 	return d.run(ctx, kafka.Addr())
 }
@@ -224,40 +224,33 @@ func (d *demo) drifted(at time.Time) error {
 func (d *demo) tick() error {
 	p := d.daemon.Progressive()
 	elapsed := time.Since(d.began)
-	t := report.Tick{ElapsedSeconds: report.Seconds(elapsed), Events: p.N, EventsPerSecond: report.Number(p.N - d.events), Lag: d.daemon.Lag(), Progressive: p}
+	t := report.Tick{ElapsedSeconds: report.Seconds(elapsed), Events: p.N, EventsPerSecond: report.Number(p.N - d.events), Lag: d.daemon.Lag(),
+		Progressive: p}
 	d.events = p.N
-	line := Tick{Elapsed: elapsed, Events: p.N, EventsPerSecond: float64(t.EventsPerSecond), Lag: t.Lag, Gap: math.NaN(), SinceRefit: -1,
-		Window: WindowLosses{Published: rmse(p.Window.Published), Live: rmse(p.Window.Live), GlobalMean: rmse(p.Baselines.GlobalMean),
-			ItemMean: rmse(p.Baselines.ItemMean), SGDBias: rmse(p.Baselines.SGDBias)}}
 	if !d.lastRefit.IsZero() {
-		line.SinceRefit = time.Since(d.lastRefit)
-		t.SinceRefitSeconds = report.Some(line.SinceRefit.Seconds())
+		t.SinceRefitSeconds = report.Some(time.Since(d.lastRefit).Seconds())
 	}
 	if v := d.last; v != nil {
 		t.Version, t.Gap, t.GapKind = &v.Version, v.GapRelative, v.GapKind
-		line.Version, line.GapKind = v.Version, v.GapKind
-		if v.GapRelative != nil {
-			line.Gap = float64(*v.GapRelative)
-		}
 	}
-	if err := d.show(t, line); err != nil {
+	var err error
+	if d.Out.IsJSON() {
+		err = d.Out.Emit("tick", t)
+	} else {
+		err = d.table.Tick(&t)
+	}
+	if err != nil {
 		return err
 	}
-	return d.checkRecovery(p, line.Window)
+	return d.checkRecovery(&p)
 }
 
-func (d *demo) show(t report.Tick, line Tick) error {
-	if d.Out.IsJSON() {
-		return d.Out.Emit("tick", t)
-	}
-	return d.table.Tick(line)
-}
-
-// checkRecovery tells once when the published model is as good as before the change: below both means and within 5 % of its loss then,
+// checkRecovery says once when the published model is as good as before the change: below both means and within 5 % of its loss then,
 // over a window that holds no event from before.
-func (d *demo) checkRecovery(p report.Progressive, w WindowLosses) error {
+func (d *demo) checkRecovery(p *report.Progressive) error {
+	published := rmse(p.Window.Published)
 	if d.driftedAt == nil || d.recovered != nil || p.N < d.driftEvent+d.window ||
-		!(w.Published < w.GlobalMean && w.Published < w.ItemMean && w.Published <= recoveredRatio*d.before) {
+		!(published < rmse(p.Baselines.GlobalMean) && published < rmse(p.Baselines.ItemMean) && published <= recoveredRatio*d.before) {
 		return nil
 	}
 	elapsed := time.Since(d.began)
@@ -265,7 +258,8 @@ func (d *demo) checkRecovery(p report.Progressive, w WindowLosses) error {
 	if d.Out.IsJSON() {
 		return d.Out.Emit("recovered", report.Recovered{AfterSeconds: *d.recovered})
 	}
-	return d.table.Note(elapsed, fmt.Sprintf("recovered %.0f s after the change: published rmse %.3f, before it %.3f", float64(*d.recovered), w.Published, d.before))
+	return d.table.Note(elapsed, fmt.Sprintf("recovered %.0f s after the change: published rmse %.3f, before it %.3f",
+		float64(*d.recovered), published, d.before))
 }
 
 // summarise prints what happened and a command that scores with the last champion.
@@ -290,6 +284,7 @@ func self() []string {
 	return []string{path}
 }
 
+// rmse is not a number where there is none.
 func rmse(m *report.Metrics) float64 {
 	if m == nil || m.RMSE == nil {
 		return math.NaN()

@@ -7,58 +7,51 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // headerEvery is the number of lines after which the head of the table is repeated, so that it is on the screen and near in a log.
 const headerEvery = 15
 
-// Tick is one line of the live table: the state of the run at one moment. A number that does not apply yet is NaN.
-type Tick struct {
-	Elapsed         time.Duration
-	Events          int64 // applied by the daemon
-	EventsPerSecond float64
-	Lag             int64         // records between the daemon and the ends of the log
-	Version         int64         // that consumers have; 0 before the first
-	Gap             float64       // optimality gap of that version
-	GapKind         string        // certified or estimated; empty before the first version
-	SinceRefit      time.Duration // negative before the first refit
-	Window          WindowLosses
-}
-
-// WindowLosses are progressive losses over the last window of events, all of one metric.
-type WindowLosses struct {
-	Published, Live               float64 // the version consumers have; the champion plus fold-in
-	GlobalMean, ItemMean, SGDBias float64 // baselines over the same window
-}
-
 // Table writes ticks as aligned lines, with the head repeated, and notes as lines of their own. Lines are only ever added, so it reads
 // the same on a terminal and in a log. Not safe for concurrent use.
 type Table struct {
-	w      io.Writer
-	metric string
-	lines  int // since the head was last written
+	w     io.Writer
+	lines int // since the head was last written
 }
 
-// NewTable returns a table whose window losses are of the named metric, such as rmse.
-func NewTable(w io.Writer, metric string) *Table { return &Table{w: w, metric: metric} }
+// NewTable returns a table whose window losses are root mean squared errors.
+func NewTable(w io.Writer) *Table { return &Table{w: w} }
 
 // Tick writes one line, after the head if it is due.
-func (t *Table) Tick(k Tick) error {
+func (t *Table) Tick(k *report.Tick) error {
 	var out strings.Builder
 	if t.lines%headerEvery == 0 {
-		writeHead(&out, t.metric)
+		writeHead(&out)
 	}
 	t.lines++
-	row(&out, seconds(k.Elapsed), strconv.FormatInt(k.Events, 10), number(k.EventsPerSecond, 'f', 0), strconv.FormatInt(k.Lag, 10),
-		version(k.Version), gap(k.Gap, k.GapKind), age(k.SinceRefit),
-		loss(k.Window.Published), loss(k.Window.Live), loss(k.Window.SGDBias), loss(k.Window.ItemMean), loss(k.Window.GlobalMean))
+	version, gap, age := "-", "-", "-"
+	if k.Version != nil {
+		version = strconv.FormatInt(*k.Version, 10)
+	}
+	if k.Gap != nil {
+		gap = number(float64(*k.Gap), 'g', 3) + map[string]string{"": "", "certified": " cert", "estimated": " est"}[k.GapKind]
+	}
+	if k.SinceRefitSeconds != nil {
+		age = number(float64(*k.SinceRefitSeconds), 'f', 1) + "s ago"
+	}
+	window, baselines := &k.Progressive.Window, &k.Progressive.Baselines
+	row(&out, seconds(float64(k.ElapsedSeconds)), strconv.FormatInt(k.Events, 10), number(float64(k.EventsPerSecond), 'f', 0),
+		strconv.FormatInt(k.Lag, 10), version, gap, age, loss(window.Published), loss(window.Live),
+		loss(baselines.SGDBias), loss(baselines.ItemMean), loss(baselines.GlobalMean))
 	_, err := io.WriteString(t.w, out.String())
 	return err
 }
 
 // Note writes one line of text, such as a promotion or a recovery, between the ticks.
 func (t *Table) Note(elapsed time.Duration, text string) error {
-	_, err := fmt.Fprintf(t.w, "%*s  > %s\n", widths[0], seconds(elapsed), text)
+	_, err := fmt.Fprintf(t.w, "%*s  > %s\n", widths[0], seconds(elapsed.Seconds()), text)
 	return err
 }
 
@@ -73,12 +66,12 @@ const (
 	between   = "  "
 )
 
-func writeHead(out *strings.Builder, metric string) {
+func writeHead(out *strings.Builder) {
 	before := 0
 	for _, w := range widths[:firstLoss] {
 		before += w + len(between)
 	}
-	fmt.Fprintf(out, "\n%*s%s over the last window, each event scored before it is learned\n", before, "", metric)
+	fmt.Fprintf(out, "\n%*srmse over the last window, each event scored before it is learned\n", before, "")
 	row(out, heads[:]...)
 }
 
@@ -92,37 +85,11 @@ func row(out *strings.Builder, cells ...string) {
 	out.WriteByte('\n')
 }
 
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(int64(d.Round(time.Second)/time.Second), 10) + "s"
-}
+func seconds(s float64) string { return strconv.FormatInt(int64(math.Round(s)), 10) + "s" }
 
-func version(v int64) string {
-	if v == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(v, 10)
-}
+func loss(m *report.Metrics) string { return number(rmse(m), 'f', 4) }
 
-func gap(g float64, kind string) string {
-	text := number(g, 'g', 3)
-	switch {
-	case text == "-" || kind == "":
-		return text
-	case kind == "certified":
-		return text + " cert"
-	}
-	return text + " est"
-}
-
-func age(d time.Duration) string {
-	if d < 0 {
-		return "-"
-	}
-	return number(d.Seconds(), 'f', 1) + "s ago"
-}
-
-func loss(v float64) string { return number(v, 'f', 4) }
-
+// number is "-" for a number that does not apply yet.
 func number(v float64, format byte, digits int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"

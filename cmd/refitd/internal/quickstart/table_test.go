@@ -5,21 +5,32 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/report"
 )
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	table := NewTable(&out, "rmse")
-	nan := math.NaN()
-	first := Tick{
-		Elapsed: time.Second, Events: 1998, EventsPerSecond: 1998.4, Lag: 102, Gap: nan, SinceRefit: -1,
-		Window: WindowLosses{Published: nan, Live: 1.0312, SGDBias: 1.0455, ItemMean: nan, GlobalMean: nan},
+	table := NewTable(&out)
+	losses := func(live, sgd, published, item float64) (p report.Progressive) {
+		of := func(v float64) *report.Metrics {
+			if math.IsNaN(v) {
+				return nil
+			}
+			return &report.Metrics{RMSE: report.Some(v)}
+		}
+		p.Window.Published, p.Window.Live = of(published), of(live)
+		p.Baselines.SGDBias, p.Baselines.ItemMean = of(sgd), of(item)
+		return p
 	}
-	later := Tick{
-		Elapsed: 59*time.Second + 600*time.Millisecond, Events: 1_119_998, EventsPerSecond: 12_000.4, Lag: 0, Version: 12, Gap: 0.0123456,
-		GapKind: "estimated", SinceRefit: 2340 * time.Millisecond,
-		Window: WindowLosses{Published: 0.71, Live: 0.7, SGDBias: 0.9501, ItemMean: 1.01, GlobalMean: math.Inf(1)},
+	nan, version := math.NaN(), int64(12)
+	first := &report.Tick{ElapsedSeconds: 1, Events: 1998, EventsPerSecond: 1998.4, Lag: 102, Progressive: losses(1.0312, 1.0455, nan, nan)}
+	later := &report.Tick{
+		ElapsedSeconds: 59.6, Events: 1_119_998, EventsPerSecond: 12_000.4, Lag: 0, Version: &version, Gap: report.Some(0.0123456),
+		GapKind: "estimated", SinceRefitSeconds: report.Some(2.34), Progressive: losses(0.7, 0.9501, 0.71, 1.01),
 	}
+	infinite := report.Number(math.Inf(1))
+	later.Progressive.Baselines.GlobalMean = &report.Metrics{RMSE: &infinite}
 	for _, err := range []error{table.Tick(first), table.Note(2*time.Second, "version 1 promoted"), table.Tick(later)} {
 		if err != nil {
 			t.Fatal(err)
@@ -39,9 +50,9 @@ func TestTable(t *testing.T) {
 
 func TestTableRepeatsHead(t *testing.T) {
 	var out strings.Builder
-	table := NewTable(&out, "rmse")
+	table := NewTable(&out)
 	for n := range 2*headerEvery + 1 {
-		if err := table.Tick(Tick{Elapsed: time.Duration(n) * time.Second}); err != nil {
+		if err := table.Tick(&report.Tick{ElapsedSeconds: report.Number(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}

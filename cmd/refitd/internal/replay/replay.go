@@ -17,28 +17,29 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// Options says what to send where.
+// Options say what to send where.
 type Options struct {
-	Path             string
-	Format           dataset.Format
-	BootstrapServers []string
-	Topic            string
-	Partitions       int    // of a topic that is created; one that exists keeps its own
-	Key              string // field whose value, as text, is the record's key and picks its partition by murmur2
-	Order            dataset.Order
-	Seed             uint64           // of the shuffle
-	Rate             float64          // records per second; 0 for no limit
-	Speedup          float64          // event time passes this many times faster than the clock; 0 ignores event times
-	Limit            int64            // records; 0 for all
-	EventTime        bool             // record time stamps are the event times instead of the time of sending
-	Progress         io.Writer        // gets a progress bar; nil for none
-	Terminal         bool             // Progress is one: the bar is drawn over
-	Log              *slog.Logger     // says which lines were skipped; nil is silent
-	Transport        *kafka.Transport // required; the caller closes its idle connections
+	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; gzip is detected."`
+	Format           dataset.Format `required:"" enum:"movielens,jsonl,libsvm,csv,lines" help:"Format of the file: movielens, jsonl, libsvm, csv (with a header) or lines (each line is one record, byte for byte)."`
+	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
+	Topic            string         `required:"" help:"Topic; it is created if absent."`
+	Partitions       int            `default:"4" help:"Partitions of a topic that is created."`
+	Key              string         `default:"user" help:"Field whose value is the key of the record and picks its partition."` // by murmur2
+	Order            dataset.Order  `default:"file" enum:"file,time,shuffle" help:"Order of the records: file, time or shuffle."`
+	Seed             uint64         `default:"1" help:"Seed of the shuffle."`
+	Rate             float64        `help:"Records per second; unlimited if not given."`
+	Speedup          float64        `help:"Send by event times, this many times faster than they passed."`
+	Limit            int64          `help:"Send this many records only."`
+
+	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
+	Progress  io.Writer        `kong:"-"` // gets a progress bar; nil for none
+	Terminal  bool             `kong:"-"` // Progress is one: the bar is drawn over
+	Log       *slog.Logger     `kong:"-"` // says which lines were skipped; nil is silent
+	Transport *kafka.Transport `kong:"-"` // required; the caller closes its idle connections
 }
 
-// Validate returns an error that names the flag of the first bad option.
-func (o *Options) Validate() error {
+// validate returns an error that names the flag of the first bad option. kong would call an exported Validate before it knows what is missing.
+func (o *Options) validate() error {
 	switch {
 	case o.Topic == "":
 		return errors.New("--topic must name a topic")
@@ -66,7 +67,7 @@ var errNoEventTime = errors.New("--speedup and --record-time event need an event
 // sent again only when the broker said that it did not take it, so that nothing is in the topic twice; any other failure ends the
 // replay with an error that wraps ErrBroker. When ctx is done, Run waits for what is under way and returns without an error.
 func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return report.ReplaySummary{}, err
 	}
 	began := time.Now()

@@ -23,12 +23,12 @@ import (
 
 // Erasure says whose events a stopped daemon's state has to forget.
 type Erasure struct {
-	Dir   string // state directory of the model
-	Model *config.Model
-	Field string // a categorical, multi or identity field
-	Value string
-	Why   string
-	Log   *slog.Logger
+	Dir   string        `kong:"-"` // state directory of the model
+	Model *config.Model `kong:"-"`
+	Field string        `required:"" placeholder:"FIELD" help:"Field of the events that names the subject: categorical, multi or the identity."`
+	Value string        `required:"" placeholder:"VALUE" help:"The subject."`
+	Why   string        `placeholder:"TEXT" help:"Kept in the journal of the state."`
+	Log   *slog.Logger  `kong:"-"`
 }
 
 // Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files they were in, and reads everything again for the
