@@ -24,15 +24,15 @@ type csvTable struct {
 const byteOrderMark = "\ufeff"
 
 // scanCSV calls visit with the record of each line.
-func scanCSV(path string, keyField string, o scanOptions, visit func(Record) error, skip func(reason string, line int)) error {
-	return openFile(path, o, func(r io.Reader) error {
+func scanCSV(path, keyField string, progress func(read, size int64), visit func(Record) error, skip func(reason string, line int)) error {
+	return openFile(path, progress, func(r io.Reader) error {
 		long := &recordLimit{r: r, left: maxLineBytes}
 		content := bufio.NewReader(long)
 		if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 			_, _ = content.Discard(len(byteOrderMark)) // was peeked at
 		}
 		c := csv.NewReader(content)
-		c.FieldsPerRecord = -1 // missing columns are told from too many below
+		c.FieldsPerRecord = -1 // what is missing and what is too much is distinguished below
 		c.ReuseRecord = true
 		header, err := c.Read()
 		if errors.Is(err, io.EOF) {

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 )
@@ -112,20 +114,12 @@ func (s *Skipped) String() string {
 	if s.Lines == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d lines skipped:", s.Lines)
-	reasons := make([]string, 0, len(s.Reason))
-	for reason := range s.Reason {
-		reasons = append(reasons, reason)
-	}
-	slices.Sort(reasons)
-	for i, reason := range reasons {
-		if i > 0 {
-			text += ","
-		}
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(s.Reason)) {
 		r := s.Reason[reason]
-		text += fmt.Sprintf(" %s %d times, first in line %d", reason, r.Lines, r.First[0])
+		reasons = append(reasons, fmt.Sprintf("%s %d times, first in line %d", reason, r.Lines, r.First[0]))
 	}
-	return text
+	return fmt.Sprintf("%d lines skipped: %s", s.Lines, strings.Join(reasons, ", "))
 }
 
 // ErrNoTime says that a file cannot be put into time order.

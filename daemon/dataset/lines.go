@@ -18,37 +18,26 @@ var errLineTooLong = fmt.Errorf("line longer than %d bytes", maxLineBytes)
 
 // scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without one counts. Files
 // that begin with the magic of gzip are decompressed. The line is valid until visit returns. A visit that returns ErrStop ends the
-// scan without an error.
-func scanLines(path string, o scanOptions, visit func(line []byte, number int) error) error {
-	return openFile(path, o, func(r io.Reader) error { return scanReader(r, path, visit) })
+// scan without an error. progress is that of openFile.
+func scanLines(path string, progress func(read, size int64), visit func(line []byte, number int) error) error {
+	return openFile(path, progress, func(r io.Reader) error { return scanReader(r, path, visit) })
 }
 
-// scanOptions are those of every way to read a file.
-type scanOptions struct {
-	// progress, if not nil, is told now and then how many bytes of the file have been read, and how many there are.
-	progress func(read, size int64)
-}
-
-// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip. ErrStop from f is no error.
-func openFile(path string, o scanOptions, f func(io.Reader) error) error {
+// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip. ErrStop from f is no error. progress, if not
+// nil, gets now and then how many bytes of the file have been read, and how many there are.
+func openFile(path string, progress func(read, size int64), f func(io.Reader) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
 	defer file.Close()
-	counted := &countedFile{file: file, progress: o.progress}
+	counted := &countedFile{file: file, progress: progress}
 	if st, err := file.Stat(); err == nil {
 		counted.size = st.Size()
 	}
-	plain := bufio.NewReaderSize(counted, 256<<10)
-	var r io.Reader = plain
-	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(plain)
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		defer z.Close()
-		r = z
+	r, err := Decompress(bufio.NewReaderSize(counted, 256<<10))
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
 	if err := f(r); !errors.Is(err, ErrStop) {
 		return err
@@ -56,7 +45,15 @@ func openFile(path string, o scanOptions, f func(io.Reader) error) error {
 	return nil
 }
 
-// countedFile tells how far a file has been read.
+// Decompress returns r as it is, unless it begins with the magic of gzip.
+func Decompress(r *bufio.Reader) (io.Reader, error) {
+	if magic, _ := r.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return r, nil
+	}
+	return gzip.NewReader(r)
+}
+
+// countedFile reports how far a file has been read.
 type countedFile struct {
 	file       *os.File
 	read, size int64

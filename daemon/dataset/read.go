@@ -31,7 +31,7 @@ func Read(path string, o Options) (*Set, error) {
 	default:
 		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl or libsvm", string(o.Format))
 	}
-	err := scanLines(path, scanOptions{}, func(line []byte, number int) error {
+	err := scanLines(path, nil, func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
 		if len(line) == 0 {
 			return nil

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +28,9 @@ var ErrStop = errors.New("dataset: enough lines")
 
 // ScanRecords calls visit with each record of a file, in the order of the file. keyField names the field whose value becomes the
 // record's key. Lines that are not records of the format are counted and skipped; with format lines every line is a record. progress, if
-// not nil, is told how many bytes of the file have been read, and how many it has.
+// not nil, gets how many bytes of the file have been read, and how many it has.
 func ScanRecords(path string, format Format, keyField string, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
 	var skipped Skipped
-	o := scanOptions{progress: progress}
 	var read func(line []byte) (Record, string)
 	switch format {
 	case MovieLens:
@@ -51,20 +51,20 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 	case JSONL:
 		read = func(line []byte) (Record, string) { return jsonRecord(line, keyField) }
 	case LIBSVM:
-		t, err := newSparseTable(path, scanOptions{})
+		t, err := newSparseTable(path)
 		if err != nil {
 			return skipped, err
 		}
 		read = func(line []byte) (Record, string) { return t.record(line, keyField) }
 	case CSV:
-		err := scanCSV(path, keyField, o, visit, skipped.add)
+		err := scanCSV(path, keyField, progress, visit, skipped.add)
 		return skipped, err
 	case Lines:
 		read = func(line []byte) (Record, string) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
 		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv or lines", string(format))
 	}
-	err := scanLines(path, o, func(line []byte, number int) error {
+	err := scanLines(path, progress, func(line []byte, number int) error {
 		if format != Lines {
 			if line = bytes.Trim(line, " \r"); len(line) == 0 {
 				return nil
@@ -169,36 +169,10 @@ func parseRating(line []byte) (rating, bool) {
 	return r, true
 }
 
-// isNumber reports whether b is a JSON number.
+// isNumber reports whether b is a JSON number, and nothing else: no other JSON value begins and ends as one.
 func isNumber(b []byte) bool {
-	i := 0
-	digits := func() bool {
-		start := i
-		for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-			i++
-		}
-		return i > start
-	}
-	if i < len(b) && b[i] == '-' {
-		i++
-	}
-	if start := i; !digits() || b[start] == '0' && i > start+1 {
-		return false
-	}
-	if i < len(b) && b[i] == '.' {
-		if i++; !digits() {
-			return false
-		}
-	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		if !digits() {
-			return false
-		}
-	}
-	return i == len(b)
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	return len(b) > 0 && (isDigit(b[0]) || b[0] == '-') && isDigit(b[len(b)-1]) && json.Valid(b)
 }
 
 // appendJSON appends {"user":"196","item":"242","rating":3,"ts":881250949000}, without ts if the line has no time.

@@ -28,9 +28,9 @@ type sparseTable struct {
 }
 
 // newSparseTable reads a file once to learn what every line has to have.
-func newSparseTable(path string, o scanOptions) (*sparseTable, error) {
+func newSparseTable(path string) (*sparseTable, error) {
 	t := &sparseTable{signed: true}
-	err := scanLines(path, o, func(line []byte, number int) error {
+	err := scanLines(path, nil, func(line []byte, number int) error {
 		label, entries, ok := parseSparse(line)
 		if !ok {
 			return nil

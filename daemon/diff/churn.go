@@ -149,19 +149,14 @@ func ranks(rows [][]float64, c int) []float64 {
 	return out
 }
 
-// pearson returns the correlation of two lists, NaN if one is constant.
+// pearson returns the correlation of two lists of ranks, whose mean is that of the numbers from 1, or NaN if one is constant.
 func pearson(x, y []float64) float64 {
-	n := float64(len(x))
-	meanX, meanY := 0.0, 0.0
-	for i := range x {
-		meanX += x[i] / n
-		meanY += y[i] / n
-	}
+	mean := float64(len(x)+1) / 2
 	xy, xx, yy := 0.0, 0.0, 0.0
 	for i := range x {
-		xy += (x[i] - meanX) * (y[i] - meanY)
-		xx += (x[i] - meanX) * (x[i] - meanX)
-		yy += (y[i] - meanY) * (y[i] - meanY)
+		xy += (x[i] - mean) * (y[i] - mean)
+		xx += (x[i] - mean) * (x[i] - mean)
+		yy += (y[i] - mean) * (y[i] - mean)
 	}
 	return xy / math.Sqrt(xx*yy)
 }

@@ -47,7 +47,6 @@ func readParts(o *FitOptions) (*fitParts, error) {
 		return nil, err
 	}
 	rest := sets[1:]
-	all := func(set *dataset.Set) []event.Event { return pick(set, nil) }
 	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test)}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
@@ -72,38 +71,39 @@ func splitSet(set *dataset.Set, o *FitOptions) (dataset.Parts, error) {
 	}
 	total := f.Train + f.Valid + f.Test
 	f = dataset.Fractions{Train: f.Train / total, Valid: f.Valid / total, Test: f.Test / total}
-	if !o.SplitByTime {
-		parts := dataset.SplitRandom(len(set.Examples), f, o.Seed)
-		slices.Sort(parts.Valid)
-		slices.Sort(parts.Test)
-		return parts, nil
-	}
-	if !set.HasTime {
-		return dataset.Parts{}, &report.ExitError{Code: report.ExitUsage, Key: "--split-by", Path: o.Data,
+	var parts dataset.Parts
+	switch {
+	case !o.SplitByTime:
+		parts = dataset.SplitRandom(len(set.Examples), f, o.Seed)
+	case !set.HasTime:
+		return parts, &report.ExitError{Code: report.ExitUsage, Key: "--split-by", Path: o.Data,
 			Err: errors.New("offline: --split-by time needs an event time in every line, and the file has none: use --split-by random")}
+	default:
+		times := make([]int64, len(set.Examples))
+		for i := range times {
+			times[i] = set.Examples[i].Time
+		}
+		parts = dataset.SplitTime(times, f)
 	}
-	times := make([]int64, len(set.Examples))
-	for i := range times {
-		times[i] = set.Examples[i].Time
-	}
-	parts := dataset.SplitTime(times, f)
 	slices.Sort(parts.Valid)
 	slices.Sort(parts.Test)
 	return parts, nil
 }
 
-// pick returns the events of the examples at the given indices, of all for nil.
+// pick returns the events of the examples at the given indices.
 func pick(set *dataset.Set, indices []int) []event.Event {
-	if indices == nil {
-		events := make([]event.Event, len(set.Examples))
-		for i := range events {
-			events[i] = set.Examples[i].Event
-		}
-		return events
-	}
 	events := make([]event.Event, len(indices))
 	for e, i := range indices {
 		events[e] = set.Examples[i].Event
+	}
+	return events
+}
+
+// all returns the events of a set.
+func all(set *dataset.Set) []event.Event {
+	events := make([]event.Event, len(set.Examples))
+	for i := range events {
+		events[i] = set.Examples[i].Event
 	}
 	return events
 }

@@ -3,12 +3,12 @@ package offline
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -133,15 +133,12 @@ type lineReader struct {
 // newLines returns a reader of the lines of r, decompressed if they are a gzip stream. What it keeps of a line is enough for the decoder
 // to reject it as too large.
 func newLines(r io.Reader) (*lineReader, error) {
-	plain := bufio.NewReaderSize(r, 64<<10)
-	if magic, _ := plain.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(plain)
-		if err != nil {
-			return nil, err
-		}
-		plain = bufio.NewReaderSize(z, 64<<10)
+	const buffer = 64 << 10
+	plain, err := dataset.Decompress(bufio.NewReaderSize(r, buffer))
+	if err != nil {
+		return nil, err
 	}
-	return &lineReader{r: plain, keep: event.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
+	return &lineReader{r: bufio.NewReaderSize(plain, buffer), keep: event.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
 }
 
 // next returns the next line without the white space around it, or of one that is too long the beginning as it is. It is valid until
