@@ -21,7 +21,7 @@ import (
 // backlog starts a broker in a process of its own and writes n ratings of about 100 bytes to 8 partitions.
 func backlog(t *testing.T, n int) (addr string) {
 	t.Helper()
-	addr = daemontest.BrokerProcess(t)
+	addr = brokerProcess(t)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,13 +48,10 @@ func New(t *testing.T) *Bench {
 // StartBroker starts the broker and makes the topic.
 func (b *Bench) StartBroker(listen string) {
 	b.T.Helper()
-	var err error
-	if b.Broker, err = broker.Start(broker.Options{Dir: filepath.Join(b.Dir, "broker"), Listen: listen, Logger: Quiet()}); err != nil {
-		b.T.Fatal(err)
-	}
-	b.T.Cleanup(b.Broker.Close)
+	b.Broker = StartBroker(b.T, filepath.Join(b.Dir, "broker"), listen)
 	b.Addr = b.Broker.Addr()
-	if err := b.Broker.CreateTopic(b.T.Context(), Topic, 4, 0); err != nil {
+	var err error
+	if err = b.Broker.CreateTopic(b.T.Context(), Topic, 4, 0); err != nil {
 		b.T.Fatal(err)
 	}
 	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(Topic)); err != nil {
@@ -230,15 +226,6 @@ func Load(t *testing.T, path string) (*config.Config, *config.Model, string) {
 		t.Fatal(err)
 	}
 	return conf, &conf.Models[0], conf.StatePath(&conf.Models[0])
-}
-
-// SameState compares states without what depends on the configuration's text.
-func SameState(t *testing.T, what string, got, want report.State) {
-	t.Helper()
-	got.Lineage, want.Lineage, got.ConfigHash, want.ConfigHash = "", "", "", ""
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s\n%+v, want\n%+v", what, got, want)
-	}
 }
 
 // Balanced checks the accounting identity of every partition and returns the sum of applied.

@@ -1,7 +1,6 @@
 package daemontest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,10 +10,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/refitd/refitd/daemon"
-	"github.com/refitd/refitd/daemon/broker"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -34,16 +30,10 @@ const (
 	ChildEndless = "REFITD_TEST_ENDLESS"
 )
 
-// childBroker names the directory of a broker that a child process of a test is.
-const childBroker = "REFITD_TEST_BROKER"
-
 // Main is the TestMain of packages whose tests start children.
 func Main(m *testing.M) {
 	if path := os.Getenv(ChildConfig); path != "" {
 		os.Exit(child(path))
-	}
-	if dir := os.Getenv(childBroker); dir != "" {
-		os.Exit(serve(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -63,51 +53,6 @@ func child(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return report.CodeOf(err)
-}
-
-// serve is a broker until its standard input ends.
-func serve(dir string) int {
-	b, err := broker.Start(broker.Options{Dir: dir, Logger: Quiet()})
-	if err == nil {
-		err = b.CreateTopic(context.Background(), Topic, 8, 0)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer b.Close()
-	fmt.Println(b.Addr())
-	_, _ = os.Stdin.Read(make([]byte, 1)) // the end is what is waited for
-	return 0
-}
-
-// BrokerProcess starts a broker in a process of its own, with 8 partitions, and returns its address.
-func BrokerProcess(t *testing.T) (addr string) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), childBroker+"="+filepath.Join(t.TempDir(), "broker")), os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(line)
 }
 
 // ChildOf is this test binary as `refitd run --until end --json`.
