@@ -31,10 +31,10 @@ type Erasure struct {
 	Log   *slog.Logger  `kong:"-"`
 }
 
-// Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files they were in, and reads everything again for the
-// proof. A process that ends in between has forgotten nothing of this: the marker stays, and the next run or Forget goes on. Exit code 1 if
-// rows are left, 2 for a field that rows do not carry, 5 if the state is in use, 6 if there is none.
-func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) (err error) {
+// Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files
+// they were in, and reads everything again for the proof. After a crash in between the marker is still there, and the next run or Forget goes
+// on. Exit code 1 if rows are left, 2 for a field that rows do not carry, 5 if the state is in use, 6 if there is none.
+func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 	if fields := ingest.SubjectFields(e.Model); !slices.Contains(fields, e.Field) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
 			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q", e.Model.Name, e.Field, fields)}
@@ -42,29 +42,22 @@ func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) (err error) {
 	if e.Value == "" {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--value", Err: errors.New("state: --value is empty: name the subject")}
 	}
-	store, err := sketch.OpenExisting(ctx, e.Dir, e.Log)
-	if err != nil {
-		return ingest.StateError(err, e.Dir)
-	}
-	defer func() {
-		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = ingest.StateError(closeErr, e.Dir)
+	return withStore(ctx, e.Dir, e.Log, func(store *sketch.Store) error {
+		summary, err := e.erase(ctx, store)
+		if err != nil {
+			return ingest.StateError(err, e.Dir)
 		}
-	}()
-	summary, err := e.erase(ctx, store)
-	if err != nil {
-		return ingest.StateError(err, e.Dir)
-	}
-	if summary.Versions, err = e.versions(); err != nil {
-		return err
-	}
-	if err := out.Emit("summary", summary); err != nil {
-		return err
-	}
-	if summary.RowsLeft > 0 {
-		return &report.ExitError{Code: report.ExitNo, Reported: true}
-	}
-	return nil
+		if summary.Versions, err = e.versions(); err != nil {
+			return err
+		}
+		if err := out.Emit("summary", summary); err != nil {
+			return err
+		}
+		if summary.RowsLeft > 0 {
+			return &report.ExitError{Code: report.ExitNo, Reported: true}
+		}
+		return nil
+	})
 }
 
 // erase changes the state, in an order that a crash at any point leaves to be gone on with.
@@ -73,10 +66,10 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	// What lies beside the versions goes before the marker, too: no run would look for it.
 	var err error
 	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field, e.Value)); err != nil {
-		return s, &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("state: nothing was forgotten: %w", err), Path: e.Model.Publish.Store, Key: "publish.store"}
+		return s, e.storeError(fmt.Errorf("state: nothing was forgotten: %w", err))
 	}
 	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows teach, which loses nothing:
-	// so it goes before the marker, after which a run would finish the rest.
+	// so it is removed before the marker is written, after which a run would finish the rest.
 	if err := os.Remove(filepath.Join(e.Dir, config.PosteriorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
@@ -120,7 +113,7 @@ func (e *Erasure) versions() (named []int64, err error) {
 		return named, nil
 	}
 	if err != nil {
-		return named, &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err), Path: e.Model.Publish.Store, Key: "publish.store"}
+		return named, e.storeError(fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err))
 	}
 	for _, version := range versions {
 		m, err := snapshot.Trust{AllowExpired: true}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
@@ -135,9 +128,15 @@ func (e *Erasure) versions() (named []int64, err error) {
 	return named, nil
 }
 
+// storeError is about the store of versions.
+func (e *Erasure) storeError(err error) error {
+	return &report.ExitError{Code: report.ExitState, Err: err, Path: e.Model.Publish.Store, Key: "publish.store"}
+}
+
 // names reports whether a version knows the subject by name.
 func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
-	if f := slices.Index(slices.Concat(schema.Categorical, schema.Multi), e.Field); f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
+	f := slices.Index(slices.Concat(schema.Categorical, schema.Multi), e.Field)
+	if f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
 		return true
 	}
 	categorical, multi := slices.Index(schema.Categorical, e.Field), slices.Index(schema.Multi, e.Field)
@@ -147,7 +146,7 @@ func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
 	})
 }
 
-// hasWord reports whether text has word with no letter or digit at either side: letters hold what could not be decoded.
+// hasWord reports whether text has word with no letter or digit at either side: dead letters hold what could not be decoded.
 func hasWord(text, word []byte) bool {
 	for at := 0; ; at++ {
 		i := bytes.Index(text[at:], word)
@@ -155,14 +154,8 @@ func hasWord(text, word []byte) bool {
 			return false
 		}
 		at += i
-		before, after := byte(' '), byte(' ')
-		if at > 0 {
-			before = text[at-1]
-		}
-		if end := at + len(word); end < len(text) {
-			after = text[end]
-		}
-		if !isWordByte(before) && !isWordByte(after) {
+		end := at + len(word)
+		if (at == 0 || !isWordByte(text[at-1])) && (end == len(text) || !isWordByte(text[end])) {
 			return true
 		}
 	}

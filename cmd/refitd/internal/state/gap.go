@@ -29,18 +29,18 @@ type Gap struct {
 // Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code 1 if there is no gap, 5 if
 // the state is in use, 6 if there is none.
 func (g *Gap) Accept(ctx context.Context, out *report.Emitter) error {
-	return g.withStore(ctx, func(store *sketch.Store) error { return g.accept(ctx, store, out) })
+	return withStore(ctx, g.Dir, g.Log, func(store *sketch.Store) error { return g.accept(ctx, store, out) })
 }
 
-// withStore opens the state for f.
-func (g *Gap) withStore(ctx context.Context, f func(*sketch.Store) error) (err error) {
-	store, err := sketch.OpenExisting(ctx, g.Dir, g.Log)
+// withStore opens the state in dir for f and closes it again.
+func withStore(ctx context.Context, dir string, log *slog.Logger, f func(*sketch.Store) error) (err error) {
+	store, err := sketch.OpenExisting(ctx, dir, log)
 	if err != nil {
-		return ingest.StateError(err, g.Dir)
+		return ingest.StateError(err, dir)
 	}
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = ingest.StateError(closeErr, g.Dir)
+			err = ingest.StateError(closeErr, dir)
 		}
 	}()
 	return f(store)
@@ -50,7 +50,7 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 	next, ok := store.Position(g.Topic, g.Partition)
 	if !ok {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
-			Err: fmt.Errorf("state: the state of model %s has not got %s/%d: see refitd inspect", g.Model, g.Topic, g.Partition)}
+			Err: fmt.Errorf("state: the state of model %s has no %s/%d: see refitd inspect", g.Model, g.Topic, g.Partition)}
 	}
 	to := g.To
 	if to == 0 {

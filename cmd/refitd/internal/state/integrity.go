@@ -37,7 +37,8 @@ type Process struct {
 	Args []string // its arguments without the directory; Args[0] is its name
 }
 
-// Check runs the process and returns what it says; one that dies is damage, and one that cannot be started is not. A directory without a database is not looked at.
+// Check runs the process and returns the error that it prints. If it dies, that is damage; if it cannot be started, that is not. A directory
+// without a database is not looked at.
 func (p *Process) Check(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "rows")); errors.Is(err, os.ErrNotExist) {
 		return nil

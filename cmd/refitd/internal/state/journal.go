@@ -93,7 +93,7 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	return kept, nil
 }
 
-// remember tells the state in beside of the subjects that the one in dir was to forget: a backup may be older than that.
+// remember hands the subjects that the state in dir was to forget over to the one in beside: a backup may be older than that.
 func remember(dir, beside string) error {
 	w, err := sketch.ReadWitness(dir)
 	if err != nil || len(w.Forgotten) == 0 {

@@ -148,7 +148,8 @@ func (r *Rebuild) open(ctx context.Context) error {
 		}
 		options.Forgotten = w.Carried()
 	} else if !errors.Is(err, sketch.ErrNoState) {
-		return ingest.StateError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, with another seed and from the earliest records", err), r.dir)
+		return ingest.StateError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, "+
+			"with another seed and from the earliest records", err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
@@ -157,7 +158,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 	return nil
 }
 
-// begin decides where partitions start that the new state has not got.
+// begin decides where partitions start that are not in the new state.
 func (r *Rebuild) begin(ctx context.Context) error {
 	c, err := r.consumer()
 	if err != nil {
@@ -221,7 +222,7 @@ func (r *Rebuild) consumer() (*consumer.Consumer, error) {
 	return c, nil
 }
 
-// catchUp reads to the log ends as they are now, and says how far it is once a second.
+// catchUp reads to the log ends as they are now, and prints how far it is once a second.
 func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 	c, err := r.consumer()
 	if err != nil {
@@ -244,20 +245,20 @@ func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 			if err != nil {
 				return ingest.StateError(err, r.beside)
 			}
-			return errors.Join(r.halted, r.tell(0, waiting))
+			return errors.Join(r.halted, r.emitTick(0, waiting))
 		case <-tick.C:
 			lag := int64(0)
 			for _, p := range c.Status().Partitions {
 				lag += p.Lag
 			}
-			if err := r.tell(lag, ""); err != nil {
+			if err := r.emitTick(lag, ""); err != nil {
 				r.Log.Error("progress not printed", "error", err)
 			}
 		}
 	}
 }
 
-func (r *Rebuild) tell(lag int64, waiting string) error {
+func (r *Rebuild) emitTick(lag int64, waiting string) error {
 	return r.Out.Emit("tick", report.RebuildTick{ElapsedSeconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(), Lag: lag, Waiting: waiting})
 }
 

@@ -16,7 +16,7 @@ import (
 // one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
 // code 1 if no partition of the topic has halted for that, 5 if the state is in use, 6 if there is none.
 func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) error {
-	return g.withStore(ctx, func(store *sketch.Store) error { return g.acceptRecreated(ctx, store, out) })
+	return withStore(ctx, g.Dir, g.Log, func(store *sketch.Store) error { return g.acceptRecreated(ctx, store, out) })
 }
 
 func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *report.Emitter) error {
@@ -31,7 +31,7 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	if len(old) == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
-			Err: fmt.Errorf("state: the state of model %s has not got topic %s: see refitd inspect", g.Model, g.Topic)}
+			Err: fmt.Errorf("state: the state of model %s has no topic %s: see refitd inspect", g.Model, g.Topic)}
 	}
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
@@ -46,7 +46,8 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
 			Err: fmt.Errorf("state: the brokers have no topic %s: create it first", g.Topic)}
 	}
-	if err := decided(time.Now(), "accept-gap", g.Why, "topic %s was made anew with %d partitions; it had halted: %q", g.Topic, len(starts), halted).write(g.Dir); err != nil {
+	d := decided(time.Now(), "accept-gap", g.Why, "topic %s was made anew with %d partitions; it had halted: %q", g.Topic, len(starts), halted)
+	if err := d.write(g.Dir); err != nil {
 		return err
 	}
 	if err := store.RaiseIncarnation(g.Topic, starts); err != nil {

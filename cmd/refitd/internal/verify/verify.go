@@ -122,8 +122,8 @@ type verification struct {
 // recompute reads every partition of the ledger again into a sample in memory and compares.
 func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err error) {
 	if hash := v.Model.SampleHash(); hash != v.state.ConfigHash {
-		err := fmt.Errorf("verify: %s was last written with another configuration: name, input, schema and sample of model %s have the digest %s, those of the state %s; use the file the daemon ran with, or --offline",
-			v.Dir, v.Model.Name, hash, v.state.ConfigHash)
+		err := fmt.Errorf("verify: %s was last written with another configuration: name, input, schema and sample of model %s have the digest %s, "+
+			"those of the state %s; use the file the daemon ran with, or --offline", v.Dir, v.Model.Name, hash, v.state.ConfigHash)
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--config.file"}
 	}
 	options := ingest.StoreOptions(v.Model)
@@ -149,7 +149,8 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		v.result.Summary.NotRecomputed = "rows of a topic that was made anew are in it, and that topic is gone"
 		return nil
 	case !v.state.OfLog:
-		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten under a cap, or was kept by other rules before"
+		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten under a cap, " +
+			"or was kept by other rules before"
 		return nil
 	}
 	if err := memory.Align(store); err != nil { // an under-filled sample has fewer rows than the log would give
@@ -212,96 +213,122 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 	return complete, nil
 }
 
-// partition reads one partition, stretch by stretch between the accounts that the state has of it: that of its start, its checkpoints and the
-// ledger's. Each stretch is proved by itself, so that what the log no longer holds does not put the rest in doubt. whole is false if
-// not every stretch was read.
-func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.Store, sink *ingest.Ingest, i int, checkpoints []sketch.LedgerRow) (whole bool, err error) {
-	l, p := &v.state.Partitions[i], &v.result.Partitions[i]
+// proof is that of one partition, stretch by stretch between the accounts that the state has of it: that of its start, its checkpoints and the
+// ledger's. Each stretch is proved by itself, so that what the log no longer holds does not put the rest in doubt.
+type proof struct {
+	*verification
+	reader *reader
+	memory *sketch.Store
+	sink   *ingest.Ingest
+
+	ledger   *sketch.LedgerRow
+	out      *report.VerifyPartition
+	log      *slog.Logger // with topic and partition
+	logStart int64
+	missing  *unreadableError // why the stretch at hand cannot be read, nil if it can
+	from     int64            // what comes after it is proved
+	whole    bool             // every stretch was read
+	count    tally            // of the stretch at hand
+	altered  int64            // rows that are not what the log has at their offsets
+}
+
+// partition proves one partition. whole is false if not every stretch was read.
+func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.Store, sink *ingest.Ingest, i int,
+	checkpoints []sketch.LedgerRow) (whole bool, err error) {
+	l := &v.state.Partitions[i]
+	p := &proof{verification: v, reader: r, memory: memory, sink: sink, ledger: l, out: &v.result.Partitions[i], from: l.Start, whole: true,
+		log: v.Log.With("topic", l.Topic, "partition", l.Partition)}
 	for j := range v.state.Archived {
 		if old := &v.state.Archived[j]; old.Topic == l.Topic && old.Partition == l.Partition {
-			p.Unverifiable += old.Next - old.Start
+			p.out.Unverifiable += old.Next - old.Start
 		}
 	}
-	logStart, err := r.extent(ctx, l.Topic, l.Partition, l.Next)
+	p.logStart, err = r.extent(ctx, l.Topic, l.Partition, l.Next)
 	missing, isGone := errors.AsType[*unreadableError](err)
 	if err != nil && !isGone {
 		return false, err
 	}
-	accounts := append(append([]sketch.LedgerRow{l.AtStart()}, checkpoints...), *l)
-	from, firstRead := l.Start, l.Start // what comes behind from is proved
-	whole = true
-	var count tally
-	var altered int64
 	sink.OnPart = func(part *sketch.Part) {
-		count.add(part)
-		altered += v.rows.check(part)
+		p.count.add(part)
+		p.altered += v.rows.check(part)
 	}
+	accounts := append(append([]sketch.LedgerRow{l.AtStart()}, checkpoints...), *l)
 	for k := 0; k+1 < len(accounts) && !isGone; k++ {
-		begin, end := &accounts[k], &accounts[k+1]
-		if begin.Next >= end.Next {
-			continue
-		}
-		low := max(begin.Next, logStart)
-		f, lost, double := gone, int64(0), int64(0)
-		if low < end.Next {
-			// Where the log begins inside a stretch, its rows can be compared all the same.
-			if err := memory.AcceptGap(l.Topic, l.Partition, low); err != nil {
-				return false, fmt.Errorf("verify: %w", err)
-			}
-			count.row = *begin
-			err := r.read(ctx, l.Topic, l.Partition, low, end.Next, logStart, sink)
-			unread, ok := errors.AsType[*unreadableError](err)
-			switch {
-			case ok:
-				missing, logStart = unread, max(logStart, unread.logStart)
-			case err != nil:
+		if begin, end := &accounts[k], &accounts[k+1]; begin.Next < end.Next {
+			if err := p.stretch(ctx, begin, end); err != nil {
 				return false, err
-			case low == begin.Next:
-				f, lost, double = count.judge(end, r.compacts(l.Topic))
 			}
 		}
-		switch f {
-		case proved:
-			continue
-		case different:
-			v.Log.Error("account differs", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next, "state", counts(end), "log", counts(&count.row))
-			p.Lost, p.Double, p.Digest, v.differs = p.Lost+lost, p.Double+double, digestMismatch, true
-			continue
-		case compacted:
-			v.Log.Warn("stretch cannot be verified", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next,
-				"reason", "the log no longer holds every record that was read", "records", end.Records()-count.row.Records())
-		case gone:
-			reason := fmt.Sprintf("the log starts at offset %d", logStart)
-			if end.Gap > begin.Gap {
-				reason = "part of it was declared lost"
-			}
-			if missing != nil {
-				reason = missing.reason
-			}
-			v.Log.Warn("stretch cannot be verified", "topic", l.Topic, "partition", l.Partition, "from", begin.Next, "to", end.Next, "reason", reason)
-		}
-		whole, from = false, end.Next
-		missing = nil
 	}
-	firstRead = min(max(firstRead, logStart), l.Next)
+	if isGone {
+		p.log.Warn("partition cannot be verified", "reason", missing.reason)
+		p.whole, p.from, p.out.Digest = false, l.Next, digestUnverifiable
+	}
+	p.finish()
+	return p.whole, nil
+}
+
+// stretch reads the log between two accounts again and compares.
+func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error {
+	found, lost, double := gone, int64(0), int64(0)
+	if low := max(begin.Next, p.logStart); low < end.Next {
+		// Where the log begins inside a stretch, its rows can be compared all the same.
+		if err := p.memory.AcceptGap(end.Topic, end.Partition, low); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+		p.count.row = *begin
+		err := p.reader.read(ctx, end.Topic, end.Partition, low, end.Next, p.logStart, p.sink)
+		unread, ok := errors.AsType[*unreadableError](err)
+		switch {
+		case ok:
+			p.missing, p.logStart = unread, max(p.logStart, unread.logStart)
+		case err != nil:
+			return err
+		case low == begin.Next:
+			found, lost, double = p.count.judge(end, p.reader.compacts(end.Topic))
+		}
+	}
+	if found == proved {
+		return nil
+	}
+	if found == different {
+		p.log.Error("account differs", "from", begin.Next, "to", end.Next, "state", counts(end), "log", counts(&p.count.row))
+		p.out.Lost, p.out.Double, p.out.Digest, p.differs = p.out.Lost+lost, p.out.Double+double, digestMismatch, true
+		return nil
+	}
+	attributes := []any{"from", begin.Next, "to", end.Next, "reason", "the log no longer holds every record that was read",
+		"records", end.Records() - p.count.row.Records()}
+	if found == gone {
+		reason := fmt.Sprintf("the log starts at offset %d", p.logStart)
+		if end.Gap > begin.Gap {
+			reason = "part of it was declared lost"
+		}
+		if p.missing != nil {
+			reason = p.missing.reason
+		}
+		attributes = []any{"from", begin.Next, "to", end.Next, "reason", reason}
+	}
+	p.log.Warn("stretch cannot be verified", attributes...)
+	p.whole, p.from, p.missing = false, end.Next, nil
+	return nil
+}
+
+// finish fills in what has been proved.
+func (p *proof) finish() {
+	l := p.ledger
 	switch {
-	case isGone:
-		v.Log.Warn("partition cannot be verified", "topic", l.Topic, "partition", l.Partition, "reason", missing.reason)
-		whole, from = false, l.Next
-		p.Digest = digestUnverifiable
-	case p.Digest == digestMismatch:
-	case altered > 0:
-		v.Log.Error("rows are not what the log has at their offsets", "topic", l.Topic, "partition", l.Partition, "rows", altered)
-		p.Digest = digestMismatch
-	case from == l.Next && l.Next > l.Start:
-		p.Digest = digestUnverifiable
+	case p.out.Digest != digestOK:
+	case p.altered > 0:
+		p.log.Error("rows are not what the log has at their offsets", "rows", p.altered)
+		p.out.Digest = digestMismatch
+	case p.from == l.Next && l.Next > l.Start:
+		p.out.Digest = digestUnverifiable
 	}
-	p.Unverifiable += from - l.Start
-	p.CheckedFrom = from
-	if p.Digest != digestOK {
-		p.CheckedFrom = firstRead
+	p.out.Unverifiable += p.from - l.Start
+	p.out.CheckedFrom = p.from
+	if p.out.Digest != digestOK {
+		p.out.CheckedFrom = min(max(l.Start, p.logStart), l.Next)
 	}
-	return whole, nil
 }
 
 // counts is what an account differs in, for the log.
@@ -310,8 +337,8 @@ func counts(l *sketch.LedgerRow) slog.Value {
 		slog.Int64("aborted", l.Aborted), slog.Int64("holes", l.Holes), slog.Int64("gap", l.Gap), slog.String("digest", l.Digest.String()))
 }
 
-// compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state has not got is lost, a
-// row of the state that the topic does not give is double, one whose content differs is a mismatch alone.
+// compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state lacks is lost, a row of
+// the state that the topic does not give is double, one whose content differs is a mismatch alone.
 func (v *verification) compareRows(memory *sketch.Store) error {
 	have := v.rows
 	want, err := rowsOf(memory, v.state.Partitions)
