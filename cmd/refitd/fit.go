@@ -23,22 +23,22 @@ type fitCmd struct {
 	Format     dataset.Format `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the files: movielens, jsonl (with --config.file) or libsvm."`
 	Valid      string         `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test       string         `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
-	ConfigFile string         `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; without one the format says what is predicted from what."`
+	ConfigFile string         `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
 	Model      string         `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 	Store      string         `placeholder:"DIR" help:"Publish the model there and make it champion."`
 
-	Path string `placeholder:"FILE.svg|FILE.png" help:"Plot the regularisation path, quality and objective against the basis vectors and the seconds, and print it."`
+	Path string `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 
-	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal with 5 levels for movielens, multiclass for libsvm."`
+	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal (movielens) or multiclass (libsvm)."`
 	Loss     string         `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default it follows from the task."`
-	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"Interactions: anova (of distinct features) or homogeneous (squares too); by default anova for names, homogeneous for numbers."`
+	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"anova (distinct features) or homogeneous; default by fields."`
 	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
 	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
 	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
-	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight as in the configuration; auto (default) tries several below the one that lets nothing in."`
+	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
 	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
-	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"Refit: output, full or variational; by default variational where it applies."`
-	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver of the refits: hybrid, fista, stochastic, svrg or newton."`
+	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"output, full or variational, the default where it applies."`
+	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver: hybrid, fista, stochastic, svrg or newton."`
 	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
 
 	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file of their own take none."`

@@ -24,7 +24,8 @@ func (c *inspectCmd) Run(a *app) error {
 		return offline.InspectSnapshot(ref, a.out)
 	}
 	if c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--alias, --version and --trusted-key go with --store, not with --storage.path"), Key: "--storage.path"}
+		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path",
+			Err: errors.New("--alias, --version and --trusted-key go with --store, not with --storage.path")}
 	}
 	return offline.InspectState(a.ctx, c.StoragePath, c.Model, a.log, a.out)
 }

@@ -20,7 +20,7 @@ type runCmd struct {
 	WebListenAddress string        `name:"web.listen-address" placeholder:"HOST:PORT" help:"Address of the HTTP surface, in place of web.listen_address."`
 	WebConfigFile    string        `name:"web.config.file" placeholder:"FILE" help:"TLS and authentication of the HTTP surface, in place of web.config_file."`
 	EnableLifecycle  bool          `name:"web.enable-lifecycle" help:"Let HTTP requests reload, refit and move aliases."`
-	InsecureNoAuth   bool          `name:"insecure-no-auth" help:"Let the HTTP surface listen on an address that other machines reach without asking who they are."`
+	InsecureNoAuth   bool          `name:"insecure-no-auth" help:"Let the HTTP surface listen where other machines reach it without asking who they are."`
 	Until            string        `enum:",end" default:"" help:"end: read up to the log ends as they are now, refit once more and exit."`
 	For              time.Duration `help:"End after this long."`
 	StartFresh       bool          `help:"Begin an empty state although the consumer group has offsets: what was read before is not in it."`
@@ -56,8 +56,8 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh, CheckState: checkState, Out: a.out, Log: a.log,
-		Load: c.load, EnableLifecycle: c.EnableLifecycle})
+	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh,
+		CheckState: checkState, Out: a.out, Log: a.log, Load: c.load, EnableLifecycle: c.EnableLifecycle})
 	if err != nil {
 		return err
 	}

@@ -199,8 +199,9 @@ func (j *Journal) Quarantined(topic string, partition int32) (offset int64, reas
 	if !ok || !s.quarantined() {
 		return 0, "", false
 	}
-	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: go on behind it with refitd accept-gap --topic %s --partition %d --to %d, "+
-		"or try it again: stop refitd, remove %s and start it", s.Deaths, s.From, topic, partition, topic, partition, s.From+1, filepath.Join(j.dir, deathsFile)), true
+	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: go on behind it with "+
+		"refitd accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
+		s.Deaths, s.From, topic, partition, topic, partition, s.From+1, filepath.Join(j.dir, deathsFile)), true
 }
 
 // BeginTraining notes that a refit runs.

@@ -45,7 +45,8 @@ func child(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return report.ExitUsage
 	}
-	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(ChildEndless) == "", Out: report.NewEmitter(os.Stdout, true), Log: Quiet()})
+	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: os.Getenv(ChildEndless) == "",
+		Out: report.NewEmitter(os.Stdout, true), Log: Quiet()})
 	if err == nil {
 		err = d.Run(context.Background())
 	}

@@ -90,7 +90,8 @@ func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) 
 		outA, outB = append(outA, x), append(outB, y)
 	}
 	n := float64(len(events))
-	out := report.Churn{Events: len(events), MeanAbsolute: report.Number(total / n), LargestAbsolute: report.Number(largest), RankCorrelation: correlation(outA, outB)}
+	out := report.Churn{Events: len(events), MeanAbsolute: report.Number(total / n), LargestAbsolute: report.Number(largest),
+		RankCorrelation: correlation(outA, outB)}
 	if !isNumber {
 		out.ChangedClasses = report.Some(changed / n)
 	}

@@ -26,20 +26,27 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("refitd_"+name, help, labels, nil)
 }
 
+// ofModel describes a metric of each model, which is its first label.
+func ofModel(name, help string, labels ...string) *prometheus.Desc {
+	return describe(name, help, append([]string{"model"}, labels...)...)
+}
+
 var (
-	reservoirItems   = describe("reservoir_items", "Rows of the sample, by role: train, select and gate.", "model", "role")
-	reservoirBytes   = describe("reservoir_bytes", "Bytes of the sample's rows.", "model")
-	ledgerOffsets    = describe("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.", "model", "topic", "account")
-	duplicates       = describe("duplicates_in_window_total", "Events applied under an identity (schema.identity) that was in the sample already.", "model")
-	storageFree      = describe("storage_free_bytes", "Free space for the state of a model.", "model")
-	storageLeast     = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
-	memoryBudget     = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
-	memoryComputed   = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
-	progressiveLoss  = describe("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.", "model", "role")
-	foldInResets     = describe("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.", "model")
-	featuresTotal    = describe("features_total", "Names in events that were scored with the version that consumers have.", "model")
-	unseenTotal      = describe("unseen_features_total", "Those of them that its vocabulary does not have.", "model")
-	trainDisabled    = describe("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.", "model")
+	reservoirItems = ofModel("reservoir_items", "Rows of the sample, by role: train, select and gate.", "role")
+	reservoirBytes = ofModel("reservoir_bytes", "Bytes of the sample's rows.")
+	ledgerOffsets  = ofModel("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.",
+		"topic", "account")
+	duplicates      = ofModel("duplicates_in_window_total", "Events applied under an identity (schema.identity) that was in the sample already.")
+	storageFree     = ofModel("storage_free_bytes", "Free space for the state of a model.")
+	storageLeast    = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
+	memoryBudget    = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
+	memoryComputed  = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
+	progressiveLoss = ofModel("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
+		"role")
+	foldInResets     = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
+	featuresTotal    = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
+	unseenTotal      = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	trainDisabled    = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, foldInResets, featuresTotal, unseenTotal, trainDisabled}
 )

@@ -55,35 +55,37 @@ var (
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_" + name, Help: help}, labels)
+		return f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, labels)
+		return f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
 	}
 	return &Metrics{
-		events:    counter("events_total", "Events applied to the state.", "model", "topic"),
-		rejected:  counter("events_rejected_total", "Records that are not valid events, by reason.", "model", "reason"),
-		unlearned: counter("events_unlearned_total", "Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.", "model"),
-		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "model", "fate"),
-		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied.", "model"),
-		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again.", "model"),
+		events:   counter("events_total", "Events applied to the state.", "topic"),
+		rejected: counter("events_rejected_total", "Records that are not valid events, by reason.", "reason"),
+		unlearned: counter("events_unlearned_total",
+			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
+		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
+		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
+		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again."),
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
-		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "model", "stage"),
-		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last refit's convex stage over its objective.", "model"),
-		trainSuccess:    gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model.", "model"),
-		trainEnded:      counter("train_refits_total", "Refits that ended with a model, by why they ended.", "model", "status"),
-		trainFailed:     counter("train_failures_total", "Refits that ended without a model.", "model"),
-		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "model", "decision", "reason"),
-		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "model", "result"),
-		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have.", "model"),
-		dropped:         counter("dictionary_dropped_total", "Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).", "model"),
-		snapshotInfo:    gauge("snapshot_info", "The version that consumers have: always 1.", "model", "version"),
-		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published.", "model"),
-		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after).", "model"),
-		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have.", "model"),
-		deadLetters:     deadletter.NewMetrics(r),
-		announced:       counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "model", "result"),
+		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "stage"),
+		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last refit's convex stage over its objective."),
+		trainSuccess:    gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
+		trainEnded:      counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
+		trainFailed:     counter("train_failures_total", "Refits that ended without a model."),
+		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
+		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
+		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
+		dropped: counter("dictionary_dropped_total",
+			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
+		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "version"),
+		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
+		expires:      gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
+		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
+		deadLetters:  deadletter.NewMetrics(r),
+		announced:    counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
 	}
 }
 

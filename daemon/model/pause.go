@@ -84,8 +84,8 @@ func (p *pause) reason() string {
 		return ""
 	}
 	n, _, _ := p.crashes.TrainingDeaths()
-	return fmt.Sprintf("training disabled until %s: the process died %d times in a row during a refit; POST /-/refit, a reload, or a restart with other settings tries it now",
-		until.UTC().Format(time.RFC3339), n)
+	return fmt.Sprintf("training disabled until %s: the process died %d times in a row during a refit; "+
+		"POST /-/refit, a reload, or a restart with other settings tries it now", until.UTC().Format(time.RFC3339), n)
 }
 
 // begin notes that a refit runs until ended is called. A signal is not a death, however soon another one ends the process.

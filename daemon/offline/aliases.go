@@ -199,7 +199,8 @@ func Aliases(dir, model string, out *report.Emitter) error {
 		if err != nil {
 			return storeError(err, path)
 		}
-		line := report.Alias{Model: model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence, Event: string(p.Event), Signature: signatureOf(p.KeyID)}
+		line := report.Alias{Model: model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence,
+			Event: string(p.Event), Signature: signatureOf(p.KeyID)}
 		if !p.Moved.IsZero() {
 			line.Moved = report.Time(p.Moved)
 		}

@@ -21,7 +21,7 @@ type EvalOptions struct {
 	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
 	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
-	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric (n, loss, rmse, mae, accuracy, ndcg_1, ndcg_5) by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
+	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
 	Now      func() time.Time `kong:"-"`
 }
 

@@ -22,7 +22,7 @@ type SnapshotRef struct {
 
 // Trust says by whom version and alias have to be signed. Without keys signatures are not looked at.
 type Trust struct {
-	TrustedKeys []string `name:"trusted-key" sep:"none" placeholder:"FILE" help:"Refuse what is not signed by the key in this file (.pub of keys new). Repeatable: one of them is enough."`
+	TrustedKeys []string `name:"trusted-key" sep:"none" placeholder:"FILE" help:"Refuse what no key in such a file (.pub of keys new) signed. Repeatable."`
 }
 
 // load reads the keys. An expired version may still be looked at, but not scored with.

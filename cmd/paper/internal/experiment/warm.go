@@ -145,7 +145,8 @@ func (o *Options) warmCases() ([]warmCase, error) {
 }
 
 // timed fits repeatedly and returns the shortest time.
-func (o *Options) timed(ctx context.Context, p *solver.Problem, warm *solver.Model, s solver.Settings, repeats int) (res *solver.Result, seconds float64, err error) {
+func (o *Options) timed(ctx context.Context, p *solver.Problem, warm *solver.Model, s solver.Settings, repeats int) (res *solver.Result,
+	seconds float64, err error) {
 	s.Rough = true
 	for i := range repeats {
 		began := o.Now()
