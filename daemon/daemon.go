@@ -216,7 +216,7 @@ func (d *Daemon) Lag() (total int64) {
 	return total
 }
 
-// residentBytes returns the resident memory of the process, 0 where the system does not tell.
+// residentBytes returns the resident memory of the process, 0 where the system does not provide it.
 func residentBytes() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

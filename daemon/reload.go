@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 )
 
-// reloadMetrics tell how the last reload ended, under the names that Prometheus' own daemons use.
+// reloadMetrics show how the last reload ended, under the names that Prometheus' own daemons use.
 type reloadMetrics struct {
 	successful prometheus.Gauge
 	at         prometheus.Gauge

@@ -13,7 +13,6 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// listen opens the listeners of the surface.
 func (d *Daemon) listen() (err error) {
 	w := &d.Config.Web
 	if err := web.Check(w.ConfigFile); err != nil {
@@ -31,7 +30,6 @@ func (d *Daemon) listen() (err error) {
 	return nil
 }
 
-// newSurface returns the HTTP surface over the models.
 func (d *Daemon) newSurface() *web.Server {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.Config.Web.ConfigFile,
 		AllowedHosts: d.Config.Web.AllowedHosts, Version: build.String(), Log: d.Log}
@@ -88,7 +86,7 @@ func (d *Daemon) Status() web.Status {
 	}
 	seen := make(map[string]bool)
 	for _, path := range paths {
-		if free, err := sketch.FreeBytes(path); err == nil && !seen[path] { // a file system that does not tell is left out
+		if free, err := sketch.FreeBytes(path); err == nil && !seen[path] { // a file system that does not report it is left out
 			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
 		}
 		seen[path] = true

@@ -13,7 +13,6 @@ type aliasesCmd struct {
 	Model string `required:"" placeholder:"NAME" help:"Model."`
 }
 
-// Run lists the aliases.
 func (c *aliasesCmd) Run(a *app) error { return offline.Aliases(c.Store, c.Model, a.out) }
 
 type promoteCmd struct {
@@ -22,7 +21,6 @@ type promoteCmd struct {
 	Version int64 `placeholder:"N" help:"Version; the latest by default."`
 }
 
-// Run moves the alias.
 func (c *promoteCmd) Run(a *app) error {
 	c.MoveOptions.Version, c.Now = c.Version, time.Now
 	return offline.Promote(a.ctx, c.MoveOptions, a.out)
@@ -34,7 +32,6 @@ type rollbackCmd struct {
 	Version int64 `placeholder:"N" help:"Version; by default the newest that the alias named before the refit it stands on now."`
 }
 
-// Run moves the alias back.
 func (c *rollbackCmd) Run(a *app) error {
 	c.MoveOptions.Version, c.Now = c.Version, time.Now
 	return offline.Rollback(a.ctx, c.MoveOptions, a.out)
@@ -46,7 +43,6 @@ type logCmd struct {
 	At    string `placeholder:"TIME" help:"Print what was live at a time, as 2026-01-02T15:04:05Z, instead of the log."`
 }
 
-// Run prints the publish log.
 func (c *logCmd) Run(a *app) error {
 	var at time.Time
 	if c.At != "" {

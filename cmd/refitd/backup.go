@@ -7,7 +7,6 @@ type backupCmd struct {
 	Output string `required:"" placeholder:"FILE" help:"File to write. An older one of that name is replaced once the new one is complete."`
 }
 
-// Run writes the state of a stopped daemon to one file.
 func (c *backupCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {
@@ -22,7 +21,6 @@ type restoreCmd struct {
 	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
 }
 
-// Run puts a backup in the place of the state of a stopped daemon.
 func (c *restoreCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {

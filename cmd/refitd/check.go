@@ -8,7 +8,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// checkCmd groups the verbs that check files.
 type checkCmd struct {
 	Config checkConfigCmd `cmd:"" help:"Check a configuration file and print the memory it may use."`
 	Rules  checkRulesCmd  `cmd:"" help:"Check Prometheus rules against the metrics of this build."`

@@ -14,7 +14,6 @@ type checkStateCmd struct {
 	Dir string `arg:"" help:"State directory of one model."`
 }
 
-// Run reads everything in a state.
 func (c *checkStateCmd) Run(a *app) error {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)

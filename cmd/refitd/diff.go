@@ -11,7 +11,6 @@ type diffCmd struct {
 	offline.Trust
 }
 
-// Run prints the comparison.
 func (c *diffCmd) Run(a *app) error {
 	return offline.Diff(offline.SnapshotRef{Store: c.Store, Model: c.Model, Trust: c.Trust}, c.A, c.B, a.out)
 }

@@ -8,7 +8,6 @@ import (
 
 type evalCmd struct{ offline.EvalOptions }
 
-// Run prints the summary.
 func (c *evalCmd) Run(a *app) error {
 	c.Now = time.Now
 	return offline.Eval(c.EvalOptions, a.out)

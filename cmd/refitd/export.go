@@ -4,7 +4,6 @@ import (
 	"github.com/refitd/refitd/daemon/offline"
 )
 
-// exportCmd groups the verbs that write other formats.
 type exportCmd struct {
 	ONNX   exportONNXCmd   `cmd:"" name:"onnx" help:"Write a published version as an ONNX model that takes events by field."`
 	JSONL  exportJSONLCmd  `cmd:"" name:"jsonl" help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
@@ -18,7 +17,6 @@ type exportONNXCmd struct {
 	Tensors string `enum:"f64,f32" default:"f64" help:"Type of the tensors and outputs: f64, or f32 for runtimes and devices without doubles."`
 }
 
-// Run writes the file and prints the summary.
 func (c *exportONNXCmd) Run(a *app) error {
 	return offline.ExportONNX(c.SnapshotRef, c.Output, c.Tensors == "f64", a.out)
 }

@@ -7,7 +7,6 @@ type forgetCmd struct {
 	state.Erasure
 }
 
-// Run takes a subject's events out of the state, so that the next model is without them.
 func (c *forgetCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {

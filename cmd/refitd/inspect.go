@@ -17,7 +17,6 @@ type inspectCmd struct {
 	offline.Trust
 }
 
-// Run prints a model's state, or a version.
 func (c *inspectCmd) Run(a *app) error {
 	if c.Store != "" {
 		ref := offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version, Trust: c.Trust}

@@ -8,13 +8,11 @@ import (
 
 type pruneCmd struct{ offline.PruneOptions }
 
-// Run removes old versions.
 func (c *pruneCmd) Run(a *app) error {
 	c.Now = time.Now
 	return offline.Prune(a.ctx, c.PruneOptions, a.out)
 }
 
-// keysCmd groups keys new.
 type keysCmd struct {
 	New keysNewCmd `cmd:"" help:"Make a key pair for signing versions."`
 }
@@ -23,5 +21,4 @@ type keysNewCmd struct {
 	Out string `required:"" placeholder:"DIR" help:"Directory for the two files, <id>.key and <id>.pub."`
 }
 
-// Run makes the keys.
 func (c *keysNewCmd) Run(a *app) error { return offline.NewKeys(c.Out, a.out) }

@@ -9,7 +9,6 @@ type rebuildCmd struct {
 	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
 }
 
-// Run reads the log into a new state and puts it in the place of the old one.
 func (c *rebuildCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {

@@ -18,7 +18,6 @@ type replayCmd struct {
 	RecordTime string `default:"now" enum:"now,event" help:"Time stamp of the records: now or event."`
 }
 
-// Run sends the file and prints the summary.
 func (c *replayCmd) Run(a *app) error {
 	transport := &kafka.Transport{ClientID: "refitd-replay"}
 	defer transport.CloseIdleConnections()

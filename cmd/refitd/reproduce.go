@@ -8,7 +8,6 @@ type reproduceCmd struct {
 	Threads int `placeholder:"N" help:"Threads; by default one for each processor. The result does not depend on it."`
 }
 
-// Run rebuilds the version and prints whether it is the same.
 func (c *reproduceCmd) Run(a *app) error {
 	return offline.Reproduce(a.ctx, c.SnapshotRef, c.Threads, a.out)
 }

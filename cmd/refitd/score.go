@@ -13,7 +13,6 @@ type scoreCmd struct {
 	Input string `default:"-" placeholder:"FILE" help:"JSON Lines events, without labels or with; - is standard input."`
 }
 
-// Run prints a prediction for each event.
 func (c *scoreCmd) Run(a *app) error {
 	in := a.stdin
 	if c.Input != "-" {

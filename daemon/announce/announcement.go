@@ -1,4 +1,4 @@
-// Package announce tells consumers over a compacted Kafka topic which version of a model is the champion. The key of a record is the model,
+// Package announce publishes in a compacted Kafka topic which version of a model is the champion. The key of a record is the model,
 // so the topic keeps the last announcement of each; the value is what the alias says, the digests of the version's files and a summary of
 // its manifest, and under a limit the files themselves. The store comes first: an Announcer repeats what the alias there says, however
 // often Kafka fails, so the two cannot disagree for long and one version never has two payloads. A Source lets snapshot.Watch follow

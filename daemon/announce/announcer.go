@@ -32,7 +32,7 @@ type Options struct {
 	Dir      string          // of the store
 	Store    *snapshot.Store // of that directory
 	Inline   int64           // largest sum of the files of a version that go into the record, bytes; 0 for none
-	OnResult func(err error) // told of every attempt
+	OnResult func(err error) // called after every attempt
 	Log      *slog.Logger
 }
 
@@ -55,7 +55,7 @@ func New(o Options) *Announcer {
 }
 
 // Run announces the champion and every one after it until ctx is done, and then once more if there is one that could not be announced. A
-// failure is told, logged once until it is over, and tried again with what the alias says by then.
+// failure is reported to OnResult, logged once until it is over, and tried again with what the alias then names.
 func (a *Announcer) Run(ctx context.Context) {
 	defer a.close()
 	pause, failures := lookEvery, 0
@@ -134,7 +134,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 		return err
 	}
 	if what.Inline != nil && batchBytes(size(&m)) > a.largest {
-		what.Inline = nil // told when the topic was looked at
+		what.Inline = nil // logged when the topic was looked at
 	}
 	err = a.produce(ctx, what)
 	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {

@@ -75,7 +75,7 @@ func (s *Source) Run(ctx context.Context) {
 	}
 }
 
-// ends returns, for each partition with records, the offset after the last one, as soon as the brokers tell.
+// ends returns, for each partition with records, the offset after the last one, once the brokers answer.
 func (s *Source) ends(ctx context.Context) map[int32]int64 {
 	admin := kadm.NewClient(s.client)
 	for {
@@ -139,7 +139,7 @@ func (s *Source) note(change func()) {
 // one that last names. Only the champion is announced.
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
 	if alias != snapshot.Champion {
-		return snapshot.Pointer{}, fmt.Errorf("announce: %w: the topic tells of the alias %s only, not of %q", snapshot.ErrNotFound, snapshot.Champion, alias)
+		return snapshot.Pointer{}, fmt.Errorf("announce: %w: the topic announces the alias %s only, not %q", snapshot.ErrNotFound, snapshot.Champion, alias)
 	}
 	for {
 		s.mu.Lock()

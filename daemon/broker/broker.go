@@ -118,7 +118,7 @@ func (b *Broker) createTopics(ctx context.Context, topics ...kafka.TopicConfig) 
 // Close stops listening, drops the clients and writes what a restart needs to the directory. A second call does nothing.
 func (b *Broker) Close() { b.cluster.Close() }
 
-// listen refuses addresses that say "every interface": the broker tells its clients the address it listens on.
+// listen refuses addresses that mean every interface: the broker gives its clients the address it listens on.
 func listen(addr string) (net.Listener, error) {
 	if addr == "" {
 		addr = defaultListen
@@ -128,7 +128,7 @@ func listen(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("broker: --listen %q is not host:port: %w", addr, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return nil, fmt.Errorf("broker: --listen %q names no host, and clients are told to dial this address: give one they can reach, such as %s",
+		return nil, fmt.Errorf("broker: --listen %q names no host, and clients dial this address: give one they can reach, such as %s",
 			addr, net.JoinHostPort("127.0.0.1", port))
 	}
 	ln, err := net.Listen("tcp", addr)

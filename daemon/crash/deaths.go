@@ -32,7 +32,6 @@ type suspect struct {
 // quarantined reports whether there were enough deaths. All but the first, which may name thousands of records, name one: From alone is left.
 func (s *suspect) quarantined() bool { return s.Deaths >= maxReading }
 
-// training counts deaths in refits.
 type training struct {
 	Deaths int       `json:"deaths"`
 	Last   time.Time `json:"last"` // when the start after the last one noticed
@@ -83,7 +82,7 @@ func (d *deaths) String() string {
 	return string(b) + "\n"
 }
 
-// passed drops what the ledger has got past, and what was of a topic that is another one now.
+// passed drops what the ledger has passed, and what was of a topic that is another one now.
 func (d *deaths) passed(ledger []sketch.LedgerRow) {
 	d.Reading = slices.DeleteFunc(d.Reading, func(s suspect) bool {
 		return slices.ContainsFunc(ledger, func(l sketch.LedgerRow) bool {

@@ -63,7 +63,7 @@ type Journal struct {
 }
 
 // Open reads what an earlier process left in dir, counts its death if it died, and begins anew. ledger is that of the state: what it has
-// got past is no suspect any more. exclusive is shared by the journals of a process: one at a time has a single record in hand, so that a
+// passed is no suspect any more. exclusive is shared by the journals of a process: one at a time has a single record in hand, so that a
 // death names one. now is the time of the start.
 func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time.Time, log *slog.Logger) (_ *Journal, err error) {
 	j := &Journal{dir: dir, log: log, exclusive: exclusive, suspects: make(map[place]suspect)}

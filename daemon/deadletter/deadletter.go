@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	batchLetters = 1000             // in one attempt: about 1 MiB at most
-	sendTimeout  = 10 * time.Second // of one attempt; what was not acknowledged by then is sent again
-	attempts     = 3                // of franz-go, before it tells why
-	minBackoff   = 200 * time.Millisecond
-	maxBackoff   = 30 * time.Second
-	lastTimeout  = 5 * time.Second // of the last attempts when the daemon stops; what is left waits for its next start
+	batchSize   = 1000             // in one attempt: about 1 MiB at most
+	sendTimeout = 10 * time.Second // of one attempt; what was not acknowledged by then is sent again
+	attempts    = 3                // of franz-go, before it returns the reason
+	minBackoff  = 200 * time.Millisecond
+	maxBackoff  = 30 * time.Second
+	lastTimeout = 5 * time.Second // of the last attempts when the daemon stops; what is left waits for its next start
 )
 
 // Options of a sender. All are required.
 type Options struct {
 	Store   *sketch.Store
 	Model   string // for headers and metrics
-	Topic   string // is not created: without it letters wait
+	Topic   string // is not created: without it dead letters wait
 	Kafka   *config.Kafka
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -65,7 +65,7 @@ func New(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Wake says that the outbox may have letters. It does not block.
+// Wake lets the sender look at the outbox. It does not block.
 func (s *Sender) Wake() {
 	s.Metrics.pending.WithLabelValues(s.Model).Set(float64(s.Store.OutboxLen()))
 	select {
@@ -82,7 +82,7 @@ func (s *Sender) Trouble() string {
 	return ""
 }
 
-// Run sends until ctx is done and then, for a few seconds at most, what is left. Brokers that do not take letters are tried again, less and
+// Run sends until ctx is done and then, for a few seconds at most, what is left. Brokers that do not take dead letters are tried again, less and
 // less often; the only errors are those of the store, which has to be opened again.
 func (s *Sender) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // an attempt under way ends with an answer, if one comes soon
@@ -107,7 +107,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			tries++
 			pause := backoff.Wait(tries, minBackoff, maxBackoff)
 			s.fail(err, pause)
-			retry, wake = time.After(pause), nil // new letters do not shorten the wait
+			retry, wake = time.After(pause), nil // new dead letters do not shorten the wait
 		}
 		select {
 		case <-wake:
@@ -137,19 +137,19 @@ func (e *storageError) Error() string { return e.err.Error() }
 // empty sends until the outbox is empty or an attempt fails.
 func (s *Sender) empty(ctx context.Context, p *producer) error {
 	for {
-		letters, err := s.Store.DeadLetters(batchLetters)
+		letters, err := s.Store.DeadLetters(batchSize)
 		if err != nil {
 			return &storageError{err}
 		}
 		if len(letters) == 0 {
 			return nil
 		}
-		if err := failpoint.At(failpoint.LettersSend); err != nil {
+		if err := failpoint.At(failpoint.DeadLettersSend); err != nil {
 			return err
 		}
 		acknowledged, err := p.send(ctx, s.Model, letters)
 		if len(acknowledged) > 0 {
-			if err := failpoint.At(failpoint.LettersSent); err != nil {
+			if err := failpoint.At(failpoint.DeadLettersSent); err != nil {
 				return err
 			}
 			if err := s.Store.Forget(acknowledged); err != nil {
@@ -164,7 +164,7 @@ func (s *Sender) empty(ctx context.Context, p *producer) error {
 	}
 }
 
-// fail counts a failed attempt. It is told when the reason is a new one: attempts go on for as long as the trouble lasts.
+// fail counts a failed attempt. It is logged when the reason is a new one: attempts go on for as long as the trouble lasts.
 func (s *Sender) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Model).Inc()
 	text := explain(s.Topic, err)

@@ -18,10 +18,10 @@ const (
 	HeaderIncarnation = "incarnation" // of the topic: how often it was accepted after it had been made anew, from 0
 	HeaderReason      = "reason"
 	HeaderTimestamp   = "timestamp" // of the rejected record, milliseconds since 1970
-	HeaderSize        = "size"      // bytes of its value, -1 if it had none; more than the letter's value has were cut off
+	HeaderSize        = "size"      // bytes of its value, -1 if it had none; more than the dead letter's value has were cut off
 )
 
-// Envelope returns the record that tells of a letter: the beginning of the rejected value under the key topic/partition/offset, by which
+// Envelope returns the record for a dead letter: the beginning of the rejected value under the key topic/partition/offset, by which
 // copies are recognised. Its own time stamp is that of sending: the rejected one may be hostile.
 func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

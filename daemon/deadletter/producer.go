@@ -18,7 +18,7 @@ type producer struct {
 	client  *kgo.Client
 }
 
-// send returns the letters that were acknowledged, and the first error of the others.
+// send returns the dead letters that were acknowledged, and the first error of the others.
 func (p *producer) send(ctx context.Context, model string, letters []sketch.DeadLetter) (acknowledged []sketch.DeadLetter, err error) {
 	if p.client == nil {
 		if p.client, err = kgo.NewClient(p.options...); err != nil {

@@ -22,8 +22,8 @@ const (
 	SnapshotRenamed = "snapshot.renamed" // the version visible, its directory not yet durable, "latest" still the old one
 	SnapshotAlias   = "snapshot.alias"   // after an alias moved
 	SnapshotLogged  = "snapshot.logged"  // the publish log has its line
-	LettersSend     = "letters.send"     // rejected records are in the outbox, not yet sent
-	LettersSent     = "letters.sent"     // they were acknowledged and are still in the outbox
+	DeadLettersSend = "deadletters.send" // rejected records are in the outbox, not yet sent
+	DeadLettersSent = "deadletters.sent" // they were acknowledged and are still in the outbox
 	IngestRecord    = "ingest.record"    // before a record is decoded
 	TrainFit        = "train.fit"        // a refit has its sample
 	DaemonKeep      = "daemon.keep"      // a version promoted, what its refit leaves to the next not yet kept
@@ -32,4 +32,4 @@ const (
 
 // Sites lists them all.
 var Sites = []string{SketchSync, SketchCommit, SketchCommitted, ConsumerBetween, ConsumerOffsets, SnapshotWrite, SnapshotSynced, SnapshotRenamed,
-	SnapshotAlias, SnapshotLogged, LettersSend, LettersSent, IngestRecord, TrainFit, DaemonKeep, DaemonShutdown}
+	SnapshotAlias, SnapshotLogged, DeadLettersSend, DeadLettersSent, IngestRecord, TrainFit, DaemonKeep, DaemonShutdown}

@@ -24,11 +24,11 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
-	// OnPanic, if not nil, is told of a panic of the decoder or the cycle on one record. It may be called from several goroutines.
+	// OnPanic, if not nil, is called after a panic of the decoder or the cycle on one record, maybe from several goroutines at once.
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
-	// Crashes, if not nil, is told what is in hand, and says where not to go on.
+	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
 
 	readers      []*reader

@@ -29,7 +29,7 @@ func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Recor
 	defer func() {
 		if v := recover(); v != nil {
 			reason, panicked = event.Panicked, true
-			r.ingest.told(p, from.Offset, v)
+			r.ingest.panicked(p, from.Offset, v)
 		}
 	}()
 	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
@@ -44,14 +44,15 @@ func (g *Ingest) observeRecord(p *sketch.Part, d *decoded, i int) (learned bool)
 	defer g.release()
 	defer func() {
 		if v := recover(); v != nil {
-			g.told(p, r.Offset, v)
+			g.panicked(p, r.Offset, v)
 		}
 	}()
 	var prescored *cycle.Score
 	if i < len(d.scores) {
 		prescored = &d.scores[i]
 	}
-	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}, r.Payload, prescored)
+	at := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
+	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, at, r.Payload, prescored)
 	return true
 }
 
@@ -61,7 +62,7 @@ func relearnRow(c *cycle.Cycle, r *sketch.Row) (panicked bool, err error) {
 	return false, c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload)
 }
 
-func (g *Ingest) told(p *sketch.Part, offset int64, value any) {
+func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {
 	if g.OnPanic != nil {
 		g.OnPanic(p.Topic, p.Partition, offset, value)
 	}

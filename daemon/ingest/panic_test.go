@@ -25,7 +25,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 	b := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 100)
 	poison, fickle := b.Records[3].Value, b.Records[5].Value
 	failed := false
-	var told []int64
+	var reported []int64
 	var counts Counts
 	run := func(c *cycle.Cycle) *sketch.Store {
 		o := StoreOptions(m)
@@ -58,7 +58,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 				}
 				observe(ev, train, at, payload, prescored)
 			}
-			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
+			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { reported = append(reported, offset) }
 			g.OnApplied = func(c Counts) { counts = c }
 		}
 		if err := g.Apply(t.Context(), b); err != nil {
@@ -70,8 +70,8 @@ func TestPanicOnOneRecord(t *testing.T) {
 	if n := counts.Rejected[event.Panicked]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
 		t.Errorf("%d rejected for a panic, %d applied, %d of them not learned", n, counts.Applied, counts.Unlearned)
 	}
-	if !slices.Equal(told, []int64{3, 3, 5, 7}) {
-		t.Errorf("told of %v", told)
+	if !slices.Equal(reported, []int64{3, 3, 5, 7}) {
+		t.Errorf("reported %v", reported)
 	}
 	state, want := stateOf(t, store), stateOf(t, run(nil))
 	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 89 || p.Rejected != 11 || state.RejectedByReason["panic"] != 1 || store.OutboxLen() != 11 {
@@ -85,7 +85,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 	}
 }
 
-// TestPanicAhead: an event on which scoring ahead panics is told of once, when it is observed; the process and the other events do not notice.
+// TestPanicAhead: an event on which scoring ahead panics is reported once, when it is observed; the process and the other events do not notice.
 func TestPanicAhead(t *testing.T) {
 	g, store := newIngest(t, ratings(1000), "")
 	r := rand.New(rand.NewPCG(1, 1))
@@ -117,15 +117,15 @@ func TestPanicAhead(t *testing.T) {
 		}
 		observe(ev, train, at, payload, prescored)
 	}
-	var told []int64
+	var reported []int64
 	var counts Counts
-	g.OnPanic = func(_ string, _ int32, offset int64, _ any) { told = append(told, offset) }
+	g.OnPanic = func(_ string, _ int32, offset int64, _ any) { reported = append(reported, offset) }
 	g.OnApplied = func(c Counts) { counts = c }
 	if err := g.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(told, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
-		t.Errorf("told of %v, %d applied, %d of them not learned, %d scored before", told, counts.Applied, counts.Unlearned, ahead)
+	if !slices.Equal(reported, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
+		t.Errorf("reported %v, %d applied, %d of them not learned, %d prescored", reported, counts.Applied, counts.Unlearned, ahead)
 	}
 }
 

@@ -35,7 +35,7 @@ func (g *Ingest) inHand(stage crash.Stage, p *sketch.Part) (done func()) {
 	return func() { g.Crashes.Done(stage) }
 }
 
-// hold is told before one record is decoded or learned from, and release after it.
+// hold is called before a record is decoded or learned from, release after it.
 func (g *Ingest) hold(topic string, partition int32, offset int64) {
 	if g.careful {
 		g.Crashes.Hold(topic, partition, offset)

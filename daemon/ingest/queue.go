@@ -77,13 +77,13 @@ func (q *queue) drop(j *job) {
 	q.free = append(q.free, j)
 }
 
-// add has a job stored. done is told, unless it is nil, when it is.
+// add has a job stored and then calls done, unless that is nil.
 func (q *queue) add(j *job, done func(Counts)) {
 	j.done = done
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil {
-		return // the next call says so
+		return // the next call returns it
 	}
 	q.waiting = append(q.waiting, j)
 	q.records += len(j.part.Records)

@@ -139,7 +139,7 @@ func shortAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// short cuts a text to at most limit bytes, between two characters, and says so.
+// short cuts a text to at most limit bytes, between two characters, and marks the cut.
 func short(s string, limit int) string {
 	const cut = "…"
 	if len(s) <= limit {

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// collector tells Prometheus what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the models keep in
+// collector collects what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the models keep in
 // memory, so a scrape costs microseconds.
 type collector struct {
 	models []*Model

@@ -15,7 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// Metrics are what the daemon tells Prometheus of what its models do; a collector tells what they are at the moment of a scrape, and the
+// Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
 // consumer adds its own. configs/metrics.md lists all of them. No label has a value that a producer can choose.
 type Metrics struct {
 	events    *prometheus.CounterVec

@@ -159,13 +159,13 @@ func (m *Model) Run(ctx context.Context) error {
 		defer close(readDone)
 		return m.reader.run(groupCtx)
 	})
-	letterCtx, stopLetters := context.WithCancel(groupCtx)
-	defer stopLetters()
+	deadLetterCtx, stopDeadLetters := context.WithCancel(groupCtx)
+	defer stopDeadLetters()
 	group.Go(func() error {
-		defer stopLetters()
+		defer stopDeadLetters()
 		return m.trainer.Run(groupCtx, readDone)
 	})
-	group.Go(func() error { return m.reader.sendDeadLetters(letterCtx) })
+	group.Go(func() error { return m.reader.sendDeadLetters(deadLetterCtx) })
 	return group.Wait()
 }
 

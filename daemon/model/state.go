@@ -55,8 +55,8 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	options := ingest.StoreOptions(o.Settings)
 	options.Dir, options.Logger = dir, o.Log
 	options.MinFreeBytes, options.AllowNetwork = int64(storage.MinFreeBytes), storage.AllowNetwork
-	if letters := &o.Settings.Input.DeadLetter; letters.Topic != "" {
-		options.OutboxRows = letters.MaxRows
+	if dead := &o.Settings.Input.DeadLetter; dead.Topic != "" {
+		options.OutboxRows = dead.MaxRows
 	}
 	s := &State{settings: o.Settings, log: o.Log, guard: space.New(dir, options.MinFreeBytes, o.Log), dir: dir}
 	if err := failedOften(dir, time.Now()); err != nil {

@@ -277,7 +277,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 			return err
 		}
 	}
-	return t.versions.tell(r.challenger)
+	return t.versions.emit(r.challenger)
 }
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.
@@ -308,7 +308,7 @@ func (t *Trainer) update(ctx context.Context) error {
 		return nil
 	}
 	t.cycle.PublishUpdate(live)
-	return t.versions.tell(live)
+	return t.versions.emit(live)
 }
 
 // waitsForState reports whether a publication has to wait because the state is behind the newest version.

@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Versions are the published versions of a model: which one consumers have, which one challengers are compared with, and what is said of them.
-// But for what the status shows it belongs to the trainer's goroutine.
+// Versions are the published versions of a model: which one consumers have, and which one challengers are compared with. But for what the
+// status shows it belongs to the trainer's goroutine.
 type Versions struct {
 	settings  *config.Model
 	log       *slog.Logger
@@ -161,8 +161,8 @@ func (v *Versions) failed(err error, attributes ...any) {
 	v.log.Error("publish failed", attributes...)
 }
 
-// tell counts, logs and emits a published version.
-func (v *Versions) tell(ch *cycle.Champion) error {
+// emit counts, logs and emits a published version.
+func (v *Versions) emit(ch *cycle.Champion) error {
 	version := &ch.Version
 	last := &dated{*version, time.Now()}
 	v.judged.Store(last)

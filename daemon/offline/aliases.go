@@ -58,7 +58,7 @@ func operator() string {
 // path is what errors of the store are about.
 func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
 
-// move carries out a move from the version that the alias names now, and tells of it.
+// move moves the alias from the version that it names now, and returns what was done.
 func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int64, event snapshot.Event) (*report.AliasMove, error) {
 	record, err := store.MoveAlias(ctx, o.Model, snapshot.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why})
 	if err != nil {

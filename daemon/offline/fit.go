@@ -36,7 +36,7 @@ type FitOptions struct {
 // rankingField is the field whose values are ranked for, unless a flag says otherwise.
 const rankingField = "user"
 
-// Fit fits a model to a file: λ and k are chosen on the validation rows, and the summary tells how good that choice is on the test rows.
+// Fit fits a model to a file: λ and k are chosen on the validation rows, and the summary has its quality on the test rows.
 // An interrupted fit ends with the best model so far and status interrupted.
 func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	began := o.Now()

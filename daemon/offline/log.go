@@ -39,7 +39,6 @@ func Log(dir, model string, at time.Time, out *report.Emitter) error {
 	return out.Emit("summary", summary)
 }
 
-// logAt prints what was live.
 func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.Emitter) error {
 	live, err := store.LiveAt(model, at)
 	if err != nil {

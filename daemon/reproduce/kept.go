@@ -63,7 +63,7 @@ func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
 	return cycle.ReadRecord(b)
 }
 
-// Forget removes the kept samples of a model that hold a row of which names says so, and those that cannot be read, and returns how many. Their
+// Forget removes the kept samples of a model that hold a row for which names is true, and those that cannot be read, and returns how many. Their
 // versions stay and cannot be reproduced any more: a sample without some of its rows is not what they were trained on.
 func Forget(store, model string, names func(m *config.Model, payload []byte) (bool, error)) (removed int, err error) {
 	dir := filepath.Join(store, model, directory)
@@ -91,7 +91,7 @@ func Forget(store, model string, names func(m *config.Model, payload []byte) (bo
 	return removed, nil
 }
 
-// anyRow reports whether names says so of a row, or cannot tell.
+// anyRow reports whether names is true for a row, or fails.
 func anyRow(record *cycle.Record, names func(m *config.Model, payload []byte) (bool, error)) bool {
 	s := record.Sample
 	return slices.ContainsFunc(slices.Concat(s.Train, s.Select, s.Gate), func(payload []byte) bool {
@@ -121,7 +121,7 @@ func Prune(s *snapshot.Store, store, model string) error {
 			continue
 		}
 		if err != nil {
-			return nil // its sample cannot be told from the others: all stay
+			return nil // which sample is its own is not known: all stay
 		}
 		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
 	}

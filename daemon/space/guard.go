@@ -72,7 +72,7 @@ func (g *Guard) pass(bytes int64) bool {
 	return !due || g.Look()
 }
 
-// Look reads the free space and reports whether there is enough. A file system that does not tell cannot be guarded.
+// Look reads the free space and reports whether there is enough. A file system that does not report it cannot be guarded.
 func (g *Guard) Look() bool {
 	free, err := g.free(g.dir)
 	files, filesErr := g.files(g.dir)

@@ -29,7 +29,6 @@ var selections = []struct {
 // selectionSteps are the steps of a training run at which figure 2 looks, as the reference in numpy does.
 var selectionSteps = []int{0, 1, 3, 6, 10, 15, 20}
 
-// selectionLambda is that of the training run.
 const selectionLambda = 0.1
 
 // Figure2 repeats figure 2: the part ν̂ = f₁(ĥ)/f₁(h*) of the best ℓ1/ℓ∞ criterion that ways of choosing a basis vector attain, along a

@@ -9,7 +9,6 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// refitLambda is the λ of figure 5.
 const refitLambda = 0.1
 
 // Figure5 repeats figure 5: output refits against full refits of ℓ1/ℓ2 with λ = 0.1, by the relative difference of the objective from the

@@ -35,12 +35,10 @@ func (s *ratingSet) rmse(m *solver.Model, rows []int) float64 {
 	return math.Sqrt(total / float64(len(rows)))
 }
 
-// quality judges a model on the given rows.
 func (s *ratingSet) quality(m *solver.Model, rows []int) ratingQuality {
 	return s.judge(s.predictions(m, rows), rows)
 }
 
-// judge judges predictions of the given rows.
 func (s *ratingSet) judge(predictions []float64, rows []int) ratingQuality {
 	errors, ranking := quality.NewNumberAccumulator(1, numLevels), quality.NewRanking()
 	for i, row := range rows {

@@ -110,7 +110,6 @@ const (
 	quickIterations = 50
 )
 
-// setNames returns the names of the multi-class sets.
 func setNames() []string {
 	var names []string
 	for i := range classBenchmarks {

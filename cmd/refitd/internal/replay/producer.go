@@ -24,7 +24,7 @@ const (
 
 // producer has one goroutine and at most one request under way for each partition, which keeps the order. Each request takes what is
 // waiting, so that batches grow with the load and a lone record does not wait. kafka-go's Writer would send a batch again after an
-// error that does not tell whether the broker took it; this one does not.
+// error that leaves open whether the broker took it; this one does not.
 type producer struct {
 	ctx          context.Context // done after the first error
 	group        *errgroup.Group
