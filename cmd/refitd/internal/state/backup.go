@@ -16,20 +16,15 @@ import (
 )
 
 // Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete and durable.
-func Backup(ctx context.Context, dir, model, path string, log *slog.Logger, out *report.Emitter) (err error) {
-	store, err := sketch.OpenExisting(ctx, dir, log)
-	if err != nil {
-		return ingest.StateError(err, dir)
-	}
-	defer func() {
-		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = ingest.StateError(closeErr, dir)
-		}
-	}()
+func Backup(ctx context.Context, dir, model, path string, log *slog.Logger, out *report.Emitter) error {
+	return withStore(ctx, dir, log, func(store *sketch.Store) error { return backup(store, model, path, out) })
+}
+
+func backup(store *sketch.Store, model, path string, out *report.Emitter) error {
 	var header *sketch.BackupHeader
 	var written fs.FileInfo
 	began := false
-	err = durable.WriteFile(path, 0o600, func(w io.Writer) (err error) {
+	err := durable.WriteFile(path, 0o600, func(w io.Writer) (err error) {
 		began = true
 		header, err = store.Backup(w, companions...)
 		return err
