@@ -124,7 +124,8 @@ func TestCanaries(t *testing.T) {
 	block, _ := pem.Decode(signing)
 	s.hide("signing key, its seed", block.Bytes[len(block.Bytes)-32:])
 
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, daemontest.Topic, "rejected"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "ann", password),
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, daemontest.Topic, "rejected"), kfake.EnableSASL(),
+		kfake.Superuser("SCRAM-SHA-256", "ann", password),
 		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,8 @@ func TestCanaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &daemontest.Bench{T: t, Dir: s.dir, Addr: cluster.ListenAddrs()[0]}
-	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
+	if b.Kafka, err = kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}),
 		kgo.SASL(scram.Auth{User: "ann", Pass: password}.AsSha256Mechanism())); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,8 @@ func TestCanaries(t *testing.T) {
 	}
 	b.Produce(append(values, []byte("not an event"))...)
 
-	path := b.Configure("k", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, tls: {enabled: true, ca_file: broker.pem, cert_file: client.pem, key_file: client.key}, "+
+	path := b.Configure("k", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, "+
+		"tls: {enabled: true, ca_file: broker.pem, cert_file: client.pem, key_file: client.key}, "+
 		"sasl: {mechanism: scram-sha-256, username: ann, password: \"${"+variable+"}\"}",
 		`"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`, "every_events: 0", "every_events: 400",
 		"update_every: 0s", "update_every: 200ms, topic: champions, inline_max: 1MiB, signing_key_file: "+id+".key",
@@ -162,7 +165,8 @@ func TestCanaries(t *testing.T) {
 		t.Fatal("the canary is not in the configuration")
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%v %+v %#v %#v %s %q %x %v\n", conf, conf, conf.Kafka, *conf, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password, conf.Kafka.SASL)
+	fmt.Fprintf(&out, "%v %+v %#v %#v %s %q %x %v\n", conf, conf, conf.Kafka, *conf, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password, conf.Kafka.SASL)
 	text, err := json.Marshal(conf)
 	if err != nil {
 		t.Fatal(err)
@@ -207,12 +211,14 @@ func TestCanaries(t *testing.T) {
 	}
 	daemontest.Within(t, 30*time.Second, "a signed champion, announced", func() bool {
 		_, metrics := ask("GET", "/metrics", "ann", webPassword)
-		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
+		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 &&
+			daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
 	})
 	if m, err := snapshot.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil || m.KeyID != id {
 		t.Fatalf("version 1 is signed by %q, %v", m.KeyID, err)
 	}
-	for _, page := range []string{"/", "/-/ready", "/-/healthy", "/metrics", "/config", "/status", "/debug/vars", "/debug/pprof/cmdline", "/api/v1/status/config", "/v1/models", "/v2",
+	for _, page := range []string{"/", "/-/ready", "/-/healthy", "/metrics", "/config", "/status", "/debug/vars", "/debug/pprof/cmdline",
+		"/api/v1/status/config", "/v1/models", "/v2",
 		"/v1/models/ratings/versions/1", "/v1/models/ratings/aliases/champion/files/manifest.json"} {
 		ask("GET", page, "", "")
 		ask("GET", page, "ann", "wrong")
@@ -220,8 +226,10 @@ func TestCanaries(t *testing.T) {
 	}
 	reload := func() { ask("POST", "/-/reload", "ann", webPassword) }
 	reload()
-	for _, change := range []struct{ old, new string }{{"${" + variable + "}", "${REFITD_TEST_NONE}"}, {"client.key", "client.pem"}, {"ca_file: broker.pem", "ca_file: broker.key"},
-		{"signing_key_file: " + id + ".key", "signing_key_file: client.key"}, {"config_file: web.yaml", "config_file: server.key"}, {"\"${" + variable + "}\"", "[" + password + "]"},
+	for _, change := range []struct{ old, new string }{{"${" + variable + "}", "${REFITD_TEST_NONE}"}, {"client.key", "client.pem"},
+		{"ca_file: broker.pem", "ca_file: broker.key"},
+		{"signing_key_file: " + id + ".key", "signing_key_file: client.key"}, {"config_file: web.yaml", "config_file: server.key"},
+		{"\"${" + variable + "}\"", "[" + password + "]"},
 		{"\"${" + variable + "}\"", "another"}, {"username: ann", "usernam: ann"}} {
 		edit(t, path, change.old, change.new)
 		reload()

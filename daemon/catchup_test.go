@@ -97,7 +97,8 @@ func TestCatchUp(t *testing.T) {
 		{"while the sample fills", 0.003, []string{size, "size: " + strconv.Itoa(2*n)}},
 		{"full sample with decay", 0.003, []string{size, "size: 10000, half_life: 1h"}},
 	} {
-		path := b.Configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0", "every_events: 0, time_budget: 1s"}, c.edit...)...)
+		path := b.Configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0",
+			"every_events: 0, time_budget: 1s"}, c.edit...)...)
 		o := b.Run(path)
 		if o.Err != nil {
 			t.Fatalf("%s: %v", c.name, o.Err)

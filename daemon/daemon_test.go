@@ -156,10 +156,12 @@ func TestStateGuards(t *testing.T) {
 	if err := d.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if full := b.Run(b.Configure("g", "1MiB", "1024GiB")); report.CodeOf(full.Err) != report.ExitState || !strings.Contains(full.Err.Error(), "storage.min_free_bytes") {
+	if full := b.Run(b.Configure("g", "1MiB", "1024GiB")); report.CodeOf(full.Err) != report.ExitState ||
+		!strings.Contains(full.Err.Error(), "storage.min_free_bytes") {
 		t.Errorf("too little space: %v", full.Err)
 	}
-	if other := b.Run(b.Configure("g", "seed: 42", "seed: 43")); report.CodeOf(other.Err) != report.ExitUsage || !strings.Contains(other.Err.Error(), "sample.seed") {
+	if other := b.Run(b.Configure("g", "seed: 42", "seed: 43")); report.CodeOf(other.Err) != report.ExitUsage ||
+		!strings.Contains(other.Err.Error(), "sample.seed") {
 		t.Errorf("another seed: %v", other.Err)
 	}
 }

@@ -74,7 +74,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	b.ProduceRatings(1, 1600)
 	daemontest.Within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback, Why: "a test"}); err != nil {
+	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback,
+		Why: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	latest, err := store.Alias("ratings", snapshot.Latest)

@@ -89,6 +89,7 @@ func TestNothingGrows(t *testing.T) {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})
-	t.Logf("%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times", rounds, rounds, goroutines, nowGoroutines, files, nowFiles,
+	t.Logf("%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times", rounds, rounds, goroutines, nowGoroutines, files,
+		nowFiles,
 		metric(`refitd_announcements_total{model="ratings",result="success"}`))
 }

@@ -11,15 +11,20 @@ func TestGroupMemory(t *testing.T) {
 		files map[string]string
 		want  int64
 	}{
-		"none":               {nil, 0},
-		"version 2":          {map[string]string{"proc/self/cgroup": "0::/system.slice/refitd.service\n", "sys/fs/cgroup/system.slice/refitd.service/memory.max": "536870912\n"}, 512 << 20},
-		"around":             {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
-		"the smallest":       {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "3000000\n", "sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
-		"no limit":           {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
-		"version 1":          {map[string]string{"proc/self/cgroup": "5:cpu:/x\n4:memory:/x/y\n0::/\n", "sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/cpu/x/memory.max": "5\n"}, 256 << 20},
-		"version 1, none":    {map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
-		"inside a container": {map[string]string{"proc/self/cgroup": "4:memory:/docker/abc\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"}, 256 << 20},
-		"nonsense":           {map[string]string{"proc/self/cgroup": "nonsense\n0::/a\n", "sys/fs/cgroup/a/memory.max": "-7\n"}, 0},
+		"none": {nil, 0},
+		"version 2": {map[string]string{"proc/self/cgroup": "0::/system.slice/refitd.service\n",
+			"sys/fs/cgroup/system.slice/refitd.service/memory.max": "536870912\n"}, 512 << 20},
+		"around": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
+			"sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
+		"the smallest": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "3000000\n",
+			"sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
+		"no limit": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
+		"version 1": {map[string]string{"proc/self/cgroup": "5:cpu:/x\n4:memory:/x/y\n0::/\n",
+			"sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/cpu/x/memory.max": "5\n"}, 256 << 20},
+		"version 1, none": {map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"inside a container": {map[string]string{"proc/self/cgroup": "4:memory:/docker/abc\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"},
+			256 << 20},
+		"nonsense": {map[string]string{"proc/self/cgroup": "nonsense\n0::/a\n", "sys/fs/cgroup/a/memory.max": "-7\n"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := fstest.MapFS{}

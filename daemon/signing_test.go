@@ -38,8 +38,10 @@ func TestSignedVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		manifest := m.Manifest()
-		if m.SignedBy() != id || manifest.KeyID != id || manifest.Epoch != start || !manifest.Expires.Equal(manifest.Created.Add(time.Hour)) || manifest.Version != start {
-			t.Errorf("start %d: signed by %q, version %d, epoch %d, created %v, expires %v", start, m.SignedBy(), manifest.Version, manifest.Epoch, manifest.Created, manifest.Expires)
+		if m.SignedBy() != id || manifest.KeyID != id || manifest.Epoch != start || !manifest.Expires.Equal(manifest.Created.Add(time.Hour)) ||
+			manifest.Version != start {
+			t.Errorf("start %d: signed by %q, version %d, epoch %d, created %v, expires %v", start, m.SignedBy(), manifest.Version, manifest.Epoch, manifest.Created,
+				manifest.Expires)
 		}
 		if n := manifest.Events; n == nil || n.Applied != 800*start || manifest.Lineage == "" {
 			t.Errorf("start %d: counts %+v, lineage %q", start, n, manifest.Lineage)

@@ -254,7 +254,8 @@ func TestStorageErrors(t *testing.T) {
 	strace := tracer(t)
 	b := daemontest.New(t)
 	b.ProduceRatings(27, 30_000)
-	path := b.Configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB") // one write for each answer of the broker
+	path := b.Configure("eio", "lambda: auto", "lambda: 3", "fetch_max_wait: 100ms",
+		"fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB") // one write for each answer of the broker
 	for i := range 3 {
 		cmd := exec.CommandContext(t.Context(), strace, "-f", "-o", os.DevNull, "-e", "trace=msync",
 			"-e", fmt.Sprintf("inject=msync:error=EIO:when=%d+", 8+i), os.Args[0])
@@ -262,7 +263,8 @@ func TestStorageErrors(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()
-		if cmd.ProcessState.ExitCode() != report.ExitState || !strings.Contains(stderr.String(), "storage error") || !strings.Contains(stderr.String(), "input/output error") {
+		if cmd.ProcessState.ExitCode() != report.ExitState || !strings.Contains(stderr.String(), "storage error") ||
+			!strings.Contains(stderr.String(), "input/output error") {
 			t.Fatalf("run %d: %v\n%.3000s", i, err, stderr.String())
 		}
 	}

@@ -159,7 +159,8 @@ func TestReload(t *testing.T) {
 		return status == http.StatusOK
 	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Post(base+"/v1/models/ratings/score", "application/json", strings.NewReader(`{"events":[{"user":"u1","item":"i1"},{"user":"u2","item":"i1"}]}`))
+	res, err := client.Post(base+"/v1/models/ratings/score", "application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i1"},{"user":"u2","item":"i1"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,8 @@ func TestSecrets(t *testing.T) {
 	}
 	t.Run("in another file", func(t *testing.T) { secrets(b, t, "password_file: password") })
 	t.Run("in a bad file", func(t *testing.T) {
-		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}", "sasl: {mechanism: plane, username: x, password: " + canary + "}",
+		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}", "sasl: {mechanism: plane, username: x, password: " +
+			canary + "}",
 			"sasl: {mechanism: plain, username: x, pasword: " + canary + "}", "sasl: {mechanism: plain, username: x, password: [" + canary + "]}",
 			"sasl: {mechanism: plain, username: x, pw: " + canary + "}", "sasl: {mechanism: plain, username: x, key: " + canary + "}"} {
 			path := b.Configure("bad", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, "+bad)

@@ -76,7 +76,8 @@ func TestBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := command(t, "table2", "--sets", "vowel", "--splits", "1", "--data", data, "--out", t.TempDir())
-	if code != report.ExitNo || !strings.Contains(stdout, "\nbelow  vowel, ℓ1, output refits, mean accuracy: ") || !strings.Contains(stderr, "below the bar: 6 of 6") {
+	if code != report.ExitNo || !strings.Contains(stdout, "\nbelow  vowel, ℓ1, output refits, mean accuracy: ") ||
+		!strings.Contains(stderr, "below the bar: 6 of 6") {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
 	}
 }

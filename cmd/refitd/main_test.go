@@ -190,7 +190,8 @@ func TestRunInProcess(t *testing.T) {
 		t.Errorf("--help: code %d, %s%s", code, stdout.String(), stderr.String())
 	}
 	stdout.Reset()
-	if code := run(context.Background(), []string{"--json"}, nil, &stdout, &stderr); code != 2 || !strings.HasPrefix(stdout.String(), `{"type":"error","code":"usage"`) {
+	if code := run(context.Background(), []string{"--json"}, nil, &stdout, &stderr); code != 2 ||
+		!strings.HasPrefix(stdout.String(), `{"type":"error","code":"usage"`) {
 		t.Errorf("no verb: code %d, %s", code, stdout.String())
 	}
 }

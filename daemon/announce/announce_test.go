@@ -351,7 +351,8 @@ func TestInline(t *testing.T) {
 
 	// The topic takes records of 1,000 bytes less than the files need.
 	small := "1000"
-	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}}, topic); err != nil {
+	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}},
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	b.publish()

@@ -153,7 +153,8 @@ func TestTooLarge(t *testing.T) {
 	results, stop := b.announcer(1 << 20)
 	b.within("the announcement", func() bool { ok, _ := results(); return ok == 1 })
 	small := "1500" // bytes: less than the files, more than the announcement; set behind the announcer's back
-	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}}, topic); err != nil {
+	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}},
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	b.publish()

@@ -24,12 +24,14 @@ func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipp
 }
 
 func TestMovieLensRecords(t *testing.T) {
-	path := write(t, "u.data", "196\t242\t3\t881250949\na\"b\\c\u0001ü::7::4.5\n1\t2\n1\t2\t03\t1\n1\t2\t3\t99999999999999999\n1\t2\tNaN\t1\n\t2\t3\t1\n1\t2\t3\tx\n")
+	path := write(t, "u.data", "196\t242\t3\t881250949\na\"b\\c\u0001ü::7::4.5\n1\t2\n1\t2\t03\t1\n"+
+		"1\t2\t3\t99999999999999999\n1\t2\tNaN\t1\n\t2\t3\t1\n1\t2\t3\tx\n")
 	records, skipped := scan(t, path, MovieLens, "item")
 	if len(records) != 2 || skipped.Lines != 6 {
 		t.Fatalf("%d records, %d skipped", len(records), skipped.Lines)
 	}
-	if r := records[0]; string(r.Value) != `{"user":"196","item":"242","rating":3,"ts":881250949000}` || string(r.Key) != "242" || r.Time != 881250949000 || !r.HasTime {
+	if r := records[0]; string(r.Value) != `{"user":"196","item":"242","rating":3,"ts":881250949000}` || string(r.Key) != "242" || r.Time != 881250949000 ||
+		!r.HasTime {
 		t.Errorf("record %s %s %d", r.Key, r.Value, r.Time)
 	}
 	if r := records[1]; string(r.Value) != `{"user":"a\"b\\c\u0001ü","item":"7","rating":4.5}` || r.HasTime {

@@ -187,7 +187,8 @@ func TestEveryLetterArrives(t *testing.T) {
 	for _, h := range rec.Headers {
 		headers[h.Key] = string(h.Value)
 	}
-	want := map[string]string{"model": "m", "topic": "ratings", "partition": "3", "offset": "7", "incarnation": "0", "reason": "not_json", "timestamp": "1007", "size": "7"}
+	want := map[string]string{"model": "m", "topic": "ratings", "partition": "3", "offset": "7", "incarnation": "0", "reason": "not_json", "timestamp": "1007",
+		"size": "7"}
 	if !maps.Equal(headers, want) || string(rec.Value) != "value 7" || time.Since(rec.Timestamp) > time.Minute {
 		t.Errorf("record %s at %v with headers %v", rec.Value, rec.Timestamp, headers)
 	}

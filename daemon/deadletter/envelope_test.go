@@ -40,7 +40,8 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", int64(-1<<63), -1, []byte(nil))
 	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", int64(0), 0, []byte{})
 	f.Fuzz(func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason string, at int64, size int, payload []byte) {
-		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason, Time: at, Size: size, Payload: payload}
+		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason, Time: at, Size: size,
+			Payload: payload}
 		r := Envelope(model, &want)
 		gotModel, got := opened(t, r)
 		if size < 0 {

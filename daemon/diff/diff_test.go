@@ -136,7 +136,8 @@ func TestFeaturesInAndOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	a, b := ratings(snapshot.ANOVA, 30, rng), ratings(snapshot.ANOVA, 42, rng)
 	d := Features(model(t, a), model(t, b))
-	if d[0].Field != "user" || d[0].Common != 30 || d[0].In != 12 || d[0].Out != 0 || len(d[0].InNames) != shownNames || d[1].Common != 9 || d[3].Field != "age" || d[3].Common != 1 {
+	if d[0].Field != "user" || d[0].Common != 30 || d[0].In != 12 || d[0].Out != 0 || len(d[0].InNames) != shownNames || d[1].Common != 9 ||
+		d[3].Field != "age" || d[3].Common != 1 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -164,7 +165,8 @@ func TestChurn(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	binary := func(bias float64) *snapshot.Model {
-		return model(t, &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Binary}, Kernel: snapshot.ANOVA, Link: snapshot.Logistic, NumOutputs: 1, Bias: []float64{bias}})
+		return model(t, &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Binary}, Kernel: snapshot.ANOVA, Link: snapshot.Logistic, NumOutputs: 1,
+			Bias: []float64{bias}})
 	}
 	flipped, err := Churn(binary(1), binary(-1), []snapshot.Input{{}, {}})
 	if err != nil || *flipped.ChangedClasses != 1 || flipped.RankCorrelation != nil || math.Abs(float64(flipped.MeanAbsolute)-math.Tanh(0.5)) > 1e-12 {

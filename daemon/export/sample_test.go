@@ -16,7 +16,8 @@ import (
 func tagged(task string) *config.Model {
 	m := config.DefaultModel()
 	m.Name = "tagged"
-	m.Schema = config.Schema{Task: task, Label: "y", Time: "ts", TimeUnit: "s", Weight: "w", Identity: "id", Categorical: []string{"user"}, Multi: []string{"tags"},
+	m.Schema = config.Schema{Task: task, Label: "y", Time: "ts", TimeUnit: "s", Weight: "w", Identity: "id", Categorical: []string{"user"},
+		Multi:   []string{"tags"},
 		Numeric: []string{"age"}}
 	if task == "multiclass" || task == "multilabel" {
 		m.Schema.Classes = []string{"red", "<green>"}
@@ -61,7 +62,8 @@ func TestLIBSVMRows(t *testing.T) {
 	m := tagged("multilabel")
 	rows := []*Row{
 		{Event: event.Event{Classes: []string{"red", "<green>"}, Categorical: []string{"u2"}, Multi: [][]string{{"z", "a"}}, Numeric: []float64{3}}, Weight: 0.5},
-		{Event: event.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select, Weight: 1, Inclusion: 1},
+		{Event: event.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select,
+			Weight: 1, Inclusion: 1},
 	}
 	add, done := CollectColumns(&m.Schema)
 	for _, r := range rows {
@@ -103,7 +105,8 @@ func TestRowsHaveWeights(t *testing.T) {
 	}
 	sink := ingest.New(m, store, nil)
 	for i := range int64(100) {
-		ev := event.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"}, Multi: [][]string{nil}, Numeric: []float64{1}}
+		ev := event.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"},
+			Multi: [][]string{nil}, Numeric: []float64{1}}
 		if err := sink.Feed("t", 0, i, &ev); err != nil {
 			t.Fatal(err)
 		}

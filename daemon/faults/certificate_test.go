@@ -87,7 +87,8 @@ func makeCertificates(dir string) (*certificates, error) {
 				key+"ssl.truststore.type=PEM", key+"ssl.truststore.location="+c.ca)
 		}
 		if strings.HasPrefix(l.protocol, "SASL") {
-			lines = append(lines, key+"plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_"+kafkaUser+"=\""+kafkaPassword+"\";")
+			lines = append(lines, key+"plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+
+				"user_"+kafkaUser+"=\""+kafkaPassword+"\";")
 			for _, n := range []string{"256", "512"} {
 				lines = append(lines, key+"scram-sha-"+n+".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;")
 			}

@@ -76,8 +76,10 @@ func TestProcessorQuota(t *testing.T) {
 	}
 	proved(t, config)
 	held := g.count("nr_throttled", "cpu.stat")
-	t.Logf("%.2f of a processor used (of %g), held back in %d periods: ready after %v, %d events at %d/s, %g refits, caught up %v after the end, slowest scrape %v, stop %v",
-		used/took.Seconds(), share, held, ready.Round(time.Millisecond), p.total(), rate, refits, lag.Round(time.Millisecond), slowest.Round(time.Millisecond), stop.Round(time.Millisecond))
+	t.Logf("%.2f of a processor used (of %g), held back in %d periods: "+
+		"ready after %v, %d events at %d/s, %g refits, caught up %v after the end, slowest scrape %v, stop %v",
+		used/took.Seconds(), share, held, ready.Round(time.Millisecond), p.total(), rate, refits, lag.Round(time.Millisecond), slowest.Round(time.Millisecond),
+		stop.Round(time.Millisecond))
 	if held == 0 || used > 1.5*share*took.Seconds() {
 		t.Error("the quota had no effect: nothing is tested")
 	}
@@ -110,7 +112,8 @@ func TestKernelKill(t *testing.T) {
 		for _, l := range s.Partitions {
 			next += l.Next
 		}
-		t.Logf("limit %d: killed after %v, %d of %d events in the state, %d versions", limit, time.Since(c.began).Round(time.Millisecond), next, p.total(), len(c.versions))
+		t.Logf("limit %d: killed after %v, %d of %d events in the state, %d versions", limit, time.Since(c.began).Round(time.Millisecond), next, p.total(),
+			len(c.versions))
 	}
 	p.stop()
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
@@ -195,7 +198,8 @@ func TestNoInodes(t *testing.T) {
 	code, _ := c.stop()
 	t.Logf("stopped after %v with exit code %d: %+v", time.Since(asked).Round(time.Millisecond), code, c.failure)
 	refused := run(t, refitd, config, nil)
-	if code := refused.wait(20 * time.Second); code != report.ExitState || refused.failure == nil || !strings.Contains(refused.failure.Message, "more files (inodes)") {
+	if code := refused.wait(20 * time.Second); code != report.ExitState || refused.failure == nil ||
+		!strings.Contains(refused.failure.Message, "more files (inodes)") {
 		t.Errorf("without inodes: exit code %d, %+v", code, refused.failure)
 	}
 	free()

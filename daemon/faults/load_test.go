@@ -134,8 +134,10 @@ func TestSteadyLoad(t *testing.T) {
 		t.Fatal("no record was seen to be applied")
 	}
 	longest := slices.Max(waits)
-	t.Logf("L1 on %s: %d events/s asked for, %d acknowledged in %v, %g refits: apply latency p50 %v (60ms) p99 %v (500ms) max %v (3s); caught up %v after the end (2s); resident %.0f MiB (1536); lost 0, double 0",
-		kind, rate, p.total(), length, refits, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond), g.maxRSS/(1<<20))
+	t.Logf("L1 on %s: %d events/s asked for, %d acknowledged in %v, %g refits: "+
+		"apply latency p50 %v (60ms) p99 %v (500ms) max %v (3s); caught up %v after the end (2s); resident %.0f MiB (1536); lost 0, double 0",
+		kind, rate, p.total(), length, refits, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond),
+		g.maxRSS/(1<<20))
 	if full && (percentile(waits, 50) > 60*time.Millisecond || percentile(waits, 99) > 500*time.Millisecond || longest > 3*time.Second || lag > 2*time.Second) ||
 		longest > 20*time.Second || g.maxRSS > 1536<<20 {
 		t.Error("the targets in brackets are missed")
@@ -238,7 +240,8 @@ func TestCatchUp(t *testing.T) {
 		}
 		// Refits are part of it: they run beside the reading.
 		each := (c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()) / time.Duration(test.events)
-		t.Logf("L2 %s (%d rows): %.0f events/s (asked %.0f), %.3f of the bare fetch rate; %v of processor time each, refits included; resident %.0f MiB at most (1536); lost 0, double 0",
+		t.Logf("L2 %s (%d rows): %.0f events/s (asked %.0f), %.3f of the bare fetch rate; "+
+			"%v of processor time each, refits included; resident %.0f MiB at most (1536); lost 0, double 0",
 			test.name, test.size, rate, test.asked, rate/bare, each, g.maxRSS/(1<<20))
 		if g.maxRSS > 1536<<20 || full && rate < test.asked {
 			t.Errorf("%s misses its targets", test.name)
@@ -255,7 +258,8 @@ func TestHostileLoad(t *testing.T) {
 	makeTopic(t, a, "hostile", bombed, 1)
 	makeTopic(t, a, "bombs", 1, 1)
 	p := newProducer(t, addr, "hostile")
-	config := configure(t, "hostile", settings{brokers: addr, topics: []string{"hostile", "bombs"}, size: 20_000, train: "every: 2s, max_features: 20000", publish: "update_every: 2s"})
+	config := configure(t, "hostile", settings{brokers: addr, topics: []string{"hostile", "bombs"}, size: 20_000, train: "every: 2s, max_features: 20000",
+		publish: "update_every: 2s"})
 	c := run(t, refitd, config, nil)
 	g := watch(t, c, "hostile", bombed, 100*time.Millisecond)
 	var mu sync.Mutex

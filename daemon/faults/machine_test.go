@@ -199,7 +199,8 @@ func newGroup(t *testing.T, controller string, limits1, limits2 []string) group 
 func memoryGroup(t *testing.T, bytes int) group {
 	t.Helper()
 	limit := strconv.Itoa(bytes)
-	return newGroup(t, "memory", []string{"memory.limit_in_bytes", limit, "memory.memsw.limit_in_bytes", limit}, []string{"memory.max", limit, "memory.swap.max", "0"})
+	return newGroup(t, "memory", []string{"memory.limit_in_bytes", limit, "memory.memsw.limit_in_bytes", limit},
+		[]string{"memory.max", limit, "memory.swap.max", "0"})
 }
 
 // enter is what a shell does to be in the group.

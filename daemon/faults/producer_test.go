@@ -18,7 +18,8 @@ func rating(r *rand.Rand, size int) []byte {
 	u, v := r.IntN(600), r.IntN(400)
 	trait := func(n int) float64 { return float64(n%7)/3 - 1 }
 	level := 3 + int(2.4*trait(u)*trait(v*3)+0.5*r.NormFloat64())
-	b := fmt.Appendf(make([]byte, 0, max(size, 96)), `{"user":"u%d","item":"i%d","rating":%d,"ts":%d`, u, v, min(max(level, 1), 5), 1700000000000+int64(r.IntN(1e6)))
+	b := fmt.Appendf(make([]byte, 0, max(size, 96)), `{"user":"u%d","item":"i%d","rating":%d,"ts":%d`, u, v, min(max(level, 1), 5),
+		1700000000000+int64(r.IntN(1e6)))
 	if more := size - len(b) - 10; more > 0 {
 		b = append(b, `,"pad":"`...)
 		for range more {

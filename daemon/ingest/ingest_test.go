@@ -94,7 +94,8 @@ func TestBatchesDoNotMatter(t *testing.T) {
 		return s, string(store.Aux())
 	}
 	state, sums := run(3000, false)
-	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(event.NotJSON)] == 0 && state.RejectedByReason[string(event.NotObject)] == 0 {
+	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(event.NotJSON)] == 0 &&
+		state.RejectedByReason[string(event.NotObject)] == 0 {
 		t.Fatalf("%d applied, %d rejected: %v", l.Applied, l.Rejected, state.RejectedByReason)
 	}
 	for _, size := range []int{1, 7, 1000} {

@@ -77,7 +77,8 @@ func TestPanicOnOneRecord(t *testing.T) {
 	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 89 || p.Rejected != 11 || state.RejectedByReason["panic"] != 1 || store.OutboxLen() != 11 {
 		t.Errorf("ledger %+v, reasons %v, %d letters", p, state.RejectedByReason, store.OutboxLen())
 	}
-	if state.SampleDigest != want.SampleDigest || !reflect.DeepEqual(state.Partitions, want.Partitions) || !reflect.DeepEqual(state.RejectedByReason, want.RejectedByReason) {
+	if state.SampleDigest != want.SampleDigest || !reflect.DeepEqual(state.Partitions, want.Partitions) ||
+		!reflect.DeepEqual(state.RejectedByReason, want.RejectedByReason) {
 		t.Errorf("the state depends on what was learned:\n%+v, without learning\n%+v", state, want)
 	}
 	if n := c.Progressive().N; n != 88 {

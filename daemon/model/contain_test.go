@@ -60,7 +60,8 @@ func newPair(t *testing.T, log io.Writer) *pair {
     publish: {store: store, update_every: 100ms, gate: {min_rows: 20}}
 `, name, topic, label)
 	}
-	text := fmt.Sprintf("kafka: {bootstrap_servers: [%q], group_id: g, fetch_max_wait: 100ms}\nstorage: {path: state, min_free_bytes: 1MiB}\nweb: {listen_address: '127.0.0.1:0'}\nmodels:%s%s",
+	text := fmt.Sprintf("kafka: {bootstrap_servers: [%q], group_id: g, fetch_max_wait: 100ms}\n"+
+		"storage: {path: state, min_free_bytes: 1MiB}\nweb: {listen_address: '127.0.0.1:0'}\nmodels:%s%s",
 		cluster.ListenAddrs()[0], model("a", "rating"), model("b", "rating"))
 	conf, err := config.Parse(filepath.Join(t.TempDir(), "pair.yaml"), []byte(text), func(string) (string, bool) { return "", false })
 	if err != nil {

@@ -26,7 +26,8 @@ func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
 func addVersion(t *testing.T, store *snapshot.Store, kind rune) {
 	t.Helper()
 	c := &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Regression, Categorical: []string{"user"}}, Kernel: snapshot.ANOVA, Link: snapshot.Identity,
-		NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}, Golden: []snapshot.Golden{{}}, Meta: snapshot.Meta{Kind: "refit", Created: clock(), Decision: "promoted"}}
+		NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}, Golden: []snapshot.Golden{{}},
+		Meta: snapshot.Meta{Kind: "refit", Created: clock(), Decision: "promoted"}}
 	moves := []snapshot.Move{{Alias: snapshot.Champion}}
 	switch kind {
 	case 'u':
@@ -114,7 +115,8 @@ func TestPromote(t *testing.T) {
 		t.Errorf("promoted %d, %v, want 1", got, err)
 	}
 	lines, err := collect(t, func(out *report.Emitter) error { return Aliases(o.Store, "m", out) })
-	if err != nil || len(lines) != 4 || get(last(lines), "aliases.canary") != 1.0 || get(last(lines), "aliases.champion") != 2.0 || lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
+	if err != nil || len(lines) != 4 || get(last(lines), "aliases.canary") != 1.0 || get(last(lines), "aliases.champion") != 2.0 ||
+		lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
 		t.Errorf("aliases: %v, %v", lines, err)
 	}
 	o.Alias = "../x"

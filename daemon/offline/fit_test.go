@@ -258,7 +258,8 @@ func TestFitRefuses(t *testing.T) {
 		{"too many classes", dataset.LIBSVM, writeFile(t, "numbers", numbers.String()), nil, []string{"1001 different values", "--task regression"}},
 		{"one class", dataset.LIBSVM, writeFile(t, "one", "1 1:1\n1 1:2\n1 1:3\n1 1:4\n"), nil, []string{"schema.classes"}},
 		{"no times", dataset.MovieLens, ratingFile, func(o *FitOptions) { o.SplitByTime = true }, []string{"--split-by time"}},
-		{"variational squares", dataset.MovieLens, ratingFile, func(o *FitOptions) { o.Model.Train.Kernel, o.Model.Train.Refit = "homogeneous", "variational" }, []string{"--refit"}},
+		{"variational squares", dataset.MovieLens, ratingFile, func(o *FitOptions) { o.Model.Train.Kernel, o.Model.Train.Refit = "homogeneous", "variational" },
+			[]string{"--refit"}},
 		{"no file", dataset.MovieLens, ratingFile, func(o *FitOptions) { o.Test = "none" }, []string{"none"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestInspectState(t *testing.T) {
 		t.Errorf("state %v", s)
 	}
 	p := s["partitions"].([]any)[0].(line)
-	for name, want := range map[string]float64{"partition": 2, "start": 5, "next": 10, "applied": 2, "rejected": 1, "control": 1, "holes": 1, "gap": 0, "rows": 2} {
+	for name, want := range map[string]float64{"partition": 2, "start": 5, "next": 10, "applied": 2, "rejected": 1, "control": 1, "holes": 1, "gap": 0,
+		"rows": 2} {
 		if got := number(t, p, name); got != want {
 			t.Errorf("%s is %g, want %g", name, got, want)
 		}

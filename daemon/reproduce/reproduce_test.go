@@ -103,7 +103,8 @@ func reproduced(t *testing.T, tensors string) {
 			t.Errorf("version %d: warm %t", version+1, warm)
 		}
 	}
-	if _, err := reproduce.Version(t.Context(), dir, open(t, dir, 3), 1); !errors.Is(err, reproduce.ErrUpdate) || !reproduce.IsRefusal(err) || !strings.Contains(err.Error(), "folded in") {
+	if _, err := reproduce.Version(t.Context(), dir, open(t, dir, 3), 1); !errors.Is(err, reproduce.ErrUpdate) || !reproduce.IsRefusal(err) ||
+		!strings.Contains(err.Error(), "folded in") {
 		t.Errorf("an update: error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,8 @@ func TestBars(t *testing.T) {
 		bar Bar
 		met bool
 	}{
-		{Bar{Got: 92, Want: 92}, true}, {Bar{Got: 91.99, Want: 92}, false}, {Bar{Got: math.NaN(), Want: 92}, false}, {Bar{Got: math.NaN(), AtMost: true, Want: 1}, false},
+		{Bar{Got: 92, Want: 92}, true}, {Bar{Got: 91.99, Want: 92}, false}, {Bar{Got: math.NaN(), Want: 92}, false},
+		{Bar{Got: math.NaN(), AtMost: true, Want: 1}, false},
 		{Bar{Got: 0.93, AtMost: true, Want: 0.935}, true}, {Bar{Got: 0.94, AtMost: true, Want: 0.935}, false}, {Bar{Got: 0.935, AtMost: true, Want: 0.935}, true},
 	} {
 		if c.bar.IsMet() != c.met {
@@ -87,7 +88,8 @@ func TestCells(t *testing.T) {
 
 // TestBest: the smallest of the models with the highest validation accuracy, among those that are small enough.
 func TestBest(t *testing.T) {
-	points := []point{{k: 0, valid: 10}, {k: 2, valid: 80, lambda: 1}, {k: 5, valid: 90, lambda: 1}, {k: 4, valid: 90, lambda: 2}, {k: 6, valid: 90}, {k: 9, valid: 95}}
+	points := []point{{k: 0, valid: 10}, {k: 2, valid: 80, lambda: 1}, {k: 5, valid: 90, lambda: 1}, {k: 4, valid: 90, lambda: 2}, {k: 6, valid: 90},
+		{k: 9, valid: 95}}
 	for k, want := range map[int]int{0: 0, 1: 0, 3: 2, 8: 4, 9: 9} {
 		if got, ok := best(points, k); !ok || got.k != want {
 			t.Errorf("k ≤ %d: chose %d, want %d", k, got.k, want)

@@ -153,7 +153,8 @@ func murmur2(key string) uint32 {
 func TestProduceErrors(t *testing.T) {
 	b := daemontest.StartBroker(t, t.TempDir(), "")
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "none", Rate: rate}); err == nil || !strings.Contains(err.Error(), "--rate") {
+		if _, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "none", Rate: rate}); err == nil ||
+			!strings.Contains(err.Error(), "--rate") {
 			t.Errorf("rate %v: error %v, want one that names --rate", rate, err)
 		}
 	}

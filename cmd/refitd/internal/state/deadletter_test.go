@@ -137,7 +137,8 @@ func TestOutboxIsFull(t *testing.T) {
 			strings.Contains(body, "the cluster has no topic rejected")
 	})
 	_, metrics := daemontest.Get(t, base+"/metrics")
-	if rejected, pending := daemontest.Sum(t, metrics, "refitd_events_rejected_total"), daemontest.Sum(t, metrics, "refitd_dead_letters_pending"); rejected != 50 || pending != 50 {
+	if rejected, pending := daemontest.Sum(t, metrics, "refitd_events_rejected_total"),
+		daemontest.Sum(t, metrics, "refitd_dead_letters_pending"); rejected != 50 || pending != 50 {
 		t.Errorf("%g rejected, %g pending, want 50: what does not fit is not read", rejected, pending)
 	}
 	if daemontest.Sum(t, metrics, "refitd_consumer_paused_partitions") == 0 || daemontest.Sum(t, metrics, "refitd_dead_letter_failures_total") == 0 {
@@ -149,7 +150,8 @@ func TestOutboxIsFull(t *testing.T) {
 	daemontest.Within(t, 60*time.Second, "everything applied and sent", func() bool {
 		status, _ := daemontest.Get(t, base+"/-/ready")
 		_, metrics = daemontest.Get(t, base+"/metrics")
-		return status == http.StatusOK && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 200 && daemontest.Sum(t, metrics, "refitd_events_total") == 200
+		return status == http.StatusOK && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 200 &&
+			daemontest.Sum(t, metrics, "refitd_events_total") == 200
 	})
 	stop()
 	if n := len(letters(b, 200)); n != 200 {
@@ -200,7 +202,8 @@ func TestKilledWithLetters(t *testing.T) {
 		}
 	}
 	b.Produce(values...)
-	path := b.Configure("k", withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB", "lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2")...)
+	path := b.Configure("k", withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB", "lambda: auto", "lambda: 3",
+		"max_basis: 4", "max_basis: 2")...)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -90,7 +90,8 @@ func TestTooFewEvents(t *testing.T) {
 func TestHostileStamp(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	for _, ts := range []string{"0", "-1", "253402300799999", "9223372036854775807", fmt.Sprint(time.Now().AddDate(10, 0, 0).UnixMilli()), `"9999-12-31T23:59:59Z"`} {
+	for _, ts := range []string{"0", "-1", "253402300799999", "9223372036854775807", fmt.Sprint(time.Now().AddDate(10, 0, 0).UnixMilli()),
+		`"9999-12-31T23:59:59Z"`} {
 		b.Produce(fmt.Appendf(nil, `{"user":"u","item":"i","rating":3,"ts":%s}`, ts))
 	}
 	b.ProduceRatings(32, 50)
@@ -127,7 +128,8 @@ func TestKeyFlood(t *testing.T) {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) && daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
 	})
-	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(t, metrics, "refitd_dictionary_features"), daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
+	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(t, metrics, "refitd_dictionary_features"),
+		daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
 	}
@@ -169,7 +171,8 @@ func TestDuplicateFlood(t *testing.T) {
 // hostileRecords are good and bad records with text in them that must not get out of its place.
 func hostileRecords() (values [][]byte, marks []string) {
 	marks = []string{"forged-line", "\\u001b[31m", "../../etc", "MARK"}
-	for i, id := range []string{`a\nlevel=ERROR msg=forged-line`, `\u001b[31mMARK`, `../../etc/passwd`, `<script>MARK</script>`, `MARK\u202e`, `{MARK=\"x\"}`, `MARK\u0000`} {
+	for i, id := range []string{`a\nlevel=ERROR msg=forged-line`, `\u001b[31mMARK`, `../../etc/passwd`, `<script>MARK</script>`, `MARK\u202e`, `{MARK=\"x\"}`,
+		`MARK\u0000`} {
 		values = append(values,
 			fmt.Appendf(nil, `{"user":"%s","item":"%s","rating":%d,"ts":1700000000000}`, id, id, 1+i%5),
 			fmt.Appendf(nil, `{"user":"%s","item":"%s","rating":"%s","ts":1700000000000}`, id, id, id),
@@ -296,7 +299,8 @@ func TestHeaders(t *testing.T) {
 	for i := range many {
 		many[i] = kgo.RecordHeader{Key: fmt.Sprintf("h%d", i), Value: []byte{byte(i)}}
 	}
-	for _, headers := range [][]kgo.RecordHeader{many, {{Key: "big", Value: make([]byte, 900_000)}}, {{Key: "", Value: nil}}, {{Key: "a\nb\xff", Value: []byte("x")}}} {
+	for _, headers := range [][]kgo.RecordHeader{many, {{Key: "big", Value: make([]byte, 900_000)}}, {{Key: "", Value: nil}},
+		{{Key: "a\nb\xff", Value: []byte("x")}}} {
 		if err := b.Kafka.ProduceSync(t.Context(), &kgo.Record{Value: daemontest.Rating(r), Headers: headers}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -345,12 +349,14 @@ func TestLargeMessages(t *testing.T) {
 		b := daemontest.New(t)
 		b.ProduceRatings(35, 500)
 		large := "200000000"
-		if _, err := kadm.NewClient(b.Kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &large}}, daemontest.Topic); err != nil {
+		if _, err := kadm.NewClient(b.Kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &large}},
+			daemontest.Topic); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range sizes {
 			value := append(append([]byte(`{"user":"`), bytes.Repeat([]byte("x"), size)...), `"}`...)
-			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.ProducerBatchMaxBytes(100<<20), kgo.BrokerMaxWriteBytes(200<<20),
+			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.ProducerBatchMaxBytes(100<<20),
+				kgo.BrokerMaxWriteBytes(200<<20),
 				kgo.ProducerBatchCompression(kgo.NoCompression()))
 			if err != nil {
 				t.Fatal(err)

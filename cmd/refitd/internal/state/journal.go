@@ -55,8 +55,9 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 }
 
 // Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of
-// what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The
-// caller holds the lock of dir, if that is there, and has closed beside, which has the same parent. A crash in between leaves both directories, one under its new name.
+// what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The caller holds the
+// lock of dir, if that is there, and has closed beside, which has the same parent. A crash in between leaves both directories, one under its
+// new name.
 func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)

@@ -29,7 +29,8 @@ func TestRecreatedTopic(t *testing.T) {
 	}
 	conf, model, dir := daemontest.Load(t, path)
 	var said bytes.Buffer
-	gap := state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, LogStarts: state.LogStarts(conf, model, daemontest.Quiet()), Why: "made anew", Log: daemontest.Quiet()}
+	gap := state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, LogStarts: state.LogStarts(conf, model, daemontest.Quiet()), Why: "made anew",
+		Log: daemontest.Quiet()}
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
 		t.Fatalf("a topic that is the same: %v", err)
 	}
@@ -67,7 +68,8 @@ func TestRecreatedTopic(t *testing.T) {
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(said.String(), `"type":"recreated","model":"ratings","topic":"ratings"`); n != 4 || strings.Count(said.String(), `"incarnation":1,"start":0,`) != 4 {
+	if n := strings.Count(said.String(), `"type":"recreated","model":"ratings","topic":"ratings"`); n != 4 ||
+		strings.Count(said.String(), `"incarnation":1,"start":0,`) != 4 {
 		t.Errorf("said %s", &said)
 	}
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {

@@ -329,7 +329,8 @@ func TestTampered(t *testing.T) {
 // tamper changes the first value under a prefix and gives it the checksum that it should have: a CRC-32C over key and value.
 func tamper(t *testing.T, dir string, prefix byte, change func(b []byte) []byte) {
 	t.Helper()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithCompression(options.None).WithBlockCacheSize(0).WithMemTableSize(16 << 20).WithValueLogFileSize(16 << 20))
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithCompression(options.None).WithBlockCacheSize(0).
+		WithMemTableSize(16 << 20).WithValueLogFileSize(16 << 20))
 	if err != nil {
 		t.Fatal(err)
 	}
