@@ -23,17 +23,17 @@ func newReloadMetrics(r prometheus.Registerer) *reloadMetrics {
 	f := promauto.With(r)
 	m := &reloadMetrics{
 		successful: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_config_last_reload_successful",
-			Help: "Whether the configuration file was valid, and taken up, when it was last read."}),
+			Help: "Whether the configuration file was valid, and applied, when it was last read."}),
 		at: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_config_last_reload_success_timestamp_seconds",
-			Help: "When the configuration was last taken up."}),
+			Help: "When the configuration was last applied."}),
 	}
 	m.successful.Set(1)
 	m.at.SetToCurrentTime()
 	return m
 }
 
-// Reload reads the configuration file again and takes up all that changed, or nothing: not if the file is wrong, and not if a key
-// changed that only a restart takes up. The schedule, the gate and the limits of requests are in force when it returns nil, for a refit
+// Reload reads the configuration file again and applies all that changed, or nothing: not if the file is wrong, and not if a key
+// changed that only a restart applies. The schedule, the gate and the limits of requests are in force when it returns nil, for a refit
 // under way from the next one on.
 func (d *Daemon) Reload(context.Context) error {
 	d.reloading.Lock()

@@ -320,7 +320,7 @@ func TestLateJoiner(t *testing.T) {
 	if _, err := s.Wait(t.Context(), model, "latest", snapshot.Pointer{}); err == nil {
 		t.Error("another alias was announced")
 	}
-	if n := strings.Count(b.logged(), "record passed over"); n != 5 {
+	if n := strings.Count(b.logged(), "record skipped"); n != 5 {
 		t.Errorf("%d records passed over, want 5:\n%s", n, b.logged())
 	}
 }

@@ -112,7 +112,7 @@ func (s *Source) take(r *kgo.Record) {
 	}
 	a, err := Read(r)
 	if err != nil {
-		s.log.Warn("record passed over", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
+		s.log.Warn("record skipped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
 		return
 	}
 	last := s.last[a.Model]

@@ -169,13 +169,13 @@ func (s *Sender) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Model).Inc()
 	text := explain(s.Topic, err)
 	if old := s.trouble.Swap(&text); old == nil || *old != text {
-		s.Log.Warn("dead letters are not taken", "topic", s.Topic, "pending", s.Store.OutboxLen(), "reason", text, "next_try", pause)
+		s.Log.Warn("dead letters cannot be sent", "topic", s.Topic, "pending", s.Store.OutboxLen(), "reason", text, "next_try", pause)
 	}
 }
 
 func (s *Sender) clear() {
 	if s.trouble.Swap(nil) != nil {
-		s.Log.Info("dead letters are taken again", "topic", s.Topic)
+		s.Log.Info("dead letters are sent again", "topic", s.Topic)
 	}
 }
 

@@ -245,7 +245,7 @@ func TestTopicTroubles(t *testing.T) {
 			if n := len(r.received(20)); n != 20 {
 				t.Errorf("%d keys", n)
 			}
-			if n := strings.Count(r.log.String(), "dead letters are not taken"); n != 1 {
+			if n := strings.Count(r.log.String(), "dead letters cannot be sent"); n != 1 {
 				t.Errorf("the trouble was told %d times:\n%s", n, r.log)
 			}
 		})

@@ -63,7 +63,7 @@ type Model struct {
 	crashes   *crash.Journal
 }
 
-// New opens the state and takes up the last champion. What it opened is closed again if it fails; the error carries its exit code.
+// New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its exit code.
 func New(ctx context.Context, o Options) (_ *Model, err error) {
 	settings := o.Settings
 	o.Log = o.Log.With("model", settings.Name)

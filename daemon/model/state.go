@@ -79,7 +79,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
 	}
 	if rows > 0 {
-		s.log.Warn("rows of forgotten subjects were still in the state, and are out now", "rows", rows)
+		s.log.Warn("removed rows of forgotten subjects that were still in the state", "rows", rows)
 	}
 	s.guard.Look()
 	s.empty = len(s.store.Ledger()) == 0
@@ -222,7 +222,7 @@ func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 func (s *State) storageError(err error) error {
 	if errors.Is(err, sketch.ErrStorage) {
 		if noteErr := noteFailure(s.dir, time.Now()); noteErr != nil {
-			s.log.Error("storage error not written down", "error", noteErr)
+			s.log.Error("storage error not recorded", "error", noteErr)
 		}
 	}
 	return ingest.StateError(err, s.dir)

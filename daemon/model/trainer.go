@@ -71,7 +71,7 @@ func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, vers
 	return t
 }
 
-// Configure takes up other settings: those of the schedule, the gate and publishing.
+// Configure applies other settings: those of the schedule, the gate and publishing.
 func (t *Trainer) Configure(m *config.Model) {
 	t.tuned.Store(m)
 	t.Wake()
@@ -131,7 +131,7 @@ func (t *Trainer) begin() {
 	t.refitAt, t.updateAt, t.lookAt, t.tick = now, now, now, time.NewTicker(tickOf(t.settings))
 }
 
-// tune takes up reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.
+// tune applies reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.
 func (t *Trainer) tune() {
 	m := t.tuned.Load()
 	if m == t.settings {

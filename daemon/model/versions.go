@@ -58,7 +58,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 // Store returns the store of snapshots, nil without one.
 func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
 
-// revive takes up the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
+// revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
 // not fit any more, which is logged, the model starts without a champion and folds in the whole sample.
 func (v *Versions) revive() error {
 	trust, store, name := snapshot.Trust{AllowExpired: true}, v.settings.Publish.Store, v.settings.Name
@@ -67,7 +67,7 @@ func (v *Versions) revive() error {
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil:
-		v.log.Warn("champion not taken up", "reason", err)
+		v.log.Warn("champion not loaded", "reason", err)
 	default:
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
@@ -75,7 +75,7 @@ func (v *Versions) revive() error {
 	champion, err := trust.Open(store, name, snapshot.Selector{Alias: publish.Champion})
 	if err != nil {
 		if !errors.Is(err, snapshot.ErrNotFound) {
-			v.log.Warn("champion not taken up", "reason", err)
+			v.log.Warn("champion not loaded", "reason", err)
 		}
 		return v.state.relearn(v.cycle, cut)
 	}
@@ -86,7 +86,7 @@ func (v *Versions) revive() error {
 	} else if out, err := cycle.FromSnapshot(v.settings, champion); err == nil && refit != nil {
 		v.cycle.PublishUpdate(out)
 		v.serve(out, champion.Manifest())
-		v.log.Info("champion taken up", "version", out.Version.Version, "refit", refit.Version.Version)
+		v.log.Info("champion loaded", "version", out.Version.Version, "refit", refit.Version.Version)
 	}
 	return v.state.relearn(v.cycle, cut)
 }
@@ -104,11 +104,11 @@ func (v *Versions) lastRefit(trust snapshot.Trust) (*cycle.Champion, error) {
 	return cycle.Revive(v.settings, refit, kept)
 }
 
-// follow takes up the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
+// follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
 func (v *Versions) follow() {
 	version, err := v.publisher.Follow()
 	if err != nil {
-		v.log.Error("champion not taken up", "reason", err)
+		v.log.Error("champion not loaded", "reason", err)
 		return
 	}
 	if version != nil {
@@ -121,7 +121,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 	manifest := version.Manifest()
 	ch, err := cycle.FromSnapshot(v.settings, version)
 	if err != nil {
-		v.log.Error("champion not taken up", "version", manifest.Version, "reason", err)
+		v.log.Error("champion not loaded", "version", manifest.Version, "reason", err)
 		return false
 	}
 	ch.Chosen = v.publisher.Chosen()

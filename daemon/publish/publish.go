@@ -80,7 +80,7 @@ func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) 
 	return p, nil
 }
 
-// Configure takes up a configuration that differs in what publish.keep says and in what versions carry of it.
+// Configure applies a configuration that differs in what publish.keep says and in what versions carry of it.
 func (p *Publisher) Configure(m *config.Model) { p.model = m }
 
 // by names this instance in the publish log.

@@ -35,7 +35,7 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
-			Err: fmt.Errorf("state: no partition of topic %s has halted because it is another than the one that was read: "+
+			Err: fmt.Errorf("state: no partition of topic %s has halted because the topic was recreated: "+
 				"the records of one that is the same would count twice; refitd inspect shows why it halted, --partition accepts a gap", g.Topic)}
 	}
 	starts, err := g.LogStarts(ctx, g.Topic)
