@@ -29,7 +29,7 @@ type fitCmd struct {
 
 	Path string `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 
-	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal (movielens) or multiclass (libsvm)."`
+	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal or, for libsvm, multiclass."`
 	Loss     string         `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default it follows from the task."`
 	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"anova (distinct features) or homogeneous; default by fields."`
 	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
