@@ -12,22 +12,16 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // fitCmd is fit. Flags that are not given leave the configuration, or the defaults, as they are.
 type fitCmd struct {
-	Data       string         `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
-	Format     dataset.Format `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the files: movielens, jsonl (with --config.file) or libsvm."`
-	Valid      string         `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
-	Test       string         `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
-	ConfigFile string         `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
-	Model      string         `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
-	Store      string         `placeholder:"DIR" help:"Publish the model there and make it champion."`
+	offline.FitOptions
 
-	Path string `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
+	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
+	Model      string `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 
 	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal or, for libsvm, multiclass."`
 	Loss     string         `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default it follows from the task."`
@@ -41,11 +35,9 @@ type fitCmd struct {
 	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver: hybrid, fista, stochastic, svrg or newton."`
 	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
 
-	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file of their own take none."`
-	SplitBy  string            `enum:"random,time" default:"random" help:"How to split: random, or time (test on the newest)."`
-	Seed     *uint64           `placeholder:"1" help:"Seed of the split and of the training."`
-	Threads  *int              `placeholder:"N" help:"Threads; by default one for each processor. Results do not depend on it."`
-	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+	SplitBy string  `enum:"random,time" default:"random" help:"How to split: random, or time (test on the newest)."`
+	Seed    *uint64 `placeholder:"1" help:"Seed of the split and of the training."`
+	Threads *int    `placeholder:"N" help:"Threads; by default one for each processor. Results do not depend on it."`
 }
 
 // vars are what the tags of flags refer to: the tasks and losses that there are.
@@ -64,12 +56,13 @@ func vars() kong.Vars {
 
 // Run fits the model, prints a line for each step and the summary.
 func (c *fitCmd) Run(a *app) error {
-	m, err := c.model()
-	if err != nil {
+	o := c.FitOptions
+	o.SplitByTime, o.Now, o.Log = c.SplitBy == "time", time.Now, a.log
+	var err error
+	if o.Model, err = c.model(); err != nil {
 		return err
 	}
-	lambdas, err := c.lambdas(m)
-	if err != nil {
+	if o.Lambdas, err = c.lambdas(o.Model); err != nil {
 		return err
 	}
 	if c.MaxSteps < 0 {
@@ -78,12 +71,11 @@ func (c *fitCmd) Run(a *app) error {
 	if c.Store != "" && c.Model == "" && c.ConfigFile == "" {
 		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--store needs --model: the name to publish under"), Key: "--model"}
 	}
-	seed := m.Train.Seed
+	o.Seed = o.Model.Train.Seed
 	if c.Seed != nil {
-		seed = *c.Seed
+		o.Seed = *c.Seed
 	}
-	return offline.Fit(a.ctx, offline.FitOptions{Model: m, Data: c.Data, Valid: c.Valid, Test: c.Test, Format: c.Format, Split: c.Split,
-		SplitByTime: c.SplitBy == "time", Seed: seed, Lambdas: lambdas, MaxSteps: c.MaxSteps, Store: c.Store, Path: c.Path, Now: time.Now, Log: a.log}, a.out)
+	return offline.Fit(a.ctx, o, a.out)
 }
 
 // model returns the model of the configuration, or the one that the format implies, with the flags in it.

@@ -15,22 +15,23 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// FitOptions says what to fit on which rows.
+// FitOptions say what to fit on which rows. Parts with a file of their own take no share of Data, the others keep their proportions.
 type FitOptions struct {
-	Model       *config.Model // of a configuration or of FitModel; Fit completes and resolves it
-	Data        string
-	Valid       string // validation file; empty takes a part of Data
-	Test        string // test file; empty takes a part of Data
-	Format      dataset.Format
-	Split       dataset.Fractions // parts with a file of their own take no share of Data, the others keep their proportions
-	SplitByTime bool              // train on the oldest events and test on the newest
-	Seed        uint64            // of the split and of the training
-	Lambdas     []float64         // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
-	MaxSteps    int               // basis vectors tried per λ; 0 for no limit
-	Store       string            // publish the model there as champion, unless it was interrupted; empty does not
-	Path        string            // plot the regularisation path there, .svg or .png; empty does not
-	Now         func() time.Time
-	Log         *slog.Logger
+	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
+	Format   dataset.Format    `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the files: movielens, jsonl (with --config.file) or libsvm."`
+	Valid    string            `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
+	Test     string            `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
+	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file take none."`
+	Store    string            `placeholder:"DIR" help:"Publish the model there and make it champion, unless it was interrupted."`
+	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
+	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+
+	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it
+	SplitByTime bool             `kong:"-"` // train on the oldest events and test on the newest
+	Seed        uint64           `kong:"-"` // of the split and of the training
+	Lambdas     []float64        `kong:"-"` // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
+	Now         func() time.Time `kong:"-"`
+	Log         *slog.Logger     `kong:"-"`
 }
 
 // rankingField is the field whose values are ranked for, unless a flag says otherwise.
