@@ -122,7 +122,8 @@ func TestPNG(t *testing.T) {
 // TestEmpty: panels without a point, or with a single one, are drawn as empty axes.
 func TestEmpty(t *testing.T) {
 	for _, log := range []bool{false, true} {
-		f := &Figure{Columns: 3, Panels: []Panel{{LogX: log, LogY: log}, {LogX: log, LogY: log, Lines: []Line{{Name: "one", X: []float64{2}, Y: []float64{3}}, {Name: "none", Dashed: true}}}}}
+		f := &Figure{Columns: 3, Panels: []Panel{{LogX: log, LogY: log},
+			{LogX: log, LogY: log, Lines: []Line{{Name: "one", X: []float64{2}, Y: []float64{3}}, {Name: "none", Dashed: true}}}}}
 		if err := f.Write(filepath.Join(t.TempDir(), "empty.png")); err != nil {
 			t.Fatal(err)
 		}

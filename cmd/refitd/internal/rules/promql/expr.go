@@ -91,7 +91,8 @@ var aggregations = signatures(`vv sum avg min max group stddev stdvar count
 	vtv count_values
 	vsv topk bottomk quantile`)
 
-var functions = signatures(`vv abs absent acos acosh asin asinh atan atanh ceil cos cosh deg exp floor ln log10 log2 rad sgn sin sinh sort sort_desc sqrt tan tanh
+var functions = signatures(`vv abs absent acos acosh asin asinh atan atanh ceil cos cosh deg exp floor ln log10 log2 rad sgn sin sinh
+	vv sort sort_desc sqrt tan tanh
 	vv timestamp histogram_avg histogram_count histogram_stddev histogram_stdvar histogram_sum
 	v?v day_of_month day_of_week day_of_year days_in_month hour minute month year
 	vr changes delta deriv idelta increase irate rate resets absent_over_time avg_over_time count_over_time first_over_time last_over_time max_over_time
