@@ -20,6 +20,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/refitd/refitd/configs"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -66,6 +67,7 @@ var rules = map[string]object{
 	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
 	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
+	"Schema.Task":            {{"enum", event.Tasks}},
 	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
 
