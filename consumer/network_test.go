@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // line is the network between a broker and its clients, as the broker's listener sees it.
@@ -103,10 +105,7 @@ func openFiles() int {
 // files pile up.
 func TestConnectionsCut(t *testing.T) {
 	const topic, partitions = "t", 8
-	cuts := int64(1000)
-	if testing.Short() {
-		cuts = 60
-	}
+	cuts := tier.Size(int64(60), 1000)
 	var l line
 	cluster := newCluster(t, kfake.NumBrokers(8), kfake.ListenFn(l.listen), kfake.SeedTopics(partitions, topic))
 	cl := newProducer(t, cluster.ListenAddrs())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -26,10 +27,7 @@ func descriptors() int {
 // TestNothingGrows: F18. After a thousand reloads and a thousand versions, which the surface loads, the announcer sends and the trainer takes up,
 // a daemon has as many goroutines and file descriptors as before. It runs alone: the process is counted.
 func TestNothingGrows(t *testing.T) {
-	rounds := 1000
-	if testing.Short() {
-		rounds = 50
-	}
+	rounds := tier.Size(50, 1000)
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 800)
 	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")

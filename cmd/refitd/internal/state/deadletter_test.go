@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -160,9 +161,7 @@ func TestOutboxIsFull(t *testing.T) {
 
 // TestOutboxIsFullAtTheEnd: a run to the log ends cannot wait for ever; it halts its partitions, and loses nothing.
 func TestOutboxIsFullAtTheEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a bounded run waits 20 s for a full outbox before it halts")
-	}
+	tier.Need(t, tier.Long) // a bounded run waits 20 s for a full outbox before it halts
 	t.Parallel()
 	b := daemontest.New(t)
 	b.Produce(bytes.Split([]byte(strings.TrimSuffix(strings.Repeat("rubbish\n", 100), "\n")), []byte("\n"))...)
@@ -184,10 +183,7 @@ func TestOutboxIsFullAtTheEnd(t *testing.T) {
 // TestKilledWithLetters (D3): whenever the daemon is killed, every rejected record has at least one letter in the end.
 func TestKilledWithLetters(t *testing.T) {
 	t.Parallel()
-	n, kills := 20_000, 6
-	if testing.Short() {
-		n, kills = 8000, 2
-	}
+	n, kills := tier.Size(8000, 20_000), tier.Size(2, 6)
 	b := daemontest.New(t)
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -111,10 +112,7 @@ func TestHostileStamp(t *testing.T) {
 // TestKeyFlood (D9): with a name of its own in every event, sample and vocabulary stay within their bounds, and what is left out is counted.
 func TestKeyFlood(t *testing.T) {
 	t.Parallel()
-	n := 40_000
-	if testing.Short() {
-		n = 8000
-	}
+	n := tier.Size(8000, 40_000)
 	b := daemontest.New(t)
 	values := make([][]byte, n)
 	for i := range values {
@@ -198,10 +196,7 @@ func (s *safeBuffer) String() string {
 // TestErrorFlood (D15, D16): a topic of nothing but bad records fills neither the log nor leaves anything of them in it.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
-	n := 300
-	if testing.Short() {
-		n = 60
-	}
+	n := tier.Size(60, 300)
 	b := daemontest.New(t)
 	hostile, marks := hostileRecords()
 	var values [][]byte
@@ -337,10 +332,7 @@ func TestSchemaChanges(t *testing.T) {
 // TestLargeMessages (D4): a message that is too large is rejected, and takes a few times its size in memory at most.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
-	sizes := []int{1 << 20, 8 << 20, 64 << 20}
-	if testing.Short() {
-		sizes = sizes[:2]
-	}
+	sizes := tier.Size([]int{1 << 20, 8 << 20}, []int{1 << 20, 8 << 20, 64 << 20})
 	peak := func(name string, sizes ...int) (kilobytes int64) {
 		b := daemontest.New(t)
 		b.ProduceRatings(35, 500)
