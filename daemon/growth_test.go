@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
@@ -38,7 +37,7 @@ func TestNothingGrows(t *testing.T) {
 		_, text := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, text, name)
 	}
-	daemontest.Within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all events applied, and an announcement", func() bool {
 		return metric("refitd_events_total") == 800 && metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
 	dir := filepath.Join(b.Dir, "store-z")
@@ -83,7 +82,7 @@ func TestNothingGrows(t *testing.T) {
 	reload(rounds)
 	const allowed = 5
 	var nowGoroutines, nowFiles int
-	daemontest.Within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
+	daemontest.Within(t, daemontest.Patience, "goroutines and descriptors as before", func() bool {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})

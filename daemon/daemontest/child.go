@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -135,7 +134,7 @@ func KillAfter(t *testing.T, path string, events int) (reading bool) {
 	if err := json.NewDecoder(stdout).Decode(&ready); err != nil || ready.Type != "ready" {
 		t.Fatalf("first line of the child %+v, error %v, %v\n%s", ready, err, cmd.Wait(), stderr)
 	}
-	Within(t, 20*time.Second, "events in the child", func() bool {
+	Within(t, Patience, "events in the child", func() bool {
 		_, metrics, err := TryGet("http://" + ready.Web + "/metrics")
 		if err != nil {
 			return true // it has ended

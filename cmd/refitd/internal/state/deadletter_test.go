@@ -36,7 +36,7 @@ func letters(b *daemontest.Bench, n int) map[string][]*kgo.Record {
 		b.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(b.T.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.T.Context(), daemontest.Patience)
 	defer cancel()
 	out := make(map[string][]*kgo.Record)
 	for len(out) < n {
@@ -132,7 +132,7 @@ func TestOutboxIsFull(t *testing.T) {
 	path := b.Configure("f", withLetters(50)...)
 	d, stop := b.Start(path)
 	base := "http://" + d.Addr()
-	daemontest.Within(t, 20*time.Second, "the pause in words", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the pause in words", func() bool {
 		status, body := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "paused at offset") && strings.Contains(body, "input.dead_letter.max_rows") &&
 			strings.Contains(body, "the cluster has no topic rejected")
@@ -147,7 +147,7 @@ func TestOutboxIsFull(t *testing.T) {
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	daemontest.Within(t, 60*time.Second, "everything applied and sent", func() bool {
+	daemontest.Within(t, daemontest.Patience, "everything applied and sent", func() bool {
 		status, _ := daemontest.Get(t, base+"/-/ready")
 		_, metrics = daemontest.Get(t, base+"/metrics")
 		return status == http.StatusOK && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 200 && daemontest.Sum(t, metrics, "refitd_events_total") == 200
