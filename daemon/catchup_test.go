@@ -73,7 +73,7 @@ func bareRate(t *testing.T, addr string, n int) float64 {
 // transactions. The figures are for a machine that does nothing else, so the test asks only for a share of what fetching alone does in
 // the same run.
 func TestCatchUp(t *testing.T) {
-	n := tier.Size(50_000, 300_000)
+	n := tier.Size(20_000, 300_000)
 	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
 	bareRate(t, b.Addr, n) // files into memory
 	bare := bareRate(t, b.Addr, n)

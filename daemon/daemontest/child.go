@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,13 +37,17 @@ const (
 // childBroker names the directory of a broker that a child process of a test is.
 const childBroker = "REFITD_TEST_BROKER"
 
-// Main is the TestMain of packages whose tests start children.
+// Main is the TestMain of packages whose tests start children. It runs four of the parallel tests at a time: they wait rather than compute.
 func Main(m *testing.M) {
 	if path := os.Getenv(ChildConfig); path != "" {
 		os.Exit(child(path))
 	}
 	if dir := os.Getenv(childBroker); dir != "" {
 		os.Exit(serve(dir))
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }
