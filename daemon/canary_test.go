@@ -78,7 +78,11 @@ func (s *safe) pair(name string) tls.Certificate {
 	s.write(name+".key", secret)
 	s.write(name+".pem", cert)
 	s.hide(name+".key", secret)
-	s.hide(name+".key, its number", key.D.Bytes())
+	number, err := key.Bytes()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.hide(name+".key, its number", number)
 	both, err := tls.X509KeyPair(cert, secret)
 	if err != nil {
 		s.t.Fatal(err)

@@ -36,7 +36,6 @@ func loadBrokers(t *testing.T) (addr []string, kind string) {
 type gauge struct {
 	seen   []sighting
 	maxRSS float64
-	maxLag time.Duration // by the producer's receipts
 	done   chan struct{}
 	stop   context.CancelFunc
 }
