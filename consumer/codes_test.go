@@ -24,6 +24,7 @@ func retriable() (out []*kerr.Error) {
 
 // TestEveryRetriableCode answers requests of each kind with every retriable code three times over, one partition or topic for each code.
 func TestEveryRetriableCode(t *testing.T) {
+	t.Parallel()
 	codes := retriable()
 	if len(codes) < 30 {
 		t.Fatalf("only %d codes", len(codes))
@@ -65,6 +66,7 @@ func TestEveryRetriableCode(t *testing.T) {
 // TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all. The cases share the seconds in
 // which requests are counted.
 func TestCodesThatStay(t *testing.T) {
+	t.Parallel()
 	const topic, partitions = "t", 60
 	cases := []struct {
 		key  kmsg.Key

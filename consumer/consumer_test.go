@@ -315,6 +315,7 @@ func TestUntilTheEnd(t *testing.T) {
 }
 
 func TestNewPartitionsAndStartPolicies(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
 	cl := newProducer(t, cluster.ListenAddrs())

@@ -40,6 +40,7 @@ func synthetic(cluster *kfake.Cluster, answer func(from int64) (records []byte, 
 }
 
 func TestDamagedBatchIsNeverDelivered(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	good := rawBatch{base: 0, lastDelta: 1, records: []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}}}.bytes(t)
 	bad := rawBatch{base: 2, lastDelta: 0, records: []rawRecord{{value: []byte("c")}}}.bytes(t)
@@ -183,6 +184,7 @@ func TestRetriableErrors(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
 		kerr.ReplicaNotAvailable, kerr.FencedLeaderEpoch, kerr.KafkaStorageError, kerr.OffsetOutOfRange, kerr.UnknownServerError} {
 		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
 			cluster := newCluster(t, kfake.SeedTopics(1, topic))
 			produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
 			var answers atomic.Int32

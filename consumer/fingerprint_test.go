@@ -27,6 +27,7 @@ func recreate(t *testing.T, cluster *kfake.Cluster, topic string, n int) {
 // TestRecreatedTopicHalts deletes a topic of which 20 records were applied and makes it anew, shorter, as long, and longer, while nobody
 // reads, while a consumer reads, and before a run to the log ends. Nothing of the new topic may be applied, and another topic goes on.
 func TestRecreatedTopicHalts(t *testing.T) {
+	t.Parallel()
 	const topic, other = "t", "other"
 	for name, c := range map[string]struct {
 		records int

@@ -11,6 +11,7 @@ import (
 // TestIdleTopic (C25, shortened): nothing to read is waited for: no connection is made anew, the watchdog stays quiet, the broker is asked about as
 // often as its longest wait allows, and the reader stays ready with a lag of 0.
 func TestIdleTopic(t *testing.T) {
+	t.Parallel()
 	const topic, quiet, wait = "t", 3 * time.Second, 100 * time.Millisecond
 	l := new(line)
 	cluster := newCluster(t, kfake.ListenFn(l.listen), kfake.SeedTopics(4, topic))

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // line is the network between a broker and its clients, as the broker's listener sees it.
@@ -103,10 +105,7 @@ func openFiles() int {
 // files pile up.
 func TestConnectionsCut(t *testing.T) {
 	const topic, partitions = "t", 8
-	cuts := int64(1000)
-	if testing.Short() {
-		cuts = 60
-	}
+	cuts := tier.Size(int64(60), 1000)
 	var l line
 	cluster := newCluster(t, kfake.NumBrokers(8), kfake.ListenFn(l.listen), kfake.SeedTopics(partitions, topic))
 	cl := newProducer(t, cluster.ListenAddrs())
@@ -181,6 +180,7 @@ func TestHungNetwork(t *testing.T) {
 
 // TestSlowNetwork: latency and little bandwidth make reading slow, not wrong, and the lag is what it is.
 func TestSlowNetwork(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	l := line{latency: 200 * time.Millisecond, perSecond: 50_000}
 	cluster := newCluster(t, kfake.ListenFn(l.listen), kfake.SeedTopics(2, topic))
@@ -240,11 +240,12 @@ func TestBrokersComeAndGo(t *testing.T) {
 
 // TestOpenTransaction waits at the last stable offset for longer than the watchdog does, which says so and leaves the connections alone.
 func TestOpenTransaction(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
 	txn := newTransactional(t, cluster)
 	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.StallTimeout = 200 * time.Millisecond })
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.StallTimeout = time.Second })
 	if err := txn.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestOpenTransaction(t *testing.T) {
 	if s := r.Status(); !s.Ready || s.Partitions[0].Lag != 6 || !strings.Contains(r.log.String(), "waiting at the last stable offset") {
 		t.Errorf("%+v", s)
 	}
-	<-time.After(time.Second)
+	<-time.After(2 * time.Second)
 	if r.metric(t, "refitd_consumer_stalls_total") > 0 {
 		t.Error("the watchdog fired")
 	}

@@ -13,6 +13,7 @@ import (
 
 // TestTLS: what is wrong with a TLS connection is reported in words, soon, and nothing falls back to plaintext.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	good, expired := certificate{}.selfSigned(t), certificate{notBefore: -2 * time.Hour, expiry: -time.Hour}.selfSigned(t)
 	early, elsewhere := certificate{notBefore: time.Hour, expiry: 2 * time.Hour}.selfSigned(t), certificate{host: "kafka.example"}.selfSigned(t)
@@ -95,6 +96,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 }
 
 func TestSASL(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
@@ -143,6 +145,7 @@ func TestSASL(t *testing.T) {
 
 // TestUserIsRemoved takes the user away while the consumer reads: the next connection is refused, and taken up again with the user.
 func TestUserIsRemoved(t *testing.T) {
+	t.Parallel()
 	const topic = "t"
 	var l line
 	cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root-secret"), kfake.SeedTopics(3, topic), kfake.ListenFn(l.listen))

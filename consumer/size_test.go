@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
@@ -94,10 +95,7 @@ func zeros(t *testing.T, codec uint16, mib int) []byte {
 // the heap grows by no more than the cap and 64 MiB.
 func TestDecompressionBomb(t *testing.T) {
 	const topic = "t"
-	mib := 400
-	if testing.Short() {
-		mib = 128
-	}
+	mib := tier.Size(128, 400)
 	for name, codec := range map[string]uint16{"gzip": codecGzip, "snappy": codecSnappy, "lz4": codecLZ4, "zstd": codecZstd} {
 		good := rawBatch{base: 0, lastDelta: 1, records: []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}}}.bytes(t)
 		bomb := rawBatch{base: 2, lastDelta: 2, attributes: codec, records: make([]rawRecord, 3)}.seal(zeros(t, codec, mib))
@@ -170,7 +168,7 @@ func (s *sizes) Apply(_ context.Context, b *Batch) error {
 func TestLargeMessages(t *testing.T) {
 	const topic = "t"
 	want := []int{1, 1 << 20, 1, 8 << 20, 1, 64 << 20, 1}
-	if testing.Short() {
+	if !tier.Asked(tier.Long) {
 		want = want[:5]
 	}
 	cluster := newCluster(t, kfake.SeedTopics(1, topic), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000000"}))

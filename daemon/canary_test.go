@@ -78,7 +78,11 @@ func (s *safe) pair(name string) tls.Certificate {
 	s.write(name+".key", secret)
 	s.write(name+".pem", cert)
 	s.hide(name+".key", secret)
-	s.hide(name+".key, its number", key.D.Bytes())
+	number, err := key.Bytes()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.hide(name+".key, its number", number)
 	both, err := tls.X509KeyPair(cert, secret)
 	if err != nil {
 		s.t.Fatal(err)
@@ -209,7 +213,7 @@ func TestCanaries(t *testing.T) {
 		fmt.Fprintf(&out, "%s %s %d %v\n%s\n", method, page, res.StatusCode, res.Header, content)
 		return res.StatusCode, string(content)
 	}
-	daemontest.Within(t, 30*time.Second, "a signed champion, announced", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a signed champion, announced", func() bool {
 		_, metrics := ask("GET", "/metrics", "ann", webPassword)
 		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 &&
 			daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
@@ -243,7 +247,7 @@ func TestCanaries(t *testing.T) {
 	ask("GET", "/-/healthy", "ann", webPassword)
 	s.write("web.yaml", fmt.Appendf(nil, "tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash))
 	cluster.Close()
-	daemontest.Within(t, 30*time.Second, "not ready", func() bool {
+	daemontest.Within(t, daemontest.Patience, "not ready", func() bool {
 		status, _ := ask("GET", "/-/ready", "ann", webPassword)
 		return status == http.StatusServiceUnavailable
 	})

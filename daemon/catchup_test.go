@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -71,18 +71,9 @@ func bareRate(t *testing.T, addr string, n int) float64 {
 
 // TestCatchUp measures how fast a backlog is worked off with everything on: decoding, scoring, fold-in, holding out, digests, durable
 // transactions. The figures are for a machine that does nothing else, so the test asks only for a share of what fetching alone does in
-// the same run. REFITD_CATCHUP_RECORDS sets the backlog.
+// the same run.
 func TestCatchUp(t *testing.T) {
-	n := 300_000
-	if testing.Short() {
-		n = 50_000
-	}
-	if text := os.Getenv("REFITD_CATCHUP_RECORDS"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n := tier.Size(20_000, 300_000)
 	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
 	bareRate(t, b.Addr, n) // files into memory
 	bare := bareRate(t, b.Addr, n)

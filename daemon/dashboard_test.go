@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -64,12 +63,12 @@ func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	b.Produce([]byte("nonsense"))
 	d, stop := b.Start(b.Configure("board", "every_events: 0", "every_events: 1000"))
 	t.Cleanup(stop)
-	daemontest.Within(t, time.Minute, "a promotion", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
 	})
 	b.ProduceRatings(16, 100) // scored with the first version
-	daemontest.Within(t, time.Minute, "a window of the published version", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a window of the published version", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_features_total") > 0 && strings.Contains(metrics, `role="published"`)
 	})
@@ -153,7 +152,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 			Rules []struct{ Name, Health, LastError, State string }
 		}
 	}
-	daemontest.Within(t, 60*time.Second, "an evaluation of every rule", func() bool {
+	daemontest.Within(t, daemontest.Patience, "an evaluation of every rule", func() bool {
 		if ask("/api/v1/rules", &rules) != nil || len(rules.Groups) < 2 {
 			return false
 		}
@@ -172,7 +171,7 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 	for _, q := range dashboardQueries(t) {
 		var answer struct{ Result []json.RawMessage }
 		mayBeEmpty := strings.Contains(q.expr, "> 0") // nothing happens while Prometheus looks
-		daemontest.Within(t, 60*time.Second, q.panel+": an answer to "+q.expr, func() bool {
+		daemontest.Within(t, daemontest.Patience, q.panel+": an answer to "+q.expr, func() bool {
 			answer.Result = nil
 			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil && (len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
 		})
@@ -243,15 +242,16 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 			return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == n
 		}
 	}
-	daemontest.Within(t, time.Minute, "the first events", applied(200))
-	before := names(metrics)
+	daemontest.Within(t, daemontest.Patience, "the first events", applied(200))
+	// One scrape later: the series are gathered while the batch is counted, not at one moment, and an answer is counted after it is written.
+	before := names(scrape())
 	var records [][]byte
 	for i := range 300 {
 		records = append(records, fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i), fmt.Appendf(nil, `{"rating":%d`, i),
 			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
 	}
 	b.Produce(records...)
-	daemontest.Within(t, time.Minute, "the others", applied(1100))
+	daemontest.Within(t, daemontest.Patience, "the others", applied(1100))
 	after := names(metrics)
 	for name := range after {
 		if !before[name] {

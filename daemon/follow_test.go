@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -72,7 +71,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		return p
 	}
 	b.ProduceRatings(1, 1600)
-	daemontest.Within(t, time.Minute, "a champion that is an update", func() bool { return champion().Version > 1 })
+	daemontest.Within(t, daemontest.Patience, "a champion that is an update", func() bool { return champion().Version > 1 })
 	// The first version is a refit: go back to it.
 	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback,
 		Why: "a test"}); err != nil {
@@ -83,7 +82,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(2, 300)
-	daemontest.Within(t, time.Minute, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
+	daemontest.Within(t, daemontest.Patience, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
 	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)
 	}
@@ -100,7 +99,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		}
 		return found
 	}
-	daemontest.Within(t, time.Minute, "a challenger", func() bool { return challenger() != nil })
+	daemontest.Within(t, daemontest.Patience, "a challenger", func() bool { return challenger() != nil })
 	if m := challenger(); m.ChampionGate == nil || m.Parent == nil || *m.Parent != 1 {
 		t.Errorf("the challenger was judged against parent %v with %+v: %s; want version 1", m.Parent, m.ChampionGate, m.Reason)
 	}
@@ -136,7 +135,7 @@ func TestTwoPublishers(t *testing.T) {
 	last := int64(0)
 	for seed := range uint64(6) {
 		b.ProduceRatings(10+seed, 1100)
-		daemontest.Within(t, time.Minute, "another version", func() bool {
+		daemontest.Within(t, daemontest.Patience, "another version", func() bool {
 			p, err := store.Alias("ratings", snapshot.Latest)
 			if err != nil || p.Version == last {
 				return false

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -26,10 +26,7 @@ func descriptors() int {
 // TestNothingGrows: F18. After a thousand reloads and a thousand versions, which the surface loads, the announcer sends and the trainer takes up,
 // a daemon has as many goroutines and file descriptors as before. It runs alone: the process is counted.
 func TestNothingGrows(t *testing.T) {
-	rounds := 1000
-	if testing.Short() {
-		rounds = 50
-	}
+	rounds := tier.Size(50, 1000)
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 800)
 	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
@@ -40,7 +37,7 @@ func TestNothingGrows(t *testing.T) {
 		_, text := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, text, name)
 	}
-	daemontest.Within(t, 30*time.Second, "all events applied, and an announcement", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all events applied, and an announcement", func() bool {
 		return metric("refitd_events_total") == 800 && metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
 	dir := filepath.Join(b.Dir, "store-z")
@@ -85,7 +82,7 @@ func TestNothingGrows(t *testing.T) {
 	reload(rounds)
 	const allowed = 5
 	var nowGoroutines, nowFiles int
-	daemontest.Within(t, 30*time.Second, "goroutines and descriptors as before", func() bool {
+	daemontest.Within(t, daemontest.Patience, "goroutines and descriptors as before", func() bool {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})

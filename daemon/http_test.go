@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -39,7 +38,7 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 	base := "http://" + d.Addr()
 	ready := func(want int) (reasons []string) {
 		t.Helper()
-		daemontest.Within(t, 15*time.Second, http.StatusText(want), func() bool {
+		daemontest.Within(t, daemontest.Patience, http.StatusText(want), func() bool {
 			if status, _ := daemontest.Get(t, base+"/-/healthy"); status != http.StatusOK {
 				t.Fatalf("healthy: %d", status)
 			}
@@ -67,7 +66,7 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 	b.StartBroker(b.Addr)
 	b.ProduceRatings(13, 200)
 	ready(http.StatusOK)
-	daemontest.Within(t, 15*time.Second, "all events applied", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all events applied", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 200
 	})
@@ -93,7 +92,7 @@ func TestMetrics(t *testing.T) {
 		"start: earliest", "start: earliest, dead_letter: {topic: refused}"))
 	defer stop()
 	var metrics string
-	daemontest.Within(t, time.Minute, "a look at the losses after a promotion", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a look at the losses after a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
 	})

@@ -7,16 +7,14 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
 // topic, also where it refits and publishes meanwhile. Without refits before the end the first payload is the same, too.
 func TestKilledRunsEndAlike(t *testing.T) {
 	t.Parallel()
-	n, kills := 40_000, 5
-	if testing.Short() {
-		n, kills = 15_000, 2
-	}
+	n, kills := tier.Size(15_000, 40_000), tier.Size(2, 5)
 	b := daemontest.New(t)
 	b.ProduceRatings(3, n)
 	quick := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2"} // the refits are not what is tested

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -62,7 +61,7 @@ func TestMalformedRecords(t *testing.T) {
 	const goodRatings, goodVisits = 2700, 900
 	d, stop := b.Start(path)
 	var metrics string
-	daemontest.Within(t, 20*time.Second, "all records counted", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all records counted", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == 4001
 	})

@@ -57,12 +57,12 @@ func TestStoreAway(t *testing.T) {
 	}
 	caught := func(n int) { // every refit that is due has ended
 		t.Helper()
-		daemontest.Within(t, 30*time.Second, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
+		daemontest.Within(t, daemontest.Patience, fmt.Sprint(n, " events applied"), func() bool { return metric("refitd_events_total") == float64(n) })
 	}
 	caught(1500)
-	daemontest.Within(t, 30*time.Second, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
+	daemontest.Within(t, daemontest.Patience, "an announcement", func() bool { return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0 })
 	serves := func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK }
-	daemontest.Within(t, 30*time.Second, "the champion loaded", serves)
+	daemontest.Within(t, daemontest.Patience, "the champion loaded", serves)
 	model := filepath.Join(b.Dir, "store-w", "ratings")
 	if err := os.Rename(model, model+".away"); err != nil {
 		t.Fatal(err)
@@ -73,19 +73,19 @@ func TestStoreAway(t *testing.T) {
 	before := len(announced(b, "champions"))
 	b.ProduceRatings(32, 600)
 	failures := `refitd_publish_total{model="ratings",result="failure"}`
-	daemontest.Within(t, 30*time.Second, "a failure", func() bool { return metric(failures) > 0 })
+	daemontest.Within(t, daemontest.Patience, "a failure", func() bool { return metric(failures) > 0 })
 	caught(2100)
 	if !serves() {
 		t.Error("without the store the daemon does not serve the champion that it has")
 	}
-	daemontest.Within(t, 30*time.Second, "a daemon that is ready without the store", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a daemon that is ready without the store", func() bool {
 		status, _ := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusOK
 	})
 	if n := len(announced(b, "champions")); n != before {
 		t.Errorf("%d announcements while the store was away", n-before)
 	}
-	daemontest.Within(t, 30*time.Second, "another attempt", func() bool { return metric(failures) > 1 })
+	daemontest.Within(t, daemontest.Patience, "another attempt", func() bool { return metric(failures) > 1 })
 
 	if err := os.Remove(model); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestStoreAway(t *testing.T) {
 		return p
 	}
 	was := latest().Version
-	daemontest.Within(t, time.Minute, "the version that waited", func() bool { return latest().Version > was })
+	daemontest.Within(t, daemontest.Patience, "the version that waited", func() bool { return latest().Version > was })
 	t.Logf("published %v after the store was back (bar 60s)", time.Since(back))
 	stop()
 	list, versions := announced(b, "champions"), map[int64]string{}

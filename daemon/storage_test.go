@@ -92,10 +92,10 @@ func TestFullDiskPausesReading(t *testing.T) {
 		_, metrics := daemontest.Get(t, web+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total")
 	}
-	daemontest.Within(t, 20*time.Second, "the first events", func() bool { return applied() == float64(n) })
+	daemontest.Within(t, daemontest.Patience, "the first events", func() bool { return applied() == float64(n) })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 60<<20)
-	daemontest.Within(t, 10*time.Second, "not ready for want of disk", func() bool {
+	daemontest.Within(t, daemontest.Patience, "not ready for want of disk", func() bool {
 		b.ProduceRatings(22, 50)
 		n += 50
 		status, text := daemontest.Get(t, web+"/-/ready")
@@ -118,9 +118,9 @@ func TestFullDiskPausesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	daemontest.Within(t, 15*time.Second, "all events, once there is space", func() bool { return applied() == float64(n) })
+	daemontest.Within(t, daemontest.Patience, "all events, once there is space", func() bool { return applied() == float64(n) })
 	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
-	daemontest.Within(t, 5*time.Second, "ready", func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 })
+	daemontest.Within(t, daemontest.Patience, "ready", func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestOlderState(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, stop := b.Start(path)
-	daemontest.Within(t, 20*time.Second, "the end of the log", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the end of the log", func() bool {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		if n := daemontest.Sum(t, metrics, "refitd_state_rollback_offsets_total"); n != 3000 {
 			t.Fatalf("rollback of %g offsets, want 3000", n)
@@ -313,7 +313,7 @@ func TestFullStore(t *testing.T) {
 	}
 	refit := func() {
 		t.Helper()
-		daemontest.Within(t, 30*time.Second, "events beside the store", func() bool {
+		daemontest.Within(t, daemontest.Patience, "events beside the store", func() bool {
 			_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 			return daemontest.Sum(t, metrics, "refitd_events_total") == float64(events)
 		})
@@ -322,13 +322,13 @@ func TestFullStore(t *testing.T) {
 		}
 	}
 	refit()
-	daemontest.Within(t, 30*time.Second, "a first version", func() bool { return published("success") })
+	daemontest.Within(t, daemontest.Patience, "a first version", func() bool { return published("success") })
 	filler := filepath.Join(disk, "filler")
 	occupy(t, filler, 0)
 	b.ProduceRatings(42, 1000)
 	events += 1000
 	refit()
-	daemontest.Within(t, 30*time.Second, "a version that cannot be published", func() bool { return published("failure") })
+	daemontest.Within(t, daemontest.Patience, "a version that cannot be published", func() bool { return published("failure") })
 	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestFullStore(t *testing.T) {
 	b.ProduceRatings(43, 1000)
 	events += 1000
 	refit()
-	daemontest.Within(t, 30*time.Second, "a version once there is space", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a version once there is space", func() bool {
 		m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest})
 		return err == nil && m.Manifest().Version > 1
 	})

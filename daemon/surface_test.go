@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -117,7 +116,7 @@ func TestReload(t *testing.T) {
 		return daemontest.Sum(t, metrics, "refitd_config_last_reload_successful")
 	}
 	first := successful()
-	daemontest.Within(t, 20*time.Second, "all events applied", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all events applied", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})
@@ -154,7 +153,7 @@ func TestReload(t *testing.T) {
 	if status, body := post(t, base+"/-/reload"); status != http.StatusOK || successful() != 1 {
 		t.Fatalf("%d %s", status, body)
 	}
-	daemontest.Within(t, 20*time.Second, "a refit by the new schedule", func() bool {
+	daemontest.Within(t, daemontest.Patience, "a refit by the new schedule", func() bool {
 		status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion")
 		return status == http.StatusOK
 	})
@@ -186,7 +185,7 @@ func TestRefitNow(t *testing.T) {
 		_ = json.Unmarshal([]byte(body), &a) // no version yet
 		return a.Version
 	}
-	daemontest.Within(t, 20*time.Second, "all events applied", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all events applied", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})
@@ -194,7 +193,7 @@ func TestRefitNow(t *testing.T) {
 		if status, body := post(t, base+"/-/refit?model=ratings"); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
-		daemontest.Within(t, 20*time.Second, "the version", func() bool { return version() == want })
+		daemontest.Within(t, daemontest.Patience, "the version", func() bool { return version() == want })
 	}
 	if status, _ := post(t, base+"/-/refit?model=none"); status != http.StatusNotFound {
 		t.Errorf("a refit of no model: %d", status)
@@ -210,12 +209,12 @@ func TestHealthWithoutDisk(t *testing.T) {
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
-	daemontest.Within(t, 20*time.Second, "a champion", func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK })
+	daemontest.Within(t, daemontest.Patience, "a champion", func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK })
 	if err := os.Rename(filepath.Join(b.Dir, "store-d"), filepath.Join(b.Dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
 	b.Broker.Close()
-	daemontest.Within(t, 20*time.Second, "not ready", func() bool {
+	daemontest.Within(t, daemontest.Patience, "not ready", func() bool {
 		status, _ := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable
 	})
@@ -271,7 +270,7 @@ func TestAnnouncedByTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	waited, stopWaiting := context.WithTimeout(t.Context(), 20*time.Second)
+	waited, stopWaiting := context.WithTimeout(t.Context(), daemontest.Patience)
 	defer stopWaiting()
 	m, err := w.Wait(waited)
 	if err != nil {
@@ -336,7 +335,7 @@ func secrets(b *daemontest.Bench, t *testing.T, key string) {
 
 	d, log, stop := startWith(b, path)
 	base := "http://" + d.Addr()
-	daemontest.Within(t, 20*time.Second, "a refusal", func() bool { // the broker knows no SASL
+	daemontest.Within(t, daemontest.Patience, "a refusal", func() bool { // the broker knows no SASL
 		status, body := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && !strings.Contains(body, "waiting for the first answer") && strings.Contains(body, "kafka")
 	})

@@ -4,15 +4,14 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestCollector (G10): with a sample of a million rows in the heap, garbage collection takes at most 15 % of the processor time of storing
 // events. Pauses are printed: on a machine with other work they are the scheduler's.
 func TestCollector(t *testing.T) {
-	rows := 1_000_000
-	if testing.Short() {
-		rows = 100_000
-	}
+	rows := tier.Size(100_000, 1_000_000)
 	s := mustOpen(t, Options{Dir: t.TempDir(), Size: rows, HoldoutSize: 1000, HoldoutFraction: 0, Seed: 1})
 	must(t, s.Begin("ratings", 3, 0))
 	p := benchPart(0, 5000)

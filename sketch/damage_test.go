@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // probeDir names the environment variable that turns the test binary into a process that opens a state, reads the log from where the state
@@ -188,10 +190,7 @@ func edit(t *testing.T, name string, f func(b []byte) []byte) {
 func TestDamage(t *testing.T) {
 	dir, want := killedState(t)
 	rng := rand.New(rand.NewPCG(11, 7))
-	flips := 50
-	if testing.Short() {
-		flips = 2
-	}
+	flips := tier.Size(2, 50)
 	flip := func(at int) func([]byte) []byte {
 		return func(b []byte) []byte { b[at] ^= 1 << rng.IntN(8); return b }
 	}
@@ -223,7 +222,7 @@ func TestDamage(t *testing.T) {
 			}
 			cases = append(cases, damage{fmt.Sprintf("bit of byte %d", at), name, flip(at), kind.refused})
 		}
-		if testing.Short() { // one file of a kind
+		if !tier.Asked(tier.Long) { // one file of a kind
 			names = names[:min(len(names), 1)]
 		}
 		for _, name := range names {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // levelZero is how many tables of the size of a memory table Badger lets wait for compaction, and one that is being merged.
@@ -15,10 +17,7 @@ const levelZero = 5 + 1
 // lets wait for compaction, however much was written.
 func TestDiskDoesNotGrow(t *testing.T) {
 	const rows, n = 5000, 5000
-	events := int64(400_000)
-	if testing.Short() {
-		events = 100_000
-	}
+	events := tier.Size(int64(100_000), 400_000)
 	o := Options{Dir: t.TempDir(), Size: rows, HoldoutSize: 500, HoldoutFraction: 0.1, Seed: 1, HalfLife: rows * 1e6 / 4} // a row a millisecond
 	s := mustOpen(t, o)
 	must(t, s.Begin("ratings", 3, 0))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // A plan is a history to be: the settings follow from the seed, and so does what each step does in detail.
@@ -250,13 +252,10 @@ func play(t *rapid.T, lane uint64) {
 }
 
 // TestHistories: whatever is delivered, lost, repeated, compacted, truncated, forgotten or resized, in any order, the state is that of a log
-// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_HISTORIES is how many are played,
-// SKETCH_SEED the seed of the first, drawn if it is not set.
+// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_SEED is the seed of the first,
+// drawn if it is not set.
 func TestHistories(t *testing.T) {
-	n := 1000
-	if v, err := strconv.Atoi(os.Getenv("SKETCH_HISTORIES")); err == nil {
-		n = v
-	}
+	n := tier.Size(1000, 20_000)
 	const lanes = 2
 	// A seed finds a history again: files are not left behind.
 	values := map[string]string{"rapid.checks": strconv.Itoa(max(1, n/lanes)), "rapid.nofailfile": "true"}
@@ -283,14 +282,7 @@ func TestHistories(t *testing.T) {
 
 // TestHistoriesOnDisk plays some on Badger.
 func TestHistoriesOnDisk(t *testing.T) {
-	n := 25
-	if testing.Short() {
-		n = 5
-	}
-	if v, err := strconv.Atoi(os.Getenv("SKETCH_DISK_HISTORIES")); err == nil {
-		n = v
-	}
-	for seed := range n {
+	for seed := range tier.Size(5, 300) {
 		dir := t.TempDir()
 		reopen := func(Options) (backend, error) { return openDisk(dir, DefaultMemTableBytes, discard) }
 		if err := run(plans.Example(seed), driver{}, reopen); err != nil {

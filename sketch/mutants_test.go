@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // A mutant is a way to get it wrong: an edit of the code, or something that the harness does wrong around it.
@@ -87,6 +89,7 @@ var setMutant func(int)
 // TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of this test, so that the
 // code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it; -update searches for them anew.
 func TestMutants(t *testing.T) {
+	tier.Need(t, tier.Long) // a second build of this package
 	if setMutant == nil {
 		runOverlaid(t)
 		return

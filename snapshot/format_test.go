@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // isRefusal reports whether an error is one of those that Open promises for altered files.
@@ -31,7 +33,7 @@ func TestEveryBitFlipRefused(t *testing.T) {
 		must(t, err)
 		for i, b := range content {
 			for bit := range 8 {
-				if bit != i%8 && testing.Short() {
+				if bit != i%8 && !tier.Asked(tier.Long) {
 					continue // one bit of each byte
 				}
 				_, err := f.WriteAt([]byte{b ^ 1<<bit}, int64(i))
@@ -61,10 +63,7 @@ func TestEveryTruncationRefused(t *testing.T) {
 				t.Fatalf("%s %s: %v", name, what, err)
 			}
 		}
-		step := 1
-		if testing.Short() {
-			step = 5
-		}
+		step := tier.Size(5, 1)
 		for n := len(content) - 1; n >= 0; n -= step {
 			must(t, os.Truncate(path, int64(n)))
 			refused(fmt.Sprintf("cut off at %d", n))

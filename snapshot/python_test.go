@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // The Python package safetensors reads the tensors, and a scorer written from the format alone agrees on the golden events.
@@ -16,10 +18,7 @@ func TestPythonReadsSnapshots(t *testing.T) {
 	}
 	dir := t.TempDir()
 	checks := [][]string{{filepath.Join("testdata", "v1", "ratings", "1")}}
-	some := shapes
-	if testing.Short() {
-		some = shapes[:3] // each starts Python, which takes a second
-	}
+	some := tier.Size(shapes[:3], shapes) // each starts Python, which takes a second
 	tasks := map[string]bool{}
 	for _, s := range some {
 		types := []string{F64}

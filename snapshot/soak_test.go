@@ -11,11 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
-
-// publishesEnv sets the number of publishes of TestReadersDuringManyPublishes; the full run has 10,000.
-const publishesEnv = "SNAPSHOT_PUBLISHES"
 
 // residentBytes is the resident memory of this process, 0 where the system does not show it.
 func residentBytes() int64 {
@@ -34,12 +32,9 @@ func residentBytes() int64 {
 // E1: eight readers in a loop, four opening and four watching, see whole versions only and never an older one, while versions are
 // published and pruned; memory and files stay flat.
 func TestReadersDuringManyPublishes(t *testing.T) {
-	publishes := 500
-	if testing.Short() {
-		publishes = 60
-	}
-	if n, err := strconv.Atoi(os.Getenv(publishesEnv)); err == nil {
-		publishes = n
+	publishes := tier.Size(60, 500)
+	if tier.Asked(tier.Load) {
+		publishes = 10_000
 	}
 	store, dir := publish(t, 1)
 	ctx, stop := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ func watchOf(t *testing.T, source Source, options WatchOptions) *Watcher {
 // until waits for a condition of a watcher's status.
 func until(t *testing.T, w *Watcher, what string, ok func(Status) bool) Status {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

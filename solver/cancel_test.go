@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // cancelAt returns a context, the Settings.Yield that cancels it at its n-th call, and the number of calls so far. 0 cancels at once.
@@ -61,12 +62,9 @@ func TestCutShort(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(3, 4))
 			ends := map[int]bool{}
-			cuts := 25
-			if testing.Short() {
-				cuts = 10
-			}
-			for i := range int64(cuts) {
-				ctx, yield, _ := cancelAt(t, (i*calls.Load()+rng.Int64N(calls.Load()))/int64(cuts))
+			cuts := tier.Size(int64(10), 25)
+			for i := range cuts {
+				ctx, yield, _ := cancelAt(t, (i*calls.Load()+rng.Int64N(calls.Load()))/cuts)
 				cut := s
 				cut.Yield = yield
 				res, err := Solve(ctx, p, warm, cut)
@@ -183,9 +181,7 @@ func modelObjective(p *Problem, model *Model, s Settings) float64 {
 
 // TestWorkersAndKinds compares whole results for 1, 2 and 8 workers.
 func TestWorkersAndKinds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("solves some dozens of problems three times")
-	}
+	tier.Need(t, tier.Long) // some dozens of problems, three times
 	ratings := plantedRatings(42, stochasticRows, 30, 40)
 	rng := rand.New(rand.NewPCG(43, 44))
 	const n, d, m = 4200, 5, 3
@@ -255,9 +251,7 @@ func TestWorkersAndKinds(t *testing.T) {
 // TestCancelLatency measures how long a solve of many rows runs on after it was cancelled: 13 ms at most where a solver has a processor to
 // itself. What is asserted leaves room for one that it shares.
 func TestCancelLatency(t *testing.T) {
-	if os.Getenv("REFITD_FULL") == "" {
-		t.Skip("set REFITD_FULL=1: a million rows, a minute or more")
-	}
+	tier.Need(t, tier.Load) // a million rows, a minute or more
 	p := plantedRatings(45, 1_000_000, 6000, 4000)
 	s := DefaultSettings()
 	s.Lambda, s.MaxBasis, s.Workers, s.Tolerance = 10, 2, 1, 1e-2

@@ -149,7 +149,7 @@ func (f *outputFit) minimize(v []float64, limits fitLimits) int {
 		overshot, theta = best, 1
 		copy(x, v)
 		copy(y, v)
-		if value, valueY, gradient = f.pass(v, 0); f.workers.cancelled() {
+		if _, valueY, gradient = f.pass(v, 0); f.workers.cancelled() {
 			break
 		}
 		f.current, f.next = f.next, f.current

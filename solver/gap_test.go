@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // globalCase is a problem whose optimum over all unit vectors is known.
@@ -100,7 +102,7 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 // its optimum, and that a gap without the ridge term is seen to be too small.
 func TestGapWithRidge(t *testing.T) {
 	p := plantedRatings(21, 500, 9, 11)
-	for _, pen := range inShort(allPenalties) {
+	for _, pen := range few(allPenalties) {
 		for form, strength := range map[string][2]float64{"penalised": {2, 0}, "no interactions": {300, 0}, "constrained": {0, 8}} {
 			t.Run(fmt.Sprintf("%v/%s", pen, form), func(t *testing.T) {
 				s := smallSettings()
@@ -217,10 +219,7 @@ func diagonalKrylov(d, columns, steps int, values [][]float64) *krylov {
 }
 
 func TestLanczosBound(t *testing.T) {
-	loosest, seeds := 0.0, uint64(1000)
-	if testing.Short() {
-		seeds = 100
-	}
+	loosest, seeds := 0.0, tier.Size(uint64(100), 1000)
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		d, steps := 20+rng.IntN(200), 8+rng.IntN(30)

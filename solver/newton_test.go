@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // dependentFit returns a refit whose columns are nearly the same, as those of basis vectors found one after the other are.
@@ -78,7 +80,7 @@ func TestNewtonGolden(t *testing.T) {
 // iteration raises the objective.
 func TestNewtonBeatsFISTA(t *testing.T) {
 	for _, loss := range allLosses {
-		for _, pen := range inShort(allPenalties) {
+		for _, pen := range few(allPenalties) {
 			t.Run(fmt.Sprintf("%s/%v", loss.Name(), pen), func(t *testing.T) {
 				const n, k, m = 900, 8, 4
 				f := dependentFit(loss, pen, n, k, m)
@@ -158,10 +160,7 @@ func TestRefitsCalledOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 2*fitBlock + 10
-			fell, faster := 0, int64(6)
-			if testing.Short() {
-				faster = 1
-			}
+			fell, faster := 0, tier.Size(int64(1), 6)
 			for left := int64(0); left < 800; left += 1 + left/faster {
 				f := weightedFit(n, 2)
 				for i := range f.phi[0] { // something to gain for every method

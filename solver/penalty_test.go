@@ -5,17 +5,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 var allPenalties = []Penalty{L1, L1L2, L1Linf}
 
-// inShort returns the first alone in the short form, that of the race detector, which has nothing to find in one goroutine's arithmetic.
-func inShort[T any](all []T) []T {
-	if testing.Short() {
-		return all[:1]
-	}
-	return all
-}
+// few returns the first alone in the plain form, that of the race detector too, which has nothing to find in one goroutine's arithmetic.
+func few[T any](all []T) []T { return tier.Size(all[:1], all) }
 
 func drawMatrix(t *rapid.T, k, m int, name string) []float64 {
 	entry := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.SampledFrom([]float64{0, 1, -1, 1e-12, 50}))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // split returns a random 50/25/25 split: floor(n/4) test, floor(n/4) validation, the rest training.
@@ -56,9 +58,7 @@ func ratingQuality(model *Model, events []rating, users int) (rmse, ndcg1 float6
 
 // TestMovieLens fits ordinal McRank with a separate linear term to half of ML-100k.
 func TestMovieLens(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fits 50,000 ratings")
-	}
+	tier.Need(t, tier.Long)
 	events, users, items := movieLens100k(t)
 	train, _, test := split(len(events), 0)
 	began := time.Now()
@@ -77,9 +77,7 @@ func TestMovieLens(t *testing.T) {
 
 // TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, three random splits.
 func TestVowel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("solves to 50 basis vectors")
-	}
+	tier.Need(t, tier.Long)
 	x := NewRows(11, 462, 462*11)
 	var classes []int
 	dataLines(t, func(line string) {

@@ -29,7 +29,7 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// result is what became of one test. The best counts over stages, but for a failure: what -short skips may have run elsewhere.
+// result is what became of one test. The best counts over stages, but for a failure: what one skips may have run in another.
 type result struct {
 	Status  string  `json:"status"` // pass, skip or fail
 	Seconds float64 `json:"seconds"`

@@ -71,7 +71,7 @@ func waitRecord(ts *testscript.TestScript, neg bool, args []string) {
 		kgo.MetadataMaxAge(50*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ts.Check(err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for client.PollRecords(ctx, 1).NumRecords() == 0 {
 		ts.Check(ctx.Err())
@@ -83,7 +83,7 @@ func waitFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waitfile FILE TEXT")
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

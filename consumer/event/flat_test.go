@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // flatSchemas have events that flat can read.
@@ -39,10 +41,7 @@ func TestFlatAgrees(t *testing.T) {
 		`true`, `[1]`, `{"y":1}`, `5`, `3`, `1700000000`}
 	names := []string{"user", "item", "rating", "ts", "y", "w", "a", "b", "other", "more", "", `us\u0065r`}
 	pieces := []string{"", " ", ",", ":", "\"", "\\", "{", "}", "\t", "\n", "x", "\x01", "\x7f", "0"}
-	good, n := 0, 20_000
-	if testing.Short() {
-		n = 4000
-	}
+	good, n := 0, tier.Size(4000, 20_000)
 	for range n {
 		s := flatSchemas[r.IntN(len(flatSchemas))]
 		var b strings.Builder

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 const (
 	model = "ratings"

@@ -84,11 +84,11 @@ func TestBrokerRetention(t *testing.T) {
 		start, _ := daemontest.LogRange(t, client, "ratings", 1)
 		before := start[0]
 		fill(t, b.Addr(), "ratings", 3000, 4096) // 12 MB
-		daemontest.Within(t, 10*time.Second, fmt.Sprintf("round %d: retention moves the log start beyond %d", round, before), func() bool {
+		daemontest.Within(t, daemontest.Patience, fmt.Sprintf("round %d: retention moves the log start beyond %d", round, before), func() bool {
 			first, _ := daemontest.LogRange(t, client, "ratings", 1)
 			return first[0] > before
 		})
-		daemontest.Within(t, 10*time.Second, "disk within retention and one segment", func() bool { return diskUsed(t, dir) < retention+2<<20 })
+		daemontest.Within(t, daemontest.Patience, "disk within retention and one segment", func() bool { return diskUsed(t, dir) < retention+2<<20 })
 		b.Close()
 	}
 }

@@ -29,7 +29,7 @@ func TestTimeBudget(t *testing.T) {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if err == nil && (ch.Version.Status != "time_budget" || ch.CutShort == nil) {
+		if err == nil && ch.CutShort == nil { // the chosen λ may have been solved to its end; then another one was not
 			t.Fatalf("the refit ended by itself after %v (%s): give it more to do", took, ch.Version.Status)
 		}
 		if best = min(best, took); best <= budget*11/10 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
@@ -68,11 +69,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 
 // Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
 func TestRefitIsRepeated(t *testing.T) {
-	some := stages
-	if testing.Short() {
-		some = stages[:2]
-	}
-	for _, s := range some {
+	for _, s := range tier.Size(stages[:2], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			m := s.model()
@@ -95,11 +92,8 @@ func TestRefitIsRepeated(t *testing.T) {
 
 // A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
 func TestRefitCutShortIsRepeated(t *testing.T) {
-	budgets, some := 24, stages
-	if testing.Short() {
-		budgets, some = 3, stages[:2]
-	}
-	for _, s := range some {
+	budgets := tier.Size(3, 24)
+	for _, s := range tier.Size(stages[:2], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true
@@ -146,7 +140,7 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 				}
 			}
 			t.Logf("%d refits cut short: %v", short, kinds)
-			if short == 0 && !testing.Short() {
+			if short == 0 && tier.Asked(tier.Long) {
 				t.Error("no refit was cut short with a model")
 			}
 		})

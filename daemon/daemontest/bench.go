@@ -204,11 +204,14 @@ func (o *Outcome) State(t *testing.T) report.State {
 	return s
 }
 
+// Patience is how long a test waits for what happens within a second on a machine that does nothing else.
+const Patience = 2 * time.Minute
+
 // Within calls f until it returns true, and fails the test if it does not in time.
 func Within(t *testing.T, limit time.Duration, what string, f func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		if time.Now().After(deadline) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -30,10 +30,14 @@ const (
 	ChildEndless = "REFITD_TEST_ENDLESS"
 )
 
-// Main is the TestMain of packages whose tests start children.
+// Main is the TestMain of packages whose tests start children. It runs four of the parallel tests at a time: they wait rather than compute.
 func Main(m *testing.M) {
 	if path := os.Getenv(ChildConfig); path != "" {
 		os.Exit(child(path))
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -81,7 +85,7 @@ func KillAfter(t *testing.T, path string, events int) (reading bool) {
 	if err := json.NewDecoder(stdout).Decode(&ready); err != nil || ready.Type != "ready" {
 		t.Fatalf("first line of the child %+v, error %v, %v\n%s", ready, err, cmd.Wait(), stderr)
 	}
-	Within(t, 20*time.Second, "events in the child", func() bool {
+	Within(t, Patience, "events in the child", func() bool {
 		_, metrics, err := TryGet("http://" + ready.Web + "/metrics")
 		if err != nil {
 			return true // it has ended

@@ -119,7 +119,7 @@ func (r *rig) received(n int) map[string][]*kgo.Record {
 		r.t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
 	out := make(map[string][]*kgo.Record)
 	for got := 0; got < n; {
@@ -157,7 +157,7 @@ func (r *rig) metric(name string) (sum float64) {
 
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -279,7 +279,7 @@ func TestBrokersAreGone(t *testing.T) {
 	stop := r.run()
 	began := time.Now()
 	stop()
-	if took := time.Since(began); took > r.grace+3*time.Second {
+	if took := time.Since(began); took > r.grace+20*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
 	if r.Store.OutboxLen() != 5 || !strings.Contains(r.log.String(), "dead letters wait for the next start") {

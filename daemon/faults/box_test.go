@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestBusyProcessors (C24, G2): refits that take every processor, one after the other, cost latency and nothing else: the daemon stays ready, no
 // connection is given up, the lag goes back, and nothing is lost or double.
 func TestBusyProcessors(t *testing.T) {
+	tier.Need(t, tier.Load)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "busy", 8, 1)
 	p := newProducer(t, addr, "busy")
@@ -24,7 +26,7 @@ func TestBusyProcessors(t *testing.T) {
 	p.fill(20_000, ratings(1, 0)) // something to train on from the start
 	c.caughtUp(20*time.Second, "busy", p.ends())
 	g := watch(t, c, "busy", 8, 100*time.Millisecond)
-	rate, length := form(1000, 5000, 50_000), form(2*time.Second, 10*time.Second, 5*time.Minute)
+	rate, length := tier.Size(5000, 50_000), tier.Size(10*time.Second, 5*time.Minute)
 	p.load(rate, ratings(2, 0))
 	looks, late := 0, 0
 	for began := time.Now(); time.Since(began) < length; looks++ {
@@ -53,7 +55,7 @@ func TestBusyProcessors(t *testing.T) {
 	t.Logf("%d events/s for %v with refits back to back (%g ended, %.1f processor seconds in all): "+
 		"apply latency p50 %v p99 %v max %v (lag of 5s), caught up %v after the end; %d of %d looks without an answer",
 		rate, length, refits, used, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond), late, looks)
-	if stalls+failed > 0 || late > 0 || full && longest > 5*time.Second || longest > 20*time.Second {
+	if stalls+failed > 0 || late > 0 || tier.Asked(tier.Long) && longest > 5*time.Second || longest > 20*time.Second {
 		t.Errorf("%g stalls, %g fetches failed, %d looks without an answer, longest wait %v", stalls, failed, late, longest)
 	}
 }
@@ -61,11 +63,12 @@ func TestBusyProcessors(t *testing.T) {
 // TestSmallMemory (G3): with the limit that the daemon sets itself in a control group of 512 MiB, the default sample fills and is trained on within
 // those 512 MiB.
 func TestSmallMemory(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	const group = 512 << 20
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "small", 8, 1)
 	p := newProducer(t, addr, "small")
-	p.fill(form(60_000, 300_000, 2_000_000), ratings(1, 0))
+	p.fill(tier.Size(300_000, 2_000_000), ratings(1, 0))
 	config := configure(t, "small", settings{brokers: addr, topics: []string{"small"}, size: 200_000, train: "every: 1s, max_basis: 10, sweeps: 1",
 		publish: "update_every: 1s"})
 	c := run(t, refitd, config, []string{"GOMEMLIMIT=410MiB"}, "--until", "end")

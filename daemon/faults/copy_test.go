@@ -7,21 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestNaiveCopy (B16): a copy of the state directory that was made under load, file by file, is refused with the name of a file, or opened as a state
 // of some moment that reads on from there: nothing is lost and nothing counts twice, by verify. The way that is documented is refitd backup.
 func TestNaiveCopy(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "copied", 4, 1)
 	p := newProducer(t, addr, "copied")
 	config := configure(t, "copied", settings{brokers: addr, topics: []string{"copied"}, size: 20_000})
 	c := run(t, refitd, config, nil)
 	c.ready(20 * time.Second)
-	p.load(form(2000, 10_000, 20_000), ratings(1, 0))
+	p.load(tier.Size(10_000, 20_000), ratings(1, 0))
 	var copies []string
-	for range form(2, 5, 20) {
+	for range tier.Size(5, 20) {
 		pause(t, 400*time.Millisecond)
 		copied := t.TempDir()
 		_ = os.CopyFS(copied, os.DirFS(statePath(config))) // a file that is gone before it is reached is part of the fault

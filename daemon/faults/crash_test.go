@@ -20,6 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -73,8 +74,9 @@ func trainAnyway(t *testing.T, config string) {
 // TestKills (A1): the daemon is killed with kill -9 at random times under load and started again: nothing is lost and nothing counts
 // twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start.
 func TestKills(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
-	kills, rate := form(5, 25, 300), form(2000, 20_000, 20_000)
+	kills, rate := tier.Size(25, 300), tier.Size(20_000, 20_000)
 	makeTopic(t, admin(t, addr), "kills", 8, 1)
 	p := newProducer(t, addr, "kills")
 	config := configure(t, "kills", settings{brokers: addr, topics: []string{"kills"}, size: 20_000, train: trainOften, publish: publishOften})
@@ -137,6 +139,7 @@ func validStore(t *testing.T, config string) {
 // TestFailpoints (A2): the daemon kills itself at each durable step, again and again under load: nothing is lost or double, the store
 // holds whole versions only, and the next start is ready within 5 s.
 func TestFailpoints(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "failpoints", 4, 1)
 	makeTopic(t, admin(t, addr), "letters", 1, 1)
@@ -150,7 +153,7 @@ func TestFailpoints(t *testing.T) {
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to go on from
 		t.Fatalf("exit code %d, %+v", code, c.failure)
 	}
-	kills := form(1, 2, 20)
+	kills := tier.Size(2, 20)
 	// How likely a step is to be the last: those that every batch takes are spared most of the time.
 	rare := map[string]float64{failpoint.SketchCommit: 0.03, failpoint.SketchCommitted: 0.03, failpoint.ConsumerBetween: 0.03, failpoint.SnapshotWrite: 0.3,
 		failpoint.IngestRecord: 0.0003}
@@ -222,6 +225,7 @@ func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
 // TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable or not, the next
 // start goes on exactly where the ledger is.
 func TestFailedCommit(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "failed", 4, 1)
 	p := newProducer(t, addr, "failed")

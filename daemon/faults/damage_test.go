@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -34,6 +35,7 @@ func smallBatches(t *testing.T, k *lone, topic string, seed uint64, records int)
 // TestDamagedSegment (C22): one bit of a batch is inverted in the broker's file, and the broker serves it. The partition halts at that
 // batch after a few tries, nothing of it is applied, and when the disk is right again the rest is read.
 func TestDamagedSegment(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "damaged", 1, 1)
 	smallBatches(t, k, "damaged", 1, 200)
@@ -64,6 +66,7 @@ func TestDamagedSegment(t *testing.T) {
 // TestLogTruncated (C11): after an unclean stop the broker finds a damaged batch and cuts its log there, below what the daemon has
 // applied. The partition halts; it halts, too, when the log has grown past the position again with other records.
 func TestLogTruncated(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	for _, regrown := range []bool{false, true} {
@@ -104,6 +107,7 @@ func TestLogTruncated(t *testing.T) {
 // TestCompacted (C23): the real cleaner leaves holes, batches without their last records and empty batches at the ends of segments. They
 // are holes, not gaps; nothing waits or spins at them; tombstones are rejected as null values.
 func TestCompacted(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	const topic = "compacted"
@@ -124,7 +128,7 @@ func TestCompacted(t *testing.T) {
 		total += int64(len(records))
 	}
 	record := func(key string) *kgo.Record { return &kgo.Record{Key: []byte(key), Value: value(0)} }
-	for i := range form(20, 40, 100) { // batches that will lose their tails
+	for i := range tier.Size(40, 100) { // batches that will lose their tails
 		var twenty []*kgo.Record
 		for j := range 20 {
 			key := "often"
@@ -135,7 +139,7 @@ func TestCompacted(t *testing.T) {
 		}
 		send(twenty...)
 	}
-	for range form(200, 300, 600) { // batches that will be empty, more than fit into a segment
+	for range tier.Size(300, 600) { // batches that will be empty, more than fit into a segment
 		send(record("often"))
 	}
 	send(&kgo.Record{Key: []byte("once-0-0")}) // a tombstone

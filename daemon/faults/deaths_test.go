@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -31,6 +32,7 @@ func dies(t *testing.T, c *child, signal syscall.Signal) {
 // TestCrashLoop (A8): a record that ends the process without a word is read by three of them. The fourth quarantines its partition at that
 // very offset, and the others go on, also over a clean stop. An operator passes the record, or has it tried again.
 func TestCrashLoop(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	const partition, offset = 1, 1234
 	for _, c := range []struct {
@@ -138,6 +140,7 @@ func disabled(t *testing.T, c *child) {
 // TestKilledWhileTraining (G4): a process that is killed in two refits in a row is started again without training: it reads, and folds in. It
 // trains again when an operator asks, and a refit that ends ends it all.
 func TestKilledWhileTraining(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "fatal", 2, 1)
 	p := newProducer(t, addr, "fatal")
@@ -202,6 +205,7 @@ func deadOfTraining(t *testing.T, config string, fail []string, p *producer) {
 
 // TestStopIsNoDeath (G4, A4): a refit that a signal interrupts does not count, not even if a second signal ends the process within it.
 func TestStopIsNoDeath(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "stopped", 2, 1)
 	p := newProducer(t, addr, "stopped")
@@ -237,6 +241,7 @@ func TestStopIsNoDeath(t *testing.T) {
 
 // TestOutOfMemoryWhileTraining (G4): the same of a real control group, whose kernel kills the process.
 func TestOutOfMemoryWhileTraining(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	g := memoryGroup(t, 400<<20)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "memory", 2, 1)

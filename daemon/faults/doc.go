@@ -2,7 +2,8 @@
 // and load. Each ends with the proof of refitd verify and, where records are produced meanwhile, with the producer's own list of what
 // was acknowledged. configs/faults.md says which row of the fault catalogue each test stands for.
 //
-// A plain go test runs a form of a few minutes, -short one of the smallest, REFITD_FULL=1 the whole: 300 kills, 20 broker restarts, ten
-// million records. Tests with a real Apache Kafka need Java 17 and Maven, and are skipped with the reason without.
-// The cache of test results knows neither the command that they build nor the form: -count=1 runs them.
+// All of them are asked for by name (package tier): REFITD_TESTS=broker for those with a real Apache Kafka, which are skipped with the reason
+// without Java 17 and Maven, kills for what is done to the process and its machine, load for rates and backlogs. That is a form of a few
+// minutes; with long beside it come 300 kills, 20 broker restarts, ten million records. The cache of test results does not know the
+// command that they build: -count=1 runs them.
 package faults

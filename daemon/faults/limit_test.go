@@ -15,12 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestProcessorQuota (G11): with a fifth of a processor the daemon becomes ready, applies what comes, trains, answers scrapes, shows its place to
 // the group, and stops on SIGTERM with everything accounted for.
 func TestProcessorQuota(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	const share, rate, partitions = 0.2, 2000, 4
 	g := newGroup(t, "cpu", []string{"cpu.cfs_period_us", "100000", "cpu.cfs_quota_us", "20000"}, []string{"cpu.max", "20000 100000"})
 	addr := embedded(t)
@@ -32,7 +34,7 @@ func TestProcessorQuota(t *testing.T) {
 	p.fill(5000, ratings(1, 0))
 	c := runAfter(t, g.enter(), refitd, config, nil)
 	ready := c.ready(30 * time.Second)
-	length := form(4*time.Second, 7*time.Second, 2*time.Minute)
+	length := tier.Size(7*time.Second, 2*time.Minute)
 	p.load(rate, ratings(2, 0))
 	var slowest time.Duration
 	for began := time.Now(); time.Since(began) < length; {
@@ -91,13 +93,14 @@ func TestProcessorQuota(t *testing.T) {
 // TestKernelKill (A11): with a limit that its memory does not fit into, and settings of the collector that know nothing of it, the kernel kills the
 // daemon again and again, while it reads and while it trains; with the limit gone nothing is lost or double.
 func TestKernelKill(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "large", 4, 1)
 	p := newProducer(t, addr, "large")
-	p.fill(form(20_000, 50_000, 200_000), ratings(1, 0))
+	p.fill(tier.Size(50_000, 200_000), ratings(1, 0))
 	p.load(5000, ratings(2, 0))
 	config := configure(t, "large", settings{brokers: addr, topics: []string{"large"}, size: 50_000, train: trainOften, publish: publishOften})
-	for i := range form(2, 3, 12) {
+	for i := range tier.Size(3, 12) {
 		limit := (160 + 32*(i%4)) << 20
 		g := memoryGroup(t, limit)
 		trainAnyway(t, config)
@@ -127,6 +130,7 @@ func TestKernelKill(t *testing.T) {
 // TestFewFiles (B22): with too low a limit on open files the daemon does not start, says so, and touches nothing; with a better one it goes on where
 // it was.
 func TestFewFiles(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "files", 4, 1)
 	p := newProducer(t, addr, "files")
@@ -153,6 +157,7 @@ func TestFewFiles(t *testing.T) {
 // TestNoInodes (B22): when the file system of the state runs out of inodes reading pauses, which /-/ready says, and goes on by itself when there are
 // some again. Stopped or killed meanwhile the daemon ends at once, and does not start; nothing is lost.
 func TestNoInodes(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	needRoot(t, "a file system of its own")
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "inodes", 4, 1)
@@ -222,6 +227,7 @@ func TestNoInodes(t *testing.T) {
 // without connections made anew, stays ready with its lag in the metrics, and its place comes to the group, also when it is stopped. Without the
 // quota it reads the rest.
 func TestThrottled(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	const rate, size, partitions = 100_000, 200, 4
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
@@ -260,7 +266,7 @@ func TestThrottled(t *testing.T) {
 		}
 		return metricIn(body, "refitd_events_total")
 	}
-	length := form(7*time.Second, 8*time.Second, time.Minute)
+	length := tier.Size(8*time.Second, time.Minute)
 	for began := time.Now(); time.Since(began) < length; {
 		pause(t, 250*time.Millisecond)
 		applied()

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -35,7 +36,6 @@ func loadBrokers(t *testing.T) (addr []string, kind string) {
 type gauge struct {
 	seen   []sighting
 	maxRSS float64
-	maxLag time.Duration // by the producer's receipts
 	done   chan struct{}
 	stop   context.CancelFunc
 }
@@ -108,6 +108,7 @@ func badIn(n int, seed uint64, size int) func(int) []byte {
 
 // TestSteadyLoad (L1): 50,000 events a second over 8 partitions, 200 bytes, one in a hundred bad, refits back to back.
 func TestSteadyLoad(t *testing.T) {
+	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
 	makeTopic(t, admin(t, addr), "steady", 8, 1)
 	p := newProducer(t, addr, "steady")
@@ -116,7 +117,7 @@ func TestSteadyLoad(t *testing.T) {
 	c := run(t, refitd, config, nil)
 	c.ready(20 * time.Second)
 	g := watch(t, c, "steady", 8, 20*time.Millisecond)
-	rate, length := form(5000, 50_000, 50_000), form(3*time.Second, 15*time.Second, 5*time.Minute)
+	rate, length := tier.Size(50_000, 50_000), tier.Size(15*time.Second, 5*time.Minute)
 	p.load(rate, badIn(100, 1, 200))
 	pause(t, length)
 	p.stop()
@@ -138,7 +139,7 @@ func TestSteadyLoad(t *testing.T) {
 		"apply latency p50 %v (60ms) p99 %v (500ms) max %v (3s); caught up %v after the end (2s); resident %.0f MiB (1536); lost 0, double 0",
 		kind, rate, p.total(), length, refits, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond),
 		g.maxRSS/(1<<20))
-	if full && (percentile(waits, 50) > 60*time.Millisecond || percentile(waits, 99) > 500*time.Millisecond || longest > 3*time.Second || lag > 2*time.Second) ||
+	if tier.Asked(tier.Long) && (percentile(waits, 50) > 60*time.Millisecond || percentile(waits, 99) > 500*time.Millisecond || longest > 3*time.Second || lag > 2*time.Second) ||
 		longest > 20*time.Second || g.maxRSS > 1536<<20 {
 		t.Error("the targets in brackets are missed")
 	}
@@ -191,9 +192,10 @@ func processorTime(t *testing.T) time.Duration {
 // part of it, into one that takes everything, and with forgetting. Each rate is also told as a share of the bare fetch rate. The full form
 // adds ten million events into 200,000 rows, through several refits.
 func TestCatchUp(t *testing.T) {
+	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
 	a := admin(t, addr)
-	backlog, filling, long := form(50_000, 1_000_000, 1_000_000), form(50_000, 300_000, 500_000), form(0, 0, 10_000_000)
+	backlog, filling, long := tier.Size(1_000_000, 1_000_000), tier.Size(300_000, 500_000), tier.Size(0, 10_000_000)
 	for topic, n := range map[string]int{"backlog": backlog, "filling": filling, "long": long} {
 		if n == 0 {
 			continue
@@ -212,9 +214,9 @@ func TestCatchUp(t *testing.T) {
 		events, size        int
 		asked               float64
 	}{
-		{"full uniform sample", "backlog", "", backlog, form(1000, 20_000, 20_000), 300_000},
+		{"full uniform sample", "backlog", "", backlog, tier.Size(20_000, 20_000), 300_000},
 		{"filling sample", "filling", "", filling, filling, 150_000},
-		{"full sample with decay", "backlog", "half_life: 1h", backlog, form(1000, 20_000, 20_000), 0},
+		{"full sample with decay", "backlog", "half_life: 1h", backlog, tier.Size(20_000, 20_000), 0},
 		{"long backlog", "long", "", long, 200_000, 150_000},
 	} {
 		if test.events == 0 {
@@ -243,7 +245,7 @@ func TestCatchUp(t *testing.T) {
 		t.Logf("L2 %s (%d rows): %.0f events/s (asked %.0f), %.3f of the bare fetch rate; "+
 			"%v of processor time each, refits included; resident %.0f MiB at most (1536); lost 0, double 0",
 			test.name, test.size, rate, test.asked, rate/bare, each, g.maxRSS/(1<<20))
-		if g.maxRSS > 1536<<20 || full && rate < test.asked {
+		if g.maxRSS > 1536<<20 || tier.Asked(tier.Long) && rate < test.asked {
 			t.Errorf("%s misses its targets", test.name)
 		}
 	}
@@ -252,6 +254,7 @@ func TestCatchUp(t *testing.T) {
 // TestHostileLoad (L6): half of the records are no events, every id of the rest is new, and one partition gets batches that decompress to
 // more than may be. The good half is applied exactly once; log, memory and disk stay small; only the partition with the bombs halts.
 func TestHostileLoad(t *testing.T) {
+	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
 	a := admin(t, addr)
 	const bombed = 4
@@ -274,7 +277,7 @@ func TestHostileLoad(t *testing.T) {
 		}
 		return hostile(r, i)
 	}
-	rate, length := form(2000, 20_000, 20_000), form(3*time.Second, 15*time.Second, 3*time.Minute)
+	rate, length := tier.Size(20_000, 20_000), tier.Size(15*time.Second, 3*time.Minute)
 	p.load(rate, value)
 	bomb(t, addr, "bombs")
 	pause(t, length)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -35,6 +36,7 @@ func haltedWith(t *testing.T, c *child, limit time.Duration, topic string, offse
 // TestRetentionPassed (C9): records that were deleted before they were read halt the partition; nothing is applied from behind the gap
 // until the operator accepts it, and then the ledger declares exactly so many offsets.
 func TestRetentionPassed(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	makeTopic(t, a, "retention", 1, 1)
@@ -93,6 +95,7 @@ func declared(t *testing.T, config string, gap int64) {
 // TestRetentionOvertakes (C10): retention deletes segments that a stopped daemon is about to read. With on_gap: halt it halts, with
 // on_gap: record it declares the gap and reads on; both say exactly which offsets are gone.
 func TestRetentionOvertakes(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	for _, policy := range []string{"halt", "record"} {
@@ -153,6 +156,7 @@ func TestTopicMadeAnewShorter(t *testing.T) { madeAnew(t, "shorter", 100, "posit
 func TestTopicMadeAnewLonger(t *testing.T) { madeAnew(t, "longer", 900, "") }
 
 func madeAnew(t *testing.T, name string, records int, text string) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	for _, running := range []bool{true, false} { // the topic changes under a running daemon, and between two runs
@@ -194,6 +198,7 @@ func madeAnew(t *testing.T, name string, records int, text string) {
 
 // TestPartitionsRaised (C14): partitions that are added while the daemon runs are read from offset 0 and found within 60 s.
 func TestPartitionsRaised(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	makeTopic(t, a, "raised", 4, 1)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // The built command, and the same with failpoints.
@@ -16,6 +18,9 @@ var refitd, refitdFailing string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if !tier.Asked(tier.Broker, tier.Kills, tier.Load) {
+		return m.Run() // nothing that wants the command
+	}
 	dir, err := os.MkdirTemp("", "refitd-faults-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -33,20 +38,6 @@ func testMain(m *testing.M) int {
 	}
 	defer shared.stop()
 	return m.Run()
-}
-
-// full is the form for a quiet machine and an hour.
-var full = os.Getenv("REFITD_FULL") != ""
-
-// form chooses the size of a test: of -short, of a plain run, of the full one.
-func form[T any](short, plain, whole T) T {
-	switch {
-	case full:
-		return whole
-	case testing.Short():
-		return short
-	}
-	return plain
 }
 
 var errLate = errors.New("too late")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -32,7 +33,7 @@ func newPowered(t *testing.T) *powered {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	p.random = rand.New(rand.NewPCG(seed, 0))
-	p.load.load(form(2000, 5000, 5000), ratings(seed, 0))
+	p.load.load(tier.Size(5000, 5000), ratings(seed, 0))
 	return p
 }
 
@@ -68,8 +69,9 @@ func (p *powered) finish() {
 // TestPowerCut (A12): the power of the disk is cut under load: what the file system has not written is gone. What the daemon had said to be
 // applied is there after each, the store holds whole versions only, and nothing is lost or double.
 func TestPowerCut(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	p := newPowered(t)
-	cuts := form(1, 3, 20)
+	cuts := tier.Size(3, 20)
 	var waits []time.Duration
 	var had int64
 	for range cuts {
@@ -94,6 +96,7 @@ func TestPowerCut(t *testing.T) {
 // TestPowerCutWithoutSync (A12): the same with commits that are not synchronised, which only a build with failpoints can be made to do: the end of
 // the state is gone then, which TestPowerCut would notice. The witness does, the daemon says so, and reads again what it has to.
 func TestPowerCutWithoutSync(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	p := newPowered(t)
 	_, _, applied := p.cut(refitdFailing, "FAIL=sketch.sync=error")
 	_, lost, _ := p.cut(refitdFailing, "FAIL=sketch.sync=error")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -26,6 +27,7 @@ func frozen(t *testing.T, c *child, f func()) {
 // TestSameGroup (C15): a second daemon of the same group id comes and goes under load. Each reads all partitions: neither takes anything
 // from the other, and at equal positions their states are identical.
 func TestSameGroup(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "group", 4, 1)
 	p := newProducer(t, k.addr(), "group")
@@ -34,9 +36,9 @@ func TestSameGroup(t *testing.T) {
 	first, second := configure(t, "first", s), configure(t, "second", s)
 	d := run(t, refitd, first, nil)
 	d.ready(20 * time.Second)
-	p.load(form(1000, 5000, 5000), ratings(1, 0))
+	p.load(tier.Size(5000, 5000), ratings(1, 0))
 	var longest time.Duration
-	for i := range form(2, 5, 50) {
+	for i := range tier.Size(5, 50) {
 		e := run(t, refitd, second, nil, "--start-fresh")
 		e.ready(20 * time.Second)
 		longest = max(longest, advances(t, d, p))
@@ -87,13 +89,14 @@ func identical(t *testing.T, a, b report.State) {
 // TestHalfAppliedBatch (C16): daemons of one group are ended, by SIGTERM and by kill -9, while a batch waits inside its transaction: it
 // is committed whole or not at all.
 func TestHalfAppliedBatch(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "half", 4, 1)
 	p := newProducer(t, k.addr(), "half")
 	s := settings{brokers: k.addr(), topics: []string{"half"}, group: "half"}
 	configs := []string{configure(t, "first", s), configure(t, "second", s)}
-	p.load(form(1000, 3000, 3000), ratings(1, 0))
-	for i := range form(2, 4, 20) {
+	p.load(tier.Size(3000, 3000), ratings(1, 0))
+	for i := range tier.Size(4, 20) {
 		config := configs[i%2]
 		site := []string{"sketch.commit", "sketch.committed", "consumer.between"}[i%3]
 		d := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=sleep:300,0.5,%d", site, i)}, "--start-fresh")

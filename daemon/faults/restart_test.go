@@ -8,19 +8,22 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestBrokerRestarts (C2): the broker is killed and started again under load. Each time the daemon is ready and reads on within 15 s.
 func TestBrokerRestarts(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	makeTopic(t, admin(t, k.addr()), "restarts", 4, 1)
 	p := newProducer(t, k.addr(), "restarts")
 	config := configure(t, "restarts", settings{brokers: k.addr(), topics: []string{"restarts"}})
 	d := run(t, refitd, config, nil)
-	p.load(form(2000, 5000, 5000), ratings(1, 0))
+	p.load(tier.Size(5000, 5000), ratings(1, 0))
 	d.ready(30 * time.Second)
 	var waits []time.Duration
-	for range form(1, 3, 20) {
+	for range tier.Size(3, 20) {
 		pause(t, time.Second)
 		k.restart(t, nil)
 		up := time.Now()
@@ -39,6 +42,7 @@ func TestBrokerRestarts(t *testing.T) {
 
 // TestLeaderMoves (C6): of three brokers, the leader of a partition is killed with kill -9 under load, then comes back.
 func TestLeaderMoves(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	needKafka(t)
 	k, err := makeKafka(t.TempDir(), 3, "", "")
 	if err != nil {
@@ -53,9 +57,9 @@ func TestLeaderMoves(t *testing.T) {
 	p := newProducer(t, k.addr(), "moves", kgo.MetadataMinAge(100*time.Millisecond))
 	config := configure(t, "moves", settings{brokers: k.addr(), topics: []string{"moves"}})
 	d := run(t, refitd, config, nil)
-	p.load(form(500, 2000, 5000), ratings(1, 0))
+	p.load(tier.Size(2000, 5000), ratings(1, 0))
 	d.ready(30 * time.Second)
-	for range form(1, 1, 5) {
+	for range tier.Size(1, 5) {
 		pause(t, 2*time.Second)
 		leader := leaderOf(t, a, "moves", 0)
 		k.nodes[leader-1].kill()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -28,6 +29,7 @@ func sasl(mechanism, password string) string {
 // TestTLS (C26): a broker with a certificate that is not right is refused in words, at once and without falling back; with the right
 // ones, the whole topic is read and proved.
 func TestTLS(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	p := secureTopic(t, k, "tls")
 	c := k.certificates
@@ -71,15 +73,13 @@ func TestTLS(t *testing.T) {
 // TestSASL (C28): with the right password each mechanism reads the whole topic; with a wrong one the daemon says so within ten seconds,
 // tries again at most every ten, and no log holds the password.
 func TestSASL(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	p := secureTopic(t, k, "sasl")
 	c := k.certificates
 	encrypted := ", tls: {enabled: true, ca_file: " + c.ca + "}"
 	for _, mechanism := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
 		for _, listener := range []string{"SASL_SSL", "SASL_PLAINTEXT"} {
-			if testing.Short() && listener == "SASL_PLAINTEXT" {
-				continue
-			}
 			tls := ""
 			if listener == "SASL_SSL" {
 				tls = encrypted
@@ -114,6 +114,7 @@ func TestSASL(t *testing.T) {
 // TestSASLUserRemoved (C28): a user that is removed while the daemon runs is noticed when a connection is made anew, and nothing is lost
 // when the user comes back.
 func TestSASLUserRemoved(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	p := secureTopic(t, k, "removed")
 	a := admin(t, k.addr())

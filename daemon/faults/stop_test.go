@@ -8,20 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestStopUnderLoad (A3): SIGTERM under load ends the daemon with code 0 within 10 s. What was applied is in the ledger, the group shows
 // it, and a successor goes on at once.
 func TestStopUnderLoad(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	a := admin(t, addr)
 	makeTopic(t, a, "stop", 8, 1)
 	p := newProducer(t, addr, "stop")
 	config := configure(t, "stop", settings{brokers: addr, topics: []string{"stop"}, group: "stop", size: 20_000, train: trainOften, publish: publishOften})
-	p.load(form(2000, 20_000, 20_000), ratings(1, 0))
+	p.load(tier.Size(20_000, 20_000), ratings(1, 0))
 	var longest time.Duration
-	for range form(2, 3, 20) {
+	for range tier.Size(3, 20) {
 		c := run(t, refitd, config, nil)
 		c.ready(readyLimit)
 		pause(t, time.Second)
@@ -54,14 +56,15 @@ func TestStopUnderLoad(t *testing.T) {
 // TestStopWhileTraining (A4): SIGTERM during a refit abandons it: exit within 10 s, nothing is published. A second SIGTERM ends the
 // process within 2 s.
 func TestStopWhileTraining(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "training", 4, 1)
 	p := newProducer(t, addr, "training")
-	p.fill(form(60_000, 100_000, 200_000), ratings(1, 0))
+	p.fill(tier.Size(100_000, 200_000), ratings(1, 0))
 	for name, signals := range map[string]int{"once": 1, "twice": 2} {
 		t.Run(name, func(t *testing.T) {
 			config := configure(t, name, settings{brokers: addr, topics: []string{"training"}, size: 200_000,
-				train: "every: 0s, every_events: " + form("50000", "90000", "190000") + ", max_basis: 60"})
+				train: "every: 0s, every_events: " + tier.Size("90000", "190000") + ", max_basis: 60"})
 			c := run(t, refitd, config, nil)
 			c.caughtUp(60*time.Second, "training", p.ends())
 			pause(t, 300*time.Millisecond) // the trainer copies its sample
@@ -103,6 +106,7 @@ func TestStopWhileTraining(t *testing.T) {
 // TestSecondDaemon (A9, A10): a second daemon on the same state is refused within 2 s while the first runs, also while the first is
 // stopped, and the first is unharmed; the lock of a killed one is no obstacle.
 func TestSecondDaemon(t *testing.T) {
+	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "second", 2, 1)
 	p := newProducer(t, addr, "second")

@@ -8,12 +8,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestTransactions (C20): three of ten transactions are aborted, some stay open while the daemon or the broker is killed. No aborted
 // record is applied, and the accounts of aborted records and markers are exact.
 func TestTransactions(t *testing.T) {
+	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	makeTopic(t, a, "transactions", 2, 1)
@@ -44,7 +46,7 @@ func TestTransactions(t *testing.T) {
 	}
 	d := run(t, refitd, config, nil)
 	d.ready(20 * time.Second)
-	rounds := form(10, 30, 200)
+	rounds := tier.Size(30, 200)
 	for i := range rounds {
 		if err := client.BeginTransaction(); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ func StateError(err error, path string) error {
 		return err
 	}
 	e := &report.ExitError{Code: report.ExitState, Path: path}
-	e.Err, e.Key = Translate(err)
+	e.Key, e.Err = Translate(err)
 	switch {
 	case errors.Is(err, sketch.ErrConfig):
 		e.Code = report.ExitUsage

@@ -58,7 +58,7 @@ func TestCheckSchema(t *testing.T) {
 				}
 			}
 			key := ""
-			if err, key = Translate(err); err != nil && (key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
+			if key, err = Translate(err); err != nil && (key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
 				t.Fatal(err)
 			}
 			if key != c.key {

@@ -37,21 +37,21 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return sketch.ErrConfig }
 
-// Translate adds to an error of a state what can be done about it, in the words of the configuration and of the command, and returns the
-// key that it is about; "" if there is none.
-func Translate(err error) (_ error, key string) {
+// Translate adds to an error of a state what can be done about it, in the words of the configuration and of the command, and returns it
+// with the key that it is about; "" if there is none.
+func Translate(err error) (key string, _ error) {
 	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
 		err = &ConfigError{Key: boundKeys[e.Option], Stored: e.Stored, Configured: e.Configured}
 	}
 	if e, ok := errors.AsType[*ConfigError](err); ok {
-		return err, e.Key
+		return e.Key, err
 	}
 	for _, r := range remedies {
 		if errors.Is(err, r.cause) {
-			return fmt.Errorf("%w: %s", err, r.text), r.key
+			return r.key, fmt.Errorf("%w: %s", err, r.text)
 		}
 	}
-	return err, ""
+	return "", err
 }
 
 // remedies are what can be done about an error of a state, and the key it is about. The first that fits counts.

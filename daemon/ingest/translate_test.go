@@ -42,7 +42,7 @@ func TestTranslateSettings(t *testing.T) {
 		}
 		change[1](&o)
 		_, refused := sketch.Open(t.Context(), o)
-		err, key := Translate(refused)
+		key, err := Translate(refused)
 		if want := boundKeys[option]; want == "" || key != want || !errors.Is(err, sketch.ErrConfig) ||
 			!strings.Contains(err.Error(), want+" is ") || !strings.Contains(err.Error(), "run refitd rebuild") {
 			t.Errorf("%s changed: %v with key %q from %v", option, err, key, refused)
@@ -65,7 +65,7 @@ func TestTranslateCauses(t *testing.T) {
 		syscall.EROFS:     {"", "mount it for writing"},
 		sketch.ErrCorrupt: {"", "state is damaged"},
 	} {
-		err, key := Translate(fmt.Errorf("sketch: open: %w", cause))
+		key, err := Translate(fmt.Errorf("sketch: open: %w", cause))
 		if key != want[0] || !errors.Is(err, cause) || !strings.Contains(err.Error(), want[1]) {
 			t.Errorf("%v: %v with key %q, want %q", cause, err, key, want)
 		}

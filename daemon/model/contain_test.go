@@ -222,7 +222,7 @@ func TestStorageErrorOfOneModelEndsAll(t *testing.T) {
 	if err := p.a.state.close(); err != nil { // what comes to be stored is refused
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := p.run(ctx); report.CodeOf(err) != report.ExitState || ctx.Err() != nil {
 		t.Errorf("%v", err)

@@ -40,7 +40,7 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 	case errors.Is(err, sketch.ErrLocked):
 		return nil, &report.ExitError{Code: report.ExitState, Path: path, Err: fmt.Errorf("%w: stop the daemon first", err)}
 	case err != nil:
-		err, key := ingest.Translate(err)
+		key, err := ingest.Translate(err)
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Path: path, Key: key}
 	}
 	return store, nil

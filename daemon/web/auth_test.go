@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // The password of the tests and its bcrypt hashes of cost 4 and of cost 10, which is what operators use.
@@ -313,10 +315,7 @@ func TestWebConfig(t *testing.T) {
 // TestPasswordFlood: F5. While wrong passwords are checked one after the other, the health listener and a scrape whose password is known
 // answer as ever.
 func TestPasswordFlood(t *testing.T) {
-	hash := costlyHash
-	if testing.Short() {
-		hash = passwordHash // the race detector makes the costly one take seconds
-	}
+	hash := tier.Size(passwordHash, costlyHash) // the race detector, under which the plain form runs, makes the costly one take seconds
 	b := newBench(t, func(o *Options) { o.ConfigFile = webFile(t, "basic_auth_users: {ann: "+hash+"}\n") })
 	addr, _ := b.listen(t)
 	socket := filepath.Join(t.TempDir(), "h")
@@ -383,10 +382,7 @@ func TestPasswordFlood(t *testing.T) {
 	}
 	within(t, patience, "the flood", func() bool { return attempts.Load() > 2 })
 	var live, scrape []time.Duration
-	looks := 20
-	if testing.Short() {
-		looks = 4
-	}
+	looks := tier.Size(4, 20)
 	for range looks {
 		code, took := get(probe, "http://health/-/healthy", "")
 		if live = append(live, took); code != http.StatusOK {
@@ -402,8 +398,9 @@ func TestPasswordFlood(t *testing.T) {
 	get(client, "http://"+addr+"/-/healthy", "wrong, and last") // waits for the checks that are still to be made
 	slices.Sort(live)
 	slices.Sort(scrape)
-	t.Logf("health p50 %v, slowest %v (bar 50ms); scrape p50 %v, slowest %v (bar 1s)", live[looks/2], live[looks-1], scrape[looks/2], scrape[looks-1])
-	if live[looks/2] > 50*time.Millisecond || scrape[looks/2] > time.Second {
+	bars := tier.Size([2]time.Duration{time.Second, 20 * time.Second}, [2]time.Duration{50 * time.Millisecond, time.Second})
+	t.Logf("health p50 %v, slowest %v (bar %v); scrape p50 %v, slowest %v (bar %v)", live[looks/2], live[looks-1], bars[0], scrape[looks/2], scrape[looks-1], bars[1])
+	if live[looks/2] > bars[0] || scrape[looks/2] > bars[1] {
 		t.Errorf("half of the answers took longer than %v (health) and %v (scrape)", live[looks/2], scrape[looks/2])
 	}
 	if code, _ := get(probe, "http://health/metrics", ""); code != http.StatusNotFound {

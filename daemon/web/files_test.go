@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -183,10 +184,7 @@ func TestParallelDownloads(t *testing.T) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	codes, most := map[int]int{}, 0
-	readers := 100
-	if testing.Short() {
-		readers = 20
-	}
+	readers := tier.Size(20, 100)
 	for range readers {
 		wg.Go(func() {
 			for {

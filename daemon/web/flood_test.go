@@ -23,6 +23,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // processorTime is what this process has used so far.
@@ -78,14 +80,11 @@ func TestPasswordFloodCost(t *testing.T) {
 		took = time.Since(began)
 		return codes, took, float64(processorTime(t)-used) / float64(took)
 	}
-	hash := costlyHash
-	if testing.Short() {
-		hash = passwordHash // the race detector makes the costly one take seconds
-	}
+	hash := tier.Size(passwordHash, costlyHash) // the race detector, under which the plain form runs, makes the costly one take seconds
 	users := "basic_auth_users: {ann: " + hash + "}\n"
 	codes, _, cores := flood(users, func(codes map[int]int) bool { return codes[http.StatusUnauthorized] >= 20 })
 	t.Logf("answers %v, %.2f processors, the 16 clients included (bar 1 for the server)", codes, cores)
-	if codes[http.StatusUnauthorized] < 20 || len(codes) != 1 || cores > 1.3 && !testing.Short() {
+	if codes[http.StatusUnauthorized] < 20 || len(codes) != 1 || cores > 1.3 && tier.Asked(tier.Long) {
 		t.Errorf("answers %v, %.2f processors", codes, cores)
 	}
 	codes, took, cores := flood("basic_auth_users: {ann: "+passwordHash+"}\nrate_limit: {interval: 100ms, burst: 5}\n",
@@ -100,9 +99,7 @@ func TestPasswordFloodCost(t *testing.T) {
 // TestIdleConnections: F6. Ten thousand connections that say nothing are held by the system, not by the daemon: it accepts as many as its cap, and
 // they cost it nothing.
 func TestIdleConnections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes longer than 5 s: opens ten thousand connections")
-	}
+	tier.Need(t, tier.Long)
 	flood := 10_000
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

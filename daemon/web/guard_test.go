@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestHeaders: every answer, good or bad, forbids what a browser could do with it.
@@ -72,9 +74,7 @@ func TestCrossOrigin(t *testing.T) {
 // TestHostileConnections: F6. Large headers and bodies are refused, connections that say nothing are closed, and beyond the cap they wait
 // for one that ends; a request beside them is answered all the time.
 func TestHostileConnections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes longer than 5 s: waits for the header time-out of 5 s")
-	}
+	tier.Need(t, tier.Long) // waits for the header time-out of 5 s
 	b := newBench(t)
 	addr, _ := b.listen(t)
 	talk := func(request string) string {

@@ -15,6 +15,7 @@ import (
 
 	"gonum.org/v1/gonum/mathext/prng"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -162,9 +163,7 @@ func fitRatings(t *testing.T, events []rating, users, items int, seed uint64, k 
 
 // TestRatings100k: point estimates of other libraries reach 0.924 at best on these splits.
 func TestRatings100k(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fits 50,000 ratings on three splits")
-	}
+	tier.Need(t, tier.Long)
 	events, users, items := movieLens(t, "ml-100k", "u.data.gz")
 	rmse, ndcg1 := 0.0, 0.0
 	for seed := range uint64(3) {
@@ -179,9 +178,7 @@ func TestRatings100k(t *testing.T) {
 // TestRatings1M: other libraries' variational fits reach 0.861 and 0.789. The prior is tighter than PriorFor's, which was measured on
 // streams of a tenth of the ratings, and not capped: Start's basis is not young.
 func TestRatings1M(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fits 500,000 ratings")
-	}
+	tier.Need(t, tier.Long)
 	events, users, items := movieLens(t, "ml-1m", "ratings-without-timestamp.dat.gz")
 	prior := PriorFor(Gaussian, 1.12)
 	prior.Basis, prior.Cap = 15, math.Inf(1)

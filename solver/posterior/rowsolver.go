@@ -82,8 +82,9 @@ func (s *rowSolver) read(solution, inverse []float64) {
 	rest := s.square
 	for i := range solution {
 		solution[i] = rest[s.q]
-		if inverse != nil { // rows are too short to be worth a call of copy
+		if inverse != nil {
 			out := inverse[:i+1]
+			//lint:ignore S1001 rows are too short to be worth a call of copy
 			for j, v := range rest[:i+1] {
 				out[j] = v
 			}

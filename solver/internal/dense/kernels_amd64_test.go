@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 var levelNames = [...]string{portable: "portable", avx2: "AVX2", avx512: "AVX-512"}
@@ -154,9 +156,7 @@ func TestUnderflowingLanes(t *testing.T) {
 
 // TestGenerated runs the generator and compares. Where its module cannot be had, go generate && git diff --exit-code does the same.
 func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: the generator is not compiled")
-	}
+	tier.Need(t, tier.Long) // the generator is compiled
 	if out, err := exec.CommandContext(t.Context(), "go", "-C", "gen", "list", "-deps", ".").CombinedOutput(); err != nil {
 		t.Skipf("the generator's module is not available: %v\n%s", err, out)
 	}

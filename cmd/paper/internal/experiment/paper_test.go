@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -61,9 +62,7 @@ func TestMemory(t *testing.T) {
 
 // TestTable2OnVowel runs the short form: accuracies are far above the linear model's.
 func TestTable2OnVowel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("six paths on vowel take seconds, and minutes under the race detector")
-	}
+	tier.Need(t, tier.Long) // six paths on vowel take seconds, and minutes under the race detector
 	o := quick(shared(t, "data"))
 	r, err := Table2(t.Context(), o)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestProduce(t *testing.T) {
 		})
 		ended <- outcome{counts, err}
 	}()
-	daemontest.Within(t, 10*time.Second, "2,000 records", func() bool {
+	daemontest.Within(t, daemontest.Patience, "2,000 records", func() bool {
 		_, end := daemontest.LogRange(t, client, "ratings", partitions)
 		return daemontest.Total(end) >= 2000
 	})

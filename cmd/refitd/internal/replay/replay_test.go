@@ -56,7 +56,7 @@ func topic(t *testing.T, c *kfake.Cluster, n int64) map[int32][]*kgo.Record {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	out := make(map[int32][]*kgo.Record)
 	for got := int64(0); got < n; {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -35,7 +36,7 @@ func letters(b *daemontest.Bench, n int) map[string][]*kgo.Record {
 		b.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(b.T.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.T.Context(), daemontest.Patience)
 	defer cancel()
 	out := make(map[string][]*kgo.Record)
 	for len(out) < n {
@@ -131,7 +132,7 @@ func TestOutboxIsFull(t *testing.T) {
 	path := b.Configure("f", withLetters(50)...)
 	d, stop := b.Start(path)
 	base := "http://" + d.Addr()
-	daemontest.Within(t, 20*time.Second, "the pause in words", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the pause in words", func() bool {
 		status, body := daemontest.Get(t, base+"/-/ready")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "paused at offset") && strings.Contains(body, "input.dead_letter.max_rows") &&
 			strings.Contains(body, "the cluster has no topic rejected")
@@ -147,7 +148,7 @@ func TestOutboxIsFull(t *testing.T) {
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	daemontest.Within(t, 60*time.Second, "everything applied and sent", func() bool {
+	daemontest.Within(t, daemontest.Patience, "everything applied and sent", func() bool {
 		status, _ := daemontest.Get(t, base+"/-/ready")
 		_, metrics = daemontest.Get(t, base+"/metrics")
 		return status == http.StatusOK && daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 200 &&
@@ -162,9 +163,7 @@ func TestOutboxIsFull(t *testing.T) {
 
 // TestOutboxIsFullAtTheEnd: a run to the log ends cannot wait for ever; it halts its partitions, and loses nothing.
 func TestOutboxIsFullAtTheEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a bounded run waits 20 s for a full outbox before it halts")
-	}
+	tier.Need(t, tier.Long) // a bounded run waits 20 s for a full outbox before it halts
 	t.Parallel()
 	b := daemontest.New(t)
 	b.Produce(bytes.Split([]byte(strings.TrimSuffix(strings.Repeat("rubbish\n", 100), "\n")), []byte("\n"))...)
@@ -186,10 +185,7 @@ func TestOutboxIsFullAtTheEnd(t *testing.T) {
 // TestKilledWithLetters (D3): whenever the daemon is killed, every rejected record has at least one letter in the end.
 func TestKilledWithLetters(t *testing.T) {
 	t.Parallel()
-	n, kills := 20_000, 6
-	if testing.Short() {
-		n, kills = 8000, 2
-	}
+	n, kills := tier.Size(8000, 20_000), tier.Size(2, 6)
 	b := daemontest.New(t)
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -78,7 +79,7 @@ func TestTooFewEvents(t *testing.T) {
 			verified(b, path)
 			d, stop := b.Start(b.Configure("n2", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}"))
 			defer stop()
-			daemontest.Within(t, 20*time.Second, "readiness", func() bool {
+			daemontest.Within(t, daemontest.Patience, "readiness", func() bool {
 				got := ready(t, d)
 				return got.Ready && len(got.Models) == 1 && got.Models[0].Version == nil && strings.Contains(got.Models[0].Reason, c.reason)
 			})
@@ -101,7 +102,7 @@ func TestHostileStamp(t *testing.T) {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, name)
 	}
-	daemontest.Within(t, 20*time.Second, "all events and the watermark", func() bool { // metrics are not set all at once
+	daemontest.Within(t, daemontest.Patience, "all events and the watermark", func() bool { // metrics are not set all at once
 		return metric("refitd_events_total") == 54 && metric("refitd_events_rejected_total") == 2 && metric("refitd_event_time_watermark_timestamp_seconds") > 0
 	})
 	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
@@ -112,10 +113,7 @@ func TestHostileStamp(t *testing.T) {
 // TestKeyFlood (D9): with a name of its own in every event, sample and vocabulary stay within their bounds, and what is left out is counted.
 func TestKeyFlood(t *testing.T) {
 	t.Parallel()
-	n := 40_000
-	if testing.Short() {
-		n = 8000
-	}
+	n := tier.Size(8000, 40_000)
 	b := daemontest.New(t)
 	values := make([][]byte, n)
 	for i := range values {
@@ -124,7 +122,7 @@ func TestKeyFlood(t *testing.T) {
 	b.Produce(values...)
 	d, stop := b.Start(b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"))
 	var metrics string
-	daemontest.Within(t, 60*time.Second, "events and a version", func() bool {
+	daemontest.Within(t, daemontest.Patience, "events and a version", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) && daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
 	})
@@ -162,7 +160,7 @@ func TestDuplicateFlood(t *testing.T) {
 	verified(b, path)
 	d, stop := b.Start(b.Configure("d2", "time_unit: ms,", "time_unit: ms, identity: id,"))
 	defer stop()
-	daemontest.Within(t, 20*time.Second, "the duplicates", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the duplicates", func() bool {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_duplicates_in_window_total") == 5999
 	})
@@ -201,10 +199,7 @@ func (s *safeBuffer) String() string {
 // TestErrorFlood (D15, D16): a topic of nothing but bad records fills neither the log nor leaves anything of them in it.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
-	n := 300
-	if testing.Short() {
-		n = 60
-	}
+	n := tier.Size(60, 300)
 	b := daemontest.New(t)
 	hostile, marks := hostileRecords()
 	var values [][]byte
@@ -267,7 +262,7 @@ func TestCardinality(t *testing.T) {
 	d, stop := b.Start(b.Configure("c", "topics: [ratings]", "topics: [ratings, wide]"))
 	defer stop()
 	var metrics string
-	daemontest.Within(t, 30*time.Second, "all records", func() bool {
+	daemontest.Within(t, daemontest.Patience, "all records", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == float64(len(values)+len(hostile))
 	})
@@ -341,10 +336,7 @@ func TestSchemaChanges(t *testing.T) {
 // TestLargeMessages (D4): a message that is too large is rejected, and takes a few times its size in memory at most.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
-	sizes := []int{1 << 20, 8 << 20, 64 << 20}
-	if testing.Short() {
-		sizes = sizes[:2]
-	}
+	sizes := tier.Size([]int{1 << 20, 8 << 20}, []int{1 << 20, 8 << 20, 64 << 20})
 	peak := func(name string, sizes ...int) (kilobytes int64) {
 		b := daemontest.New(t)
 		b.ProduceRatings(35, 500)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -35,7 +34,7 @@ func TestMain(m *testing.M) {
 		go panic("slice bounds out of range [7]")
 		select {}
 	case "fault":
-		panic(fmt.Sprint("fatal error: fault"))
+		panic("fatal error: fault")
 	}
 }
 

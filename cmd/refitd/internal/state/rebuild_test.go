@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -92,12 +91,12 @@ func TestBackfill(t *testing.T) {
 	b.ProduceRatings(32, 2000)
 	path := b.Configure("backfill", append(daemontest.Simple, "start: earliest", "start: latest")...)
 	d, stop := b.Start(path)
-	daemontest.Within(t, 20*time.Second, "the daemon to read from the end on", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the daemon to read from the end on", func() bool {
 		status, _ := daemontest.Get(t, "http://"+d.Addr()+"/-/ready")
 		return status == 200
 	})
 	b.ProduceRatings(33, 1000)
-	daemontest.Within(t, 20*time.Second, "new events", func() bool {
+	daemontest.Within(t, daemontest.Patience, "new events", func() bool {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1000
 	})
@@ -112,7 +111,7 @@ func TestBackfill(t *testing.T) {
 		}
 	}
 	b.ProduceRatings(34, 500) // goes to both
-	daemontest.Within(t, 20*time.Second, "more events", func() bool {
+	daemontest.Within(t, daemontest.Patience, "more events", func() bool {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})

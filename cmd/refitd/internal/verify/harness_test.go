@@ -198,7 +198,7 @@ func (b *bench) withStoreOf(checkpoint int64, f func(*sketch.Store)) {
 }
 
 func (b *bench) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	b.t.Cleanup(cancel)
 	return ctx
 }

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 func (o *Options) stateError(err error) error {
-	err, key := ingest.Translate(err)
+	key, err := ingest.Translate(err)
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
 }
 

@@ -1,0 +1,70 @@
+// Package tier says which tests run. A plain go test runs those that take seconds, in a form that takes seconds; what takes more is asked
+// for by name in the environment variable REFITD_TESTS, with commas between the names:
+//
+//	broker  faults of brokers, networks and machines around the built command; most need a real Apache Kafka (Java 17 and Maven)
+//	kills   the built command killed, failing at each durable step, and stopped, under load
+//	load    rates, backlogs, hostile records and other tests that want the machine for themselves
+//	long    the long form of every test that has two: 20,000 histories of the sample for 1000, every bit of a file for one of each byte
+//
+// Each name stands for itself: broker,long asks for the long form of the faults. A test that is not asked for is skipped and says which
+// name asks for it. The package imports nothing but the standard library, so that the tests of every package may import it.
+package tier
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Variable is the environment variable that names the tiers asked for.
+const Variable = "REFITD_TESTS"
+
+// A Tier is a group of tests that are asked for together.
+type Tier string
+
+const (
+	Broker Tier = "broker"
+	Kills  Tier = "kills"
+	Load   Tier = "load"
+	Long   Tier = "long"
+)
+
+// Asked reports whether the environment names any of the tiers. It panics where the environment names one that there is not.
+func Asked(any ...Tier) bool {
+	names, err := parse(os.Getenv(Variable)) // not once for all: the cache of test results notes what a test reads
+	if err != nil {
+		panic(err)
+	}
+	return slices.ContainsFunc(any, func(t Tier) bool { return slices.Contains(names, t) })
+}
+
+func parse(list string) (names []Tier, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		switch t := Tier(strings.TrimSpace(name)); t {
+		case "":
+		case Broker, Kills, Load, Long:
+			names = append(names, t)
+		default:
+			return nil, fmt.Errorf("%s names %q, which is none of %s, %s, %s and %s", Variable, t, Broker, Kills, Load, Long)
+		}
+	}
+	return names, nil
+}
+
+// Need skips a test whose tier is not asked for.
+func Need(t testing.TB, tier Tier) {
+	t.Helper()
+	if !Asked(tier) {
+		t.Skipf("%s=%s asks for it", Variable, tier)
+	}
+}
+
+// Size is the size of a test that has two forms.
+func Size[T any](plain, long T) T {
+	if Asked(Long) {
+		return long
+	}
+	return plain
+}
