@@ -82,7 +82,9 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(2, 300)
-	daemontest.Within(t, daemontest.Patience, "an update held back", func() bool { return log.has("update skipped") && log.has("champion moved by somebody else") })
+	daemontest.Within(t, daemontest.Patience, "an update held back", func() bool {
+		return log.has("update skipped") && log.has("champion moved by somebody else")
+	})
 	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)
 	}

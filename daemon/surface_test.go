@@ -209,7 +209,10 @@ func TestHealthWithoutDisk(t *testing.T) {
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
-	daemontest.Within(t, daemontest.Patience, "a champion", func() bool { status, _ := daemontest.Get(t, base+"/v2/health/ready"); return status == http.StatusOK })
+	daemontest.Within(t, daemontest.Patience, "a champion", func() bool {
+		status, _ := daemontest.Get(t, base+"/v2/health/ready")
+		return status == http.StatusOK
+	})
 	if err := os.Rename(filepath.Join(b.Dir, "store-d"), filepath.Join(b.Dir, "gone")); err != nil {
 		t.Fatal(err)
 	}

@@ -399,7 +399,8 @@ func TestPasswordFlood(t *testing.T) {
 	slices.Sort(live)
 	slices.Sort(scrape)
 	bars := tier.Size([2]time.Duration{time.Second, 20 * time.Second}, [2]time.Duration{50 * time.Millisecond, time.Second})
-	t.Logf("health p50 %v, slowest %v (bar %v); scrape p50 %v, slowest %v (bar %v)", live[looks/2], live[looks-1], bars[0], scrape[looks/2], scrape[looks-1], bars[1])
+	t.Logf("health p50 %v, slowest %v (bar %v); scrape p50 %v, slowest %v (bar %v)",
+		live[looks/2], live[looks-1], bars[0], scrape[looks/2], scrape[looks-1], bars[1])
 	if live[looks/2] > bars[0] || scrape[looks/2] > bars[1] {
 		t.Errorf("half of the answers took longer than %v (health) and %v (scrape)", live[looks/2], scrape[looks/2])
 	}
