@@ -22,6 +22,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/failpoint"
+	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
@@ -72,7 +73,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
-	limitMemory(d.Config.Memory(), d.Log)
+	limitMemory(memory.Of(d.Config), d.Log)
 	if err := d.listen(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -30,7 +31,7 @@ func (c *checkConfigCmd) Run(a *app) error {
 	if c.ConfigFile == "" {
 		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--config.file is missing: name the configuration file"), Key: "--config.file"}
 	}
-	conf, err := config.Load(c.ConfigFile)
+	conf, err := config.LoadWith(c.ConfigFile, config.Exceptions{Memory: memory.Of})
 	bad, isBad := errors.AsType[*config.FileError](err)
 	switch {
 	case isBad && a.out.IsJSON():
@@ -39,16 +40,17 @@ func (c *checkConfigCmd) Run(a *app) error {
 	case err != nil:
 		return configError(err, c.ConfigFile)
 	}
-	memory := conf.Memory()
-	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &memory, Errors: []config.Problem{}}
+	used := memory.Of(conf)
+	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &used, Errors: []config.Problem{}}
 	for i := range conf.Models {
 		summary.Models = append(summary.Models, conf.Models[i].Name)
 	}
 	return a.out.Emit("summary", summary)
 }
 
-// loadConfig is config.LoadWith with the exit code of a bad or missing file.
+// loadConfig is config.LoadWith with the exit code of a bad or missing file; memory_budget has to suffice.
 func loadConfig(path string, allow config.Exceptions) (*config.Config, error) {
+	allow.Memory = memory.Of
 	conf, err := config.LoadWith(path, allow)
 	if err != nil {
 		return nil, configError(err, path)

@@ -76,13 +76,15 @@ func Default() *Config {
 	}
 }
 
-// Exceptions are what the command line allows against the rules for files.
+// Exceptions are what the command line allows against the rules for files, and what it adds to them.
 type Exceptions struct {
 	NoAuth bool // any address may be listened on without authentication
 	Listen bool // flags replace the address or the file with authentication; Web.Validate is called with them
 	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted to. A daemon decodes, and
 	// has to know the size of its model, before it has seen any.
 	Classes bool
+	// Memory returns what a configuration may use, which memory_budget has to suffice for. Nil leaves that unchecked.
+	Memory func(*Config) Memory
 }
 
 // Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then lists every

@@ -273,9 +273,6 @@ func TestTwoModels(t *testing.T) {
 	if m, err := c.Model("other"); err != nil || m.Name != "other" {
 		t.Errorf("Model(other) = %v, %v", m, err)
 	}
-	if len(c.Memory().Parts) != 22 {
-		t.Errorf("memory parts %v", c.Memory().Parts)
-	}
 }
 
 func TestHashes(t *testing.T) {
@@ -340,31 +337,27 @@ func TestResolve(t *testing.T) {
 }
 
 func TestMemoryBudget(t *testing.T) {
-	if _, problems := parse(t, "memory_budget: 4GiB\n"+smallest); problems != nil {
-		t.Errorf("problems %+v", problems)
+	used := func(c *Config) Memory {
+		return Memory{BudgetBytes: int64(c.MemoryBudget), TotalBytes: 150 << 20, Parts: map[string]int64{"ratings.fetch": 20 << 20, "ratings.variational": 100 << 20,
+			"ratings.refit": 1, "ratings.models": 30<<20 - 1}}
 	}
-	_, problems := parse(t, "memory_budget: 100MiB\n"+smallest)
-	if len(problems) != 1 {
-		t.Fatalf("problems %+v", problems)
+	load := func(budget string) error {
+		_, err := parseWith("f.yaml", []byte("memory_budget: "+budget+"\n"+smallest), noEnv, Exceptions{Memory: used})
+		return err
 	}
-	p := problems[0]
-	if p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, "ratings.variational") || !strings.Contains(p.Message,
-		"train.max_features and train.max_basis") {
+	for _, enough := range []string{"0", "150MiB", "4GiB"} {
+		if err := load(enough); err != nil {
+			t.Errorf("%s: %v", enough, err)
+		}
+	}
+	bad, ok := errors.AsType[*FileError](load("100MiB"))
+	if !ok || len(bad.Problems) != 1 {
+		t.Fatalf("error %v", bad)
+	}
+	const want = "at least 150MiB, or make the largest parts smaller: ratings.variational 100MiB (train.max_features and train.max_basis), " +
+		"ratings.models 30MiB (train.max_features and train.max_basis), ratings.fetch 20MiB (kafka.max_partition_fetch_bytes)"
+	if p := bad.Problems[0]; p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, want) {
 		t.Errorf("problem %+v", p)
-	}
-	// What the message proposes must do.
-	fields := strings.Fields(p.Message)
-	proposed := strings.TrimSuffix(fields[5], ",")
-	if _, problems := parse(t, "memory_budget: "+proposed+"\n"+smallest); problems != nil {
-		t.Errorf("the proposed %q is refused: %+v", proposed, problems)
-	}
-}
-
-func TestMemoryOfRefit(t *testing.T) {
-	c, _ := parse(t, smallest)
-	const n, k, m = 200_000, 20, 4
-	if got, want := c.Models[0].Memory(1 << 20)["refit"], int64(8*(n*k+4*n*m)); got != want {
-		t.Errorf("refit %d, want n·k + 4·n·m numbers: %d", got, want)
 	}
 }
 

@@ -127,8 +127,8 @@ func (v *validator) config(c *Config) {
 		names[c.Models[i].Name] = i
 	}
 	v.deadLetters(c.Models)
-	if len(v.problems) == 0 {
-		v.memory(c)
+	if len(v.problems) == 0 && v.allow.Memory != nil {
+		v.memory(v.allow.Memory(c))
 	}
 }
 

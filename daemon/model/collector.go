@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -19,7 +20,7 @@ type collector struct {
 
 // NewCollector returns a collector of what models are at the moment of a scrape. conf is their configuration.
 func NewCollector(models []*Model, conf *config.Config) prometheus.Collector {
-	return &collector{models: models, least: int64(conf.Storage.MinFreeBytes), memory: conf.Memory()}
+	return &collector{models: models, least: int64(conf.Storage.MinFreeBytes), memory: memory.Of(conf)}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

@@ -1,0 +1,66 @@
+package memory
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+)
+
+func load(t *testing.T, change ...string) (*config.Config, error) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "configs", "ratings.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ratings.yaml")
+	if err := os.WriteFile(path, []byte(strings.NewReplacer(change...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.LoadWith(path, config.Exceptions{Memory: Of})
+}
+
+// TestOf: the parts are there and add up, each is positive, and what has to be named is named by configuration.
+func TestOf(t *testing.T) {
+	c, err := load(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Of(c)
+	var sum int64
+	for part, bytes := range m.Parts {
+		if sum += bytes; bytes <= 0 || !strings.HasPrefix(part, c.Models[0].Name+".") {
+			t.Errorf("%s: %d", part, bytes)
+		}
+	}
+	if sum != m.TotalBytes || len(m.Parts) != 11 {
+		t.Errorf("%d parts of %d bytes: %+v", len(m.Parts), sum, m)
+	}
+	c.Models = append(c.Models, c.Models[0])
+	c.Models[1].Name = "other"
+	c.Models[1].Input.DeadLetter.Topic, c.Models[1].Publish.KeepSample = "rejected", true
+	if more := Of(c); len(more.Parts) != 11+13 || more.TotalBytes <= 2*m.TotalBytes {
+		t.Errorf("%+v", more)
+	}
+	c.Models[0].Sample.Size, c.Models[0].Train.MaxFeatures, c.Models[0].Train.MaxBasis = math.MaxInt32, math.MaxInt32, 1000
+	if large := Of(c); large.TotalBytes <= 0 {
+		t.Errorf("%+v", large)
+	}
+}
+
+// TestBudget: what the complaint about memory_budget proposes suffices, and a megabyte less does not.
+func TestBudget(t *testing.T) {
+	const key = "models:"
+	_, err := load(t, "\n"+key, "\nmemory_budget: 64MiB\n"+key)
+	if err == nil || !strings.Contains(err.Error(), "memory_budget") {
+		t.Fatalf("error %v", err)
+	}
+	_, proposed, _ := strings.Cut(err.Error(), "at least ")
+	proposed, _, _ = strings.Cut(proposed, ",")
+	if _, err := load(t, "\n"+key, "\nmemory_budget: "+proposed+"\n"+key); err != nil {
+		t.Errorf("the proposed %q is refused: %v", proposed, err)
+	}
+}

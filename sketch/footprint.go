@@ -1,0 +1,27 @@
+package sketch
+
+// Bytes, measured or counted from the types; a test compares them.
+const (
+	indexBytes   = 72       // of a row: its entry, and its place in the map of identities
+	cappedBytes  = 160      // two more map entries and the rank among the rows of the group, which may be one of many
+	storedBytes  = 96       // key, ledger position and check sum of a stored row
+	badgerBytes  = 96 << 20 // three 16 MiB memtables, block and index caches of 16 MiB each, a table being built
+	letterHeader = 256      // of a rejected record beside what is kept of its value
+)
+
+// IndexFootprint returns the bytes that a sample of n rows takes in memory.
+func IndexFootprint(n int, capped bool) int64 {
+	if capped {
+		return int64(n) * (indexBytes + cappedBytes)
+	}
+	return int64(n) * indexBytes
+}
+
+// StoredFootprint returns the bytes on disk of n rows with payloads of some bytes each.
+func StoredFootprint(n, payload int) int64 { return int64(n) * int64(storedBytes+payload) }
+
+// DiskFootprint returns the bytes that Badger takes with n rows of some bytes each: its tables are mapped, and a compaction holds old and new ones.
+func DiskFootprint(n, payload int) int64 { return badgerBytes + 2*StoredFootprint(n, payload) }
+
+// OutboxFootprint returns the bytes of rejected records that wait to be sent.
+func OutboxFootprint(n int) int64 { return int64(n) * (letterHeader + MaxDeadLetterBytes) }

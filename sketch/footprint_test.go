@@ -1,0 +1,79 @@
+package sketch
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// heap returns the bytes that are reachable.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found finalizers for
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestFootprints: the index of a sample takes at most its footprint, and at least two fifths of it.
+func TestFootprints(t *testing.T) {
+	for _, n := range []int{10_000, 40_000} {
+		for name, o := range map[string]settings{"identity": {Identity: "id"}, "cap": {CapBy: "user"}} {
+			rng := rand.New(rand.NewPCG(1, uint64(n)))
+			o.Size = n
+			s := &Store{settings: o}
+			before := heap()
+			s.makeReservoirs()
+			r := s.all[Train]
+			r.capacity = n
+			if o.CapBy != "" {
+				r.perGroup = 8
+			}
+			for i := range n + n/2 {
+				e := entry{ranked: ranked{rank: rng.Uint64()}, size: 100}
+				binary.LittleEndian.PutUint64(e.id[:], uint64(i+1))
+				var group identity
+				binary.LittleEndian.PutUint64(group[:], uint64(1+i%(n/4)))
+				r.offer(e, group)
+			}
+			took, footprint := heap()-before, IndexFootprint(len(r.heap), o.CapBy != "")
+			t.Logf("%s: %d rows, %d bytes, footprint %d", name, len(r.heap), took, footprint)
+			if len(r.heap) != n || took > footprint || took < 2*footprint/5 {
+				t.Errorf("%s: the index of %d rows takes %d bytes, its footprint is %d", name, len(r.heap), took, footprint)
+			}
+			runtime.KeepAlive(s)
+		}
+	}
+}
+
+// TestDiskFootprint: what Badger allocates stays below its footprint; a stored row is as large as is said, within a third.
+func TestDiskFootprint(t *testing.T) {
+	const n, payload = 4000, 80
+	o := diskOptions(t)
+	o.Size = n
+	before := heap()
+	s := mustOpen(t, o)
+	defer func() { must(t, s.Close()) }()
+	must(t, s.Begin("t", 0, 0))
+	for next := int64(0); next < n; next += 500 {
+		p := Part{Topic: "t", Base: next, Next: next + 500}
+		for i := range int64(500) {
+			p.Records = append(p.Records, Record{Offset: next + i, Fate: Applied, CRC: uint32(i), Time: next + i, Weight: 1, Payload: make([]byte, payload)})
+		}
+		if err := s.Apply(&p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := heap() - before; took > DiskFootprint(n, payload) {
+		t.Errorf("the state takes %d bytes, its footprint is %d", took, DiskFootprint(n, payload))
+	}
+	rows, bytes := s.Size()
+	kept := 0
+	for _, k := range rows {
+		kept += k
+	}
+	if want := StoredFootprint(kept, payload); 3*bytes > 4*want || 3*bytes < 2*want {
+		t.Errorf("%d rows are %d bytes, said to be %d", kept, bytes, want)
+	}
+}

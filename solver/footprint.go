@@ -1,0 +1,19 @@
+package solver
+
+// RowsFootprint returns the bytes of the problem's n rows of some entries each, with their targets and weights.
+func RowsFootprint(n, entries, outputs int) int64 { return int64(n) * int64(8+12*entries+8*outputs+8) }
+
+// ModelFootprint returns the bytes of a model over d features with k basis vectors.
+func ModelFootprint(d, k, outputs int, linear bool) int64 {
+	parameters := int64(d)*int64(k) + int64(k)*int64(outputs) + int64(outputs)
+	if linear {
+		parameters += int64(d) * int64(outputs)
+	}
+	return 8 * parameters
+}
+
+// SolveFootprint returns the bytes that Solve takes beside the problem and its model: for every row a kernel value for each of k basis vectors,
+// and predictions, gradients and directions of the outputs; for every feature the vectors that the next basis vector is sought with.
+func SolveFootprint(n, d, k, outputs int) int64 {
+	return 8 * (int64(n)*int64(k+12*outputs) + 32*int64(d)*int64(outputs))
+}

@@ -1,0 +1,66 @@
+package solver
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// heap returns the bytes that are reachable.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found finalizers for
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestFootprints: a problem and a model take their footprints, within 15 percent; a solve at most 15 percent more, and at most 40 less.
+func TestFootprints(t *testing.T) {
+	near := func(what string, measured, footprint int64, least float64) {
+		t.Helper()
+		if float64(measured) > 1.15*float64(footprint) || float64(measured) < least*float64(footprint) {
+			t.Errorf("%s takes %d bytes, its footprint is %d", what, measured, footprint)
+		}
+	}
+	for _, c := range []struct{ n, d, k, m int }{{6000, 90, 16, 1}, {4000, 900, 8, 4}} {
+		const entries = 3
+		rng := rand.New(rand.NewPCG(1, 2))
+		before := heap()
+		p := &Problem{X: NewRows(c.d, c.n, c.n*entries), Outputs: c.m, Loss: BinaryLogistic{}, Targets: make([]float64, c.n*c.m),
+			Weights: make([]float64, c.n), NumFields: 1}
+		for i := range c.n {
+			var index [entries]int32
+			for e := range index {
+				index[e] = int32(e*c.d/entries + rng.IntN(c.d/entries))
+			}
+			p.X.Append(index[:], []float64{1, 1, 1})
+			p.Weights[i] = 1
+		}
+		for i := range p.Targets {
+			p.Targets[i] = float64(2*rng.IntN(2) - 1)
+		}
+		near("a problem", heap()-before, RowsFootprint(c.n, entries, c.m), 0.85)
+
+		s := DefaultSettings()
+		s.Lambda, s.MaxBasis, s.MaxSteps, s.Workers, s.Rough = 1e-6, c.k, c.k, 1, true
+		var most int64
+		before = heap()
+		s.OnStep = func(Step, *Model) bool {
+			most = max(most, heap()-before)
+			return false
+		}
+		result, err := Solve(t.Context(), p, nil, s)
+		if err != nil || result.Model.NumBasis != c.k {
+			t.Fatalf("a solve of %d basis vectors: %v", result.Model.NumBasis, err)
+		}
+		near("a solve", most, SolveFootprint(c.n, c.d, c.k, c.m)+ModelFootprint(c.d, c.k, c.m, false), 0.6)
+
+		before = heap()
+		model := result.Model.Clone()
+		near("a model", heap()-before, ModelFootprint(c.d, c.k, c.m, model.Linear != nil), 0.85)
+		runtime.KeepAlive(p)
+		runtime.KeepAlive(result)
+		runtime.KeepAlive(model)
+	}
+}

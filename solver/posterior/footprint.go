@@ -1,0 +1,28 @@
+package posterior
+
+// shape returns a state of k basis vectors and a number of outputs, without features.
+func shape(k, outputs int, separate bool) *State {
+	return &State{NumBasis: k, Bias: make([]float64, outputs), Separate: separate}
+}
+
+// Footprint returns the bytes of a State over d features with k basis vectors, without its field numbers, which states share.
+func Footprint(d, k, outputs int, separate bool) int64 {
+	s := shape(k, outputs, separate)
+	return 8 * int64(d) * int64(s.rowSize()+s.covarianceSize())
+}
+
+// SweepFootprint returns the bytes that a Refit takes beside its state for n rows of some entries each.
+func SweepFootprint(n, entries, outputs int, separate bool) int64 {
+	numbers := 4
+	if separate {
+		numbers = 6 * outputs
+	}
+	return int64(n) * int64(8*numbers+12*entries)
+}
+
+// FoldInFootprint returns the bytes of a FoldIn with so many rows, each with one posterior per rate.
+func FoldInFootprint(rows, rates, k, outputs int, separate bool) int64 {
+	s := shape(k, outputs, separate)
+	const headers = 184 // of the slices, which grow by more than a row
+	return int64(rows) * int64(headers+8*(rates*(s.covarianceSize()+2*s.rowSize()+1)+s.covarianceSize()))
+}

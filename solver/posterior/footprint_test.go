@@ -1,0 +1,83 @@
+package posterior
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// heap returns the bytes that are reachable.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one found finalizers for
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// near fails unless what was measured is the footprint, within 10 percent above it and 40 below.
+func near(t *testing.T, what string, measured, footprint int64) {
+	t.Helper()
+	if float64(measured) > 1.1*float64(footprint) || float64(measured) < 0.6*float64(footprint) {
+		t.Errorf("%s takes %d bytes, its footprint is %d", what, measured, footprint)
+	}
+}
+
+func TestFootprints(t *testing.T) {
+	const d, k, n, fields = 4000, 6, 20_000, 3
+	for _, c := range []struct {
+		name       string
+		likelihood Likelihood
+		outputs    int
+		separate   bool
+	}{{"shared", Gaussian, 1, false}, {"levels", Logistic, 4, false}, {"classes", Multinomial, 5, true}, {"labels", Logistic, 3, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			field := make([]int32, d)
+			for j := range field {
+				field[j] = int32(j * fields / d)
+			}
+			before := heap()
+			var s *State
+			if c.separate {
+				s = NewSeparate(c.likelihood, c.outputs, field, fields, PriorFor(c.likelihood, 1))
+			} else {
+				s = New(c.likelihood, c.outputs, k, field, fields, PriorFor(c.likelihood, 1))
+			}
+			near(t, "a state", heap()-before, Footprint(d, s.NumBasis, c.outputs, c.separate))
+
+			p := &solver.Problem{X: solver.NewRows(d, n, n*fields), Outputs: c.outputs, Targets: make([]float64, n*c.outputs), NumFields: fields, Field: field,
+				Loss: solver.Squared{}}
+			for i := range n {
+				p.X.Append([]int32{int32(i % (d / fields)), int32(d/fields + 2 + i%97), int32(d - 1 - i%7)}, []float64{1, 1, 1})
+				for o := range c.outputs {
+					p.Targets[i*c.outputs+o] = -1
+				}
+				p.Targets[i*c.outputs+i%c.outputs] = 1
+				for o := range c.outputs {
+					if c.likelihood == Multinomial {
+						p.Targets[i*c.outputs+o] = max(0, p.Targets[i*c.outputs+o])
+					}
+				}
+			}
+			before = heap()
+			r, err := NewRefit(s, p, 10, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "a refit", heap()-before, SweepFootprint(n, fields, c.outputs, c.separate))
+			runtime.KeepAlive(r)
+
+			before = heap()
+			f := NewFoldIn(s, make([]bool, fields), DefaultRates)
+			for i := range f.forget {
+				f.forget[i] = true
+			}
+			for j := range int32(d) {
+				f.Place(j, Feature{Field: field[j], Row: j, Base: j})
+			}
+			near(t, "a fold-in", heap()-before, FoldInFootprint(d, len(DefaultRates), s.NumBasis, c.outputs, c.separate))
+			runtime.KeepAlive(f)
+		})
+	}
+}
