@@ -8,9 +8,9 @@ import _ "embed"
 //go:embed refitd.rules.yml
 var Rules string
 
-// Metrics lists the metrics of this build. A test compares it with a running daemon.
+// Metrics lists the metrics of this build by section. Tests make metrics.md from it and compare it with a running daemon.
 //
-//go:embed metrics.md
+//go:embed metrics.json
 var Metrics string
 
 // OpenAPI describes everything that the daemon serves over HTTP. A test makes it from web.Routes.

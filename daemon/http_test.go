@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/daemontest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -82,7 +83,7 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 // only is the metric that a broker without TLS has no reason to show.
 const only = "refitd_consumer_cert_expiry_seconds"
 
-// TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.md says, no more and no less.
+// TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.json says, no more and no less.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -101,18 +102,18 @@ func TestMetrics(t *testing.T) {
 	for name, labels := range shown {
 		want, ok := documented[name]
 		if !ok {
-			t.Errorf("%s{%s} is not in configs/metrics.md", name, labels)
+			t.Errorf("%s, a %s, is not in configs/metrics.json", name, labels)
 		} else if want != labels {
-			t.Errorf("%s has the labels %s, in configs/metrics.md %s", name, labels, want)
+			t.Errorf("%s is a %s, in configs/metrics.json a %s", name, labels, want)
 		}
 	}
 	for name := range documented {
 		if _, ok := shown[name]; !ok && name != only {
-			t.Errorf("%s of configs/metrics.md is not shown", name)
+			t.Errorf("%s of configs/metrics.json is not shown", name)
 		}
 	}
 	for _, f := range contractFamilies {
-		if name, labels, _ := strings.Cut(strings.TrimSuffix(f, "}"), "{"); shown[name] != labels {
+		if name, labels, _ := strings.Cut(f, "{"); !strings.HasSuffix(shown[name], "{"+labels) {
 			t.Errorf("%s has the labels %s, in the contract %s", name, shown[name], labels)
 		}
 	}
@@ -127,7 +128,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// families returns the label names of every refitd metric, sorted and joined, those of histograms without le.
+// families returns the type of every refitd metric with its label names, sorted and joined, those of histograms without le: gauge{a,b}.
 func families(t *testing.T, metrics string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -137,7 +138,7 @@ func families(t *testing.T, metrics string) map[string]string {
 			names[l[1]] = true
 		}
 		delete(names, "le")
-		out[m[1]] = strings.Join(slices.Sorted(maps.Keys(names)), ",")
+		out[m[1]] = m[2] + "{" + strings.Join(slices.Sorted(maps.Keys(names)), ",") + "}"
 		if !strings.Contains(metrics, "# HELP "+m[1]+" ") {
 			t.Errorf("%s has no help", m[1])
 		}
@@ -145,21 +146,24 @@ func families(t *testing.T, metrics string) map[string]string {
 	return out
 }
 
-// documentedMetrics returns the metrics of configs/metrics.md with their label names, sorted and joined.
+// documentedMetrics returns the metrics of configs/metrics.json with their types and label names, as families does.
 func documentedMetrics(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../configs/metrics.md")
-	if err != nil {
+	var sections []struct {
+		Metrics []struct {
+			Name, Type string
+			Labels     []string
+		}
+	}
+	if err := json.Unmarshal([]byte(configs.Metrics), &sections); err != nil {
 		t.Fatal(err)
 	}
 	out := make(map[string]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `(refitd_\\w+)(?:\\{(.*?)\\})?`").FindAllStringSubmatch(string(text), -1) {
-		labels := strings.Split(m[2], ",")
-		slices.Sort(labels)
-		out[m[1]] = strings.Join(labels, ",")
-	}
-	if len(out) == 0 {
-		t.Fatal("configs/metrics.md names no metric")
+	for _, s := range sections {
+		for _, m := range s.Metrics {
+			slices.Sort(m.Labels)
+			out[m.Name] = m.Type + "{" + strings.Join(m.Labels, ",") + "}"
+		}
 	}
 	return out
 }

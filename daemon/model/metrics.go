@@ -16,7 +16,7 @@ import (
 )
 
 // Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
-// consumer adds its own. configs/metrics.md lists all of them. No label has a value that a producer can choose.
+// consumer adds its own. configs/metrics.json lists all of them. No label has a value that a producer can choose.
 type Metrics struct {
 	events    *prometheus.CounterVec
 	rejected  *prometheus.CounterVec

@@ -1,8 +1,7 @@
 package rules
 
 import (
-	"regexp"
-	"strings"
+	"encoding/json"
 
 	"github.com/refitd/refitd/configs"
 )
@@ -14,17 +13,17 @@ type Metric struct {
 	Labels []string
 }
 
-var metricRow = regexp.MustCompile("(?m)^\\| `(refitd_\\w+)(?:\\{(.*?)\\})?` \\| (\\w+) \\|")
-
 // Metrics returns the metrics of this build by name.
 func Metrics() map[string]Metric {
+	var sections []struct{ Metrics []Metric }
+	if err := json.Unmarshal([]byte(configs.Metrics), &sections); err != nil {
+		panic("rules: configs/metrics.json: " + err.Error()) // it is part of this program
+	}
 	out := make(map[string]Metric)
-	for _, row := range metricRow.FindAllStringSubmatch(configs.Metrics, -1) {
-		m := Metric{Name: row[1], Type: row[3]}
-		if row[2] != "" {
-			m.Labels = strings.Split(row[2], ",")
+	for _, s := range sections {
+		for _, m := range s.Metrics {
+			out[m.Name] = m
 		}
-		out[m.Name] = m
 	}
 	return out
 }
