@@ -93,9 +93,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
 	}
 	g.queue.init(store)
-	if store != nil { // nil of a reader that only asks for offsets
-		g.forgotten = store.ForgottenFields()
-	}
+	g.forgotten = store.ForgottenFields()
 	return g
 }
 

@@ -160,13 +160,9 @@ func (r *Rebuild) open(ctx context.Context) error {
 
 // begin decides where partitions start that are not in the new state.
 func (r *Rebuild) begin(ctx context.Context) error {
-	c, err := r.consumer()
+	starts, err := logStarts(ctx, r.Config, r.Model, r.Log)
 	if err != nil {
 		return err
-	}
-	starts, err := c.Starts(ctx)
-	if err != nil {
-		return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
 	}
 	first := make(map[consumer.TopicPartition]int64)
 	if w, err := sketch.ReadWitness(r.dir); err == nil && !r.Earliest {
@@ -265,14 +261,9 @@ func (r *Rebuild) emitTick(lag int64, waiting string) error {
 // LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the model.
 func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return func(ctx context.Context, topic string) (map[int32]int64, error) {
-		r := &Rebuild{Config: c, Model: m, Log: log}
-		reader, err := r.consumer()
+		all, err := logStarts(ctx, c, m, log)
 		if err != nil {
 			return nil, err
-		}
-		all, err := reader.Starts(ctx)
-		if err != nil {
-			return nil, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
 		}
 		starts := make(map[int32]int64)
 		for tp, start := range all {
@@ -282,4 +273,22 @@ func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx con
 		}
 		return starts, nil
 	}
+}
+
+// logStarts asks the brokers for the first offset they hold of each partition of a model. The error carries its exit code.
+func logStarts(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger) (map[consumer.TopicPartition]int64, error) {
+	o, err := ingest.ConsumerOptions(&c.Kafka, m)
+	if err != nil {
+		return nil, err
+	}
+	o.GroupID, o.Logger, o.Registerer = "", log, prometheus.NewRegistry()
+	reader, err := consumer.New(o, nil) // it is only asked
+	if err != nil {
+		return nil, report.Exit(report.ExitUsage, err)
+	}
+	starts, err := reader.Starts(ctx)
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
+	}
+	return starts, nil
 }
