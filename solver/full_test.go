@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -236,7 +237,7 @@ func TestFullDone(t *testing.T) {
 	f, u := fullCase(3000, 6, 4, 3, 1, Homogeneous, MultinomialLogistic{}, form{penalty: L1L2, lambda: 1}, 1, 2)
 	done, cancel := context.WithCancel(t.Context())
 	start := f.pass(u, nil) + f.term(u)
-	f.p.Loss = cancelAfter{f.p.Loss, 30000, new(int), cancel}
+	f.p.Loss = cancelAfter{f.p.Loss, 30000, new(atomic.Int64), cancel}
 	f.workers.done = done.Done()
 	f.minimize(u, fitLimits{1e-9, 10, 1000})
 	f.p.Loss, f.workers = MultinomialLogistic{}, testWorkers(1)
@@ -253,13 +254,13 @@ func TestFullDone(t *testing.T) {
 // cancelAfter calls off its context after a number of rows.
 type cancelAfter struct {
 	Loss
-	rows   int
-	seen   *int
+	rows   int64
+	seen   *atomic.Int64
 	cancel func()
 }
 
 func (c cancelAfter) Eval(grad, pred, target []float64) float64 {
-	if *c.seen++; *c.seen == c.rows {
+	if c.seen.Add(1) == c.rows {
 		c.cancel()
 	}
 	return c.Loss.Eval(grad, pred, target)

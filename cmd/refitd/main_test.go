@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -38,6 +40,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BROKER", broker.ListenAddrs()[0])
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != string(tier.Long) {
+				return false, fmt.Errorf("no condition %q", name)
+			}
+			return tier.Asked(tier.Long), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitrecord": waitRecord, "waitfile": waitFile,
 			"deleterecords": deleteRecords, "scores": scores},

@@ -57,7 +57,27 @@ func child(path string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+		fmt.Fprintf(os.Stderr, "%s\n", peakMemory.Find(status))
+	}
 	return report.CodeOf(err)
+}
+
+// peakMemory is the line with it in the status of a process. What a parent learns of its child when that has ended is no less than its own.
+var peakMemory = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// PeakMemory returns the peak memory of a child that has ended, in kB, from what it wrote to standard error.
+func PeakMemory(t *testing.T, stderr *bytes.Buffer) (kilobytes int64) {
+	t.Helper()
+	m := peakMemory.FindSubmatch(stderr.Bytes())
+	if m == nil {
+		t.Skip("the system does not say how much memory a process had at most")
+	}
+	kilobytes, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes
 }
 
 // ChildOf is this test binary as `refitd run --until end --json`.

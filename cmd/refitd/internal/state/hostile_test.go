@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os/exec"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -370,7 +368,7 @@ func TestLargeMessages(t *testing.T) {
 		if daemontest.Balanced(t, s) != 500 || s.RejectedByReason["too_large"] != int64(len(sizes)) {
 			t.Errorf("%s: %d applied, rejected %v", name, daemontest.Balanced(t, s), s.RejectedByReason)
 		}
-		return maxRSS(cmd)
+		return daemontest.PeakMemory(t, stderr)
 	}
 	without, with := peak("small"), peak("large", sizes...)
 	t.Logf("peak memory %d kB without, %d kB with messages of %v bytes", without, with, sizes)
@@ -393,9 +391,4 @@ func parseOutcome(t *testing.T, out []byte) report.State {
 	t.Helper()
 	o := daemontest.Parse(t, out, nil)
 	return o.State(t)
-}
-
-// maxRSS is the peak memory of a process that has ended, in kB.
-func maxRSS(cmd *exec.Cmd) int64 {
-	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }
