@@ -82,6 +82,7 @@ func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
 
 // TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, 256)
 	b := daemontest.New(t)
 	n := 6000
@@ -107,7 +108,7 @@ func TestFullDiskPausesReading(t *testing.T) {
 	if until := time.Now().Add(2 * time.Second); before >= float64(n) {
 		t.Error("reading went on")
 	} else {
-		daemontest.Within(t, 4*time.Second, "two seconds of silence", func() bool {
+		daemontest.Within(t, daemontest.Patience, "two seconds of silence", func() bool {
 			if now := applied(); now != before {
 				t.Fatalf("%g events were applied on a full disk", now-before)
 			}
@@ -251,6 +252,7 @@ func tracer(t *testing.T) string {
 // TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
 // in ten minutes it stays down.
 func TestStorageErrors(t *testing.T) {
+	t.Parallel()
 	strace := tracer(t)
 	b := daemontest.New(t)
 	b.ProduceRatings(27, 30_000)
@@ -301,6 +303,7 @@ func TestCheckBeforeOpening(t *testing.T) {
 // TestFullStore (B4): a store that is full does not keep events from being applied; its versions are told and counted as failures and leave
 // nothing behind, the version before them stays the latest, and it goes on once there is space.
 func TestFullStore(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, 1)
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 2000)
@@ -358,6 +361,7 @@ func TestFullStore(t *testing.T) {
 
 // TestSlowDisk: writes that take 200 ms each make a run slow and nothing else.
 func TestSlowDisk(t *testing.T) {
+	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(44, 4000)
 	path := b.Configure("slow", "lambda: auto", "lambda: 3")
