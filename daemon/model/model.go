@@ -53,7 +53,7 @@ type Options struct {
 }
 
 // Model is one model with its state, reader, trainer and publisher. Reading has a goroutine of its own, and so has the trainer. Make it with
-// New, call Run once, and Close in the end. Its other methods are safe for concurrent use.
+// New, call Run once, and Close in the end. Its other methods but Summary are safe for concurrent use, also while Run runs.
 type Model struct {
 	name      string
 	state     *State

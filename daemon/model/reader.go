@@ -208,7 +208,7 @@ func (r *reader) lag() int64 {
 	return total
 }
 
-// ended returns the end of each partition's log as last seen, -1 if it was not.
+// logEnds returns the end of each partition's log as last seen, -1 if it was not.
 func (r *reader) logEnds() map[consumer.TopicPartition]int64 {
 	ends := make(map[consumer.TopicPartition]int64)
 	for _, p := range r.consumer.Status().Partitions {

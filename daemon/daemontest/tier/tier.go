@@ -32,12 +32,12 @@ const (
 )
 
 // Asked reports whether the environment names any of the tiers. It panics where the environment names one that there is not.
-func Asked(any ...Tier) bool {
+func Asked(tiers ...Tier) bool {
 	names, err := parse(os.Getenv(Variable)) // not once for all: the cache of test results notes what a test reads
 	if err != nil {
 		panic(err)
 	}
-	return slices.ContainsFunc(any, func(t Tier) bool { return slices.Contains(names, t) })
+	return slices.ContainsFunc(tiers, func(t Tier) bool { return slices.Contains(names, t) })
 }
 
 func parse(list string) (names []Tier, err error) {
