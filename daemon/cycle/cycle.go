@@ -163,7 +163,7 @@ func (c *Cycle) checkLive() {
 		return
 	}
 	c.goodEnough = liveCheckEvery
-	w := &c.progressive.window
+	w := c.progressive.window()
 	if c.champion == nil || w[published].N < liveCheckEvery || w[live].N != w[published].N {
 		return
 	}
@@ -302,7 +302,7 @@ func (c *Cycle) Progressive() report.Progressive {
 func (c *Cycle) LiveIsWorse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w, numeric := &c.progressive.window, c.target.IsNumeric()
+	w, numeric := c.progressive.window(), c.target.IsNumeric()
 	return w[published].N > 0 && w[live].N == w[published].N && w[live].judged(numeric) > w[published].judged(numeric)
 }
 

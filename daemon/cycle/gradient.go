@@ -209,7 +209,7 @@ func (l *gradientLearner) learn(ev *event.Event, target []float64, weight float6
 	}
 	for e := range l.experts {
 		loss := l.target.Loss.Eval(l.grad, l.outputsOf[e], target)
-		l.losses[e] = gradientLossFade*l.losses[e] + min(loss/unit, gradientLossMax)
+		l.losses[e] = gradientLossFade*l.losses[e] + min(boundedError(loss/unit), gradientLossMax)
 		l.step(&l.experts[e], weight*shrink)
 	}
 	l.scaling.learn()

@@ -97,7 +97,7 @@ func TestProgressiveWindow(t *testing.T) {
 					square += o[role].square
 				}
 			}
-			if w := p.window[role]; w.N != count || math.Abs(w.Square-square) > 1e-9 {
+			if w := p.window()[role]; w.N != count || math.Abs(w.Square-square) > 1e-9 {
 				t.Fatalf("event %d role %d: window %d, %g; by definition %d, %g", n, role, w.N, w.Square, count, square)
 			}
 		}

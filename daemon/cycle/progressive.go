@@ -35,7 +35,7 @@ type outcome struct {
 
 // outcome is the error of outputs on an event with the given targets.
 func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
-	o := outcome{present: true, loss: t.Loss.Eval(nil, outputs, targets)}
+	o := outcome{present: true, loss: boundedError(t.Loss.Eval(nil, outputs, targets))}
 	if t.IsNumeric() {
 		o.number(t.Clip(t.Value(outputs)) - ev.Label)
 	} else {
@@ -44,7 +44,19 @@ func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 	return o
 }
 
-func (o *outcome) number(e float64) { o.present, o.square, o.abs = true, e*e, max(e, -e) }
+func (o *outcome) number(e float64) {
+	o.present, o.square, o.abs = true, boundedError(e*e), boundedError(math.Abs(e))
+}
+
+// worstError is what an error counts as that is larger or no number: sums of errors stay numbers, which the state can hold.
+const worstError = 1e30
+
+func boundedError(e float64) float64 {
+	if e <= worstError {
+		return e
+	}
+	return worstError
+}
 
 func (t *tally) add(o *outcome) {
 	if !o.present {
@@ -59,26 +71,21 @@ func (t *tally) add(o *outcome) {
 	}
 }
 
-func (t *tally) remove(o *outcome) {
-	if !o.present {
-		return
-	}
-	t.N--
-	t.Loss -= o.loss
-	t.Square -= o.square
-	t.Abs -= o.abs
-	if o.correct {
-		t.Correct--
-	}
+func (t *tally) merge(o *tally) {
+	t.N += o.N
+	t.Loss += o.Loss
+	t.Square += o.Square
+	t.Abs += o.Abs
+	t.Correct += o.Correct
 }
 
 // rmse returns the root of the mean square, NaN without events.
-func (t *tally) rmse() float64 { return math.Sqrt(max(t.Square, 0) / float64(t.N)) }
+func (t *tally) rmse() float64 { return math.Sqrt(t.Square / float64(t.N)) }
 
 // judged returns the mean loss by which predictors are compared: the square for numeric labels, else the loss.
 func (t *tally) judged(numeric bool) float64 {
 	if numeric {
-		return max(t.Square, 0) / float64(t.N)
+		return t.Square / float64(t.N)
 	}
 	return t.Loss / float64(t.N)
 }
@@ -93,7 +100,7 @@ func (t *tally) metrics(numeric, isBaseline bool) *report.Metrics {
 		m.Loss = report.Some(t.Loss / n)
 	}
 	if numeric {
-		m.RMSE, m.MAE = report.Some(t.rmse()), report.Some(max(t.Abs, 0)/n)
+		m.RMSE, m.MAE = report.Some(t.rmse()), report.Some(t.Abs/n)
 	} else {
 		m.Accuracy = report.Some(float64(t.Correct) / n)
 	}
@@ -106,9 +113,9 @@ type Progressive struct {
 	numeric bool
 	sums    progressiveSums
 	ring    [][numRoles]outcome
+	blocks  [][numRoles]tally // of windowBlock outcomes of the ring each; that of the next outcome holds what came since it was begun
 	at      int
 	filled  int
-	window  [numRoles]tally
 	tail    [numRoles]tally
 	tailing bool
 }
@@ -120,30 +127,50 @@ type progressiveSums struct {
 }
 
 func newProgressive(numeric bool, window int) *Progressive {
-	return &Progressive{numeric: numeric, ring: make([][numRoles]outcome, max(window, 1))}
+	window = max(window, 1)
+	return &Progressive{numeric: numeric, ring: make([][numRoles]outcome, window), blocks: make([][numRoles]tally, (window-1)/windowBlock+1)}
 }
+
+// windowBlock is how many outcomes of the window are summed in advance.
+const windowBlock = 1024
 
 func (p *Progressive) add(o *[numRoles]outcome) {
 	p.sums.N++
 	if !o[published].present {
 		p.sums.NoModel++
 	}
-	old, full := &p.ring[p.at], p.filled == len(p.ring)
+	block := &p.blocks[p.at/windowBlock]
+	if p.at%windowBlock == 0 {
+		*block = [numRoles]tally{}
+	}
 	for r := range o {
 		p.sums.All[r].add(&o[r])
-		if full {
-			p.window[r].remove(&old[r])
-		}
-		p.window[r].add(&o[r])
+		block[r].add(&o[r])
 		if p.tailing {
 			p.tail[r].add(&o[r])
 		}
 	}
-	*old = *o
+	p.ring[p.at] = *o
 	if p.at++; p.at == len(p.ring) {
 		p.at = 0
 	}
 	p.filled = min(p.filled+1, len(p.ring))
+}
+
+// window returns the sums over the last events. They are added up from the events themselves: a difference of running sums would keep the
+// rounding error of the largest that ever was in the window.
+func (p *Progressive) window() (w [numRoles]tally) {
+	for b := range p.blocks {
+		for r := range w {
+			w[r].merge(&p.blocks[b][r])
+		}
+	}
+	for i := p.at; i < len(p.ring) && i%windowBlock != 0; i++ { // what is left of the block that is being replaced
+		for r := range w {
+			w[r].add(&p.ring[i][r])
+		}
+	}
+	return w
 }
 
 // StartTail begins the tallies that Tail returns.
@@ -158,12 +185,12 @@ func (p *Progressive) Tail() report.LastTenth {
 
 // Report returns PROGRESSIVE of the contract.
 func (p *Progressive) Report() report.Progressive {
+	w := p.window()
 	return report.Progressive{
 		N: p.sums.N, NoModel: p.sums.NoModel, WindowN: int64(p.filled),
-		All: report.Scores{Published: p.sums.All[published].metrics(p.numeric, false), Live: p.sums.All[live].metrics(p.numeric, false)},
-		Window: report.Scores{Published: p.window[published].metrics(p.numeric, false),
-			Live: p.window[live].metrics(p.numeric, false)},
-		Baselines: p.baselines(&p.window),
+		All:       report.Scores{Published: p.sums.All[published].metrics(p.numeric, false), Live: p.sums.All[live].metrics(p.numeric, false)},
+		Window:    report.Scores{Published: w[published].metrics(p.numeric, false), Live: w[live].metrics(p.numeric, false)},
+		Baselines: p.baselines(&w),
 	}
 }
 

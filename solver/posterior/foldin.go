@@ -15,6 +15,7 @@ const (
 	lossFade       = 0.999
 	lossGain       = 0.02
 	entityLossFade = 0.99
+	mixLossMax     = 25 // of one event, five deviations of a Gaussian label: one outlier does not decide the mix for thousands of events
 )
 
 // FoldIn is the live posterior between refits: rows of features that events have touched since the last refit, on top of a frozen
@@ -364,6 +365,9 @@ func (f *FoldIn) scoreVersions(features []Feature, values, target []float64) {
 // charge adds a loss of rate g to its own account and to those of the event's forgetting rows.
 func (f *FoldIn) charge(g int, loss float64, features []Feature) {
 	f.losses++
+	if !(loss < mixLossMax) { // nor may one that is no number
+		loss = mixLossMax
+	}
 	f.loss[g] = lossFade*f.loss[g] + lossGain*loss
 	for _, feature := range features {
 		if row := &f.rows[feature.Row]; len(row.loss) > 0 {

@@ -167,6 +167,24 @@ func TestVersionsScoreAlike(t *testing.T) {
 	}
 }
 
+// TestMixForgetsOutliers: one loss of 1e12, or one that is no number, decides the mix no longer than any large one.
+func TestMixForgetsOutliers(t *testing.T) {
+	p := ratings(rand.New(rand.NewPCG(6, 1)), 30, 4, 4, 2, true)
+	for _, outlier := range []float64{1e12, math.Inf(1), math.NaN()} {
+		f := NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, Gaussian, 3), []bool{true, false}, DefaultRates)
+		user := []Feature{{Field: 0, Row: 0, Base: 0}}
+		f.Place(0, user[0])
+		f.charge(0, outlier, user)
+		for range 500 {
+			f.charge(0, 0.5, user)
+			f.charge(1, 1.5, user)
+		}
+		if row := &f.rows[0]; !(f.loss[0] < f.loss[1]) || !(row.loss[0] < row.loss[1]) {
+			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier, f.loss[0], f.loss[1], row.loss[0], row.loss[1])
+		}
+	}
+}
+
 // TestMixLossByOdds compares the loss by odds with the one by definition, also where the exponentials leave the range of numbers.
 func TestMixLossByOdds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))

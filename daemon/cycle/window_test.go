@@ -1,0 +1,101 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// TestWindowForgetsOutliers: once a value of 1e6 and one of 1e9 have left the window, its losses are those of the events in it, to rounding,
+// for every predictor; and a live model that is worse than the published one shows it.
+func TestWindowForgetsOutliers(t *testing.T) {
+	for _, window := range []int{1, 7, windowBlock - 1, windowBlock, windowBlock + 1, 2*windowBlock + 300} {
+		m := ratingsModel(nil)
+		m.Evaluate.Window = window
+		c := newCycle(t, m)
+		r := rand.New(rand.NewPCG(2, 2))
+		var all [][numRoles]outcome
+		for n := range 3*window + 50 {
+			var o [numRoles]outcome
+			for i := range o {
+				o[i].number(0.3 * r.NormFloat64())
+				o[i].loss = o[i].square / 2
+			}
+			o[live].number(1.52 * r.NormFloat64())
+			if n == 10 || n == window+5 {
+				for i := range o {
+					o[i].number(1e9 / float64(1+n))
+					o[i].loss = o[i].square / 2
+				}
+			}
+			all = append(all, o)
+			c.progressive.add(&o)
+			if n%(1+window/40) > 0 && n < 3*window {
+				continue
+			}
+			want := [numRoles]tally{}
+			for i := max(0, len(all)-window); i < len(all); i++ {
+				for role := range want {
+					want[role].add(&all[i][role])
+				}
+			}
+			got := c.progressive.window()
+			for role := range want {
+				g, w := got[role], want[role]
+				if g.N != w.N || !closeTo(g.Square, w.Square) || !closeTo(g.Loss, w.Loss) || !closeTo(g.Abs, w.Abs) {
+					t.Fatalf("window %d, event %d, predictor %d: %+v, by definition %+v", window, n, role, g, w)
+				}
+			}
+		}
+		if window > 1000 && !c.LiveIsWorse() {
+			t.Errorf("window %d: a live RMSE of 1.5 is not worse than .3: %+v", window, c.Progressive().Window)
+		}
+	}
+}
+
+func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
+
+// TestErrorsStayFinite: outputs that are not numbers, or overflow, count as errors that are very large; all sums stay numbers, which the state
+// can hold, and the mix of the live model goes on.
+func TestErrorsStayFinite(t *testing.T) {
+	c := newCycle(t, ratingsModel(nil))
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e200, -1e308} {
+		var o [numRoles]outcome
+		for i := range o {
+			o[i].number(v)
+			o[i].loss = boundedError(v * v)
+		}
+		c.progressive.add(&o)
+		o[live] = c.target.outcome(&event.Event{Label: 3}, []float64{v, v, v, v}, []float64{1, 1, -1, -1})
+		c.progressive.add(&o)
+	}
+	if _, err := c.Sums(); err != nil {
+		t.Error(err)
+	}
+	p := c.Progressive()
+	for _, m := range []*report.Metrics{p.All.Live, p.Window.Live, p.Window.Published, p.Baselines.GlobalMean} {
+		if v := float64(*m.RMSE); math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("an RMSE of %g", v)
+		}
+	}
+	m := switchModel()
+	schema := m.Schema.Event()
+	target, err := NewTarget(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGradientLearner(m, &schema, target, nil, nil)
+	ev := &event.Event{Weight: 1, Numeric: []float64{1, 2}}
+	g.gather(ev)
+	g.outputsOf[0][0] = math.NaN()
+	g.learn(ev, []float64{1}, 1)
+	g.predict()
+	for e, w := range g.weights {
+		if math.IsNaN(w) || math.IsNaN(g.losses[e]) {
+			t.Fatalf("expert %d: weight %g, loss %g", e, w, g.losses[e])
+		}
+	}
+}
