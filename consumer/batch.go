@@ -19,6 +19,7 @@ const (
 type Record struct {
 	Offset    int64
 	Timestamp int64  // milliseconds since 1970, UTC
+	Appended  bool   // Timestamp is when the broker appended the batch (LogAppendTime), rather than what the producer says
 	Key       []byte // nil if the record has none
 	Value     []byte // nil is a tombstone
 	CRC       uint32 // Castagnoli CRC of key, value and time stamp, zero for control and aborted records

@@ -303,7 +303,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 			return dst[:len(dst)-1], nil
 		}
 		if r.Timestamp += w.head.baseTime; w.head.attributes&attrLogAppendTime != 0 {
-			r.Timestamp = w.head.maxTime
+			r.Timestamp, r.Appended = w.head.maxTime, true
 		}
 		if w.fate == Delivered {
 			r.CRC = recordCRC(r, &w.scratch)

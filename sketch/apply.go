@@ -3,9 +3,9 @@ package sketch
 import "fmt"
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
-// doubling of their age), the counters, aux and a marker.
+// doubling of their age), the counters, aux, a marker and a time bound.
 const (
-	spareOps   = 2 + 3 + 1 + 7 + 3
+	spareOps   = 2 + 3 + 1 + 7 + 3 + 1
 	spareBytes = 24 << 10
 )
 
@@ -106,7 +106,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 	place := s.places[partition{p.Topic, p.Partition}]
 	l := &s.ledger[place]
 	if p.classified != s {
-		s.classify(p, head{l.Next, l.Incarnation})
+		s.classify(p, head{next: l.Next, incarnation: l.Incarnation})
 	}
 	maxOps, maxBytes := s.backend.limits()
 	for i := range p.Records {
@@ -114,7 +114,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 		if r.Offset < l.Next {
 			continue
 		}
-		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+spareOps) > maxOps ||
+		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
 			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
@@ -155,6 +155,9 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 		l.Applied++
 		l.Eligible[r.Role]++
 		l.Watermark = max(l.Watermark, r.Time)
+		if r.Bound != 0 {
+			s.bind(place, r)
+		}
 		if err := s.keep(l, place, r); err != nil {
 			return err
 		}

@@ -31,6 +31,7 @@ const (
 	prefixPurge      = 'p' // of a key that is there while the tables are merged
 	prefixRow        = 'r'
 	prefixSettings   = 's'
+	prefixBound      = 't' // since 2; a state that has none is read as before
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -33,6 +33,7 @@
 //	l topic 0x00 partition     ledger row; the partition big-endian
 //	o topic 0x00 partition incarnation offset    dead letter of the outbox
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
+//	t topic 0x00 partition incarnation from   time bound, from that offset on
 //
 // Every value ends in a CRC-32C over its key and itself, so a value moved to another key is noticed too.
 //

@@ -12,6 +12,8 @@ type heads struct {
 type head struct {
 	next        int64
 	incarnation uint32
+	watermark   int64 // newest event time applied
+	begun       bool
 }
 
 func (h *heads) of(p partition) head {
@@ -39,7 +41,7 @@ func (s *Store) show(places ...int32) {
 		at := partition{l.Topic, l.Partition}
 		switch {
 		case !l.archived:
-			h.next[at] = head{l.Next, l.Incarnation}
+			h.next[at] = head{l.Next, l.Incarnation, l.Watermark, true}
 		case h.next[at].incarnation == l.Incarnation:
 			delete(h.next, at)
 		}

@@ -226,8 +226,8 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	if was != nil {
 		current = *was
 	}
-	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, markers: map[Digest]Marker{},
-		outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, bounds: map[int32]*bound{},
+		markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
@@ -279,6 +279,9 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 	}
 	s.reasons = acc.reasons
 	if err := s.loadCheckpoints(c); err != nil {
+		return err
+	}
+	if err := s.loadBounds(c); err != nil {
 		return err
 	}
 	if err := scanDeadLetters(c, s.ledger, func(key []byte) { s.outbox = append(s.outbox, string(key)) }); err != nil {

@@ -48,6 +48,7 @@ type Record struct {
 	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
 	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
 	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
+	Bound      int64   // of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
 	Forgotten  bool    // the event is counted, but kept out of the samples: what Forgets said of it
 	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
 

@@ -1,6 +1,9 @@
 package sketch
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // A piece is what one transaction will write.
 type piece struct {
@@ -8,6 +11,7 @@ type piece struct {
 	rows    map[rowKey]int32 // sample rows among ops
 	changed []int32          // ledger rows to write, by touch
 	touched []bool           // those, by their place
+	bounds  []*bound         // time bounds to write, by bind
 	counted bool             // whether the counters changed
 	slab    []byte           // keys and values of ops
 	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
@@ -22,7 +26,10 @@ func (p *piece) reset() {
 	for _, place := range p.changed {
 		p.touched[place] = false
 	}
-	p.ops, p.slab, p.changed, p.counted, p.bytes = p.ops[:0], p.slab[:0], p.changed[:0], false, 0
+	for _, b := range p.bounds {
+		b.pending = false
+	}
+	p.ops, p.slab, p.changed, p.bounds, p.counted, p.bytes = p.ops[:0], p.slab[:0], p.changed[:0], p.bounds[:0], false, 0
 }
 
 // add appends an op whose key and value were appended to slab from start on; the value starts at mid.
@@ -102,6 +109,10 @@ func (s *Store) commit(aux []byte) error {
 			return s.stop(err)
 		}
 		p.put(l.key(), false, func(b, key []byte) []byte { return appendLedger(b, key, l) })
+	}
+	for _, b := range p.bounds {
+		key := binary.BigEndian.AppendUint64(s.ledger[b.place].boundPrefix(), uint64(b.From))
+		p.put(key, false, func(dst, key []byte) []byte { return appendBound(dst, key, &b.TimeBound) })
 	}
 	if p.counted {
 		c := s.counters()

@@ -24,6 +24,7 @@ type Store struct {
 	ledger      []LedgerRow             // in the order of Begin
 	places      map[partition]int32     // of the rows that are not archived
 	checkpoints map[int32][]mark        // of those, in the order of next
+	bounds      map[int32]*bound        // the last time bound of each
 	markers     map[Digest]Marker
 	reasons     map[string]int64
 	aux         []byte

@@ -38,7 +38,7 @@ type Input struct {
 	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
-	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp is clamped
+	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp, or of the clock, is replaced
 
 	DeadLetter DeadLetter `json:"dead_letter"`
 }

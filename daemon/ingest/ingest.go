@@ -28,6 +28,8 @@ type Ingest struct {
 	OnPanic func(topic string, partition int32, offset int64, value any)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
+	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see BoundsOf.
+	Bounds func(topic string, partition int32, offset int64) int64
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
 
@@ -39,7 +41,9 @@ type Ingest struct {
 	identity     bool
 	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
-	forgotten    []string // fields of which values are forgotten
+	forgotten    []string                 // fields of which values are forgotten
+	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
+	clock        int64                    // the last latest
 
 	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
 	turn      int                   // which of them is decoded
@@ -73,6 +77,7 @@ type Counts struct {
 	Partition  int32
 	Applied    int64
 	Unlearned  int64 // of those, the ones on which the cycle panicked
+	Bounded    int64 // of those, the ones whose time was ahead of the clock and was replaced
 	Replayed   int64
 	Control    int64
 	Aborted    int64
@@ -84,7 +89,7 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m,
+	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[cycle.Position]int64),
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 	if c != nil {
 		g.observe, g.prescorer = c.Observe, c.NewPrescorer()
@@ -153,10 +158,11 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	}
 	g.read(j, records)
 	full, err := g.fit(j)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !full && !careful:
+	}
+	g.bound(j, records, &g.parts[g.turn])
+	if !full && !careful {
 		return cmp.Or(g.learnBeside(j), halt)
 	}
 	next = j.part.Next
@@ -243,6 +249,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		case r.Fate == sketch.Applied:
 			if g.cycle != nil && !g.observeRecord(p, d, i) {
 				c.Unlearned++
+			}
+			if r.Bound != 0 {
+				c.Bounded++
 			}
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)

@@ -21,6 +21,7 @@ type Metrics struct {
 	events    *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
 	unlearned *prometheus.CounterVec
+	bounded   *prometheus.CounterVec
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
 	rollbacks *prometheus.CounterVec
@@ -65,6 +66,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		rejected: counter("events_rejected_total", "Records that are not valid events, by reason.", "reason"),
 		unlearned: counter("events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
+		bounded: counter("event_times_bounded_total",
+			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the newest time before them."),
 		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
 		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again."),
@@ -112,6 +115,7 @@ func (m *Metrics) add(c *config.Model) {
 		m.trainEnded.WithLabelValues(model, s)
 	}
 	m.unlearned.WithLabelValues(model)
+	m.bounded.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
 	m.dropped.WithLabelValues(model)
@@ -124,6 +128,7 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 	}
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
+	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
 	for reason, n := range c.Rejected {
 		m.rejected.WithLabelValues(model, string(reason)).Add(float64(n))
 	}

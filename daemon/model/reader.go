@@ -165,6 +165,9 @@ func (r *reader) onApplied(c ingest.Counts) {
 			r.deadLetters.Wake()
 		}
 	}
+	if c.Bounded > 0 {
+		r.log.Warn("event times ahead of this machine's clock replaced", "topic", c.Topic, "partition", c.Partition, "events", c.Bounded)
+	}
 	if c.Applied == 0 {
 		return
 	}

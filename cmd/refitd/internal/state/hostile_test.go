@@ -22,8 +22,10 @@ import (
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 )
 
 // readiness is what /-/ready answers.
@@ -107,6 +109,70 @@ func TestHostileStamp(t *testing.T) {
 	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
 		t.Errorf("watermark %f", at)
 	}
+}
+
+// TestFutureRecords: records whose own time stamps are ten years ahead neither own a sample that forgets nor move the watermark, and verify, which
+// reads them later, comes to the same rows. In a topic that the broker stamps its word is taken.
+func TestFutureRecords(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	now := time.Now()
+	produce := func(from, n int, name string, at time.Time) {
+		var records []*kgo.Record
+		for i := range n {
+			records = append(records, &kgo.Record{Partition: 0, Key: fmt.Append(nil, i%7), Timestamp: at.Add(time.Duration(i) * time.Millisecond),
+				Value: fmt.Appendf(nil, `{"user":"%s%d","item":"i%d","rating":%d}`, name, (from+i)%50, i%30, 1+i%5)})
+		}
+		if err := b.Kafka.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		produce(i*400, 400, "u", now.Add(time.Duration(i-5)*time.Minute))
+		produce(i*40, 40, "hostile", now.AddDate(10, 0, 0))
+	}
+	edit := []string{"time: ts, time_unit: ms, ", "", "size: 20000", "size: 200, half_life: 1h", "max_basis: 4", "max_basis: 1"}
+	path := b.Configure("f", edit...)
+	o := b.Run(path)
+	if o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	if n := daemontest.Balanced(t, o.State(t)); n != 2200 {
+		t.Errorf("%d events applied, want 2200", n)
+	}
+	_, m, dir := daemontest.Load(t, path)
+	store, err := sketch.OpenExisting(t.Context(), dir, daemontest.Quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := store.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hostile := 0
+	for i := range 50 {
+		n, err := ingest.CountRows(m, store, "user", fmt.Sprint("hostile", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hostile += n
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if at := time.UnixMilli(state.Watermark); at.After(now.Add(time.Hour)) || at.Before(now.Add(-2*time.Minute)) {
+		t.Errorf("watermark %v, now %v", at, now)
+	}
+	if hostile > 60 { // a share of one in eleven in 200 rows
+		t.Errorf("%d of %v rows are of the records from the future", hostile, state.Rows)
+	}
+	verified(b, path)
+	d, stop := b.Start(b.Configure("f2", edit...))
+	defer stop()
+	daemontest.Within(t, daemontest.Patience, "the count of replaced times", func() bool {
+		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, metrics, "refitd_event_times_bounded_total") == 200
+	})
 }
 
 // TestKeyFlood (D9): with a name of its own in every event, sample and vocabulary stay within their bounds, and what is left out is counted.

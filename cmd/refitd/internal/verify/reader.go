@@ -242,7 +242,7 @@ func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition, f
 		if a.Offset >= b.Next {
 			break
 		}
-		record := consumer.Record{Offset: a.Offset, Timestamp: milliseconds(a.Timestamp)}
+		record := consumer.Record{Offset: a.Offset, Timestamp: milliseconds(a.Timestamp), Appended: a.Attrs.TimestampType() == 1}
 		isShown := len(shown) > 0 && shown[0].Offset == a.Offset
 		if isShown {
 			shown = shown[1:]

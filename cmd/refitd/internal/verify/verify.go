@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition", b.Partition,
 			"next", b.Next, "witnessed", b.Witnessed)
 	}
-	v := &verification{Options: o, state: state, result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
+	v := &verification{Options: o, state: state, store: store, result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
 	for i := range state.Partitions {
 		v.result.Partitions = append(v.result.Partitions, account(&state.Partitions[i]))
 	}
@@ -114,6 +114,7 @@ func account(l *sketch.LedgerRow) report.VerifyPartition {
 type verification struct {
 	Options
 	state   *sketch.State
+	store   *sketch.Store
 	rows    rows // of the state
 	result  *Result
 	differs bool // some account does
@@ -252,6 +253,9 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 		p.count.add(part)
 		p.altered += v.rows.check(part)
 	}
+	if sink.Bounds, err = ingest.BoundsOf(v.store, l.Topic, l.Partition); err != nil {
+		return false, v.stateError(err)
+	}
 	accounts := append(append([]sketch.LedgerRow{l.AtStart()}, checkpoints...), *l)
 	for k := 0; k+1 < len(accounts) && !isGone; k++ {
 		if begin, end := &accounts[k], &accounts[k+1]; begin.Next < end.Next {
@@ -277,6 +281,7 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 			return fmt.Errorf("verify: %w", err)
 		}
 		p.count.row = *begin
+		p.sink.ResumeAt(end.Topic, end.Partition, begin.Watermark)
 		err := p.reader.read(ctx, end.Topic, end.Partition, low, end.Next, p.logStart, p.sink)
 		unread, ok := errors.AsType[*unreadableError](err)
 		switch {

@@ -1,0 +1,115 @@
+package sketch
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those that said so were given
+// another time before they were applied (Record.Bound). It is kept because the clock that decided it has moved on when the log is read again.
+type TimeBound struct {
+	From, To int64
+	Latest   int64
+}
+
+// bound is the last TimeBound of a partition.
+type bound struct {
+	TimeBound
+	place   int32
+	pending bool // in piece.bounds
+}
+
+// bind notes that the time of an applied record was bounded. Records with the same bound share one.
+func (s *Store) bind(place int32, r *Record) {
+	b := s.bounds[place]
+	if b == nil || b.Latest != r.Bound {
+		b = &bound{TimeBound: TimeBound{From: r.Offset, Latest: r.Bound}, place: place}
+		s.bounds[place] = b
+	}
+	b.To = r.Offset + 1
+	if !b.pending {
+		b.pending = true
+		s.pending.bounds = append(s.pending.bounds, b)
+		s.pending.bytes += int64(len(s.ledger[place].Topic) + boundBytes)
+	}
+}
+
+// TimeBounds returns the bounds of a partition, in the order of offsets.
+func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err error) {
+	s.mu.Lock()
+	place, ok := s.places[partition{topic, number}]
+	var prefix []byte
+	if ok {
+		prefix = s.ledger[place].boundPrefix()
+	}
+	s.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("sketch: %s/%d: partition was not begun: %w", topic, number, ErrPart)
+	}
+	err = s.backend.view(func(c cut) error {
+		return c.each(prefix, func(key, value []byte) error {
+			b, err := decodeBound(key, value)
+			out = append(out, b)
+			return err
+		})
+	})
+	return out, err
+}
+
+// Newest returns the newest event time applied of a partition as of the last commit, milliseconds; NoTime if there is none. It does not wait
+// for an Apply.
+func (s *Store) Newest(topic string, number int32) int64 {
+	if h := s.heads.of(partition{topic, number}); h.begun {
+		return h.watermark
+	}
+	return NoTime
+}
+
+// loadBounds finds the last bound of the partitions begun.
+func (s *Store) loadBounds(c cut) error {
+	for place := range s.ledger {
+		l := &s.ledger[place]
+		if l.archived {
+			continue
+		}
+		err := c.each(l.boundPrefix(), func(key, value []byte) error {
+			b, err := decodeBound(key, value)
+			s.bounds[int32(place)] = &bound{TimeBound: b, place: int32(place)}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The key of a time bound is that of a checkpoint at its first offset, but for the prefix.
+func (l *LedgerRow) boundPrefix() []byte {
+	b := l.checkpointPrefix()
+	b[0] = prefixBound
+	return b
+}
+
+// boundBytes is what one takes beside its topic, rather more than less.
+const boundBytes = 64
+
+// appendBound appends to u64 | latest u64 | CRC u32, big-endian.
+func appendBound(b, key []byte, t *TimeBound) []byte {
+	from := len(b)
+	b = binary.BigEndian.AppendUint64(b, uint64(t.To))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Latest))
+	return seal(key, b, from)
+}
+
+func decodeBound(key, value []byte) (TimeBound, error) {
+	b, err := unseal(key, value)
+	if err != nil {
+		return TimeBound{}, err
+	}
+	if len(key) < 8 || len(b) != 16 {
+		return TimeBound{}, corrupt("time bound at key %q has %d bytes", key, len(b))
+	}
+	return TimeBound{From: int64(binary.BigEndian.Uint64(key[len(key)-8:])), To: int64(binary.BigEndian.Uint64(b)),
+		Latest: int64(binary.BigEndian.Uint64(b[8:]))}, nil
+}
