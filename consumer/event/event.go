@@ -3,6 +3,8 @@
 // A [Decoder] turns a value into an [Event], or says by a [Reason] why it is none; [JSON] is the one there is.
 package event
 
+import "math"
+
 // Task is what a model predicts.
 type Task string
 
@@ -30,7 +32,7 @@ type Schema struct {
 	Label       string
 	Levels      int      // ordinal: 2 or more
 	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
-	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any finite number
+	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
 	Time        string // field with the event time; empty uses the record's own time stamp
 	TimeUnit    string // s, ms or us
@@ -39,6 +41,20 @@ type Schema struct {
 	Categorical []string
 	Numeric     []string
 	Multi       []string
+}
+
+// MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other labels leaves them nothing.
+const MaxLabel = 1e9
+
+// AcceptsLabel reports whether a number may be the label of a regression, ordinal or binary event.
+func (s *Schema) AcceptsLabel(v float64) bool {
+	switch s.Task {
+	case Binary:
+		return v == 0 || v == 1
+	case Ordinal:
+		return v >= 1 && v <= float64(s.Levels) && v == math.Trunc(v)
+	}
+	return math.Abs(v) <= MaxLabel && (s.LabelMin == 0 && s.LabelMax == 0 || v >= s.LabelMin && v <= s.LabelMax)
 }
 
 // Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call.

@@ -64,16 +64,7 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 	if ev.Label, r = p.number(kind, raw); r != "" {
 		return r
 	}
-	inside := true
-	switch s.Task {
-	case Binary:
-		inside = ev.Label == 0 || ev.Label == 1
-	case Ordinal:
-		inside = ev.Label >= 1 && ev.Label <= float64(s.Levels) && ev.Label == math.Trunc(ev.Label)
-	case Regression:
-		inside = s.LabelMin == 0 && s.LabelMax == 0 || ev.Label >= s.LabelMin && ev.Label <= s.LabelMax
-	}
-	if !inside {
+	if !s.AcceptsLabel(ev.Label) {
 		return LabelRange
 	}
 	return ""

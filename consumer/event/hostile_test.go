@@ -137,7 +137,8 @@ func TestHostileLabels(t *testing.T) {
 		want   Reason
 	}{
 		{regression, `"NaN"`, NotFinite}, {regression, `"nan"`, NotFinite}, {regression, `"-Infinity"`, NotFinite}, {regression, `"+inf"`, NotFinite},
-		{regression, `1e308`, NumberRange}, {regression, `-1e308`, NumberRange}, {regression, `1e15`, ""}, {regression, `1.1e15`, NumberRange},
+		{regression, `1e308`, NumberRange}, {regression, `-1e308`, NumberRange}, {regression, `1.1e15`, NumberRange}, {regression, `1e15`, LabelRange},
+		{regression, `1e9`, ""}, {regression, `-1e9`, ""}, {regression, `1000000001`, LabelRange}, {regression, `-1.000001e9`, LabelRange},
 		{regression, `5e-324`, NumberRange}, {regression, `1e-400`, ""}, {regression, `2.2250738585072014e-308`, ""}, {regression, `-0`, ""},
 		{regression, `"3"`, WrongType}, {regression, `true`, WrongType}, {regression, `[3]`, WrongType}, {regression, `{}`, WrongType}, {regression, `null`,
 			MissingField},

@@ -189,6 +189,8 @@ func TestMistakes(t *testing.T) {
 			"categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},",
 			`8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
 		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
+		{"label range", "task: ordinal, label: rating, levels: 5", "task: regression, label: rating, label_max: 1.0e+12",
+			`7:58 models[0].schema.label_max | is 1e+12: write a number from -1e+09 to 1e+09 | `},
 		{"enum", "penalty: l1linf", "penalty: l1lin", `9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
 		{"missing", "label: rating, ", "", `7:13 models[0].schema.label | is missing: write the name of the field with the label | `},
 		{"missing section", "    input: {topics: [ratings], format: json, start: earliest}\n", "", `5:5 models[0].input.topics | is missing: write a list | `},

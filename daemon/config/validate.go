@@ -289,6 +289,8 @@ func (v *validator) schema(s *Schema, path string) {
 	case !(s.LabelMin < s.LabelMax):
 		v.bad(path+".label_max", s.LabelMax, fmt.Sprintf("a number above label_min, which is %g", s.LabelMin))
 	}
+	v.between(path+".label_min", s.LabelMin, -event.MaxLabel, event.MaxLabel)
+	v.between(path+".label_max", s.LabelMax, -event.MaxLabel, event.MaxLabel)
 	v.oneOf(path+".time_unit", s.TimeUnit, "s", "ms", "us")
 	v.fields(s, path)
 }

@@ -156,6 +156,9 @@ func (j *refitJob) prepare() error {
 	}
 	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
 	j.encodeTrain(train, j.sample.Weights)
+	if j.problem.X.NumRows() == 0 {
+		return ErrNoRows
+	}
 	j.select_, _ = encode(j.vocab, j.target, selected, nil)
 	j.gate, _ = encode(j.vocab, j.target, gate, nil)
 	return j.problem.Validate()

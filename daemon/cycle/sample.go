@@ -46,7 +46,7 @@ func decodeRows(rows [][]byte, names interner) ([]event.Event, error) {
 	return events, nil
 }
 
-// encode turns events into rows and targets. Events of a class that the model does not have are left out, and their weights with them.
+// encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights with them.
 func encode(v *Vocabulary, t *Target, events []event.Event, weights []float64) (*encoded, []float64) {
 	m := t.Outputs()
 	e := &encoded{x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]event.Event, 0, len(events)),

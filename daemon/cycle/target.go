@@ -54,8 +54,12 @@ func (t *Target) Outputs() int {
 // IsNumeric reports whether predictions are numbers on the scale of the label, rather than classes.
 func (t *Target) IsNumeric() bool { return t.Task.IsNumeric() }
 
-// Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have.
+// Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have, and for a label that
+// decoders do not accept any more: a sample may hold rows of an earlier build.
 func (t *Target) Encode(dst []float64, ev *event.Event) bool {
+	if !(math.Abs(ev.Label) <= event.MaxLabel) {
+		return false
+	}
 	switch {
 	case t.Task.HasClasses():
 		off := 0.0

@@ -174,22 +174,11 @@ func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[st
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "not_finite"
 	}
-	switch schema.Task {
-	case event.Binary:
-		if v == -1 {
-			v = 0
-		}
-		if v != 0 && v != 1 {
-			return "label_range"
-		}
-	case event.Ordinal:
-		if v != math.Trunc(v) || v < 1 || v > float64(schema.Levels) {
-			return "label_range"
-		}
-	default:
-		if (schema.LabelMin != 0 || schema.LabelMax != 0) && (v < schema.LabelMin || v > schema.LabelMax) {
-			return "label_range"
-		}
+	if schema.Task == event.Binary && v == -1 {
+		v = 0
+	}
+	if !schema.AcceptsLabel(v) {
+		return "label_range"
 	}
 	ev.Label = v
 	return ""
