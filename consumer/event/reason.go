@@ -8,7 +8,7 @@ type Reason string
 // counts; then fields, in the order of the value; then missing_field.
 const (
 	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
-	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, a list longer than Limits.MaxMulti, or an object of more than 1024 names
+	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes or than a state holds, more than Limits.MaxMulti in a list or 1024 names in an object
 	NotUTF8       Reason = "not_utf8"       // bytes that are not UTF-8
 	NotJSON       Reason = "not_json"       // not JSON by RFC 8259, the empty value and literals such as NaN included
 	NotObject     Reason = "not_object"     // JSON, but not an object

@@ -173,6 +173,8 @@ func TestMistakes(t *testing.T) {
 			`3:6 web | this is a list, expected a mapping of keys: listen_address, config_file | `},
 		{"no unit", "every: 5s", "every: 5", `9:20 models[0].train.every | "5" is not a duration: write a number with a unit | `},
 		{"negative seed", "seed: 42", "seed: -1", `8:34 models[0].sample.seed | negative | `},
+		{"events too large to keep", "topics: [ratings]", "topics: [ratings], max_event_bytes: 1MiB",
+			`6:49 models[0].input.max_event_bytes | is 1MiB: write a size from 16 to 256KiB | `},
 		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
 		{"infinite", "fraction: 0.1", "fraction: .inf", `8:73 models[0].sample.holdout.fraction | expected a finite number | `},
 		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {",

@@ -30,6 +30,9 @@ type Model struct {
 	Serve    Serve    `json:"serve"`
 }
 
+// MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
+const MaxEventBytes Size = 256 << 10
+
 // Input names the topics and bounds what one event may be.
 type Input struct {
 	Topics        []string `json:"topics"`

@@ -234,7 +234,7 @@ func (v *validator) input(in *Input, path string) {
 	v.oneOf(path+".format", in.Format, "json")
 	v.oneOf(path+".on_gap", in.OnGap, "halt", "record")
 	v.oneOf(path+".start", in.Start, "earliest", "latest")
-	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, 16<<20)
+	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, MaxEventBytes)
 	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
 	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
 	v.whole(path+".dead_letter.max_rows", in.DeadLetter.MaxRows, 1, 100_000)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/sketch"
@@ -17,6 +18,9 @@ const (
 	maxReaders = 2
 	minRun     = 256
 )
+
+// What the configuration lets through has room in the state, but for events of many numbers, which can be longer there than in JSON.
+const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 
 // reader turns records into events and rows, beside others.
 type reader struct {
@@ -78,7 +82,11 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 	reason := r.decodeRecord(p, ev, from)
 	r.ingest.release()
 	if reason == "" {
-		return r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena)
+		start := len(arena)
+		if arena = r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena); len(to.Payload) <= sketch.MaxPayloadBytes {
+			return arena
+		}
+		reason, arena = event.TooLarge, arena[:start]
 	}
 	size := len(from.Value)
 	if from.Value == nil {
