@@ -115,11 +115,13 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 	c := Default()
 	c.Web.noAuth, c.Web.later = allow.NoAuth, allow.Listen
 	c.file, c.directory = name, filepath.Dir(name)
-	fail := func(problems []Problem) error { return &FileError{Path: name, Problems: problems, source: src} }
+	d := newDecoder(lookupEnv)
+	fail := func(problems []Problem) error {
+		return &FileError{Path: name, Problems: problems, source: src, parsed: d.parsed}
+	}
 	if len(src) > MaxFileBytes {
 		return nil, fail([]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
 	}
-	d := newDecoder(lookupEnv)
 	d.decode(src, c)
 	if !d.parsed {
 		return nil, fail(d.problems)

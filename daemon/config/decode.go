@@ -45,7 +45,7 @@ func (d *decoder) decode(src []byte, c *Config) {
 				at = position{t.Position.Line, t.Position.Column}
 			}
 		}
-		d.add(at, "", "not YAML: "+message, "")
+		d.add(at, "", "not YAML: "+quoted.ReplaceAllString(message, redacted), "")
 		return
 	}
 	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(doc *ast.DocumentNode) bool { return doc.Body == nil })
@@ -119,16 +119,16 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 			continue
 		}
 		child := join(path, key)
-		if first, ok := seen[key]; ok {
-			d.add(at, child, fmt.Sprintf("is written twice, first in line %d: keep one", first.line), "")
-			continue
-		}
-		seen[key] = at
 		i := slices.Index(keys(dst.Type()), key)
 		if i < 0 {
 			d.unknown(at, path, key, dst.Type())
 			continue
 		}
+		if first, ok := seen[key]; ok {
+			d.add(at, child, fmt.Sprintf("is written twice, first in line %d: keep one", first.line), "")
+			continue
+		}
+		seen[key] = at
 		d.at[child] = place(entry.Value)
 		if entry.Value.Type() == ast.NullType {
 			d.at[child] = at
@@ -151,7 +151,11 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	if path != "" {
 		where = "under " + path
 	}
-	d.add(at, join(path, key), fmt.Sprintf("unknown key %q %s: known are %s", key, where, strings.Join(known, ", ")), suggestion)
+	shown := shownKey(key)
+	if suggestion == "" && t == reflect.TypeFor[SASL]() {
+		shown = redacted // like no key: it may be the password itself
+	}
+	d.add(at, join(path, shown), fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")), suggestion)
 }
 
 // findKey returns the first path in t that ends in key, or "".
@@ -265,6 +269,9 @@ func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 	if name, ok := strings.CutPrefix(value, "${"); ok && strings.HasSuffix(name, "}") {
 		name = strings.TrimSuffix(name, "}")
 		if value, ok = d.lookupEnv(name); !ok || value == "" {
+			if !variableName.MatchString(name) {
+				name = redacted
+			}
 			d.add(place(node), path, fmt.Sprintf("the environment variable %s is not set", name), "")
 			return
 		}

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,12 +21,14 @@ type FileError struct {
 	Problems []Problem
 
 	source []byte
+	parsed bool // the file is YAML
 }
 
 // Error returns, for each mistake, file:line:column, the key, what is wrong, the line itself with a caret, and the suggestion.
 func (e *FileError) Error() string {
-	lines := bytes.Split(e.source, []byte("\n"))
-	strange := slices.ContainsFunc(e.Problems, isStrangeSignIn)
+	lines := strings.Split(strings.ReplaceAll(string(e.source), "\r\n", "\n"), "\n")
+	strange := !e.parsed || slices.ContainsFunc(e.Problems, isStrangeSignIn)
+	from := hide(lines, strange)
 	var b strings.Builder
 	for i, p := range e.Problems {
 		if i > 0 {
@@ -41,7 +40,7 @@ func (e *FileError) Error() string {
 		}
 		b.WriteString(p.Message)
 		if 0 < p.Line && p.Line <= len(lines) {
-			text, column := excerpt(string(bytes.TrimRight(lines[p.Line-1], "\r")), p.Column, strange)
+			text, column := excerpt(visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]), p.Column)
 			fmt.Fprintf(&b, "\n%6d | %s\n       | %s^", p.Line, text, strings.Repeat(" ", column-1))
 		}
 		if p.Suggestion != "" {
@@ -54,30 +53,8 @@ func (e *FileError) Error() string {
 // excerptBytes is how much of a long line an excerpt shows.
 const excerptBytes = 120
 
-// secretKey matches keys whose values an excerpt must not show, misspelled ones included.
-var secretKey = regexp.MustCompile(`(?i)(pas|pwd|word|secr|token|cred)[\w.-]*["']?\s*:`)
-
-// signIn matches the beginning of a sign-in in braces, or else the first key of a line.
-var signIn = regexp.MustCompile(`sasl["']?\s*:\s*\{|^[\s{,-]*["']?[\w.-]+["']?\s*:`)
-
-// isStrangeSignIn reports whether a problem is about a key of the sign-in that does not exist: it may be a misspelled password.
-func isStrangeSignIn(p Problem) bool {
-	key, ok := strings.CutPrefix(p.Key, "kafka.sasl.")
-	return ok && !slices.Contains(keys(reflect.TypeFor[SASL]()), key)
-}
-
-// excerpt cuts a long line to the part around the column, hides what may be a secret, and replaces what a terminal would act on. If
-// there is a strange key in the sign-in, all values of the line, or of its braces, are hidden.
-func excerpt(line string, column int, strange bool) (string, int) {
-	at := secretKey.FindStringIndex(line)
-	if strange {
-		for _, found := range signIn.FindAllStringIndex(line, -1) {
-			at = found // braces come after the first key
-		}
-	}
-	if at != nil && !strings.Contains(line[at[0]:at[1]], "_file") {
-		line = line[:at[1]] + " " + redacted
-	}
+// excerpt cuts a long line to the part around the column, and replaces what a terminal would act on.
+func excerpt(line string, column int) (string, int) {
 	column = max(1, min(column, len(line)+1))
 	if cut := column - excerptBytes/2; len(line) > excerptBytes && cut > 0 {
 		line, column = line[cut:], column-cut

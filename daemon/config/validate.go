@@ -42,7 +42,7 @@ func (v *validator) bad(path string, value any, write string) {
 	}
 	shown := fmt.Sprint(value)
 	if s, ok := value.(string); ok {
-		shown = strconv.Quote(s)
+		shown = strconv.Quote(userInfo.ReplaceAllString(s, redacted+"@"))
 	}
 	if value == nil || value == "" {
 		shown = "missing"
@@ -84,7 +84,7 @@ func (v *validator) size(path string, value, low, high Size) {
 }
 
 func (v *validator) file(path, name string) {
-	if name == "" {
+	if name == "" || v.contents(path, name) {
 		return
 	}
 	st, err := os.Stat(name)
@@ -93,19 +93,6 @@ func (v *validator) file(path, name string) {
 	} else if !st.Mode().IsRegular() {
 		v.bad(path, name, "the path of a regular file")
 	}
-}
-
-// private reads a file with a secret in it and returns its text without the last line end.
-func (v *validator) private(path, name string) string {
-	if err := CheckPrivate(name); err != nil {
-		v.bad(path, name, "the path of a file that only its owner may read ("+err.Error()+")")
-		return ""
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		v.bad(path, name, "the path of a readable file ("+err.Error()+")")
-	}
-	return strings.TrimRight(string(text), "\r\n")
 }
 
 func (v *validator) config(c *Config) {
@@ -211,7 +198,7 @@ func (v *validator) model(m *Model, path string) {
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
 	v.oneOf(at("publish.tensors"), m.Publish.Tensors, tensorsF64, "f32")
 	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
-	if path := m.Publish.SigningKeyFile; path != "" {
+	if path := m.Publish.SigningKeyFile; path != "" && !v.contents(at("publish.signing_key_file"), path) {
 		if err := CheckPrivate(path); err != nil {
 			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
 		}

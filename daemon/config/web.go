@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -69,13 +70,17 @@ type WebFile struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 }
 
-// ReadWebFile reads an exporter-toolkit file.
+// ReadWebFile reads an exporter-toolkit file. Its errors quote nothing of it.
 func ReadWebFile(path string) (f WebFile, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return f, err
 	}
-	return f, yaml.Unmarshal(src, &f)
+	err = yaml.Unmarshal(src, &f)
+	if located := yaml.Error(nil); errors.As(err, &located) { // the error itself shows the lines around
+		err = fmt.Errorf("%s: %s", path, quoted.ReplaceAllString(located.GetMessage(), redacted))
+	}
+	return f, err
 }
 
 // AsksForCertificates reports whether clients must have certificates.

@@ -112,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // who signs them is refused: any authority that the system trusts would do. So is a key that other users may read.
 func Check(file string) error {
 	if err := toolkit.Validate(file); err != nil || file == "" {
-		return err
+		return withoutValues(err)
 	}
 	c, err := config.ReadWebFile(file)
 	if err != nil {
@@ -143,12 +143,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		defer unfollow()
 	}
+	log := slog.New(withoutQuotes{s.Log.Handler()})
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	addresses, systemd, file := []string{listener.Addr().String()}, false, s.ConfigFile
 	return serve(ctx, server, func() error {
-		return toolkit.Serve(netutil.LimitListener(listener, maxConns), server,
-			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, s.Log)
+		return withoutValues(toolkit.Serve(netutil.LimitListener(listener, maxConns), server,
+			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, log))
 	})
 }
 
