@@ -4,7 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 )
 
 // GapBound names the upper bound of the dual norm Ω*(∇F) = max over unit h of the criterion, on which a certified gap stands.
@@ -117,10 +118,9 @@ func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 	if d > maxDenseFeatures || float64(m)*cube > maxEigenWork || !g.explicit && g.denseWork() > maxDenseWork {
 		return dualBound{}, false
 	}
-	operators := make([]*mat.SymDense, m)
+	operators := make([]blas64.Symmetric, m)
 	norms := make([]float64, m)
-	squares, moduli := mat.NewDense(d, d, nil), mat.NewSymDense(d, nil)
-	var vectors, product mat.Dense
+	squares, moduli := newSymmetric(d), newSymmetric(d)
 	top := make([]float64, d*m)
 	for c := range m {
 		operators[c] = g.dense(c)
@@ -128,16 +128,12 @@ func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 		if !ok || !g.workers.yield() {
 			return dualBound{}, false
 		}
-		e.eig.VectorsTo(&vectors)
 		best := 0
 		norms[c], best = e.largest()
-		for j := range d {
-			top[j*m+c] = vectors.At(j, best)
-		}
-		product.Mul(operators[c], operators[c])
-		squares.Add(squares, &product)
+		e.vector(top[c:], m, best)
+		addSquare(squares, operators[c])
 		for t, v := range e.values {
-			moduli.SymRankOne(moduli, math.Abs(v), vectors.ColView(t))
+			blas64.Syr(math.Abs(v), blas64.Vector{N: d, Data: e.vectors[t:], Inc: d}, moduli)
 		}
 	}
 	bound := dualBound{value: penalty.RowDual(norms), kind: OutputNorms, vectors: top, columns: m}
@@ -147,12 +143,7 @@ func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 	if penalty == L1Linf && m <= 30 && float64(int(1)<<(m-1))*cube <= maxEigenWork {
 		return g.boundSigns(operators)
 	}
-	for j := range d {
-		for l := range j {
-			squares.Set(l, j, squares.At(j, l))
-		}
-	}
-	e, ok := decompose(mat.NewSymDense(d, squares.RawMatrix().Data))
+	e, ok := decompose(squares)
 	if !ok {
 		return dualBound{}, false
 	}
@@ -170,17 +161,15 @@ func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 }
 
 // boundSigns returns the largest |eigenvalue| of all Σ_c s_c Γ_c.
-func (g *gamma) boundSigns(operators []*mat.SymDense) (dualBound, bool) {
+func (g *gamma) boundSigns(operators []blas64.Symmetric) (dualBound, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	patterns, s := signPatterns(m)
 	bound := dualBound{kind: SignPatterns, vectors: make([]float64, d), columns: 1}
-	sum, part := mat.NewSymDense(d, nil), mat.NewSymDense(d, nil)
-	var vectors mat.Dense
+	sum := newSymmetric(d)
 	for t := range s {
-		sum.Zero()
+		clear(sum.Data)
 		for c, operator := range operators {
-			part.ScaleSym(patterns[c*s+t], operator)
-			sum.AddSym(sum, part)
+			floats.AddScaled(sum.Data, patterns[c*s+t], operator.Data)
 		}
 		e, ok := decompose(sum)
 		if !ok || !g.workers.yield() {
@@ -188,8 +177,7 @@ func (g *gamma) boundSigns(operators []*mat.SymDense) (dualBound, bool) {
 		}
 		if value, at := e.largest(); value > bound.value {
 			bound.value = value
-			e.eig.VectorsTo(&vectors)
-			mat.Col(bound.vectors, at, &vectors)
+			e.vector(bound.vectors, 1, at)
 		}
 	}
 	return bound, true

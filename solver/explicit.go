@@ -1,8 +1,8 @@
 package solver
 
 import (
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/refitd/refitd/solver/internal/dense"
 )
@@ -144,14 +144,14 @@ func (g *gamma) quadraticExplicit(q, h []float64, s int) {
 }
 
 // dense returns Γ_c as a matrix. Without packed operators it takes a pass over the rows, in Σ nnz(x_i)²: for small d only.
-func (g *gamma) dense(c int) *mat.SymDense {
+func (g *gamma) dense(c int) blas64.Symmetric {
 	d, m := g.x.NumColumns, g.outputs
-	a := mat.NewSymDense(d, nil)
+	a := newSymmetric(d)
 	if g.explicit {
 		at := c
 		for j := range d {
 			for l := j; l < d; l++ {
-				a.SetSym(j, l, g.packed[at])
+				a.Data[j*d+l] = g.packed[at]
 				at += m
 			}
 		}
@@ -168,7 +168,7 @@ func (g *gamma) dense(c int) *mat.SymDense {
 				if t == 0 && g.kernel == ANOVA {
 					continue
 				}
-				a.SetSym(int(j), int(l), a.At(int(j), int(l))+w*value[s]*value[s+t])
+				a.Data[int(j)*d+int(l)] += w * value[s] * value[s+t]
 			}
 		}
 	}

@@ -3,8 +3,6 @@ package solver
 import (
 	"math"
 	"math/rand/v2"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of two fields Γ_c
@@ -69,7 +67,6 @@ const maxEigenStep = 40
 func (g *gamma) eigenpairs() (ritz, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
-	var vectors mat.Dense
 	for c := range m {
 		e, ok := decompose(g.dense(c))
 		if !ok {
@@ -77,10 +74,7 @@ func (g *gamma) eigenpairs() (ritz, bool) {
 		}
 		_, best := e.largest()
 		found.values[c] = e.values[best]
-		e.eig.VectorsTo(&vectors)
-		for j := range d {
-			found.vectors[j*m+c] = vectors.At(j, best)
-		}
+		e.vector(found.vectors[c:], m, best)
 	}
 	return found, true
 }
@@ -172,11 +166,11 @@ const breakdown = 1e-13
 // tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before breakdown.
 func (k *krylov) tridiagonal(c, used int) (e eigenSym, size int, ok bool) {
 	size = min(used, k.steps[c])
-	tri := mat.NewSymDense(size, nil)
+	tri := newSymmetric(size)
 	for t := range size {
-		tri.SetSym(t, t, k.alpha[t][c])
+		tri.Data[t*size+t] = k.alpha[t][c]
 		if t+1 < size {
-			tri.SetSym(t, t+1, k.beta[t][c])
+			tri.Data[t*size+t+1] = k.beta[t][c]
 		}
 	}
 	e, ok = decompose(tri)
@@ -196,19 +190,15 @@ func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
 			continue
 		}
 		_, best := e.largest()
-		var z mat.Dense
-		e.eig.VectorsTo(&z)
 		found.values[c] = e.values[best]
 		found.residual[c] = 0
 		if size < k.steps[c] || k.steps[c] == len(k.vectors) {
-			found.residual[c] = k.beta[size-1][c] * math.Abs(z.At(size-1, best))
+			found.residual[c] = k.beta[size-1][c] * math.Abs(e.vectors[(size-1)*size+best])
 		}
 		if found.residual[c] > 0 {
 			worst = max(worst, found.residual[c]/math.Abs(e.values[best]))
 		}
-		for t := range size {
-			weights[t*m+c] = z.At(t, best)
-		}
+		e.vector(weights[c:], m, best)
 	}
 	if !vectors {
 		return worst

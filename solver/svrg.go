@@ -5,7 +5,6 @@ import (
 
 	"github.com/refitd/refitd/solver/internal/dense"
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 )
 
 // svrgStep is the step over 1/(2 L), L the expected smoothness of a minibatch gradient. Eight times the step that is proved to converge still
@@ -77,7 +76,8 @@ func (f *outputFit) batchSmoothness() float64 {
 		heaviest = floats.Max(f.p.Weights)
 	}
 	squares := make([]float64, n)
-	gram := mat.NewSymDense(k, nil)
+	gram := newSymmetric(k)
+	top := 0.0 // the trace: a bound, should the decomposition fail
 	for r, a := range f.phi {
 		if !f.workers.yield() {
 			return 0
@@ -86,10 +86,10 @@ func (f *outputFit) batchSmoothness() float64 {
 			squares[i] += x * x
 		}
 		for s, b := range f.phi[:r+1] {
-			gram.SetSym(r, s, dense.Dot(a, b))
+			gram.Data[s*k+r] = dense.Dot(a, b)
 		}
+		top += gram.Data[r*k+r]
 	}
-	top := mat.Trace(gram) // a bound, should the decomposition fail
 	if e, ok := decompose(gram); ok {
 		top = e.values[k-1]
 	}
