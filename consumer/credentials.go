@@ -9,28 +9,30 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
+	kafkasasl "github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/sasl"
 )
 
-// countedSASL counts the exchanges that have begun and not succeeded.
+// countedSASL is a mechanism of franz-go for kafka-go, whose own changes passwords outside ASCII before it sends them, as no broker does. It
+// counts the exchanges that have begun and not succeeded.
 type countedSASL struct {
 	sasl.Mechanism
 	source *source
 }
 
 type countedExchange struct {
-	sasl.StateMachine
+	sasl.Session
 	source *source
 }
 
-func (m countedSASL) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	exchange, first, err := m.Mechanism.Start(ctx)
+func (m countedSASL) Start(ctx context.Context) (kafkasasl.StateMachine, []byte, error) {
+	exchange, first, err := m.Authenticate(ctx, "")
 	m.source.authenticating.Add(1)
 	return countedExchange{exchange, m.source}, first, err
 }
 
-func (e countedExchange) Next(ctx context.Context, challenge []byte) (done bool, response []byte, err error) {
-	if done, response, err = e.StateMachine.Next(ctx, challenge); done && err == nil {
+func (e countedExchange) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
+	if done, response, err = e.Challenge(challenge); done && err == nil {
 		e.source.accepted()
 	}
 	return done, response, err

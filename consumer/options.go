@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
-	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 // StartPolicy says where a partition starts that the caller has no offset for.
@@ -195,11 +195,11 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	case s.Username == "" || s.Password == "":
 		return nil, fmt.Errorf("consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q", s.Mechanism)
 	case s.Mechanism == "PLAIN":
-		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
+		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
 	case s.Mechanism == "SCRAM-SHA-256":
-		return scram.Mechanism(scram.SHA256, s.Username, s.Password)
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
 	case s.Mechanism == "SCRAM-SHA-512":
-		return scram.Mechanism(scram.SHA512, s.Username, s.Password)
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
 	}
 	return nil, fmt.Errorf("consumer: SASL.Mechanism is %q, want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/sasl"
 )
 
 // source is the broker side, with its connections in reach so that they can be dropped.
@@ -49,14 +50,15 @@ func (c *trackedConn) Close() error {
 }
 
 func newSource(opts *Options, m *metrics) (*source, error) {
-	mechanism, err := opts.SASL.mechanism()
+	own, err := opts.SASL.mechanism()
 	if err != nil {
 		return nil, err
 	}
 	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{}), refusedPause: 10 * time.Second}
 	dialer := net.Dialer{Timeout: 3 * time.Second}
-	if mechanism != nil {
-		mechanism = countedSASL{mechanism, s}
+	var mechanism sasl.Mechanism
+	if own != nil {
+		mechanism = countedSASL{own, s}
 	}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		if err := s.mayDial(); err != nil {
