@@ -176,6 +176,29 @@ func TestLostState(t *testing.T) {
 	}
 }
 
+// TestLostStateBesideVersions (J13): a group that has no offsets, as after its retention or under another name, does not make a lost state a
+// first one where the store has versions that were cut from the topics.
+func TestLostStateBesideVersions(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(45, 1500)
+	edit := []string{"lambda: auto", "lambda: 3", "path: state-other", "path: state-group", "store: store-other", "store: store-group"}
+	first := b.Run(b.Configure("group", edit...))
+	if first.Err != nil {
+		t.Fatal(first.Err)
+	}
+	if err := os.RemoveAll(filepath.Join(b.Dir, "state-group")); err != nil {
+		t.Fatal(err)
+	}
+	path := b.Configure("other", edit...) // of another group
+	for range 2 {
+		e := report.ErrorOf(b.Run(path).Err)
+		if e.Code != "state" || e.Key != "--start-fresh" || !strings.Contains(e.Message, "state is empty but version 1 in") {
+			t.Fatalf("lost state: %+v", e)
+		}
+	}
+}
+
 // TestOlderState: an older copy of the whole state is noticed by what was published since, read on exactly, and nothing is published until
 // it has caught up.
 func TestOlderState(t *testing.T) {

@@ -102,7 +102,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 	return header, nil
 }
 
-// Restore makes a state in dir, which must not exist, from what Backup wrote. files are the names of files beside the database that are
+// Restore makes a state in dir, which must not hold one, from what Backup wrote. files are the names of files beside the database that are
 // taken along. Nothing is left in dir if it fails: the error wraps ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
 func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, files ...string) (_ *BackupHeader, err error) {
 	if log == nil {
@@ -111,10 +111,11 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	if err := preflight(&Options{Dir: dir, MemTableBytes: DefaultMemTableBytes}, false, nil); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, denied(err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	rows := filepath.Join(dir, rowsName)
+	if err := os.Mkdir(rows, 0o700); err != nil {
 		return nil, denied(err)
 	}
 	defer func() {
@@ -122,10 +123,6 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	rows := filepath.Join(dir, rowsName)
-	if err := os.Mkdir(rows, 0o700); err != nil {
-		return nil, denied(err)
-	}
 	d, err := openDisk(rows, DefaultMemTableBytes, log)
 	if err != nil {
 		return nil, err

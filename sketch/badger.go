@@ -3,6 +3,7 @@ package sketch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ const valueLogBytes = 16 << 20
 type disk struct {
 	db            *badger.DB
 	dir           string
+	identity      os.FileInfo // of dir
 	memTableBytes int64
 }
 
@@ -50,7 +52,11 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	db, err := badger.Open(o)
 	switch {
 	case err == nil:
-		return &disk{db, dir, memTableBytes}, nil
+		identity, err := os.Stat(dir)
+		if err != nil {
+			return nil, denied(errors.Join(err, db.Close()))
+		}
+		return &disk{db, dir, identity, memTableBytes}, nil
 	case strings.Contains(err.Error(), "Cannot acquire directory lock"): // the error has no type
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
 	case strings.Contains(err.Error(), syscall.ENOSPC.Error()), strings.Contains(err.Error(), syscall.EMFILE.Error()):
@@ -84,7 +90,26 @@ func dropEmptyLogs(dir string) error {
 	return nil
 }
 
+// gone returns an error wrapping ErrGone if the files of the database are not where they were. Badger would go on writing to what nobody finds
+// again, and then try for ever to make a table there.
+func (d *disk) gone() error {
+	now, err := os.Stat(d.dir)
+	if err == nil && !os.SameFile(now, d.identity) {
+		return fmt.Errorf("sketch: %s is another directory than the one that was opened: %w", d.dir, ErrGone)
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Join(d.dir, badger.ManifestFilename))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sketch: %w: %w", ErrGone, err)
+	}
+	return nil // whether it is there cannot be told: the write will say
+}
+
 func (d *disk) commit(ops []op) error {
+	if err := d.gone(); err != nil {
+		return err
+	}
 	txn := d.db.NewTransaction(true)
 	defer txn.Discard()
 	for i := range ops {
@@ -118,6 +143,9 @@ func (d *disk) limits() (entries, bytes int64) {
 // close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger would map a file
 // that does not fit, and the process would end at the first byte too many.
 func (d *disk) close() error {
+	if err := d.gone(); err != nil {
+		return err
+	}
 	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
 		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
 			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)

@@ -102,31 +102,6 @@ func (s *Store) putMarker(m *Marker) {
 	s.markers[m.Hash] = *m
 }
 
-// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state lacks are to be
-// forgotten in it too, as far as they were there. Erase must follow.
-func (s *Store) Remember(markers []Marker) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	for _, m := range markers {
-		old, ok := s.markers[m.Hash]
-		if old.Cut = slices.Clone(old.Cut); !old.extend(m.Cut) && ok {
-			continue // it reaches as far
-		}
-		m.Cut, m.Rows, m.Done = old.Cut, old.Rows, false
-		s.settings.renew(s.positions())
-		s.putMarker(&m)
-		s.sealAll()
-		s.pending.putSettings(&s.settings)
-		if err := s.commit(nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (s *Store) sortedMarkers() []Marker {
 	return slices.SortedFunc(maps.Values(s.markers), func(a, b Marker) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), slices.Compare(a.Hash[:], b.Hash[:]))

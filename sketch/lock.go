@@ -23,9 +23,30 @@ const (
 type Lock struct{ file *os.File }
 
 // LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it, or fs.ErrNotExist if there is
-// no such directory.
+// no such directory. A directory that took another one's place meanwhile is the one that is locked.
 func LockDir(dir string) (*Lock, error) {
-	name := filepath.Join(dir, lockName)
+	for {
+		name := filepath.Join(dir, lockName)
+		lock, err := LockFile(name)
+		if err != nil {
+			return nil, err
+		}
+		locked, err := lock.file.Stat()
+		if err == nil {
+			var now os.FileInfo
+			if now, err = os.Stat(name); err == nil && os.SameFile(locked, now) {
+				return lock, nil
+			}
+		}
+		lock.Close() // nothing was written to it that matters
+		if err != nil {
+			return nil, denied(err)
+		}
+	}
+}
+
+// LockFile locks a file, which it makes if there is none. The error is that of LockDir.
+func LockFile(name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, denied(err)
@@ -43,7 +64,7 @@ func LockDir(dir string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
 		}
-		return nil, fmt.Errorf("sketch: %s: %w by pid %s", dir, ErrLocked, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("sketch: %s: %w by pid %s", strings.TrimSuffix(name, string(filepath.Separator)+lockName), ErrLocked, strings.TrimSpace(string(text)))
 	}
 	err = f.Truncate(0)
 	if err == nil {

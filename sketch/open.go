@@ -164,15 +164,13 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 // readWitness returns nil if there is no witness.
 func (o *Options) readWitness() (*Witness, error) {
 	w, err := readWitness(o.Dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, err
-	case w.Format > formatVersion:
-		return nil, fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", o.Dir, w.Format, formatVersion, ErrFormat)
 	}
-	return w, nil
+	if err != nil {
+		return nil, err
+	}
+	return w, w.checkFormat(o.Dir)
 }
 
 // settle compares a store with its witness and, if it keeps one, takes up what the witness has and the ledger has not.

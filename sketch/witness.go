@@ -58,27 +58,39 @@ func ReadWitness(dir string) (*Witness, error) {
 // Carried returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say of the topics that are
 // there now, which it takes for the first of their name.
 func (w *Witness) Carried() []Marker {
-	now := map[partition]uint32{}
+	out := w.carriedTo(func(string) uint32 { return 0 })
+	for i := range out {
+		out[i].Done, out[i].Row = true, nil
+	}
+	return out
+}
+
+// carriedTo returns the markers as another state needs them, which counts the topics that are there now as incarnation says.
+func (w *Witness) carriedTo(incarnation func(topic string) uint32) []Marker {
+	now := map[string]uint32{} // 0 of a topic that the state has not begun to read
 	for _, t := range w.Partitions {
-		now[partition{t.Topic, t.Partition}] = t.Incarnation
+		now[t.Topic] = max(now[t.Topic], t.Incarnation)
 	}
 	out := slices.Clone(w.Forgotten)
 	for i := range out {
 		var cut []Position
 		for _, p := range out[i].Cut {
-			if incarnation, ok := now[partition{p.Topic, p.Partition}]; ok && incarnation == p.Incarnation {
-				p.Incarnation = 0
+			if p.Incarnation == now[p.Topic] {
+				p.Incarnation = incarnation(p.Topic)
 				cut = append(cut, p)
 			}
 		}
-		out[i].Cut, out[i].Done, out[i].Row = cut, true, nil
+		out[i].Cut = cut
 	}
 	return out
 }
 
 // readWitness returns an error wrapping os.ErrNotExist if there is no witness.
 func readWitness(dir string) (*Witness, error) {
-	name := filepath.Join(dir, witnessName)
+	return readWitnessFile(filepath.Join(dir, witnessName))
+}
+
+func readWitnessFile(name string) (*Witness, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, denied(err)
@@ -98,13 +110,15 @@ func readWitness(dir string) (*Witness, error) {
 func checkLine(text string) string { return fmt.Sprintf("%08x", checksum(nil, []byte(text))) }
 
 // write replaces the witness; it is durable when write returns.
-func (w *Witness) write(dir string) error {
+func (w *Witness) write(dir string) error { return w.writeFile(filepath.Join(dir, witnessName)) }
+
+func (w *Witness) writeFile(name string) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("sketch: %w", err)
 	}
 	text = fmt.Appendf(text, "\n%s\n", checkLine(string(text)))
-	if err := durable.WriteFile(filepath.Join(dir, witnessName), 0o600, durable.Bytes(text)); err != nil {
+	if err := durable.WriteFile(name, 0o600, durable.Bytes(text)); err != nil {
 		return denied(err)
 	}
 	return nil
@@ -135,11 +149,22 @@ func (s *Store) Witness() error {
 	}
 	s.home.mu.Lock()
 	defer s.home.mu.Unlock()
+	if err := s.gone(); err != nil {
+		return err
+	}
 	w, err := s.witnessOf()
 	if err != nil {
 		return err
 	}
 	return w.write(s.home.dir)
+}
+
+// gone returns an error wrapping ErrGone if the files of the store are not where they were.
+func (s *Store) gone() error {
+	if d, ok := s.backend.(*disk); ok {
+		return d.gone()
+	}
+	return nil
 }
 
 // Rollbacks returns the partitions that Open found behind their witness, by topic and partition.

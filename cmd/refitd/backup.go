@@ -26,5 +26,5 @@ func (c *restoreCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return state.Restore(a.ctx, conf.StatePath(model), model.Name, c.Input, c.Why, a.log, a.out)
+	return state.Restore(a.ctx, conf.StatePath(model), model, c.Input, c.Why, a.log, a.out)
 }

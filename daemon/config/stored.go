@@ -15,6 +15,15 @@ const ModelFile = "model.json"
 // PosteriorFile is the file, in a state directory, with what the last promoted refit needs beside its snapshot.
 const PosteriorFile = "posterior"
 
+// What stands beside the state directory of a model, by what is added to its name. No other model may be called so.
+const (
+	RestoreSuffix   = ".restore"   // directory of a state that is made from a backup
+	RebuildSuffix   = ".rebuild"   // directory of one that is read from the log
+	OldSuffix       = ".old-"      // directory of one that was replaced; a time follows
+	LockSuffix      = ".lock"      // file that is locked while one of them is made or removed
+	ForgottenSuffix = ".forgotten" // file with the subjects that the state has forgotten
+)
+
 // ErrNoModelFile is returned where a state directory has no ModelFile.
 var ErrNoModelFile = errors.New("config: the state does not say what its fields are called: start the daemon on it once with this build")
 

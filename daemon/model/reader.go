@@ -106,8 +106,8 @@ func (r *reader) sendDeadLetters(ctx context.Context) error {
 	return nil
 }
 
-// begin stores where a partition starts. A state that is empty while the group of the daemon has offsets was lost, and reading on at the
-// start policy's offset could skip what the lost state had not read.
+// begin stores where a partition starts. A state that is empty while the group of the daemon has offsets, or the store has versions that were
+// cut from the topics, was lost, and reading on at the start policy's offset could skip what the lost state had not read.
 func (r *reader) begin(topic string, partition int32, offset int64) error {
 	if err := r.lostState(); err != nil {
 		return err
@@ -115,26 +115,39 @@ func (r *reader) begin(topic string, partition int32, offset int64) error {
 	return r.state.store.Begin(topic, partition, offset)
 }
 
-// lostState refuses to begin the first partition of an empty state whose group has offsets, unless that was asked for. Models that read a
-// topic together show their offsets in the same group: then only all of them could have lost their state.
+// lostState refuses to begin the first partition of an empty state that is not the first one, unless that was asked for. Models that read a
+// topic together show their offsets in the same group: then only all of them could have lost their state. Versions are a model's own.
 func (r *reader) lostState() error {
-	if !r.state.takeFresh() || r.options.StartFresh || r.siblingHasState() {
+	if !r.state.takeFresh() || r.options.StartFresh {
+		return nil
+	}
+	const advice = "restore a backup, run refitd rebuild, or start with --start-fresh"
+	lost := &report.ExitError{Code: report.ExitState, Path: r.state.dir, Key: "--start-fresh"}
+	for tp, offset := range r.committed() {
+		lost.Topic, lost.Partition, lost.Offset = tp.Topic, &tp.Partition, &offset
+		lost.Err = fmt.Errorf("model: %s: state is empty but group %s has offsets (%s: %d): %s",
+			r.state.dir, r.options.Config.Kafka.GroupID, tp, offset, advice)
+		return lost
+	}
+	if before := r.state.before; before != "" {
+		lost.Err = fmt.Errorf("model: %s: state is empty but %s: %s", r.state.dir, before, advice)
+		return lost
+	}
+	return nil
+}
+
+// committed returns the offsets of the group, as far as they are this model's.
+func (r *reader) committed() map[consumer.TopicPartition]int64 {
+	if r.siblingHasState() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), committedTimeout)
 	defer cancel()
 	committed, err := r.consumer.Committed(ctx)
 	if err != nil {
-		r.log.Warn("offsets of the group cannot be read: state is taken for new", "error", err)
-		return nil
+		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
 	}
-	for tp, offset := range committed {
-		dir := r.state.dir
-		return &report.ExitError{Code: report.ExitState, Topic: tp.Topic, Partition: &tp.Partition, Offset: &offset, Path: dir, Key: "--start-fresh",
-			Err: fmt.Errorf("model: %s: state is empty but group %s has offsets (%s: %d): restore a backup, run refitd rebuild, or start with --start-fresh",
-				dir, r.options.Config.Kafka.GroupID, tp, offset)}
-	}
-	return nil
+	return committed
 }
 
 // siblingHasState reports whether another model that reads one of the topics had a state when it was opened.

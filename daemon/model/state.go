@@ -21,6 +21,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
@@ -46,6 +47,7 @@ type State struct {
 	fresh     atomic.Bool    // it still is, and nobody has asked the group
 	rollbacks int64          // offsets that were applied once and have to be read again
 	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
+	before    string         // how far the topics had been read for that version, empty if none was cut from them
 	closed    bool
 }
 
@@ -62,6 +64,9 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err
 	}
+	if err := statedir.Finish(dir, o.Log); err != nil {
+		return nil, ingest.StateError(err, dir)
+	}
 	if o.CheckState != nil {
 		err = o.CheckState(ctx, dir)
 	}
@@ -74,12 +79,12 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err != nil {
 		return nil, ingest.StateError(err, dir)
 	}
-	rows, err := ingest.Erase(ctx, o.Settings, s.store)
+	forgotten := ingest.Forgotten{Dir: dir, Model: o.Settings, Log: o.Log}
+	if err = forgotten.Recall(ctx, s.store, dir); err == nil {
+		err = forgotten.Keep(s.store)
+	}
 	if err != nil {
 		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
-	}
-	if rows > 0 {
-		s.log.Warn("removed rows of forgotten subjects that were still in the state", "rows", rows)
 	}
 	s.guard.Look()
 	s.empty = len(s.store.Ledger()) == 0
@@ -116,6 +121,11 @@ func (s *State) compareWith(versions *snapshot.Store) {
 		return
 	}
 	s.published = manifest.Cut
+	for _, c := range manifest.Cut {
+		if slices.Contains(s.settings.Input.Topics, c.Topic) && c.Next > 0 {
+			s.before = fmt.Sprintf("version %d in %s was cut at %s/%d: %d", latest.Version, s.settings.Publish.Store, c.Topic, c.Partition, c.Next)
+		}
+	}
 	behind := int64(0)
 	incarnation := make(map[string]uint32)
 	for _, l := range s.store.Ledger() {
@@ -220,7 +230,7 @@ func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 
 // storageError counts a storage error and gives it its exit code.
 func (s *State) storageError(err error) error {
-	if errors.Is(err, sketch.ErrStorage) {
+	if errors.Is(err, sketch.ErrStorage) && !errors.Is(err, sketch.ErrGone) {
 		if noteErr := noteFailure(s.dir, time.Now()); noteErr != nil {
 			s.log.Error("storage error not recorded", "error", noteErr)
 		}

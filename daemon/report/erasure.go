@@ -37,5 +37,5 @@ func (e Erasure) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "versions %v name it and are left as they are: a refit makes the next one without it, "+
 			"publish.keep and publish.keep_for retire them\n", e.Versions)
 	}
-	return say(w, "backups, states kept by rebuild and restore, and the topic itself are not touched\n")
+	return say(w, "backups, states kept by rebuild and restore, and the topic itself are not touched; what is restored from them leaves it out\n")
 }

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/durable"
 )
@@ -45,35 +47,59 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 	}))
 }
 
-// Restore puts a backup in the place of the state in dir. The state there is kept beside it.
-func Restore(ctx context.Context, dir, model, path, why string, log *slog.Logger, out *report.Emitter) error {
-	beside := dir + ".restore"
-	header, err := RestoreBeside(ctx, beside, path, log)
+// Restore puts a backup in the place of the state of model in dir. The state there is kept beside it.
+func Restore(ctx context.Context, dir string, model *config.Model, path, why string, log *slog.Logger, out *report.Emitter) error {
+	making, err := lock(dir, log)
 	if err != nil {
 		return err
 	}
-	lock, err := sketch.LockDir(dir)
+	defer making.Close() // nothing was written to it
+	held, err := sketch.LockDir(dir)
 	if err == nil {
-		defer lock.Close() // nothing was written to it
+		defer held.Close() // nothing was written to it
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(ingest.StateError(err, dir), os.RemoveAll(beside))
+		return ingest.StateError(err, dir)
 	}
-	kept, err := Replace(dir, beside, "restore", why, fmt.Sprintf("from %s, lineage %s", path, header.Lineage))
+	beside := dir + config.RestoreSuffix
+	header, err := RestoreBeside(ctx, dir, beside, path, log)
+	if err != nil {
+		return err
+	}
+	err = withStore(ctx, beside, log, func(store *sketch.Store) error {
+		return recall(ctx, &ingest.Forgotten{Dir: dir, Model: model, Log: log}, store, beside)
+	})
+	kept := ""
+	if err == nil {
+		kept, err = Replace(dir, beside, "restore", why, fmt.Sprintf("from %s, lineage %s", path, header.Lineage))
+	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(beside))
 	}
-	return out.Emit("summary", summary(model, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }))
+	return out.Emit("summary", summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }))
 }
 
-// RestoreBeside makes the state of a backup in a directory that is not in use; what an earlier try left there is removed.
-func RestoreBeside(ctx context.Context, beside, path string, log *slog.Logger) (*sketch.BackupHeader, error) {
+// lock finishes a replacement that was interrupted and keeps others from making another one. The error carries its exit code.
+func lock(dir string, log *slog.Logger) (*sketch.Lock, error) {
+	err := statedir.Finish(dir, log)
+	if err == nil {
+		var making *sketch.Lock
+		if making, err = statedir.Lock(dir); err == nil {
+			return making, nil
+		}
+	}
+	return nil, ingest.StateError(err, dir)
+}
+
+// RestoreBeside makes the state of a backup in beside, for the place of dir; what an earlier try left there is removed. The caller holds
+// statedir.Lock.
+func RestoreBeside(ctx context.Context, dir, beside, path string, log *slog.Logger) (*sketch.BackupHeader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("state: %w", err), Path: path}
 	}
 	defer f.Close()
-	if err := Clear(beside); err != nil {
-		return nil, err
+	if err := statedir.Claim(dir, beside); err != nil {
+		return nil, ingest.StateError(err, beside)
 	}
 	header, err := sketch.Restore(ctx, beside, f, log, companions...)
 	if err != nil {

@@ -76,6 +76,15 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	if _, err := store.ForgetSubject(e.Field, []byte(e.Value)); err != nil {
 		return s, err
 	}
+	forgotten := ingest.Forgotten{Dir: e.Dir, Model: e.Model, Log: e.Log}
+	stored, err := forgotten.KeepBoth(store)
+	if err != nil {
+		return s, err
+	}
+	if stored != nil {
+		return s, e.storeError(fmt.Errorf("state: the subject is marked to be forgotten, but that cannot be written down beside the versions: "+
+			"say it again once it can: %w", stored))
+	}
 	s.Subject = sketch.SubjectHash(e.Field, []byte(e.Value)).String()
 	if err := decided(time.Now(), "forget", e.Why, "%s %s", e.Field, s.Subject).write(e.Dir); err != nil {
 		return s, err

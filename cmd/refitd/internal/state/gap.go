@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -34,7 +35,10 @@ func (g *Gap) Accept(ctx context.Context, out *report.Emitter) error {
 
 // withStore opens the state in dir for f and closes it again.
 func withStore(ctx context.Context, dir string, log *slog.Logger, f func(*sketch.Store) error) (err error) {
-	store, err := sketch.OpenExisting(ctx, dir, log)
+	var store *sketch.Store
+	if err = statedir.Finish(dir, log); err == nil {
+		store, err = sketch.OpenExisting(ctx, dir, log)
+	}
 	if err != nil {
 		return ingest.StateError(err, dir)
 	}

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 			out.Emit("error", report.ErrorOf(err))
 		}
 		os.Exit(report.CodeOf(err))
+	case "restore":
+		os.Exit(restoreChild(out, log))
 	case "panic":
 		go panic("slice bounds out of range [7]")
 		select {}

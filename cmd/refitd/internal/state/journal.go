@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/durable"
 )
@@ -55,22 +56,18 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 }
 
 // Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of
-// what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The caller holds the
-// lock of dir, if that is there, and has closed beside, which has the same parent. A crash in between leaves both directories, one under its
-// new name.
+// what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The caller holds
+// statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
 func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
-		if err := remember(dir, beside); err != nil {
-			return "", ingest.StateError(err, beside)
-		}
 		for _, name := range companions {
 			if err := adopt(filepath.Join(dir, name), filepath.Join(beside, name)); err != nil {
 				return "", ingest.StateError(err, dir)
 			}
 		}
-		kept = fmt.Sprintf("%s.old-%s", dir, now.UTC().Format("20060102T150405.000Z"))
+		kept = statedir.KeptName(dir, now)
 		what += ", in place of " + kept
 	} else if !errors.Is(missing, fs.ErrNotExist) {
 		return "", ingest.StateError(missing, dir)
@@ -78,45 +75,20 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	if err := decided(now, verb, why, "%s", what).write(beside); err != nil {
 		return "", err
 	}
-	parent, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return "", ingest.StateError(err, dir)
-	}
-	defer parent.Close()
-	if kept != "" {
-		if err := durable.Rename(parent, filepath.Base(dir), filepath.Base(kept)); err != nil {
-			return "", ingest.StateError(err, dir)
-		}
-	}
-	if err := durable.Rename(parent, filepath.Base(beside), filepath.Base(dir)); err != nil {
-		return kept, ingest.StateError(err, beside)
+	if err := statedir.Replace(dir, beside, kept); err != nil {
+		return kept, ingest.StateError(err, dir)
 	}
 	return kept, nil
 }
 
-// remember hands the subjects that the state in dir was to forget over to the one in beside: a backup may be older than that.
-func remember(dir, beside string) error {
-	w, err := sketch.ReadWitness(dir)
-	if err != nil || len(w.Forgotten) == 0 {
-		return nil // what cannot be read has nothing to say
+// recall lets the state in beside forget what the one in dir was to forget, and what is written beside both: a backup may be older than that.
+// A state that is not there, or cannot be read, has nothing to say. The error carries its exit code.
+func recall(ctx context.Context, f *ingest.Forgotten, store *sketch.Store, beside string) error {
+	var old []*sketch.Witness
+	if w, err := sketch.ReadWitness(f.Dir); err == nil {
+		old = append(old, w)
 	}
-	store, err := sketch.OpenExisting(context.Background(), beside, nil)
-	if err != nil {
-		return err
-	}
-	return errors.Join(store.Remember(w.Forgotten), store.Close())
-}
-
-// Clear removes what an earlier try left in a directory beside a state. The error wraps sketch.ErrLocked if it is still being made.
-func Clear(beside string) error {
-	lock, err := sketch.LockDir(beside)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = errors.Join(os.RemoveAll(beside), lock.Close())
-	}
-	if err != nil {
+	if err := f.Recall(ctx, store, beside, old...); err != nil {
 		return ingest.StateError(err, beside)
 	}
 	return nil

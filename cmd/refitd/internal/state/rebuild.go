@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -38,6 +39,7 @@ type Rebuild struct {
 	Log      *slog.Logger
 
 	dir, beside string
+	made        bool // beside, which has not taken its place yet
 	store       *sketch.Store
 	began       time.Time
 	events      atomic.Int64
@@ -47,28 +49,35 @@ type Rebuild struct {
 // Run reads until the new state is in its place or ctx is done, which leaves the old one as it was.
 func (r *Rebuild) Run(ctx context.Context) (err error) {
 	r.dir, r.began = r.Config.StatePath(r.Model), time.Now()
-	r.beside = r.dir + ".rebuild"
-	if err := r.open(ctx); err != nil {
+	r.beside = r.dir + config.RebuildSuffix
+	making, err := lock(r.dir, r.Log)
+	if err != nil {
 		return err
 	}
-	done := false
+	defer making.Close() // nothing was written to it
 	defer func() {
 		if r.store != nil {
 			err = errors.Join(err, r.store.Close())
 		}
-		if !done {
+		if r.made {
 			err = errors.Join(err, os.RemoveAll(r.beside))
 		}
 	}()
+	if err := r.open(ctx); err != nil {
+		return err
+	}
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	lock, err := r.takePlace(ctx)
+	held, err := r.takePlace(ctx)
 	if err != nil {
 		return err
 	}
-	if lock != nil {
-		defer lock.Close() // nothing was written to it
+	if held != nil {
+		defer held.Close() // nothing was written to it
+	}
+	if err := r.recall(ctx); err != nil { // what was forgotten while the new state was read
+		return err
 	}
 	state, err := r.store.State()
 	if err != nil {
@@ -83,7 +92,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	done = true
+	r.made = false
 	return r.Out.Emit("summary", report.RebuildSummary{Seconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(),
 		Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)})
 }
@@ -132,30 +141,38 @@ func interrupted(ctx context.Context) error {
 
 // open makes the store beside the old state, with the seed of the old one if the configuration leaves that open.
 func (r *Rebuild) open(ctx context.Context) error {
-	if err := Clear(r.beside); err != nil {
-		return err
-	}
 	options := ingest.StoreOptions(r.Model)
 	options.Dir, options.Logger, options.MinFreeBytes = r.beside, r.Log, int64(r.Config.Storage.MinFreeBytes)
 	options.AllowNetwork = r.Config.Storage.AllowNetwork
 	if r.Backup != "" {
-		if _, err := RestoreBeside(ctx, r.beside, r.Backup, r.Log); err != nil {
+		if _, err := RestoreBeside(ctx, r.dir, r.beside, r.Backup, r.Log); err != nil {
 			return err
 		}
-	} else if w, err := sketch.ReadWitness(r.dir); err == nil {
+	} else if err := statedir.Claim(r.dir, r.beside); err != nil {
+		return ingest.StateError(err, r.beside)
+	}
+	r.made = true
+	if w, err := sketch.ReadWitness(r.dir); r.Backup != "" {
+		// The backup has settings of its own, and recall hands over what is to be forgotten.
+	} else if err == nil {
 		if options.DrawSeed {
 			options.Seed, options.DrawSeed = w.Seed, false
 		}
 		options.Forgotten = w.Carried()
 	} else if !errors.Is(err, sketch.ErrNoState) {
-		return ingest.StateError(fmt.Errorf("rebuild: %w: it also says which subjects were erased; remove the file to read them in again, "+
-			"with another seed and from the earliest records", err), r.dir)
+		return ingest.StateError(fmt.Errorf("rebuild: %w: remove the file to begin at the earliest records, with another seed; "+
+			"subjects that were erased stay out as far as a copy of their list is beside the state or the versions", err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
 		return ingest.StateError(err, r.beside)
 	}
-	return nil
+	return r.recall(ctx)
+}
+
+// recall lets the new state forget what the old one has forgotten by now.
+func (r *Rebuild) recall(ctx context.Context) error {
+	return recall(ctx, &ingest.Forgotten{Dir: r.dir, Model: r.Model, Log: r.Log}, r.store, r.beside)
 }
 
 // begin decides where partitions start that are not in the new state.

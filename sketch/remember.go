@@ -1,0 +1,96 @@
+package sketch
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files outside of it, each a
+// witness of the state as it was when the last of them was written.
+
+// ReadForgotten reads what KeepForgotten wrote. The error wraps fs.ErrNotExist if there is no such file, ErrCorrupt if it cannot be read, and
+// ErrFormat if it is of a later version.
+func ReadForgotten(path string) (*Witness, error) {
+	w, err := readWitnessFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.checkFormat(path)
+}
+
+// checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
+func (w *Witness) checkFormat(path string) error {
+	if w.Format > formatVersion {
+		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format, formatVersion, ErrFormat)
+	}
+	return nil
+}
+
+// KeepForgotten writes the markers of the state to a file outside of it, durably. It does nothing if there are none.
+func (s *Store) KeepForgotten(path string) error {
+	w, err := s.witnessOf()
+	if err != nil || len(w.Forgotten) == 0 {
+		return err
+	}
+	return w.writeFile(path)
+}
+
+// RememberOf is Remember for the markers of another state, or of this one at another time, in the terms of this one.
+func (s *Store) RememberOf(w *Witness) error {
+	s.mu.Lock()
+	markers := w.Forgotten
+	if w.Lineage != s.settings.origin() { // the other state counted incarnations on its own
+		markers = w.carriedTo(func(topic string) uint32 {
+			incarnation, _ := s.incarnation(topic)
+			return incarnation
+		})
+	}
+	if w.Seed != s.settings.Seed { // identities are hashed with it
+		markers = slices.Clone(markers)
+		for i := range markers {
+			markers[i].Row = nil
+		}
+	}
+	s.mu.Unlock()
+	return s.Remember(markers)
+}
+
+// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state lacks are to be
+// forgotten in it too, as far as they were there. Erase must follow.
+func (s *Store) Remember(markers []Marker) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	for _, m := range markers {
+		old, ok := s.markers[m.Hash]
+		if old.Cut = slices.Clone(old.Cut); !old.extend(m.Cut) && ok {
+			continue // it reaches as far
+		}
+		m.Cut, m.Rows, m.Done = old.Cut, old.Rows, false
+		if m.Row == nil {
+			m.Row = old.Row
+		}
+		s.settings.renew(s.positions())
+		s.putMarker(&m)
+		s.sealAll()
+		s.pending.putSettings(&s.settings)
+		if err := s.commit(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unfinished reports whether Erase has rows to look for.
+func (s *Store) Unfinished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.markers {
+		if !m.Done {
+			return true
+		}
+	}
+	return false
+}
