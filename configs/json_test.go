@@ -53,6 +53,8 @@ type line struct {
 	when  string
 }
 
+const firstInvalid = "the first line of each reason and field"
+
 // verbs says what each verb prints, in order. The last line of a verb that fails is error instead.
 var verbs = []struct {
 	name  string
@@ -74,10 +76,11 @@ var verbs = []struct {
 	{"rebuild", []line{{"tick", report.RebuildTick{}, "each second"}, {"summary", report.RebuildSummary{}, "last"}}},
 	{"forget", []line{{"summary", report.Erasure{}, ""}}},
 	{"check-state", []line{{"summary", report.Empty{}, ""}}},
-	{"fit", []line{{"step", report.Step{}, "each λ and k"}, {"path", report.Path{}, "text only"}, {"summary", report.FitSummary{}, "last"}}},
-	{"backtest", []line{{"tick", report.BacktestTick{}, "each 10,000 events"}, {"version", report.Version{}, "each refit"},
-		{"summary", report.BacktestSummary{}, "last"}}},
-	{"eval", []line{{"summary", report.EvalSummary{}, ""}}},
+	{"fit", []line{{"invalid", report.Invalid{}, firstInvalid}, {"step", report.Step{}, "each λ and k"}, {"path", report.Path{}, "text only"},
+		{"summary", report.FitSummary{}, "last"}}},
+	{"backtest", []line{{"invalid", report.Invalid{}, firstInvalid}, {"tick", report.BacktestTick{}, "each 10,000 events"},
+		{"version", report.Version{}, "each refit"}, {"summary", report.BacktestSummary{}, "last"}}},
+	{"eval", []line{{"invalid", report.Invalid{}, firstInvalid}, {"summary", report.EvalSummary{}, ""}}},
 	{"score", []line{{"score", report.Score{}, "each event"}, {"invalid", report.Invalid{}, "each line that is none"},
 		{"summary", report.ScoreSummary{}, "last"}}},
 	{"inspect", []line{{"state", report.State{}, "with --storage.path"}, {"snapshot", report.SnapshotInspection{}, "with --store"},
@@ -288,9 +291,11 @@ func (p *page) exitCodes(t *testing.T) {
 // reasons adds the table of reasons of rejections.
 func (p *page) reasons(t *testing.T) {
 	p.heading(2, "Reasons of rejections")
-	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, and `reason` of " +
-		"`invalid`. A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; " +
-		"then the fields, in the order of the record; then missing_field.")
+	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, `reason` of " +
+		"`invalid`, of `dropped`, of the answers of HTTP and of the headers of dead letters. Beside it stand `field`, the field of the schema that " +
+		"it is about (empty where it is about the record as a whole), `expected` and `got`: the kind of value that came, never the value itself. " +
+		"A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; then the " +
+		"fields, in the order of the record; then missing_field.")
 	most := event.DefaultLimits()
 	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
 		"Limits.MaxMulti", strconv.Itoa(most.MaxMulti), "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))

@@ -77,7 +77,7 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 }
 
 // contractFamilies are the metrics that the command-line contract names.
-var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_events_rejected_total{model,reason}",
+var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_events_rejected_total{field,model,reason}",
 	"refitd_consumer_lag_records{partition,topic}", "refitd_snapshot_info{model,version}", "refitd_progressive_loss{model,role}"}
 
 // only is the metric that a broker without TLS has no reason to show.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +21,13 @@ import (
 var malformedVisits = map[event.Reason]string{
 	event.LabelUnknown:  `{"user":"u","item":"i","kind":"c","ts":1,"w":1}`,
 	event.WeightInvalid: `{"user":"u","item":"i","kind":"a","ts":1,"w":-1}`,
+}
+
+// rejectedField is the field that the malformed records of a reason are bad in.
+func rejectedField(r event.Reason) string {
+	return map[event.Reason]string{event.MissingField: "item", event.WrongType: "item", event.NotFinite: "rating", event.NumberRange: "rating",
+		event.LabelRange: "rating", event.TimeInvalid: "ts", event.IDEmpty: "user", event.IDTooLong: "user", event.LabelUnknown: "kind",
+		event.WeightInvalid: "w"}[r]
 }
 
 const visitsModel = `  - name: visits
@@ -71,9 +80,18 @@ func TestMalformedRecords(t *testing.T) {
 		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(metrics, line+"\n") {
 			t.Errorf("no line %s", line)
 		}
+		got := make(map[string]int64)
+		for _, m := range regexp.MustCompile(`(?m)^refitd_events_rejected_total\{field="([^"]*)",model="`+model+`",reason="([^"]+)"\} (\d+)$`).
+			FindAllStringSubmatch(metrics, -1) {
+			n, _ := strconv.ParseInt(m[3], 10, 64)
+			got[m[2]] += n
+			if field := rejectedField(event.Reason(m[2])); n > 0 && m[1] != field {
+				t.Errorf("%d rejected as %s of field %q, want %q", n, m[2], m[1], field)
+			}
+		}
 		for _, reason := range event.Reasons {
-			if line := fmt.Sprintf(`refitd_events_rejected_total{model=%q,reason=%q} %d`, model, reason, want[string(reason)]); !strings.Contains(metrics, line+"\n") {
-				t.Errorf("no line %s", line)
+			if got[string(reason)] != want[string(reason)] {
+				t.Errorf("%s: %d rejected as %s, want %d", model, got[string(reason)], reason, want[string(reason)])
 			}
 		}
 	}

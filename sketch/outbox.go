@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // MaxDeadLetterBytes bounds what the outbox keeps of a rejected record's value.
@@ -22,6 +24,7 @@ type DeadLetter struct {
 	Incarnation uint32 // of the topic, from 0
 	Offset      int64
 	Reason      string
+	Detail             // empty where the record had none, or was rejected by a build that kept none
 	Time        int64  // time stamp of the record, milliseconds
 	Size        int    // bytes of its value, -1 if it had none
 	Payload     []byte // the first MaxDeadLetterBytes of the value
@@ -200,13 +203,32 @@ func deadLetterKey(topic string, partition int32, incarnation uint32, offset int
 }
 
 // appendDeadLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload | CRC u32, big-endian.
+// Where there is a detail, the reason goes on with a zero byte before what was expected, before what came and before the field.
 func appendDeadLetter(b, key []byte, r *Record) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
 	b = binary.BigEndian.AppendUint32(b, uint32(int32(r.Size)))
-	b = append(append(b, byte(len(r.Reason))), r.Reason...)
+	at := len(b)
+	b = append(append(b, 0), r.Reason...)
+	if d := r.Detail; d != nil {
+		b = append(append(append(b, 0), d.Expected...), 0)
+		b = append(append(b, d.Got...), 0)
+		b = append(b, cutText(d.Field, math.MaxUint8-(len(b)-at-1))...)
+	}
+	b[at] = byte(len(b) - at - 1)
 	b = append(b, r.Payload...)
 	return seal(key, b, from)
+}
+
+// cutText returns the beginning of a text that has at most limit bytes and no half of a character.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
 }
 
 func deadLetterAt(c cut, key string) (DeadLetter, error) {
@@ -230,10 +252,14 @@ func decodeDeadLetter(key, value []byte) (DeadLetter, error) {
 		return DeadLetter{}, corrupt("dead letter at key %q has %d bytes", key, len(b))
 	}
 	n := header + int(b[12])
+	reason, detail := string(b[header:n]), Detail{}
+	if parts := strings.SplitN(reason, "\x00", 4); len(parts) == 4 {
+		reason, detail = parts[0], Detail{Expected: parts[1], Got: parts[2], Field: parts[3]}
+	}
 	return DeadLetter{
 		Topic: string(key[1 : tail-1]), Partition: int32(binary.BigEndian.Uint32(key[tail:])),
 		Incarnation: binary.BigEndian.Uint32(key[tail+4:]), Offset: int64(binary.BigEndian.Uint64(key[tail+8:])),
 		Time: int64(binary.BigEndian.Uint64(b)), Size: int(int32(binary.BigEndian.Uint32(b[8:]))),
-		Reason: string(b[header:n]), Payload: b[n:],
+		Reason: reason, Detail: detail, Payload: b[n:],
 	}, nil
 }

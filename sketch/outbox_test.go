@@ -173,7 +173,13 @@ func TestDeadLetterCodec(t *testing.T) {
 			Reason: rapid.StringMatching(`[a-z_]{1,64}`).Draw(t, "reason"), Time: rapid.Int64().Draw(t, "time"),
 			Size: rapid.IntRange(-1, 1<<30).Draw(t, "size"), Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxDeadLetterBytes).Draw(t, "payload")}
 		key := deadLetterKey(want.Topic, want.Partition, want.Incarnation, want.Offset)
-		got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}))
+		record := Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}
+		if rapid.Bool().Draw(t, "with a detail") {
+			want.Detail = Detail{Field: rapid.StringN(0, 60, 60).Draw(t, "field"), Expected: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "expected"),
+				Got: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "got")}
+			record.Detail = &want.Detail
+		}
+		got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &record))
 		if err != nil || !bytes.Equal(got.Payload, want.Payload) {
 			t.Fatalf("letter %+v, %v, want %+v", got, err, want)
 		}
@@ -182,6 +188,23 @@ func TestDeadLetterCodec(t *testing.T) {
 			t.Fatalf("letter %+v, want %+v", got, want)
 		}
 	})
+}
+
+// TestDeadLetterOfALongField: a name that there is no room for is cut between characters, and one of an older build has no detail.
+func TestDeadLetterOfALongField(t *testing.T) {
+	key := deadLetterKey("a", 1, 0, 5)
+	long := Record{Reason: strings.Repeat("r", MaxReasonBytes), Payload: []byte("value"),
+		Detail: &Detail{Field: strings.Repeat("ü", 200), Expected: strings.Repeat("e", 64), Got: strings.Repeat("g", 64)}}
+	got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &long))
+	if err != nil || got.Field != strings.Repeat("ü", 30) || got.Expected != long.Detail.Expected || got.Got != long.Detail.Got || got.Reason != long.Reason ||
+		string(got.Payload) != "value" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	before := []byte("\x00\x00\x00\x00\x00\x00\x03\xe8\x00\x00\x00\x02\x08not_json{]")
+	got, err = decodeDeadLetter(key, seal(key, before, 0))
+	if err != nil || got.Reason != "not_json" || got.Detail != (Detail{}) || got.Time != 1000 || string(got.Payload) != "{]" {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 // FuzzDeadLetter: stored bytes are refused without a panic; what is accepted encodes to the same bytes.
@@ -202,7 +225,11 @@ func FuzzDeadLetter(f *testing.F) {
 		if again := deadLetterKey(l.Topic, l.Partition, l.Incarnation, l.Offset); !bytes.Equal(again, key) {
 			t.Errorf("key %x became %x", key, again)
 		}
-		if got := appendDeadLetter(nil, key, &Record{Reason: l.Reason, Time: l.Time, Size: l.Size, Payload: l.Payload}); !bytes.Equal(got, value) {
+		record := Record{Reason: l.Reason, Time: l.Time, Size: l.Size, Payload: l.Payload}
+		if bytes.Contains(value[13:13+int(value[12])], []byte{0}) && !strings.Contains(l.Reason, "\x00") {
+			record.Detail = &l.Detail
+		}
+		if got := appendDeadLetter(nil, key, &record); !bytes.Equal(got, value) {
 			t.Errorf("letter %x encodes to %x", value, got)
 		}
 	})

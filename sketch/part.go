@@ -30,17 +30,27 @@ func (r Role) String() string {
 const (
 	MaxPayloadBytes = 256 << 10
 	MaxReasonBytes  = 64
+	MaxDetailBytes  = 128 // of Detail.Expected and Detail.Got together
 	MaxAuxBytes     = 512 << 10
 )
+
+// A Detail is what its dead letter says of a rejected record beside the reason.
+type Detail struct {
+	Field    string // of the schema; "" for none. A dead letter keeps at least its first 60 bytes
+	Expected string
+	Got      string
+}
 
 // A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has returned.
 type Record struct {
 	Offset int64
 	Fate   Fate
 	CRC    uint32 // of the record's key, value and timestamp; bound into the ledger's digest
-	Reason string // of a rejected record
 
-	Size int // of a rejected record: bytes of its value, -1 if it has none
+	// Of a rejected record: why, what else there is to say of it (nil for nothing), and the bytes of its value, -1 if it has none.
+	Reason string
+	Detail *Detail
+	Size   int
 
 	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a DeadLetter keeps of their value.
 	Time       int64   // event time, milliseconds
@@ -91,6 +101,9 @@ func (p *Part) check(s *settings) error {
 		case Rejected:
 			if r.Reason == "" || len(r.Reason) > MaxReasonBytes {
 				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
+			}
+			if d := r.Detail; d != nil && len(d.Expected)+len(d.Got) > MaxDetailBytes {
+				return bad(r.Offset, "detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got), MaxDetailBytes)
 			}
 			if len(r.Payload) > MaxDeadLetterBytes {
 				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload), MaxDeadLetterBytes)

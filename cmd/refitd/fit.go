@@ -57,7 +57,7 @@ func vars() kong.Vars {
 // Run fits the model, prints a line for each step and the summary.
 func (c *fitCmd) Run(a *app) error {
 	o := c.FitOptions
-	o.SplitByTime, o.Now, o.Log = c.SplitBy == "time", time.Now, a.log
+	o.SplitByTime, o.Now = c.SplitBy == "time", time.Now
 	var err error
 	if o.Model, err = c.model(); err != nil {
 		return err

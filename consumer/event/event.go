@@ -1,6 +1,6 @@
 // Package event holds labelled events and decodes them from the values of records. It knows no Kafka, no models and no storage.
 //
-// A [Decoder] turns a value into an [Event], or says by a [Reason] why it is none; [JSON] is the one there is.
+// A [Decoder] turns a value into an [Event], or says by a [Rejection] why it is none; [JSON] is the one there is.
 package event
 
 import "math"
@@ -71,7 +71,7 @@ type Event struct {
 
 // A Decoder turns values into events of one schema. It is not safe for concurrent use.
 type Decoder interface {
-	// Decode stores the event of value in ev and returns "", or returns why value is none; ev is then undefined. recordTime is the time stamp
+	// Decode stores the event of value in ev and returns nil, or returns why value is none; ev is then undefined. recordTime is the time stamp
 	// of the record in milliseconds, negative if it has none. ev's slices are reused; its strings do not alias value.
-	Decode(ev *Event, value []byte, recordTime int64) Reason
+	Decode(ev *Event, value []byte, recordTime int64) *Rejection
 }

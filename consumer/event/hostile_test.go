@@ -84,7 +84,7 @@ func TestHostileJSON(t *testing.T) {
 		for range 20 {
 			var ev Event
 			began := time.Now()
-			got := d.Decode(&ev, value, now)
+			got := reason(d.Decode(&ev, value, now))
 			best = min(best, time.Since(began))
 			if got != want {
 				t.Errorf("%.40s: %q, want %q", value, got, want)
@@ -148,7 +148,7 @@ func TestHostileLabels(t *testing.T) {
 			IDTooLong}, {classes, `7`, ""},
 	} {
 		var ev Event
-		got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now)
+		got := reason(NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now))
 		if got != c.want {
 			t.Errorf("%s, label %s: %q, want %q", c.schema.Task, c.label, got, c.want)
 		}
@@ -169,7 +169,7 @@ func TestHostileTimes(t *testing.T) {
 		`true`: WrongType, `[1]`: WrongType, `null`: MissingField,
 	} {
 		var ev Event
-		got := NewJSON(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now)
+		got := reason(NewJSON(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now))
 		if got != want {
 			t.Errorf("%s: %q, want %q", stamp, got, want)
 		}
@@ -200,8 +200,8 @@ func TestHostileIDs(t *testing.T) {
 			}
 		}
 		var ev Event
-		got := NewJSON(ratings, Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
-			Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now)
+		got := reason(NewJSON(ratings, Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
+			Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now))
 		if got != want || got == "" && ev.Categorical[0] != id {
 			t.Errorf("%.20q (%d bytes): %q, want %q; id %.20q", id, len(id), got, want, ev.Categorical)
 		}

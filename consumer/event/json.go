@@ -44,8 +44,9 @@ type JSON struct {
 	schema Schema
 	limits Limits
 	fields map[string]*field
-	names  int // of one object at most
-	must   int // fields that must be present for scoring; learning needs mustLearn more
+	order  []*field // in the order of the schema: label, time, identity, weight, categorical, numeric, multi
+	names  int      // of one object at most
+	must   int      // fields that must be present for scoring; learning needs mustLearn more
 
 	mustLearn int
 	before    field  // stands before the first field of an event
@@ -82,7 +83,8 @@ type target struct {
 type field struct {
 	name    string
 	targets []target
-	turn    uint64 // of the last event that flat found it in
+	turn    uint64 // of the last event that has it
+	null    uint64 // of the last event that has null there
 	after   *field // the one that came next in the last event: producers keep their order
 }
 
@@ -100,6 +102,7 @@ func NewJSON(s Schema, l Limits) *JSON {
 	claim := func(name string, r role, index int, count *int) {
 		if d.fields[name] == nil {
 			d.fields[name] = &field{name: name}
+			d.order = append(d.order, d.fields[name])
 		}
 		d.fields[name].targets = append(d.fields[name].targets, target{r, index})
 		*count++
@@ -131,53 +134,54 @@ func NewJSON(s Schema, l Limits) *JSON {
 }
 
 // Decode implements Decoder. An object without nesting is read by flat, any other by jsontext.
-func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) Reason {
+func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	switch {
 	case value == nil:
-		return NullValue
+		return d.rejection(NullValue)
 	case len(value) > d.limits.MaxEventBytes:
-		return TooLarge
+		return d.rejection(TooLarge)
 	case !utf8.Valid(value):
-		return NotUTF8
+		return d.rejection(NotUTF8)
 	}
 	d.prepare(ev, recordTime)
 	if p := (parse{d: d, ev: ev, recordTime: recordTime}); p.flat(value) {
-		return ""
+		return nil
 	}
 	return d.decode(ev, value, recordTime)
 }
 
 // decode reads any value that is UTF-8 and not too long.
-func (d *JSON) decode(ev *Event, value []byte, recordTime int64) Reason {
+func (d *JSON) decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	d.prepare(ev, recordTime)
 	d.src = *bytes.NewBuffer(value)
 	d.json.Reset(&d.src)
+	d.turn++
 
 	p := parse{d: d, ev: ev, recordTime: recordTime}
 	if kind := d.json.PeekKind(); kind != '{' {
 		if r := p.skip(kind); r != "" {
-			return r
+			return d.rejection(r)
 		}
-		return NotObject
+		return d.notObject(kind)
 	}
 	if r := p.object(); r != "" {
-		return r
+		return d.rejection(r)
 	}
 	for _, c := range value[d.json.InputOffset():] {
 		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return TrailingData
+			return d.rejection(TrailingData)
 		}
 	}
 	if p.first != "" {
-		return p.first
+		return p.rejection()
 	}
 	if !p.hasAll() {
-		return MissingField
+		return p.missing()
 	}
 	if !p.hasTime() {
-		return TimeInvalid
+		return d.rejection(TimeInvalid)
 	}
-	return ""
+	return nil
 }
 
 // hasAll reports whether every field is there that has to be.
@@ -218,11 +222,18 @@ type parse struct {
 	recordTime int64
 	present    int    // required fields seen
 	first      Reason // of the first field that is not as it should be; errors of syntax go before it
+
+	// Of first:
+	field   *field
+	role    role
+	kind    jsontext.Kind // of the value
+	element bool          // which is one of a list
 }
 
-func (p *parse) fail(r Reason) {
+// fail notes what a value of a field should not be. The first one counts.
+func (p *parse) fail(r Reason, f *field, as role, kind jsontext.Kind, element bool) {
 	if p.first == "" {
-		p.first = r
+		p.first, p.field, p.role, p.kind, p.element = r, f, as, kind, element
 	}
 }
 
@@ -252,12 +263,16 @@ func (p *parse) object() Reason {
 			last = f
 		}
 		if f == nil || kind == 'n' {
+			if f != nil {
+				f.null = p.d.turn
+			}
 			if r := p.skip(kind); r != "" {
 				return r
 			}
 			continue
 		}
-		if r := p.field(f.targets, kind); r != "" {
+		f.turn = p.d.turn
+		if r := p.value(f, kind); r != "" {
 			return r
 		}
 	}
@@ -265,45 +280,51 @@ func (p *parse) object() Reason {
 	return syntaxReason(err)
 }
 
-// field reads the value of a field of the schema.
-func (p *parse) field(targets []target, kind jsontext.Kind) Reason {
+// value reads the value of a field of the schema.
+func (p *parse) value(f *field, kind jsontext.Kind) Reason {
 	if kind == '[' || kind == '{' {
-		p.count(targets)
-		if t := targets[0]; kind == '[' && len(targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
-			return p.list(t)
+		p.count(f.targets)
+		t := f.targets[0]
+		if kind == '[' && len(f.targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
+			return p.list(f, t)
 		}
-		p.fail(WrongType)
+		p.fail(WrongType, f, t.role, kind, false)
 		return p.skip(kind)
 	}
 	raw, err := p.d.json.ReadValue()
 	if err != nil {
 		return syntaxReason(err)
 	}
-	p.scalars(targets, kind, raw)
+	p.scalars(f, kind, raw)
 	return ""
 }
 
 // count notes that a field is there.
 func (p *parse) count(targets []target) {
 	for _, t := range targets {
-		if t.role != roleWeight && (t.role >= roleCategorical || p.d.RequireLabel) {
+		if p.d.needs(t) {
 			p.present++
 		}
 	}
 }
 
+// needs reports whether an event must have what goes there.
+func (d *JSON) needs(t target) bool {
+	return t.role != roleWeight && (t.role >= roleCategorical || d.RequireLabel)
+}
+
 // scalars stores a string, number, true or false wherever the field goes.
-func (p *parse) scalars(targets []target, kind jsontext.Kind, raw []byte) {
-	p.count(targets)
-	for _, t := range targets {
+func (p *parse) scalars(f *field, kind jsontext.Kind, raw []byte) {
+	p.count(f.targets)
+	for _, t := range f.targets {
 		if r := p.scalar(t, kind, raw); r != "" {
-			p.fail(r)
+			p.fail(r, f, t.role, kind, false)
 		}
 	}
 }
 
 // list reads an array of ids.
-func (p *parse) list(t target) Reason {
+func (p *parse) list(f *field, t target) Reason {
 	dec := p.d.json
 	if _, err := dec.ReadToken(); err != nil {
 		return syntaxReason(err)
@@ -320,7 +341,7 @@ func (p *parse) list(t target) Reason {
 			_, err := dec.ReadToken()
 			return syntaxReason(err)
 		case '[', '{':
-			p.fail(WrongType)
+			p.fail(WrongType, f, t.role, kind, true)
 			if r := p.skip(kind); r != "" {
 				return r
 			}
@@ -331,7 +352,7 @@ func (p *parse) list(t target) Reason {
 			return syntaxReason(err)
 		}
 		if n > p.d.limits.MaxMulti {
-			p.fail(TooLarge)
+			p.fail(TooLarge, f, t.role, kind, false)
 		}
 		if p.first != "" {
 			continue
@@ -341,7 +362,7 @@ func (p *parse) list(t target) Reason {
 			r = p.known(id)
 		}
 		if r != "" {
-			p.fail(r)
+			p.fail(r, f, t.role, kind, true)
 		} else if !p.d.seen[id] {
 			p.d.seen[id] = true
 			*list = append(*list, id)

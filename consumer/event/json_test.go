@@ -20,11 +20,19 @@ var wide = Schema{Task: Regression, Label: "y", LabelMin: -10, LabelMax: 10, Tim
 
 const now = 1_700_000_000_000
 
+// reason returns the reason of a rejection, "" of none.
+func reason(r *Rejection) Reason {
+	if r == nil {
+		return ""
+	}
+	return r.Reason
+}
+
 func TestDecodeEvent(t *testing.T) {
 	var ev Event
 	d := NewJSON(wide, DefaultLimits())
 	in := `{"user":"ü\u0041\n","y":-2.5e0,"ts":1699999999.25,"w":2,"id":77,"b":-0.0,"a":0.1,"tags":["x",3,"x",-0],"other":{"user":[null,{"y":1}]}}`
-	if r := d.Decode(&ev, []byte(in), now); r != "" {
+	if r := d.Decode(&ev, []byte(in), now); r != nil {
 		t.Fatal(r)
 	}
 	want := Event{Label: -2.5, Time: 1699999999250, Weight: 2, Identity: "77", Categorical: []string{"üA\n"}, Numeric: []float64{0.1, 0},
@@ -36,7 +44,7 @@ func TestDecodeEvent(t *testing.T) {
 		t.Error("-0 is still negative")
 	}
 	kept := ev.Categorical[0]
-	if r := d.Decode(&ev, []byte(`{"user":"v","y":1,"ts":"2023-11-14T22:13:20.5+00:00","id":"i","a":1,"b":2,"tags":[]}`), now+600_000); r != "" {
+	if r := d.Decode(&ev, []byte(`{"user":"v","y":1,"ts":"2023-11-14T22:13:20.5+00:00","id":"i","a":1,"b":2,"tags":[]}`), now+600_000); r != nil {
 		t.Fatal(r)
 	}
 	if kept != "üA\n" || ev.Time != now+500 || ev.Weight != 1 || len(ev.Multi[0]) != 0 {
@@ -135,11 +143,11 @@ func wideWith(field string) string {
 }
 
 func TestDecodeReasons(t *testing.T) {
-	seen := map[Reason]bool{NullValue: NewJSON(ratings, DefaultLimits()).Decode(new(Event), nil, now) == NullValue}
+	seen := map[Reason]bool{NullValue: reason(NewJSON(ratings, DefaultLimits()).Decode(new(Event), nil, now)) == NullValue}
 	for _, c := range decodeCases {
 		t.Run(c.name, func(t *testing.T) {
 			ev := Event{Categorical: []string{"left", "over"}, Multi: [][]string{{"left over"}}}
-			got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(c.in), now)
+			got := reason(NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(c.in), now))
 			if got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
@@ -176,15 +184,15 @@ func TestDecodeTimes(t *testing.T) {
 		s.TimeUnit = tt.unit
 		var ev Event
 		r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
-		if r != "" || ev.Time != tt.want {
-			t.Errorf("%s %s: %d %q, want %d", tt.in, tt.unit, ev.Time, r, tt.want)
+		if r != nil || ev.Time != tt.want {
+			t.Errorf("%s %s: %d %v, want %d", tt.in, tt.unit, ev.Time, r, tt.want)
 		}
 	}
 	s := ratings
 	s.Time = ""
 	for at, want := range map[int64]Reason{now: "", -1: TimeInvalid, math.MaxInt64: TimeInvalid} {
 		var ev Event
-		if r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`), at); r != want || r == "" && ev.Time != at {
+		if r := reason(NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`), at)); r != want || r == "" && ev.Time != at {
 			t.Errorf("record time %d: %q", at, r)
 		}
 	}
@@ -196,7 +204,7 @@ func TestDecodeWithoutLabel(t *testing.T) {
 	for in, want := range map[string]Reason{`{"user":"196","item":"242"}`: "", `{"user":"196","item":"242","rating":9}`: LabelRange,
 		`{"user":"196","rating":3,"ts":4}`: MissingField, `{"user":"196","item":"242","rating":3,"ts":4}`: ""} {
 		var ev Event
-		if got := d.Decode(&ev, []byte(in), 0); got != want {
+		if got := reason(d.Decode(&ev, []byte(in), 0)); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
 		}
 	}
@@ -241,13 +249,14 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		narrow.Decode(&other, value, now)
 		before := bytes.Clone(value)
-		r := d.Decode(&ev, value, now)
+		rejected := d.Decode(&ev, value, now)
+		r := reason(rejected)
 		if !bytes.Equal(before, value) {
 			t.Fatal("the value was changed")
 		}
 		if r != "" {
-			if !slices.Contains(Reasons, r) {
-				t.Fatalf("unknown reason %q", r)
+			if !slices.Contains(Reasons, r) || !slices.Contains(wide.Causes(), rejected.Cause()) {
+				t.Fatalf("unknown cause %q", rejected.Cause())
 			}
 			if (r == NotJSON || r == TrailingData) && json.Valid(value) && !bytes.ContainsAny(value, `\`) {
 				t.Fatalf("%s, but encoding/json takes it", r) // which, by escapes, also takes lone surrogates
@@ -291,7 +300,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if r := d.Decode(&ev, values[i&(n-1)], now); r != "" {
+				if r := d.Decode(&ev, values[i&(n-1)], now); r != nil {
 					b.Fatal(r)
 				}
 				i++

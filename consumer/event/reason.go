@@ -1,5 +1,7 @@
 package event
 
+import "fmt"
+
 // Reason says why a record is not an event; empty means that it is one. The names are label values of metrics and part of the command
 // line contract.
 type Reason string
@@ -33,3 +35,44 @@ const Panicked Reason = "panic"
 // Reasons lists those about records, for metrics that should exist before the first rejection.
 var Reasons = []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData, WrongType, NotFinite, NumberRange,
 	LabelRange, LabelUnknown, TimeInvalid, IDEmpty, IDTooLong, WeightInvalid, MissingField}
+
+// A Rejection says of a value why it is not an event, and nothing of what the value holds: Field is a name of the schema, never one of the
+// value's own, Expected and Got are kinds of values.
+type Rejection struct {
+	Reason   Reason
+	Field    string // of the schema; "" where the reason is about the value as a whole
+	Expected string // "a number", "at most 256 bytes"
+	Got      string // "a string", "nothing"
+}
+
+// String returns a sentence such as "wrong_type: field "age": expected a number, got a string".
+func (r *Rejection) String() string {
+	text := string(r.Reason)
+	if r.Field != "" {
+		text += fmt.Sprintf(": field %q", r.Field)
+	}
+	if r.Expected != "" {
+		text += fmt.Sprintf(": expected %s, got %s", r.Expected, r.Got)
+	}
+	return text
+}
+
+// A Cause is what rejections are counted by.
+type Cause struct {
+	Reason Reason
+	Field  string // as in Rejection
+}
+
+// String returns the reason and, behind a space, the field if there is one.
+func (c Cause) String() string {
+	if c.Field == "" {
+		return string(c.Reason)
+	}
+	return string(c.Reason) + " " + c.Field
+}
+
+// MarshalText is String, for counts by cause in logs.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Cause returns the reason and the field.
+func (r *Rejection) Cause() Cause { return Cause{r.Reason, r.Field} }

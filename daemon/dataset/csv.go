@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // A csvTable turns the lines of a CSV file with a header (RFC 4180) into JSON events. Columns become fields in their order: a cell that is a
@@ -24,7 +26,7 @@ type csvTable struct {
 const byteOrderMark = "\ufeff"
 
 // scanCSV calls visit with the record of each line.
-func scanCSV(path, keyField string, progress func(read, size int64), visit func(Record) error, skip func(reason string, line int)) error {
+func scanCSV(path, keyField string, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
 	return openFile(path, progress, func(r io.Reader) error {
 		long := &recordLimit{r: r, left: maxLineBytes}
 		content := bufio.NewReader(long)
@@ -49,7 +51,7 @@ func scanCSV(path, keyField string, progress func(read, size int64), visit func(
 			long.left = maxLineBytes
 			cells, err := c.Read()
 			if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-				skip("not_csv", parse.StartLine)
+				skipped.add(badLine(notCSV), parse.StartLine)
 				continue
 			}
 			if errors.Is(err, io.EOF) {
@@ -60,11 +62,11 @@ func scanCSV(path, keyField string, progress func(read, size int64), visit func(
 			}
 			line, _ := c.FieldPos(0)
 			if len(cells) > len(t.names) {
-				skip("too_many_columns", line)
+				skipped.add(badLine(tooManyColumns), line)
 				continue
 			}
 			if slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }) {
-				skip("not_utf8", line)
+				skipped.add(badLine(event.NotUTF8), line)
 				continue
 			}
 			if err := visit(t.record(cells)); err != nil {

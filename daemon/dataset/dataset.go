@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -60,8 +59,8 @@ type Example struct {
 }
 
 // A DecodeFunc decodes one JSON event into ev, which it may fill with memory that it uses again. recordTime stands in for a missing
-// event time, in milliseconds since 1970. It returns the reason of a rejection, or "".
-type DecodeFunc func(ev *event.Event, value []byte, recordTime int64) (reason string)
+// event time, in milliseconds since 1970. It returns why the value is no event, or nil.
+type DecodeFunc func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 
 // Options says how to read a file of examples.
 type Options struct {
@@ -78,48 +77,73 @@ type Set struct {
 	Skipped     Skipped
 }
 
-// maxFirstLines is how many line numbers are kept for each reason.
+// maxFirstLines is how many line numbers are kept for each cause.
 const maxFirstLines = 10
 
-// Skipped counts the lines that hold no valid event, by reason, with the first line numbers of each.
+// Skipped counts the lines that hold no valid event, by cause.
 type Skipped struct {
 	Lines  int64
-	Reason map[string]*SkippedReason
+	Causes []SkippedCause // in the order of their first lines
 }
 
-// SkippedReason is one reason.
-type SkippedReason struct {
-	Lines int64
-	First []int // up to ten line numbers, from 1
+// SkippedCause is one cause.
+type SkippedCause struct {
+	event.Rejection // of the first line
+	Lines           int64
+	First           []int // up to ten line numbers, from 1
 }
 
-func (s *Skipped) add(reason string, line int) {
-	if s.Reason == nil {
-		s.Reason = make(map[string]*SkippedReason)
+func (s *Skipped) add(r *event.Rejection, line int) {
+	i := slices.IndexFunc(s.Causes, func(c SkippedCause) bool { return c.Cause() == r.Cause() })
+	if i < 0 {
+		i = len(s.Causes)
+		s.Causes = append(s.Causes, SkippedCause{Rejection: *r})
 	}
-	r := s.Reason[reason]
-	if r == nil {
-		r = new(SkippedReason)
-		s.Reason[reason] = r
-	}
+	c := &s.Causes[i]
 	s.Lines++
-	r.Lines++
-	if len(r.First) < maxFirstLines {
-		r.First = append(r.First, line)
+	c.Lines++
+	if len(c.First) < maxFirstLines {
+		c.First = append(c.First, line)
 	}
 }
 
-// String returns a sentence such as "3 lines skipped: label_range 2 times, first in line 7, not_json 1 times, first in line 12", or "" if none was.
+// String returns a sentence such as "3 lines skipped: label_range rating 2 times, first in line 7, not_json 1 times, first in line 12", or "" if none
+// was.
 func (s *Skipped) String() string {
 	if s.Lines == 0 {
 		return ""
 	}
-	var reasons []string
-	for _, reason := range slices.Sorted(maps.Keys(s.Reason)) {
-		r := s.Reason[reason]
-		reasons = append(reasons, fmt.Sprintf("%s %d times, first in line %d", reason, r.Lines, r.First[0]))
+	causes := make([]string, len(s.Causes))
+	for i, c := range s.Causes {
+		causes[i] = fmt.Sprintf("%s %d times, first in line %d", c.Cause(), c.Lines, c.First[0])
 	}
-	return fmt.Sprintf("%d lines skipped: %s", s.Lines, strings.Join(reasons, ", "))
+	slices.Sort(causes)
+	return fmt.Sprintf("%d lines skipped: %s", s.Lines, strings.Join(causes, ", "))
+}
+
+// The reasons of lines that are not of their file's format, beside those of package event.
+const (
+	notMovieLens   event.Reason = "not_movielens"
+	notLIBSVM      event.Reason = "not_libsvm"
+	notOneHot      event.Reason = "not_one_hot"
+	notCSV         event.Reason = "not_csv"
+	tooManyColumns event.Reason = "too_many_columns"
+)
+
+// lineShapes are the lines that those reasons ask for.
+var lineShapes = map[event.Reason][2]string{
+	notMovieLens:   {"user, item, rating and maybe seconds, separated by tabs or ::", "another line"},
+	notLIBSVM:      {"label index:value …, indices increasing from 1", "another line"},
+	notOneHot:      {"values 1 in one-hot columns", "another value"},
+	notCSV:         {"a line by RFC 4180", "another line"},
+	tooManyColumns: {"as many columns as the header", "more"},
+	event.NotUTF8:  {"UTF-8", "other bytes"},
+	event.NotJSON:  {"one JSON object", "something else"},
+}
+
+// badLine returns the rejection of a line that is not of its file's format.
+func badLine(r event.Reason) *event.Rejection {
+	return &event.Rejection{Reason: r, Expected: lineShapes[r][0], Got: lineShapes[r][1]}
 }
 
 // ErrNoTime says that a file cannot be put into time order.

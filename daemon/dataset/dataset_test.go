@@ -40,21 +40,21 @@ var ratings = event.Schema{Task: event.Ordinal, Label: "rating", Levels: 5, Time
 // decodeRating is a slow stand-in for the consumer's decoder. It uses its memory again, as that one does.
 func decodeRating() DecodeFunc {
 	shared := make([]string, 2)
-	return func(ev *event.Event, value []byte, _ int64) string {
+	return func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 		var e struct {
 			User, Item string
 			Rating     float64
 			TS         int64
 		}
 		if err := json.Unmarshal(value, &e); err != nil {
-			return "not_json"
+			return &event.Rejection{Reason: event.NotJSON}
 		}
 		if e.Rating < 1 || e.Rating > 5 {
-			return "label_range"
+			return &event.Rejection{Reason: event.LabelRange, Field: "rating"}
 		}
 		shared[0], shared[1] = e.User, e.Item
 		*ev = event.Event{Label: e.Rating, Time: e.TS, Weight: 1, Categorical: shared}
-		return ""
+		return nil
 	}
 }
 
@@ -84,7 +84,7 @@ func TestReadMovieLens(t *testing.T) {
 			if e := s.Examples[2]; e.Time != 880606923000 || e.Label != 2 || e.Line != 6 {
 				t.Errorf("last example %+v", e)
 			}
-			if got := s.Skipped.String(); got != "2 lines skipped: label_range 1 times, first in line 3, not_movielens 1 times, first in line 4" {
+			if got := s.Skipped.String(); got != "2 lines skipped: label_range rating 1 times, first in line 3, not_movielens 1 times, first in line 4" {
 				t.Errorf("skipped: %s", got)
 			}
 			if err := s.Arrange(TimeOrder, 0, 2); err != nil || s.Examples[0].Categorical[0] != "244" || len(s.Examples) != 2 {

@@ -17,7 +17,7 @@ import (
 // not counted. An error means that the file cannot be read at all.
 func Read(path string, o Options) (*Set, error) {
 	s := &Set{HasTime: o.Schema.Time != ""}
-	var add func(line []byte, number int) string
+	var add func(line []byte, number int) *event.Rejection
 	switch o.Format {
 	case MovieLens, JSONL:
 		if o.Decode == nil {
@@ -36,8 +36,8 @@ func Read(path string, o Options) (*Set, error) {
 		if len(line) == 0 {
 			return nil
 		}
-		if reason := add(line, number); reason != "" {
-			s.Skipped.add(reason, number)
+		if r := add(line, number); r != nil {
+			s.Skipped.add(r, number)
 		}
 		return nil
 	})
@@ -51,27 +51,27 @@ func Read(path string, o Options) (*Set, error) {
 }
 
 // jsonAdder decodes JSON events, and MovieLens ratings by way of their JSON form, so that both follow the schema's rules.
-func (s *Set) jsonAdder(o Options) func([]byte, int) string {
+func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
 	var value []byte
 	names := make(map[string]string)
-	return func(line []byte, number int) string {
+	return func(line []byte, number int) *event.Rejection {
 		value = line
 		if o.Format == MovieLens {
 			rating, ok := parseRating(line)
 			if !ok {
-				return "not_movielens"
+				return badLine(notMovieLens)
 			}
 			value = rating.appendJSON(nil)
 			if !rating.hasTime {
 				s.HasTime = false
 			}
 		}
-		if reason := o.Decode(&ev, value, 0); reason != "" {
-			return reason
+		if r := o.Decode(&ev, value, 0); r != nil {
+			return r
 		}
 		s.Examples = append(s.Examples, Example{Event: own(&ev, names), Line: number})
-		return ""
+		return nil
 	}
 }
 
@@ -110,13 +110,13 @@ func own(ev *event.Event, names map[string]string) event.Event {
 const maxIndex = 100_000_000
 
 // libsvmAdder reads "label index:value …". Indices count from 1 in the file; they increase.
-func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
+func (s *Set) libsvmAdder(o Options) func([]byte, int) *event.Rejection {
 	classes := make(map[string]string)
-	return func(line []byte, number int) string {
+	return func(line []byte, number int) *event.Rejection {
 		fields := bytes.Fields(line)
 		ex := Example{Line: number, Event: event.Event{Weight: 1}}
-		if reason := setLabel(&ex.Event, string(fields[0]), &o.Schema, classes); reason != "" {
-			return reason
+		if r := setLabel(&ex.Event, string(fields[0]), &o.Schema, classes); r != nil {
+			return r
 		}
 		ex.Sparse = make([]Entry, 0, len(fields)-1)
 		last := 0
@@ -127,14 +127,14 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
 			index, value, ok := bytes.Cut(field, []byte{':'})
 			j, err := strconv.Atoi(view(index))
 			if !ok || err != nil || j <= last || j > maxIndex {
-				return "not_libsvm"
+				return badLine(notLIBSVM)
 			}
 			v, err := strconv.ParseFloat(view(value), 64)
 			if err != nil {
-				return "not_libsvm"
+				return badLine(notLIBSVM)
 			}
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return "not_finite"
+				return &event.Rejection{Reason: event.NotFinite, Expected: "finite values", Got: "NaN or an infinity"}
 			}
 			last = j
 			if v != 0 {
@@ -143,13 +143,16 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) string {
 		}
 		s.NumFeatures = max(s.NumFeatures, last)
 		s.Examples = append(s.Examples, ex)
-		return ""
+		return nil
 	}
 }
 
 // setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the format's usual
 // form; multi-label ones are separated by commas.
-func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[string]string) string {
+func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[string]string) *event.Rejection {
+	reject := func(r event.Reason, expected, got string) *event.Rejection {
+		return &event.Rejection{Reason: r, Field: schema.Label, Expected: expected, Got: got}
+	}
 	if schema.Task.HasClasses() {
 		list := []string{text}
 		if schema.Task == event.Multilabel {
@@ -157,7 +160,7 @@ func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[st
 		}
 		for i, class := range list {
 			if len(schema.Classes) > 0 && !slices.Contains(schema.Classes, class) {
-				return "label_unknown"
+				return reject(event.LabelUnknown, "one of the classes of the schema", "another class")
 			}
 			if _, ok := classes[class]; !ok {
 				classes[class] = class
@@ -165,23 +168,23 @@ func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[st
 			list[i] = classes[class]
 		}
 		ev.Classes = list
-		return ""
+		return nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return "wrong_type"
+		return reject(event.WrongType, "a number", "text")
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "not_finite"
+		return reject(event.NotFinite, "a finite number", "NaN or an infinity")
 	}
 	if schema.Task == event.Binary && v == -1 {
 		v = 0
 	}
 	if !schema.AcceptsLabel(v) {
-		return "label_range"
+		return reject(event.LabelRange, schema.ExpectedLabel(), "another number")
 	}
 	ev.Label = v
-	return ""
+	return nil
 }
 
 // view returns the bytes as a string without a copy; it is used for parsing only and does not outlive b.

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // Record is one record to replay. It owns its memory.
@@ -31,16 +33,16 @@ var ErrStop = errors.New("dataset: enough lines")
 // not nil, gets how many bytes of the file have been read, and how many it has.
 func ScanRecords(path string, format Format, keyField string, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
 	var skipped Skipped
-	var read func(line []byte) (Record, string)
+	var read func(line []byte) (Record, event.Reason)
 	switch format {
 	case MovieLens:
 		if keyField != "user" && keyField != "item" {
 			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format movielens: use user or item", keyField)
 		}
-		read = func(line []byte) (Record, string) {
+		read = func(line []byte) (Record, event.Reason) {
 			r, ok := parseRating(line)
 			if !ok {
-				return Record{}, "not_movielens"
+				return Record{}, notMovieLens
 			}
 			key := r.user
 			if keyField == "item" {
@@ -49,18 +51,18 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 			return Record{Key: bytes.Clone(key), Value: r.appendJSON(make([]byte, 0, 80)), Time: r.seconds * 1000, HasTime: r.hasTime}, ""
 		}
 	case JSONL:
-		read = func(line []byte) (Record, string) { return jsonRecord(line, keyField) }
+		read = func(line []byte) (Record, event.Reason) { return jsonRecord(line, keyField) }
 	case LIBSVM:
 		t, err := newSparseTable(path)
 		if err != nil {
 			return skipped, err
 		}
-		read = func(line []byte) (Record, string) { return t.record(line, keyField) }
+		read = func(line []byte) (Record, event.Reason) { return t.record(line, keyField) }
 	case CSV:
-		err := scanCSV(path, keyField, progress, visit, skipped.add)
+		err := scanCSV(path, keyField, progress, visit, &skipped)
 		return skipped, err
 	case Lines:
-		read = func(line []byte) (Record, string) { return Record{Value: bytes.Clone(line)}, "" }
+		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
 		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv or lines", string(format))
 	}
@@ -72,7 +74,7 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 		}
 		record, reason := read(line)
 		if reason != "" {
-			skipped.add(reason, number)
+			skipped.add(badLine(reason), number)
 			return nil
 		}
 		return visit(record)
@@ -82,27 +84,27 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 
 // jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to the key and
 // numbers their digits; a time that is not a whole number counts as none.
-func jsonRecord(line []byte, keyField string) (Record, string) {
+func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 	r := Record{Value: bytes.Clone(line)}
 	d := jsontext.NewDecoder(bytes.NewReader(line))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return r, "not_json"
+		return r, event.NotJSON
 	}
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return r, "not_json"
+			return r, event.NotJSON
 		}
 		field := name.String()
 		if field != keyField && field != timeField {
 			if err := d.SkipValue(); err != nil {
-				return r, "not_json"
+				return r, event.NotJSON
 			}
 			continue
 		}
 		value, err := d.ReadValue()
 		if err != nil {
-			return r, "not_json"
+			return r, event.NotJSON
 		}
 		if field == keyField {
 			r.Key = keyText(value)
@@ -113,10 +115,10 @@ func jsonRecord(line []byte, keyField string) (Record, string) {
 		}
 	}
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
-		return r, "not_json"
+		return r, event.NotJSON
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return r, "not_json"
+		return r, event.NotJSON
 	}
 	return r, ""
 }

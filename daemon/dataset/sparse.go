@@ -3,6 +3,8 @@ package dataset
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // maxNamedColumns bounds the numeric columns of a LIBSVM file that becomes events with a field for each. Wider files are one-hot: the list
@@ -75,10 +77,10 @@ func parseSparse(line []byte) (label []byte, entries []sparseEntry, ok bool) {
 }
 
 // record returns the event of a line, or the reason why it is none.
-func (t *sparseTable) record(line []byte, keyField string) (Record, string) {
+func (t *sparseTable) record(line []byte, keyField string) (Record, event.Reason) {
 	label, entries, ok := parseSparse(line)
 	if !ok {
-		return Record{}, "not_libsvm"
+		return Record{}, notLIBSVM
 	}
 	value := append(t.appendLabel([]byte{'{'}, label), '}')
 	if t.columns > maxNamedColumns {
@@ -89,7 +91,7 @@ func (t *sparseTable) record(line []byte, keyField string) (Record, string) {
 				continue
 			}
 			if v != 1 {
-				return Record{}, "not_one_hot"
+				return Record{}, notOneHot
 			}
 			if len(names) > 0 {
 				names = append(names, ',')

@@ -17,6 +17,9 @@ const (
 	HeaderOffset      = "offset"
 	HeaderIncarnation = "incarnation" // of the topic: how often it was accepted after it had been made anew, from 0
 	HeaderReason      = "reason"
+	HeaderField       = "field"     // of the schema that the reason is about; empty where it is about the value as a whole
+	HeaderExpected    = "expected"  // what may be there
+	HeaderGot         = "got"       // the kind of what was there, never the value itself
 	HeaderTimestamp   = "timestamp" // of the rejected record, milliseconds since 1970
 	HeaderSize        = "size"      // bytes of its value, -1 if it had none; more than the dead letter's value has were cut off
 )
@@ -32,6 +35,9 @@ func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 		{Key: HeaderOffset, Value: number(l.Offset)},
 		{Key: HeaderIncarnation, Value: number(int64(l.Incarnation))},
 		{Key: HeaderReason, Value: []byte(l.Reason)},
+		{Key: HeaderField, Value: []byte(l.Field)},
+		{Key: HeaderExpected, Value: []byte(l.Expected)},
+		{Key: HeaderGot, Value: []byte(l.Got)},
 		{Key: HeaderTimestamp, Value: number(l.Time)},
 		{Key: HeaderSize, Value: number(int64(l.Size))},
 	}}

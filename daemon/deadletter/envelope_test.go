@@ -30,17 +30,20 @@ func opened(t *testing.T, r *kgo.Record) (model string, l sketch.DeadLetter) {
 		return n
 	}
 	l = sketch.DeadLetter{Topic: headers[HeaderTopic], Partition: int32(number(HeaderPartition, 32)), Incarnation: uint32(number(HeaderIncarnation, 64)),
-		Offset: number(HeaderOffset, 64), Reason: headers[HeaderReason], Time: number(HeaderTimestamp, 64), Size: int(number(HeaderSize, 64)), Payload: r.Value}
+		Offset: number(HeaderOffset, 64), Reason: headers[HeaderReason],
+		Detail: sketch.Detail{Field: headers[HeaderField], Expected: headers[HeaderExpected], Got: headers[HeaderGot]},
+		Time:   number(HeaderTimestamp, 64), Size: int(number(HeaderSize, 64)), Payload: r.Value}
 	return headers[HeaderModel], l
 }
 
 // FuzzEnvelope: what goes into an envelope comes out of it, and its size is bounded by that of the letter.
 func FuzzEnvelope(f *testing.F) {
-	f.Add("m", "ratings", int32(3), uint32(0), int64(7), "not_json", int64(1000), 5, []byte("{]\n\x00\xff"))
-	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", int64(-1<<63), -1, []byte(nil))
-	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", int64(0), 0, []byte{})
-	f.Fuzz(func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason string, at int64, size int, payload []byte) {
-		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason, Time: at, Size: size,
+	f.Add("m", "ratings", int32(3), uint32(0), int64(7), "not_json", "", int64(1000), 5, []byte("{]\n\x00\xff"))
+	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", "price", int64(-1<<63), -1, []byte(nil))
+	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", "\r\nfield: y", int64(0), 0, []byte{})
+	f.Fuzz(func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason, field string, at int64, size int, payload []byte) {
+		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason,
+			Detail: sketch.Detail{Field: field, Expected: "a " + field, Got: "no " + field}, Time: at, Size: size,
 			Payload: payload}
 		r := Envelope(model, &want)
 		gotModel, got := opened(t, r)
@@ -61,7 +64,7 @@ func FuzzEnvelope(f *testing.F) {
 		for _, h := range r.Headers {
 			bytes += len(h.Key) + len(h.Value)
 		}
-		if most := len(payload) + 2*len(topic) + len(model) + len(reason) + 300; bytes > most {
+		if most := len(payload) + 2*len(topic) + len(model) + len(reason) + 3*len(field) + 400; bytes > most {
 			t.Errorf("%d bytes, want at most %d", bytes, most)
 		}
 	})

@@ -82,9 +82,10 @@ type Counts struct {
 	Control    int64
 	Aborted    int64
 	Holes      int64
-	Rejected   map[event.Reason]int64
-	RejectedAt int64 // offset of the first of them
-	Watermark  int64 // newest event time of the batch, milliseconds since 1970
+	Rejected   map[event.Cause]int64
+	RejectedAt int64           // offset of the first of them
+	Rejection  event.Rejection // of the first of them
+	Watermark  int64           // newest event time of the batch, milliseconds since 1970
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
@@ -311,12 +312,13 @@ func (c *Counts) count(r *sketch.Record) {
 		c.Aborted++
 	case sketch.Rejected:
 		if c.Rejected == nil {
-			c.Rejected = make(map[event.Reason]int64)
+			c.Rejected = make(map[event.Cause]int64)
 		}
+		rejection := event.Rejection{Reason: event.Reason(r.Reason), Field: r.Detail.Field, Expected: r.Detail.Expected, Got: r.Detail.Got}
 		if len(c.Rejected) == 0 {
-			c.RejectedAt = r.Offset
+			c.RejectedAt, c.Rejection = r.Offset, rejection
 		}
-		c.Rejected[event.Reason(r.Reason)]++
+		c.Rejected[rejection.Cause()]++
 	}
 }
 

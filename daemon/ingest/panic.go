@@ -17,18 +17,18 @@ import (
 // What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
 // decodeRecord decodes a record, once more if that panics.
-func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Record) event.Reason {
-	reason, panicked := r.tryDecode(p, ev, from)
+func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Record) *event.Rejection {
+	rejection, panicked := r.tryDecode(p, ev, from)
 	if panicked {
-		reason, _ = r.tryDecode(p, ev, from)
+		rejection, _ = r.tryDecode(p, ev, from)
 	}
-	return reason
+	return rejection
 }
 
-func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Record) (reason event.Reason, panicked bool) {
+func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Record) (rejection *event.Rejection, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			reason, panicked = event.Panicked, true
+			rejection, panicked = &event.Rejection{Reason: event.Panicked}, true
 			r.ingest.panicked(p, from.Offset, v)
 		}
 	}()

@@ -44,7 +44,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 		}
 		g := New(m, store, c)
 		decode, observe := g.readers[0].decode, g.observe
-		g.readers[0].decode = func(ev *event.Event, value []byte, at int64) event.Reason {
+		g.readers[0].decode = func(ev *event.Event, value []byte, at int64) *event.Rejection {
 			if bytes.Equal(value, poison) || c != nil && bytes.Equal(value, fickle) && !failed {
 				failed = failed || bytes.Equal(value, fickle)
 				panic("decode")
@@ -67,7 +67,7 @@ func TestPanicOnOneRecord(t *testing.T) {
 		return store
 	}
 	store := run(c)
-	if n := counts.Rejected[event.Panicked]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
+	if n := counts.Rejected[event.Cause{Reason: event.Panicked}]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
 		t.Errorf("%d rejected for a panic, %d applied, %d of them not learned", n, counts.Applied, counts.Unlearned)
 	}
 	if !slices.Equal(reported, []int64{3, 3, 5, 7}) {
@@ -104,12 +104,12 @@ func TestPanicAhead(t *testing.T) {
 	g.cycle.Install(champion)
 	b := batch(r, 0, 1000, 100)
 	decode, observe := g.readers[0].decode, g.observe
-	g.readers[0].decode = func(ev *event.Event, value []byte, at int64) event.Reason {
-		reason := decode(ev, value, at)
+	g.readers[0].decode = func(ev *event.Event, value []byte, at int64) *event.Rejection {
+		rejection := decode(ev, value, at)
 		if bytes.Equal(value, b.Records[7].Value) {
 			ev.Categorical = nil // as no decoder leaves it: there is no user to score
 		}
-		return reason
+		return rejection
 	}
 	ahead := 0
 	g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {

@@ -64,7 +64,7 @@ func TestQuarantinedRecord(t *testing.T) {
 				if stage == "decode" {
 					for _, r := range g.readers {
 						decode := r.decode
-						r.decode = func(ev *event.Event, value []byte, at int64) event.Reason {
+						r.decode = func(ev *event.Event, value []byte, at int64) *event.Rejection {
 							if string(value) == string(b.Records[poison].Value) {
 								look()
 							}

@@ -18,9 +18,10 @@ func TestTakeIsApply(t *testing.T) {
 	run := func(apply func(g *Ingest, b *consumer.Batch) error, size int) (*sketch.State, string, Counts) {
 		g, store := newIngest(t, ratings(500), "")
 		var total Counts
+		notObject := event.Cause{Reason: event.NotObject}
 		g.OnApplied = func(c Counts) {
 			total.Applied += c.Applied
-			total.Rejected = map[event.Reason]int64{event.NotObject: total.Rejected[event.NotObject] + c.Rejected[event.NotObject]}
+			total.Rejected = map[event.Cause]int64{notObject: total.Rejected[notObject] + c.Rejected[notObject]}
 			total.Watermark = max(total.Watermark, c.Watermark)
 		}
 		whole := [2]*consumer.Batch{batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 6000), batch(rand.New(rand.NewPCG(2, 2)), 1, 0, 6000)}
@@ -45,7 +46,7 @@ func TestTakeIsApply(t *testing.T) {
 	for _, size := range []int{10, 700, 3000} {
 		want, sums, counts := run(func(g *Ingest, b *consumer.Batch) error { return g.Apply(context.Background(), b) }, size)
 		got, gotSums, gotCounts := run(func(g *Ingest, b *consumer.Batch) error { return g.Take(context.Background(), b) }, size)
-		if counts.Applied != 10_800 || counts.Rejected[event.NotObject] == 0 || !reflect.DeepEqual(gotCounts, counts) {
+		if counts.Applied != 10_800 || counts.Rejected[event.Cause{Reason: event.NotObject}] == 0 || !reflect.DeepEqual(gotCounts, counts) {
 			t.Errorf("batches of %d: counts %+v, applied one by one %+v", size, gotCounts, counts)
 		}
 		if got.SampleDigest != want.SampleDigest || !reflect.DeepEqual(got.Partitions, want.Partitions) || gotSums != sums {

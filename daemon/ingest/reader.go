@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -25,7 +26,7 @@ const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 // reader turns records into events and rows, beside others.
 type reader struct {
 	ingest *Ingest
-	decode func(ev *event.Event, value []byte, recordTime int64) event.Reason
+	decode func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 }
 
 // read decodes the records of a batch into the part of a job, and does of the rest what needs no order: it classifies and scores them.
@@ -79,20 +80,22 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 		return arena
 	}
 	r.ingest.hold(p.Topic, p.Partition, from.Offset)
-	reason := r.decodeRecord(p, ev, from)
+	rejection := r.decodeRecord(p, ev, from)
 	r.ingest.release()
-	if reason == "" {
+	if rejection == nil {
 		start := len(arena)
 		if arena = r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena); len(to.Payload) <= sketch.MaxPayloadBytes {
 			return arena
 		}
-		reason, arena = event.TooLarge, arena[:start]
+		arena = arena[:start]
+		rejection = &event.Rejection{Reason: event.TooLarge, Expected: fmt.Sprintf("a row of at most %d bytes", sketch.MaxPayloadBytes), Got: "more"}
 	}
 	size := len(from.Value)
 	if from.Value == nil {
 		size = -1
 	}
-	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(reason), Time: from.Timestamp, Size: size}
+	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(rejection.Reason),
+		Detail: &sketch.Detail{Field: rejection.Field, Expected: rejection.Expected, Got: rejection.Got}, Time: from.Timestamp, Size: size}
 	start := len(arena)
 	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
 	to.Payload = arena[start:len(arena):len(arena)]

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
@@ -63,7 +62,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	return &Metrics{
 		events:   counter("events_total", "Events applied to the state.", "topic"),
-		rejected: counter("events_rejected_total", "Records that are not valid events, by reason.", "reason"),
+		rejected: counter("events_rejected_total", "Records that are not valid events, by reason and the field that it is about.", "reason", "field"),
 		unlearned: counter("events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
 		bounded: counter("event_times_bounded_total",
@@ -98,8 +97,9 @@ func (m *Metrics) add(c *config.Model) {
 	for _, topic := range c.Input.Topics {
 		m.events.WithLabelValues(model, topic)
 	}
-	for _, r := range event.Reasons {
-		m.rejected.WithLabelValues(model, string(r))
+	schema := c.Schema.Event()
+	for _, cause := range schema.Causes() {
+		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
 	}
 	for _, f := range skippedFates {
 		m.fates.WithLabelValues(model, f)
@@ -129,8 +129,8 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
-	for reason, n := range c.Rejected {
-		m.rejected.WithLabelValues(model, string(reason)).Add(float64(n))
+	for cause, n := range c.Rejected {
+		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field).Add(float64(n))
 	}
 	m.fates.WithLabelValues(model, "control").Add(float64(c.Control))
 	m.fates.WithLabelValues(model, "aborted").Add(float64(c.Aborted))

@@ -46,7 +46,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m, model := NewMetrics(r), ratings()
 	m.add(model)
-	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3, Rejected: map[event.Reason]int64{event.NotJSON: 4},
+	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 7, Control: 1, Aborted: 2, Holes: 3,
+		Rejected:  map[event.Cause]int64{{Reason: event.NotJSON}: 4, {Reason: event.IDEmpty, Field: "user"}: 2},
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
 	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25)}, 1.5)
@@ -99,11 +100,15 @@ refitd_publish_total{model="ratings",result="success"} 0
 	if n := testutil.CollectAndCount(m.trainSeconds); n != 1 {
 		t.Errorf("%d series of the refits' duration", n)
 	}
-	if got := testutil.ToFloat64(m.rejected.WithLabelValues("ratings", "not_json")); got != 4 {
+	if got := testutil.ToFloat64(m.rejected.WithLabelValues("ratings", "not_json", "")); got != 4 {
 		t.Errorf("%g rejected as not_json", got)
 	}
-	if got, want := testutil.CollectAndCount(m.rejected), len(event.Reasons); got != want {
-		t.Errorf("%d series of rejected events, want one for each of %d reasons", got, want)
+	if got := testutil.ToFloat64(m.rejected.WithLabelValues("ratings", "id_empty", "user")); got != 2 {
+		t.Errorf("%g rejected for an empty user", got)
+	}
+	schema := model.Schema.Event()
+	if got, want := testutil.CollectAndCount(m.rejected), len(schema.Causes()); got != want {
+		t.Errorf("%d series of rejected events, want one for each of %d causes", got, want)
 	}
 }
 

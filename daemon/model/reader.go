@@ -173,7 +173,8 @@ func (r *reader) onApplied(c ingest.Counts) {
 		for _, n := range c.Rejected {
 			r.rejected.Add(n)
 		}
-		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "by_reason", c.Rejected)
+		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "reason", c.Rejection.Reason,
+			"field", c.Rejection.Field, "expected", c.Rejection.Expected, "got", c.Rejection.Got, "by_cause", c.Rejected)
 		if r.deadLetters != nil {
 			r.deadLetters.Wake()
 		}

@@ -24,6 +24,7 @@ type BacktestOptions struct {
 	Limit  int              `help:"Take this many events only."`
 	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
+	Strict bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now    func() time.Time `kong:"-"`
 }
 
@@ -40,6 +41,10 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	if err != nil {
 		return err
 	}
+	drops, err := dropped(set, o.Data, out)
+	if err != nil {
+		return err
+	}
 	if err := set.Arrange(o.Order, o.Seed, o.Limit); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
 	}
@@ -48,7 +53,11 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 		return err
 	}
 	defer b.store.Close()
-	return b.run(ctx, set.Examples)
+	b.summary.Dropped = drops
+	if err := b.run(ctx, set.Examples); err != nil {
+		return err
+	}
+	return strictly(o.Strict, drops, out)
 }
 
 type backtest struct {

@@ -22,6 +22,7 @@ type EvalOptions struct {
 	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
+	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
 }
 
@@ -49,6 +50,10 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
+	drops, err := dropped(set, o.Data, out)
+	if err != nil {
+		return err
+	}
 	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
 	for i := range set.Examples {
 		e.add(&set.Examples[i].Event)
@@ -60,11 +65,14 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		return err
 	}
 	err = out.Emit("summary", report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest,
-		Metrics: all, Seen: &seen, Unseen: &unseen, Rejected: set.Skipped.Lines, Seconds: report.Seconds(o.Now().Sub(began))})
-	if err == nil && missed != nil {
+		Metrics: all, Seen: &seen, Unseen: &unseen, Rejected: set.Skipped.Lines, Dropped: drops, Seconds: report.Seconds(o.Now().Sub(began))})
+	switch {
+	case err != nil:
+		return err
+	case missed != nil:
 		return &report.ExitError{Code: report.ExitNo, Err: missed, Key: "--require", Reported: out.IsJSON()}
 	}
-	return err
+	return strictly(o.Strict, drops, out)
 }
 
 // evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the others.

@@ -36,8 +36,8 @@ func readSet(m *config.Model, path string, format dataset.Format, flag string) (
 	}
 	decoder := ingest.NewDecoder(m)
 	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema,
-		Decode: func(ev *event.Event, value []byte, _ int64) string {
-			return string(decoder.Decode(ev, value, recordTime))
+		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+			return decoder.Decode(ev, value, recordTime)
 		}})
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: flag, Path: path}

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -25,13 +24,13 @@ type FitOptions struct {
 	Store    string            `placeholder:"DIR" help:"Publish the model there and make it champion, unless it was interrupted."`
 	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+	Strict   bool              `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
 
 	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it
 	SplitByTime bool             `kong:"-"` // train on the oldest events and test on the newest
 	Seed        uint64           `kong:"-"` // of the split and of the training
 	Lambdas     []float64        `kong:"-"` // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
 	Now         func() time.Time `kong:"-"`
-	Log         *slog.Logger     `kong:"-"`
 }
 
 // rankingField is the field whose values are ranked for, unless a flag says otherwise.
@@ -45,7 +44,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	if err := checkPath(o.Path); err != nil {
 		return err
 	}
-	parts, err := readParts(&o)
+	parts, err := readParts(&o, out)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,9 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 				emitErr = out.Emit("step", s)
 			}
 		}}
-	summary := report.FitSummary{Status: "interrupted", NTrain: len(parts.train), NValid: len(parts.valid), NTest: len(parts.test), Seed: o.Seed}
+	summary := report.FitSummary{Status: "interrupted", NTrain: len(parts.train), NValid: len(parts.valid), NTest: len(parts.test), Seed: o.Seed,
+		Dropped: parts.drops}
+	refused := strictly(o.Strict, parts.drops, out)
 	fit, err := cycle.Fit(ctx, in)
 	switch {
 	case emitErr != nil:
@@ -82,7 +83,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		if err := summarize(ctx, &summary, in, fit, parts); err != nil {
 			return err
 		}
-		if o.Store != "" && ctx.Err() == nil {
+		if o.Store != "" && refused == nil && ctx.Err() == nil {
 			v := &fit.Champion.Version
 			v.TrainSeconds = report.Seconds(o.Now().Sub(began))
 			if err := versions.Publish(ctx, fit.Champion); err != nil {
@@ -97,7 +98,10 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		}
 	}
 	summary.Seconds = report.Seconds(o.Now().Sub(began))
-	return out.Emit("summary", summary)
+	if err := out.Emit("summary", summary); err != nil {
+		return err
+	}
+	return refused
 }
 
 // summarize fills in what the fit chose and how good it is.

@@ -10,10 +10,13 @@ import (
 )
 
 // fitParts are the events of a fit. Those to validate and test on are in the order of their file, which breaks ties in rankings.
-type fitParts struct{ train, valid, test []event.Event }
+type fitParts struct {
+	train, valid, test []event.Event
+	drops              []report.Dropped // of all files
+}
 
 // readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
-func readParts(o *FitOptions) (*fitParts, error) {
+func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 	type file struct{ flag, path string }
 	files := []file{{"--data", o.Data}}
 	if o.Valid != "" {
@@ -23,14 +26,17 @@ func readParts(o *FitOptions) (*fitParts, error) {
 		files = append(files, file{"--test", o.Test})
 	}
 	sets := make([]*dataset.Set, len(files))
+	drops := []report.Dropped{}
 	for i, f := range files {
 		var err error
 		if sets[i], err = readSet(o.Model, f.path, o.Format, f.flag); err != nil {
 			return nil, err
 		}
-		if text := sets[i].Skipped.String(); text != "" {
-			o.Log.Warn("lines skipped", "path", f.path, "reasons", text)
+		of, err := dropped(sets[i], f.path, out)
+		if err != nil {
+			return nil, err
 		}
+		drops = append(drops, of...)
 	}
 	if err := complete(&o.Model.Schema, o.Format, sets...); err != nil {
 		return nil, err
@@ -47,7 +53,7 @@ func readParts(o *FitOptions) (*fitParts, error) {
 		return nil, err
 	}
 	rest := sets[1:]
-	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test)}
+	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
 	}

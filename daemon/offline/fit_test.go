@@ -3,6 +3,7 @@ package offline
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -167,14 +168,14 @@ func TestFitLIBSVM(t *testing.T) {
 
 func TestClassesInOrder(t *testing.T) {
 	o := fitOptions(t, dataset.LIBSVM, "", writeFile(t, "toy", "10 1:1\n9 1:0\n9 1:2\n"))
-	if _, err := readParts(&o); err != nil {
+	if _, err := readParts(&o, report.NewEmitter(io.Discard, true)); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.Model.Schema.Classes; !slices.Equal(got, []string{"9", "10"}) {
 		t.Errorf("classes %q, want them in the order of their numbers", got)
 	}
 	o = fitOptions(t, dataset.LIBSVM, "", writeFile(t, "toy", "10 1:1\n9 1:0\n9a 1:2\n"))
-	if _, err := readParts(&o); err != nil {
+	if _, err := readParts(&o, report.NewEmitter(io.Discard, true)); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.Model.Schema.Classes; !slices.Equal(got, []string{"10", "9", "9a"}) {
@@ -187,7 +188,7 @@ func TestParts(t *testing.T) {
 	other := writeFile(t, "other.data", strings.Join(ratings(100, 4), "\n"))
 	o := fitOptions(t, dataset.MovieLens, "", path)
 	o.SplitByTime = true
-	p, err := readParts(&o)
+	p, err := readParts(&o, report.NewEmitter(io.Discard, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestParts(t *testing.T) {
 	}{{other, "", [3]int{267, 100, 133}}, {"", other, [3]int{267, 133, 100}}, {other, other, [3]int{400, 100, 100}}} {
 		o := fitOptions(t, dataset.MovieLens, "", path)
 		o.Valid, o.Test = c.valid, c.test
-		p, err := readParts(&o)
+		p, err := readParts(&o, report.NewEmitter(io.Discard, true))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -128,7 +127,7 @@ func fitOptions(t *testing.T, format dataset.Format, task, path string) FitOptio
 		t.Fatal(err)
 	}
 	return FitOptions{Model: m, Data: path, Format: format, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Seed: 1,
-		Now: clock, Log: slog.New(slog.DiscardHandler)}
+		Now: clock}
 }
 
 // fitted runs a fit and returns its lines; it fails on an error.

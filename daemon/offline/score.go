@@ -40,10 +40,10 @@ func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitt
 		if len(line) == 0 {
 			continue
 		}
-		score, reason := s.score(line)
-		if reason != "" {
+		score, rejection := s.score(line)
+		if rejection != nil {
 			summary.Invalid++
-			err = out.Emit("invalid", report.Invalid{Line: number, Reason: reason})
+			err = out.Emit("invalid", invalid(rejection, number))
 		} else {
 			summary.Scored++
 			score.Line = number
@@ -76,15 +76,15 @@ func newScoring(version *snapshot.Model) *scoring {
 	return &scoring{version: version, manifest: version.Manifest(), decoder: d}
 }
 
-// score returns the prediction for one event, or the reason why there is none.
-func (s *scoring) score(line []byte) (report.Score, string) {
-	if reason := s.decoder.Decode(&s.event, line, 0); reason != "" {
-		return report.Score{}, string(reason)
+// score returns the prediction for one event, or why there is none.
+func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
+	if r := s.decoder.Decode(&s.event, line, 0); r != nil {
+		return report.Score{}, r
 	}
 	in := inputOf(&s.event)
 	p, err := s.version.Predict(&in)
 	if err != nil { // the shape is the decoder's, so an output overflowed
-		return report.Score{}, string(event.NumberRange)
+		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: numbers(p.Outputs),
 		Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
@@ -94,7 +94,7 @@ func (s *scoring) score(line []byte) (report.Score, string) {
 	if out.Unseen == nil {
 		out.Unseen = []string{}
 	}
-	return out, ""
+	return out, nil
 }
 
 // numbers converts a list; nil stays nil.

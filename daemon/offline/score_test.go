@@ -138,12 +138,15 @@ func TestScoreInvalidLines(t *testing.T) {
 	wantExit(t, err, report.ExitNo)
 	var got []string
 	for _, l := range lines {
-		got = append(got, strings.TrimSpace(fmt.Sprint(l["type"], " ", l["line"], " ", l["reason"])))
+		got = append(got, strings.TrimSpace(fmt.Sprint(l["type"], " ", l["line"], " ", l["reason"], " ", l["field"])))
 	}
-	want := []string{"score 1 <nil>", "invalid 3 not_json", "invalid 4 too_large", "invalid 5 missing_field", "invalid 6 id_empty",
-		"invalid 7 label_range", "invalid 8 too_large", "score 9 <nil>", "summary <nil> <nil>"}
+	want := []string{"score 1 <nil> <nil>", "invalid 3 not_json", "invalid 4 too_large", "invalid 5 missing_field item", "invalid 6 id_empty item",
+		"invalid 7 label_range rating", "invalid 8 too_large", "score 9 <nil> <nil>", "summary <nil> <nil> <nil>"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("lines\n%q, want\n%q", got, want)
+	}
+	if l := lines[3]; l["expected"] != "a string or a whole number" || l["got"] != "nothing" {
+		t.Errorf("line %v", l)
 	}
 	if s := last(lines); number(t, s, "scored") != 2 || number(t, s, "invalid") != 6 {
 		t.Errorf("summary %v", s)

@@ -75,14 +75,15 @@ type QuickstartSummary struct {
 
 // EvalSummary ends eval.
 type EvalSummary struct {
-	Model         string   `json:"model"`
-	Version       int64    `json:"version"`
-	PayloadDigest string   `json:"payload_digest"`
-	Metrics       Metrics  `json:"metrics"`  // of all events
-	Seen          *Metrics `json:"seen"`     // events whose every name the model knows
-	Unseen        *Metrics `json:"unseen"`   // the others
-	Rejected      int64    `json:"rejected"` // lines that are no events
-	Seconds       Number   `json:"seconds"`
+	Model         string    `json:"model"`
+	Version       int64     `json:"version"`
+	PayloadDigest string    `json:"payload_digest"`
+	Metrics       Metrics   `json:"metrics"`  // of all events
+	Seen          *Metrics  `json:"seen"`     // events whose every name the model knows
+	Unseen        *Metrics  `json:"unseen"`   // the others
+	Rejected      int64     `json:"rejected"` // lines that are no events
+	Dropped       []Dropped `json:"dropped"`  // the same by reason and field
+	Seconds       Number    `json:"seconds"`
 }
 
 // Score is the answer for one event.
@@ -96,10 +97,23 @@ type Score struct {
 	Unseen        []string `json:"unseen"`        // names such as user=u9 that the version does not know
 }
 
-// Invalid says why an event could not be scored.
+// Invalid says why a line is no event.
 type Invalid struct {
-	Line   int64  `json:"line"`   // from 1
-	Reason string `json:"reason"` // one of the reasons of rejections
+	Line     int64  `json:"line"`           // from 1
+	Reason   string `json:"reason"`         // one of the reasons of rejections
+	Field    string `json:"field"`          // of the schema that the reason is about; empty where it is about the line as a whole
+	Expected string `json:"expected"`       // what may be there
+	Got      string `json:"got"`            // the kind of what was there, never the value itself
+	Path     string `json:"path,omitempty"` // of the file, where the verb reads files
+}
+
+// Dropped counts lines of a file that are no events.
+type Dropped struct {
+	Reason    string `json:"reason"`     // one of the reasons of rejections, or that the line is not of the format
+	Field     string `json:"field"`      // of the schema that the reason is about; empty where it is about the line as a whole
+	Count     int64  `json:"count"`      // lines
+	FirstLine int64  `json:"first_line"` // from 1
+	Path      string `json:"path"`       // of the file
 }
 
 // ScoreSummary ends score.

@@ -75,13 +75,13 @@ var fields = map[string]string{
 	"check":      "ok models config_hash memory errors",
 	"step":       "lambda k objective gap gap_kind nu valid seconds",
 	"fit": "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test " +
-		"features outputs valid test baselines seconds seed snapshot",
+		"features outputs valid test baselines seconds seed snapshot dropped",
 	"backtest_tick": "events seconds version progressive",
-	"backtest":      "events seconds refit_seconds versions_promoted versions_kept progressive last_tenth",
+	"backtest":      "events seconds refit_seconds versions_promoted versions_kept progressive last_tenth dropped",
 	"replay":        "records acknowledged skipped_lines bytes seconds partitions",
-	"eval":          "model version payload_digest metrics seen unseen rejected seconds",
+	"eval":          "model version payload_digest metrics seen unseen rejected dropped seconds",
 	"score":         "line model version prediction outputs probabilities unseen",
-	"invalid":       "line reason",
+	"invalid":       "line reason field expected got",
 	"scored":        "scored invalid",
 	"state":         "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
 	"snapshot":      "manifest aliases files_ok golden_ok signature",
@@ -233,7 +233,7 @@ func TestEmitterIsSafe(t *testing.T) {
 	}
 	group.Wait()
 	for line := range strings.Lines(out.String()) {
-		if line != `{"type":"invalid","line":1,"reason":"not_json"}`+"\n" {
+		if line != `{"type":"invalid","line":1,"reason":"not_json","field":"","expected":"","got":""}`+"\n" {
 			t.Fatalf("line %q", line)
 		}
 	}

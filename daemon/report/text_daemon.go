@@ -81,6 +81,7 @@ func shellQuote(text string) string {
 // WriteText prints the table of metrics.
 func (s EvalSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
+	writeDropped(w, s.Dropped)
 	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
 }
 
@@ -96,9 +97,30 @@ func (s Score) WriteText(w io.Writer) error {
 	return say(w, "%s\n", text)
 }
 
-// WriteText prints the line and the reason.
+// writeDropped prints a line for each cause.
+func writeDropped(w io.Writer, list []Dropped) {
+	for _, d := range list {
+		what := d.Reason
+		if d.Field != "" {
+			what += " " + d.Field
+		}
+		fmt.Fprintf(w, "dropped from %s: %s, %d lines, the first is line %d\n", d.Path, what, d.Count, d.FirstLine)
+	}
+}
+
+// WriteText prints the line, the reason and what it is about.
 func (i Invalid) WriteText(w io.Writer) error {
-	return say(w, "line %d: %s\n", i.Line, i.Reason)
+	text := fmt.Sprintf("line %d: %s", i.Line, i.Reason)
+	if i.Path != "" {
+		text = i.Path + " " + text
+	}
+	if i.Field != "" {
+		text += fmt.Sprintf(": field %q", i.Field)
+	}
+	if i.Expected != "" {
+		text += fmt.Sprintf(": expected %s, got %s", i.Expected, i.Got)
+	}
+	return say(w, "%s\n", text)
 }
 
 // WriteText prints the counts if any event was invalid; otherwise the predictions speak for themselves.

@@ -159,6 +159,7 @@ type FitSummary struct {
 	Seconds     Number       `json:"seconds"`
 	Seed        uint64       `json:"seed"`     // of the split and the fit
 	Snapshot    *SnapshotRef `json:"snapshot"` // null without --store
+	Dropped     []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
 }
 
 // BacktestTick is emitted every 10,000 events of a backtest.
@@ -185,6 +186,7 @@ type BacktestSummary struct {
 	VersionsKept     int         `json:"versions_kept"`
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
+	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
 }
 
 // ReplayPartition names the offsets that a replay wrote; both nil if it wrote none.

@@ -9,16 +9,25 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
 
 // failure is the answer to a request that cannot be met.
 type failure struct {
 	Error string `json:"error"` // what is wrong and, where that is known, what to write instead
+
+	// Of an event that is none:
+	Reason   event.Reason `json:"reason,omitempty"`   // one of the reasons of rejections
+	Field    string       `json:"field,omitempty"`    // of the schema that the reason is about
+	Expected string       `json:"expected,omitempty"` // what may be there
+	Got      string       `json:"got,omitempty"`      // the kind of what was there
 }
 
 // fail answers with an error.
-func fail(w http.ResponseWriter, status int, text string) { _ = answer(w, status, failure{text}) }
+func fail(w http.ResponseWriter, status int, text string) {
+	_ = answer(w, status, failure{Error: text})
+}
 
 // answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the error of the write says
 // nothing.
@@ -46,10 +55,22 @@ func badRequest(format string, args ...any) error {
 	return &requestError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
+// A rejectedError says which event of a request is none, and why.
+type rejectedError struct {
+	where string
+	*event.Rejection
+}
+
+func (e *rejectedError) Error() string { return e.where + ": " + e.String() }
+
 // failWith answers with an error of the store or of a request. What went wrong on this machine goes to the log, not to the client.
 func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	if bad, ok := errors.AsType[*requestError](err); ok {
 		fail(w, bad.status, bad.text)
+		return
+	}
+	if e, ok := errors.AsType[*rejectedError](err); ok {
+		_ = answer(w, http.StatusBadRequest, failure{e.Error(), e.Reason, e.Field, e.Expected, e.Got})
 		return
 	}
 	tooLarge := &http.MaxBytesError{}

@@ -35,9 +35,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		in, reason := d.decode(ask.Event)
-		if reason != "" {
-			return nil, badRequest(`"event": %s`, reason)
+		in, rejection := d.decode(ask.Event)
+		if rejection != nil {
+			return nil, &rejectedError{`"event"`, rejection}
 		}
 		e, err := v.model.Explain(&in)
 		if err != nil {

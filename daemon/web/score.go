@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -116,9 +117,9 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		defer v.decoders.Put(d)
 		unseen := 0
 		for i, value := range ask.Events {
-			in, reason := d.decode(value)
-			if reason != "" {
-				return nil, badRequest(`"events" element %d: %s`, i, reason)
+			in, rejection := d.decode(value)
+			if rejection != nil {
+				return nil, &rejectedError{fmt.Sprintf(`"events" element %d`, i), rejection}
 			}
 			p, err := v.model.Predict(&in)
 			if err != nil {

@@ -119,6 +119,14 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: content type %q", test.path, ct)
 		}
 	}
+	for path, body := range map[string]string{"score": `{"events":[{"user":"u1","item":"i1","age":"secret","tags":[]}]}`,
+		"explain": `{"event":{"user":"u1","item":"i1","age":"secret","tags":[]}}`, "topk": `{"event":{"user":"u1","age":"secret","tags":[]},"over":"item","k":3}`} {
+		var got failure
+		b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, body)
+		if got.Reason != "wrong_type" || got.Field != "age" || got.Expected != "a number" || got.Got != "a string" || strings.Contains(got.Error, "secret") {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
 	got := b.ask("POST", "/v1/models/ratings/score", `{"events":["`+strings.Repeat("x", maxBody)+`"]}`)
 	if got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body over the limit: %d", got.Code)

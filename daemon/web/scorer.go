@@ -44,9 +44,9 @@ func newScorer(m *snapshot.Model) *scorer {
 func (s *scorer) identity() identity { return identityOf(&s.manifest) }
 
 // decode reads an event as the daemon does. The result shares memory with d until the next call.
-func (d *decoding) decode(value []byte) (snapshot.Input, event.Reason) {
-	if reason := d.decoder.Decode(&d.event, value, 0); reason != "" {
-		return snapshot.Input{}, reason
+func (d *decoding) decode(value []byte) (snapshot.Input, *event.Rejection) {
+	if r := d.decoder.Decode(&d.event, value, 0); r != nil {
+		return snapshot.Input{}, r
 	}
-	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, ""
+	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, nil
 }

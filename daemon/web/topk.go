@@ -58,9 +58,9 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		in, reason := d.decode(event)
-		if reason != "" {
-			return nil, badRequest(`"event": %s`, reason)
+		in, rejection := d.decode(event)
+		if rejection != nil {
+			return nil, &rejectedError{`"event"`, rejection}
 		}
 		d.items, err = v.model.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
 		if err != nil {

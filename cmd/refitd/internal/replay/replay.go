@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -104,9 +102,8 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 	if o.Log == nil {
 		return
 	}
-	for _, reason := range slices.Sorted(maps.Keys(s.Reason)) {
-		r := s.Reason[reason]
-		o.Log.Warn("lines skipped", "path", o.Path, "reason", reason, "lines", r.Lines, "first", r.First)
+	for _, c := range s.Causes {
+		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "expected", c.Expected, "got", c.Got, "lines", c.Lines, "first", c.First)
 	}
 }
 

@@ -92,6 +92,10 @@ func TestDeadLetters(t *testing.T) {
 		if len(list) != 1 || key != h["topic"]+"/"+h["partition"]+"/"+h["offset"] || h["topic"] != daemontest.Topic || h["model"] != "ratings" {
 			t.Errorf("%d copies of %s: %v", len(list), key, h)
 		}
+		if h["reason"] == "wrong_type" && (h["field"] != "item" || h["expected"] != "a string or a whole number" || h["got"] != "an object") ||
+			h["reason"] == "not_object" && (h["field"] != "" || h["got"] != "a list") {
+			t.Errorf("headers %q", h)
+		}
 		reasons[h["reason"]]--
 		written[string(list[0].Value)]--
 		if len(list[0].Value) > 1024 || (list[0].Value == nil) != (h["reason"] == "null_value") {

@@ -1,0 +1,42 @@
+package offline
+
+import (
+	"fmt"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// invalid says why a line is no event.
+func invalid(r *event.Rejection, line int64) report.Invalid {
+	return report.Invalid{Line: line, Reason: string(r.Reason), Field: r.Field, Expected: r.Expected, Got: r.Got}
+}
+
+// dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each.
+func dropped(set *dataset.Set, path string, out *report.Emitter) ([]report.Dropped, error) {
+	drops := []report.Dropped{}
+	for i := range set.Skipped.Causes {
+		c := &set.Skipped.Causes[i]
+		line := invalid(&c.Rejection, int64(c.First[0]))
+		line.Path = path
+		if err := out.Emit("invalid", line); err != nil {
+			return nil, err
+		}
+		drops = append(drops, report.Dropped{Reason: line.Reason, Field: line.Field, Count: c.Lines, FirstLine: line.Line, Path: path})
+	}
+	return drops, nil
+}
+
+// strictly is the end of a verb with --strict: an error if a line was dropped, after the summary that lists them.
+func strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
+	if !strict || len(drops) == 0 {
+		return nil
+	}
+	lines := int64(0)
+	for _, d := range drops {
+		lines += d.Count
+	}
+	return &report.ExitError{Code: report.ExitNo, Key: "--strict", Path: drops[0].Path, Reported: out.IsJSON(),
+		Err: fmt.Errorf("offline: %d lines are no events, the first is %s:%d (%s)", lines, drops[0].Path, drops[0].FirstLine, drops[0].Reason)}
+}

@@ -1,0 +1,124 @@
+package offline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// spoiled returns JSON Lines of good events with, from line 3 on, two classes that the schema does not list, a rating that is text, a secret in the place
+// of a list, and rubbish.
+func spoiled(good []string) string {
+	bad := []string{`{"user":"u1","item":"i1","rating":9,"ts":1}`, `{"user":"u1","item":"i1","rating":7,"ts":1}`,
+		`{"user":"u1","item":["hunter2"],"rating":3,"ts":1}`, `{"user":"u1","rating":3,"ts":1}`, `rubbish`}
+	return strings.Join(append(append(append([]string{}, good[:2]...), bad...), good[2:]...), "\n")
+}
+
+func jsonRatings(n int) []string {
+	lines := ratings(n, 1)
+	for i, l := range lines {
+		c := strings.Split(l, "\t")
+		lines[i] = fmt.Sprintf(`{"user":%q,"item":%q,"rating":%s,"ts":%s}`, c[0], c[1], c[2], c[3])
+	}
+	return lines
+}
+
+// TestDroppedLines: a verb over a file names the first line of each cause, counts them all, in text and in JSON, and with --strict ends with
+// exit code 1 after its summary.
+func TestDroppedLines(t *testing.T) {
+	path := writeFile(t, "e.jsonl", spoiled(jsonRatings(700)))
+	model := func() *config.Model {
+		m := configured(t)
+		m.Train.EveryEvents = 500
+		return m
+	}
+	ref, _, _ := published(t)
+	store := t.TempDir()
+	verbs := map[string]func(strict bool, out *report.Emitter) error{
+		"backtest": func(strict bool, out *report.Emitter) error {
+			return Backtest(t.Context(), BacktestOptions{Model: model(), Data: path, Format: dataset.JSONL, Order: dataset.FileOrder, Strict: strict, Now: clock}, out)
+		},
+		"fit": func(strict bool, out *report.Emitter) error {
+			m := model()
+			m.Train.Lambda = 3
+			o := FitOptions{Model: m, Data: path, Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Seed: 1, Strict: strict,
+				Now: clock}
+			if strict {
+				o.Store = store
+			}
+			return Fit(t.Context(), o, out)
+		},
+		"eval": func(strict bool, out *report.Emitter) error {
+			return Eval(EvalOptions{Snapshot: ref, Data: path, Format: dataset.JSONL, Strict: strict, Now: clock}, out)
+		},
+	}
+	want := []string{
+		fmt.Sprint("label_range rating 2 3 ", path), fmt.Sprint("wrong_type item 1 5 ", path), fmt.Sprint("missing_field item 1 6 ", path),
+		fmt.Sprint("not_json  1 7 ", path),
+	}
+	for name, verb := range verbs {
+		t.Run(name, func(t *testing.T) {
+			for _, strict := range []bool{false, true} {
+				lines, err := collect(t, func(out *report.Emitter) error { return verb(strict, out) })
+				if strict {
+					wantExit(t, err, report.ExitNo, "5 lines", "e.jsonl:3", "label_range")
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				var invalid, dropped []string
+				for _, l := range lines {
+					if l["type"] == "invalid" {
+						invalid = append(invalid, fmt.Sprint(l["line"], " ", l["reason"], " ", l["field"], ": ", l["expected"], ", ", l["got"]))
+					}
+				}
+				for _, d := range last(lines)["dropped"].([]any) {
+					d := d.(map[string]any)
+					dropped = append(dropped, fmt.Sprint(d["reason"], " ", d["field"], " ", d["count"], " ", d["first_line"], " ", d["path"]))
+				}
+				if last(lines)["type"] != "summary" || fmt.Sprintf("%q", dropped) != fmt.Sprintf("%q", want) {
+					t.Errorf("dropped %q, want %q", dropped, want)
+				}
+				if len(invalid) != 4 || invalid[1] != "5 wrong_type item: a string or a whole number, a list" {
+					t.Errorf("invalid %q", invalid)
+				}
+			}
+			var b bytes.Buffer
+			if err := verb(false, report.NewEmitter(&b, false)); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{path + ` line 5: wrong_type: field "item": expected a string or a whole number, got a list` + "\n",
+				"dropped from " + path + ": label_range rating, 2 lines, the first is line 3\n", "not_json, 1 lines"} {
+				if !strings.Contains(b.String(), text) {
+					t.Errorf("the text does not say %q:\n%s", text, b.String())
+				}
+			}
+			if strings.Contains(b.String(), "hunter2") {
+				t.Error("the text has a value of an event")
+			}
+		})
+	}
+	if entries, err := os.ReadDir(filepath.Join(store, configured(t).Name)); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a strict fit that dropped lines has published %v, %v", entries, err)
+	}
+}
+
+// TestStrictWithoutDrops: nothing dropped is an empty list, and no reason to fail.
+func TestStrictWithoutDrops(t *testing.T) {
+	path := writeFile(t, "e.jsonl", strings.Join(jsonRatings(300), "\n"))
+	m := configured(t)
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: path, Format: dataset.JSONL, Order: dataset.FileOrder, Strict: true, Now: clock}, out)
+	})
+	if err != nil || fmt.Sprint(last(lines)["dropped"]) != "[]" {
+		t.Errorf("%v, %v", last(lines)["dropped"], err)
+	}
+}
