@@ -62,10 +62,10 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 				var events []event.Event
 				for _, line := range amounts(4, 300, c.field, c.text, times) {
 					var ev event.Event
-					if reason := decoder.Decode(&ev, []byte(line), 1); reason == "" {
+					if r := decoder.Decode(&ev, []byte(line), 1); r == nil {
 						events = append(events, ev)
-					} else if rejected++; reason != c.want {
-						t.Fatalf("%s: rejected as %s: %s", name, reason, line)
+					} else if rejected++; r.Reason != c.want {
+						t.Fatalf("%s: rejected as %s: %s", name, r, line)
 					}
 				}
 				if want := map[bool]int{true: times}[c.want != ""]; rejected != want {
@@ -95,8 +95,8 @@ func TestRefitLeavesOldLabelsOut(t *testing.T) {
 	lines := amounts(5, 300, "a", "0", 1)
 	events := make([]event.Event, len(lines))
 	for i, line := range lines {
-		if reason := decoder.Decode(&events[i], []byte(line), 1); reason != "" {
-			t.Fatal(reason)
+		if r := decoder.Decode(&events[i], []byte(line), 1); r != nil {
+			t.Fatal(r)
 		}
 	}
 	for i, label := range []float64{1e12, -1e300, math.Inf(1), math.NaN()} {

@@ -87,7 +87,8 @@ func (r *rig) reject(n int) {
 	p := &sketch.Part{Topic: source, Partition: 3, Base: r.next, Next: r.next + int64(n)}
 	for range n {
 		value := fmt.Appendf(nil, "value %d", r.next)
-		p.Records = append(p.Records, sketch.Record{Offset: r.next, Fate: sketch.Rejected, Reason: "not_json", Time: 1000 + r.next, Size: len(value), Payload: value})
+		p.Records = append(p.Records, sketch.Record{Offset: r.next, Fate: sketch.Rejected, Reason: "not_json", Time: 1000 + r.next,
+			Detail: &sketch.Detail{Field: "user", Expected: "a number", Got: "a list"}, Size: len(value), Payload: value})
 		r.next++
 	}
 	if err := r.Store.Apply(p, nil); err != nil {
@@ -188,7 +189,7 @@ func TestEveryLetterArrives(t *testing.T) {
 		headers[h.Key] = string(h.Value)
 	}
 	want := map[string]string{"model": "m", "topic": "ratings", "partition": "3", "offset": "7", "incarnation": "0", "reason": "not_json", "timestamp": "1007",
-		"size": "7"}
+		"size": "7", "field": "user", "expected": "a number", "got": "a list"}
 	if !maps.Equal(headers, want) || string(rec.Value) != "value 7" || time.Since(rec.Timestamp) > time.Minute {
 		t.Errorf("record %s at %v with headers %v", rec.Value, rec.Timestamp, headers)
 	}

@@ -82,8 +82,8 @@ type EvalSummary struct {
 	Seen          *Metrics  `json:"seen"`     // events whose every name the model knows
 	Unseen        *Metrics  `json:"unseen"`   // the others
 	Rejected      int64     `json:"rejected"` // lines that are no events
-	Dropped       []Dropped `json:"dropped"`  // the same by reason and field
 	Seconds       Number    `json:"seconds"`
+	Dropped       []Dropped `json:"dropped"` // the same by reason and field
 }
 
 // Score is the answer for one event.
