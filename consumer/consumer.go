@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches while the goroutine
@@ -182,7 +183,7 @@ func (c *Consumer) deliverParts(ctx context.Context, parts []portion) error {
 		if err := c.deliverPortion(ctx, &parts[i]); err != nil {
 			return err
 		}
-		if err := failpoint("consumer.between"); err != nil {
+		if err := failpoint.At(failpoint.ConsumerBetween); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
@@ -90,7 +91,7 @@ func (g *group) show(ctx context.Context) error {
 	}
 	if len(moved) > 0 {
 		g.metrics.commits.Inc()
-		commitErr := failpoint("consumer.offsets")
+		commitErr := failpoint.At(failpoint.ConsumerOffsets)
 		if commitErr == nil {
 			commitErr = g.source.commit(ctx, moved)
 		}

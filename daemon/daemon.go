@@ -21,11 +21,11 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // Options of a daemon. Config, Out and Log are required.

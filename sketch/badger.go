@@ -12,6 +12,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // valueThreshold is the size from which on Badger would put a value into its value log; every value here is smaller.
@@ -32,7 +34,7 @@ type disk struct {
 // power cut loses acknowledged records.
 func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) {
 	o := badger.DefaultOptions(dir).
-		WithSyncWrites(failpoint("sketch.sync") == nil).
+		WithSyncWrites(failpoint.At(failpoint.SketchSync) == nil).
 		WithDetectConflicts(false). // one writer
 		WithMemTableSize(memTableBytes).
 		WithNumMemtables(2).

@@ -3,6 +3,8 @@ package sketch
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // A piece is what one transaction will write.
@@ -121,13 +123,13 @@ func (s *Store) commit(aux []byte) error {
 	if aux != nil {
 		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
 	}
-	if err := failpoint("sketch.commit"); err != nil {
+	if err := failpoint.At(failpoint.SketchCommit); err != nil {
 		return s.stop(err)
 	}
 	if err := s.backend.commit(p.ops); err != nil {
 		return s.stop(err)
 	}
-	if err := failpoint("sketch.committed"); err != nil {
+	if err := failpoint.At(failpoint.SketchCommitted); err != nil {
 		return s.stop(err)
 	}
 	if aux != nil {

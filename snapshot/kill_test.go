@@ -43,7 +43,7 @@ func publishAndDie(spec string) error {
 		return err
 	}
 	store.logBytes = 1000 // so that it begins another file, too
-	store.hook = func(site string) error {
+	store.step = func(site string) error {
 		if left--; left < 0 {
 			fmt.Println(site)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)

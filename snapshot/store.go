@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // The files of a version. The manifest is written last.
@@ -40,20 +41,12 @@ type Store struct {
 
 	dir      string
 	logBytes int64                   // size at which the publish log begins another file
-	hook     func(site string) error // nil but in tests: gets every durable step, and may fail it
+	step     func(site string) error // gets every durable step, and may fail it: failpoint.At but in tests
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
 func NewStore(dir string) *Store {
-	return &Store{dir: dir, Now: time.Now, logBytes: maxLogBytes, hook: failpoint()}
-}
-
-// step is where a test may end the process, or make a durable step fail.
-func (s *Store) step(site string) error {
-	if s.hook == nil {
-		return nil
-	}
-	return s.hook(site)
+	return &Store{dir: dir, Now: time.Now, logBytes: maxLogBytes, step: failpoint.At}
 }
 
 // Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to the publish log and

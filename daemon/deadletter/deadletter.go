@@ -15,9 +15,9 @@ import (
 
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // embedded starts `refitd quickstart --broker-only`, the broker of the tests that need none of a real one's ways, and returns its address.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // in returns a file of the model's state directory.

@@ -6,8 +6,8 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // A panic on one record must not become a crash loop: the record would be read again after every start. One that cannot be decoded is

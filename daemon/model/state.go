@@ -17,7 +17,6 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
@@ -25,6 +24,7 @@ import (
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // failuresFile lists, in the state directory, when storage errors ended the daemon: one RFC 3339 time a line.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/failpoint"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // observeEvery is the time between two looks at the disk, and between two words to the witness.

@@ -12,10 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
 )
 
 // point is one site of FAIL.
@@ -43,7 +39,6 @@ func init() {
 		}
 		points[site] = p
 	}
-	sketch.Failpoint, snapshot.Failpoint, consumer.Failpoint = At, At, At
 }
 
 func parse(rule string) (site string, p *point, err error) {

@@ -10,7 +10,7 @@
 // and the last one the seed of that decision.
 package failpoint
 
-// The sites. The packages below daemon spell theirs out; a test kills at each, so that none can be misspelt.
+// The sites. A test kills at each. Package snapshot spells its own out, beside those that its tests alone ask for.
 const (
 	SketchSync      = "sketch.sync"      // while the state is opened; after an error there its commits are not synchronised
 	SketchCommit    = "sketch.commit"    // before the transaction with rows and ledger

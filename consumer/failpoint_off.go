@@ -1,6 +1,0 @@
-//go:build !failpoint
-
-package consumer
-
-// failpoint is where a test build may fail; this build does nothing there.
-func failpoint(string) error { return nil }
