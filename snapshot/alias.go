@@ -44,7 +44,7 @@ type namedPointer struct {
 func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record, error) {
 	var record Record
 	err := s.withModel(ctx, model, false, func(root *os.Root) error {
-		now, err := s.expect(root, move)
+		now, err := expect(root, model, move)
 		if err != nil {
 			return err
 		}
@@ -69,10 +69,13 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 	return record, nil
 }
 
-// expect reads the alias that a move is about, nil if there is none, and returns ErrConflict if it does not name move.From.
-func (s *Store) expect(root *os.Root, move Move) (*Pointer, error) {
-	now, err := readAlias(root, move.Alias)
+// expect reads the alias that a move is about, nil if there is none, and returns ErrConflict if it does not name move.From. Of one that is
+// damaged, and that the log could not rebuild, nobody knows what it named: every move may replace it.
+func expect(root *os.Root, model string, move Move) (*Pointer, error) {
+	now, err := soundAlias(root, model, move.Alias)
 	switch {
+	case isDamage(err):
+		return nil, nil
 	case errors.Is(err, ErrNotFound):
 		if move.From != nil && *move.From != 0 {
 			return nil, fmt.Errorf("%w: there is no alias %s, expected version %d: look at the publish log", ErrConflict, move.Alias, *move.From)
@@ -89,14 +92,14 @@ func (s *Store) expect(root *os.Root, move Move) (*Pointer, error) {
 // commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
 // that the log does not have, from which recover writes the record. The caller holds the lock.
 func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move) error {
-	last, err := lastRecord(root) // no alias has a larger number: recoverLog saw to that
+	last, err := newestSequence(root) // no alias has a larger number: recoverLog saw to that
 	if err != nil {
 		return err
 	}
-	record.Sequence, record.Time, record.By = last.Sequence+1, s.Now().UTC().Truncate(time.Millisecond), s.By
+	record.Sequence, record.Time, record.By = last+1, s.Now().UTC().Truncate(time.Millisecond), s.By
 	for _, move := range moves {
-		old, err := readAlias(root, move.Alias)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		old, err := soundAlias(root, model, move.Alias)
+		if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
 			return err
 		}
 		record.Moves = append(record.Moves, AliasMove{Alias: move.Alias, From: old.Version, To: move.To})
@@ -116,19 +119,20 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 
 // Alias returns what an alias says, or ErrNotFound, ErrFormat or ErrDigest. Its signature is not looked at.
 func (s *Store) Alias(model, alias string) (Pointer, error) {
-	p, err := DirSource{Dir: s.dir}.look(model, alias)
-	if err == nil {
-		err = p.Verify(model, alias, nil)
-	}
+	p, err := inModel(s.dir, model, func(root *os.Root) (Pointer, error) { return soundAlias(root, model, alias) })
 	if err != nil {
 		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
 	}
 	return p, nil
 }
 
-// Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model.
+// Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model. What is no alias, or a damaged
+// one, is left out: Strays lists it.
 func (s *Store) Aliases(model string) (map[string]int64, error) {
-	pointers, err := inModel(s.dir, model, aliasesIn)
+	pointers, err := inModel(s.dir, model, func(root *os.Root) ([]namedPointer, error) {
+		pointers, _, err := aliasesIn(root, model)
+		return pointers, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: aliases of %s: %w", model, err)
 	}
@@ -139,28 +143,47 @@ func (s *Store) Aliases(model string) (map[string]int64, error) {
 	return aliases, nil
 }
 
-// aliasesIn reads all aliases, sorted by name. An unreadable one is an error: Prune must not take a version that it may name.
-func aliasesIn(root *os.Root) ([]namedPointer, error) {
+// aliasesIn reads all aliases, sorted by name, and lists what else is among them, with its bare name as the path.
+func aliasesIn(root *os.Root, model string) (pointers []namedPointer, odd []Stray, err error) {
 	names, err := list(root, aliasDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.Sort(names)
-	var pointers []namedPointer
 	for _, name := range names {
-		if !validName.MatchString(name) {
-			continue // a temporary file of writeAlias
+		if name == newAlias {
+			continue // that is being written
 		}
-		p, err := readAlias(root, name)
-		if err != nil {
-			return nil, err
+		p, err := soundAlias(root, model, name)
+		switch {
+		case err == nil:
+			pointers = append(pointers, namedPointer{name, p})
+		case errors.Is(err, ErrNotFound): // removed meanwhile
+		case isDamage(err), errors.Is(err, ErrName):
+			odd = append(odd, Stray{Path: name, Err: err})
+		default:
+			return nil, nil, err
 		}
-		pointers = append(pointers, namedPointer{name, p})
 	}
-	return pointers, nil
+	return pointers, odd, nil
+}
+
+// isDamage reports whether a file is not what belongs there, whatever it is.
+func isDamage(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, ErrDigest) }
+
+// soundAlias reads an alias and verifies its digest, as Pointer.Verify does it.
+func soundAlias(root *os.Root, model, alias string) (Pointer, error) {
+	p, err := readAlias(root, alias)
+	if err == nil {
+		err = p.Verify(model, alias, nil)
+	}
+	if err != nil {
+		return Pointer{}, err
+	}
+	return p, nil
 }
 
 // readAlias reads an alias file, whose digest the caller verifies. It returns ErrNotFound, ErrName or ErrFormat.
@@ -171,6 +194,7 @@ func readAlias(root *os.Root, alias string) (Pointer, error) {
 	b, err := readFile(root, aliasDir+"/"+alias, maxAliasBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := list(root, aliasDir) // only to say which there are
+		names = slices.DeleteFunc(names, func(name string) bool { return !validName.MatchString(name) })
 		slices.Sort(names)
 		return Pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)",
 			ErrNotFound, alias, strings.Join(names, ", "))
@@ -190,6 +214,9 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 	if err != nil {
 		return err
 	}
+	if err := root.MkdirAll(aliasDir, 0o755); err != nil { // it may have been lost
+		return err
+	}
 	dir, err := root.OpenRoot(aliasDir)
 	if err != nil {
 		return err
@@ -199,6 +226,9 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 		return err
 	}
 	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.step("snapshot.alias_written")); err != nil {
+		return err
+	}
+	if err := clearWay(dir, alias); err != nil {
 		return err
 	}
 	return errors.Join(durable.Rename(dir, newAlias, alias), s.step("snapshot.alias"))

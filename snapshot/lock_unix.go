@@ -16,7 +16,7 @@ const lockEvery = 5 * time.Millisecond
 
 // lock takes the exclusive lock of a model directory, which the kernel drops if the process dies. It waits until ctx is done.
 func lock(ctx context.Context, root *os.Root) (unlock func() error, err error) {
-	f, err := root.OpenFile(".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}

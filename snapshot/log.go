@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/snapshot/durable"
@@ -122,8 +124,8 @@ func linesOf(f io.Reader) iter.Seq2[Record, error] {
 			case long:
 				err = fmt.Errorf("line %d: %w: longer than any record", number, ErrFormat)
 			default:
-				if err = json.Unmarshal(line, &r); err != nil {
-					err = fmt.Errorf("line %d: %w: %v", number, ErrFormat, err)
+				if r, err = decodeRecord(line); err != nil {
+					err = fmt.Errorf("line %d: %w: %w", number, ErrFormat, err)
 				}
 			}
 			if !yield(r, err) || err != nil && !errors.Is(err, ErrFormat) {
@@ -131,6 +133,17 @@ func linesOf(f io.Reader) iter.Seq2[Record, error] {
 			}
 		}
 	}
+}
+
+// decodeRecord reads a line of the log.
+func decodeRecord(line []byte) (r Record, err error) {
+	if err := json.Unmarshal(line, &r); err != nil {
+		return Record{}, err
+	}
+	if r.Sequence < 1 || r.Sequence > maxVersion {
+		return Record{}, fmt.Errorf("sequence %d", r.Sequence)
+	}
+	return r, nil
 }
 
 // openLog opens the log's newest file, which has to be a regular one.
@@ -159,36 +172,30 @@ func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error
 	return live, nil
 }
 
-// lastRecord reads the last whole line of the log that can be read, the zero record if there is none.
-func lastRecord(root *os.Root) (Record, error) {
+// newestSequence returns the largest sequence in the log's last lines, 0 if there is none.
+func newestSequence(root *os.Root) (newest int64, err error) {
 	f, err := openLog(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}, nil
+		return 0, nil
 	}
 	if err != nil {
-		return Record{}, err
+		return 0, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return Record{}, err
+		return 0, err
 	}
 	tail := make([]byte, min(st.Size(), 2*maxRecordBytes))
 	if _, err := f.ReadAt(tail, st.Size()-int64(len(tail))); err != nil && err != io.EOF {
-		return Record{}, err
+		return 0, err
 	}
-	for {
-		end := bytes.LastIndexByte(tail, '\n')
-		if end < 0 {
-			return Record{}, nil
+	for line := range bytes.Lines(tail) {
+		if r, err := decodeRecord(line); err == nil && line[len(line)-1] == '\n' {
+			newest = max(newest, r.Sequence)
 		}
-		begin := bytes.LastIndexByte(tail[:end], '\n') + 1
-		var r Record
-		if json.Unmarshal(tail[begin:end], &r) == nil {
-			return r, nil
-		}
-		tail = tail[:begin]
 	}
+	return newest, nil
 }
 
 // appendLog adds a record, durably. What is left of a torn last line is cut off first, and a file that is full is put aside. The caller holds
@@ -239,28 +246,32 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// recoverLog writes the record of alias moves whose writer was killed before it could. The caller holds the lock.
-func (s *Store) recoverLog(root *os.Root) error {
+// recoverLog writes the records of alias moves that the log does not have: their writer was killed before it could, or the log was lost. The
+// caller holds the lock.
+func (s *Store) recoverLog(root *os.Root, model string) error {
 	if err := resumeRotation(root); err != nil {
 		return err
 	}
-	last, err := lastRecord(root)
+	last, err := newestSequence(root)
 	if err != nil {
 		return err
 	}
-	aliases, err := aliasesIn(root)
+	aliases, _, err := aliasesIn(root, model)
 	if err != nil {
 		return err
 	}
-	r := Record{Event: EventRecovered}
-	for _, a := range aliases {
-		if a.Sequence > last.Sequence {
-			r.Sequence, r.Time, r.Version, r.ManifestDigest = a.Sequence, a.Moved, a.Version, a.ManifestDigest
-			r.Moves = append(r.Moves, AliasMove{Alias: a.name, To: a.Version})
+	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	for i := 0; i < len(aliases); {
+		a := aliases[i]
+		r := Record{Event: EventRecovered, Sequence: a.Sequence, Time: a.Moved, Version: a.Version, ManifestDigest: a.ManifestDigest}
+		for ; i < len(aliases) && aliases[i].Sequence == a.Sequence; i++ {
+			r.Moves = append(r.Moves, AliasMove{Alias: aliases[i].name, To: aliases[i].Version})
+		}
+		if a.Sequence > last {
+			if err := s.appendLog(root, &r); err != nil {
+				return err
+			}
 		}
 	}
-	if r.Moves == nil {
-		return nil
-	}
-	return s.appendLog(root, &r)
+	return nil
 }

@@ -62,9 +62,18 @@ func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, 
 	if err != nil || len(versions) == 0 {
 		return nil, err
 	}
-	aliases, err := aliasesIn(root)
+	aliases, odd, err := aliasesIn(root, model)
 	if err != nil {
 		return nil, err
+	}
+	logged, err := standingAliases(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range odd { // the version that a damaged alias names must not go
+		if isDamaged(f.Path, logged) {
+			return nil, fmt.Errorf("alias %s is damaged, and the version that it names is not known: set it again: %w", f.Path, f.Err)
+		}
 	}
 	now, kept := s.Now(), map[string]int{}
 	var due []int64

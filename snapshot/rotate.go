@@ -31,14 +31,26 @@ func asideLogs(root *os.Root) ([]int64, error) {
 	}
 	var sequences []int64
 	for _, name := range names {
-		if number, ok := strings.CutPrefix(strings.TrimSuffix(name, logSuffix), logPrefix); ok {
-			if n, err := strconv.ParseInt(number, 10, 64); err == nil && asideLog(n) == name {
-				sequences = append(sequences, n)
-			}
+		n, ok := asideSequence(name)
+		if !ok {
+			continue
+		}
+		if st, err := root.Lstat(name); err == nil && st.Mode().IsRegular() {
+			sequences = append(sequences, n)
 		}
 	}
 	slices.Sort(sequences)
 	return sequences, nil
+}
+
+// asideSequence returns the sequence that names a file put aside.
+func asideSequence(name string) (n int64, ok bool) {
+	number, ok := strings.CutPrefix(strings.TrimSuffix(name, logSuffix), logPrefix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, err == nil && asideLog(n) == name
 }
 
 func asideLog(sequence int64) string {

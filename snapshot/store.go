@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/refitd/refitd/snapshot/durable"
@@ -24,6 +24,9 @@ const (
 	goldenFile     = "golden.jsonl"
 )
 
+// lockFile is what writers of a model lock.
+const lockFile = ".lock"
+
 // staging begins the name of a directory that is being written or removed. Readers never look there.
 const staging = ".staging-"
 
@@ -36,6 +39,7 @@ var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // across processes of one machine; readers on other machines may share the directory or a synchronised copy. It is safe for concurrent use.
 type Store struct {
 	By     string           // who publishes and moves aliases, for the publish log. Set it before use.
+	Logger *slog.Logger     // gets a line for what is repaired; nil logs nothing. Set it before use.
 	Signer *Signer          // signs manifests and aliases; nil leaves them unsigned. Set it before use.
 	Now    func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
@@ -63,11 +67,11 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 	}
 	err = s.withModel(ctx, model, true, func(root *os.Root) error {
 		for _, move := range moves {
-			if _, err := s.expect(root, move); err != nil {
+			if _, err := expect(root, model, move); err != nil {
 				return err
 			}
 		}
-		last, err := s.number(root, &manifest)
+		last, err := s.number(root, model, &manifest)
 		if err != nil {
 			return err
 		}
@@ -89,9 +93,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 }
 
 // number makes a manifest that of the next version and returns the last files of its directory: the signature, if any, and the manifest.
-func (s *Store) number(root *os.Root, manifest *Manifest) ([]stagedFile, error) {
-	previous, err := readAlias(root, Latest)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stagedFile, error) {
+	previous, err := soundAlias(root, model, Latest)
+	if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
 		return nil, err
 	}
 	version, err := nextVersion(root, previous.Version)
@@ -179,7 +183,17 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 }
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
-func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root) error) (err error) {
+func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root) error) error {
+	return s.locked(ctx, model, create, func(root *os.Root) error {
+		if _, err := s.tidy(root, model, false); err != nil {
+			return err
+		}
+		return write(root)
+	})
+}
+
+// locked runs do on the directory of a model, under its lock.
+func (s *Store) locked(ctx context.Context, model string, create bool, do func(root *os.Root) error) (err error) {
 	if create {
 		if err := s.makeModel(model); err != nil {
 			return err
@@ -195,14 +209,11 @@ func (s *Store) withModel(ctx context.Context, model string, create bool, write 
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := errors.Join(sweep(root), s.recoverLog(root)); err != nil {
-		return err
-	}
-	return write(root)
+	return do(root)
 }
 
-// Recover removes what killed publishers of a model left behind, and writes what they could not write into the publish log. Every
-// writer does it first, too. It returns ErrNotFound if nothing of the model was ever published.
+// Recover removes what killed publishers of a model left behind, writes what they could not write into the publish log, and rebuilds damaged
+// aliases from it. Every writer does it first, too. It returns ErrNotFound if nothing of the model was ever published.
 func (s *Store) Recover(ctx context.Context, model string) error {
 	if err := s.withModel(ctx, model, false, func(*os.Root) error { return nil }); err != nil {
 		return fmt.Errorf("snapshot: recover %s: %w", model, err)
@@ -234,25 +245,6 @@ func (s *Store) makeModel(model string) error {
 	return errors.Join(durable.SyncDir(root), durable.SyncDir(store))
 }
 
-// sweep removes staging directories and the temporary alias. The caller holds the lock, so nobody is writing them.
-func sweep(root *os.Root) error {
-	if err := root.Remove(aliasDir + "/" + newAlias); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	names, err := list(root, ".")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, staging) {
-			if err := root.RemoveAll(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest is none: it
 // is being copied, or was damaged.
 func (s *Store) Versions(model string) ([]int64, error) {
@@ -269,7 +261,7 @@ func (s *Store) Versions(model string) ([]int64, error) {
 	return versions, nil
 }
 
-// versionsIn lists the directories named by a number.
+// versionsIn lists the numbers of versions: those of directories, whole or not.
 func versionsIn(root *os.Root) ([]int64, error) {
 	names, err := list(root, ".")
 	if err != nil {
@@ -277,12 +269,25 @@ func versionsIn(root *os.Root) ([]int64, error) {
 	}
 	var versions []int64
 	for _, name := range names {
-		if v, err := strconv.ParseInt(name, 10, 64); err == nil && v >= 1 && v <= maxVersion && strconv.FormatInt(v, 10) == name {
+		v := versionNumber(name)
+		if v == 0 {
+			continue
+		}
+		if st, err := root.Lstat(name); err == nil && st.IsDir() {
 			versions = append(versions, v)
 		}
 	}
 	slices.Sort(versions)
 	return versions, nil
+}
+
+// versionNumber returns the version that a directory of that name is, 0 if it is none.
+func versionNumber(name string) int64 {
+	v, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || v < 1 || v > maxVersion || strconv.FormatInt(v, 10) != name {
+		return 0
+	}
+	return v
 }
 
 // nextVersion is one more than any version there is or that "latest" says there was.
@@ -292,10 +297,14 @@ func nextVersion(root *os.Root, latest int64) (int64, error) {
 		return 0, err
 	}
 	next := slices.Max(append(versions, latest)) + 1
-	if next > maxVersion {
-		return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
+	for ; next <= maxVersion; next++ { // a file that has the name of a version stays where it is
+		if _, err := root.Lstat(strconv.FormatInt(next, 10)); errors.Is(err, fs.ErrNotExist) {
+			return next, nil
+		} else if err != nil {
+			return 0, err
+		}
 	}
-	return next, nil
+	return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
 }
 
 // Manifest reads and verifies the manifest of a version without its files. It returns ErrNotFound, ErrDigest or ErrFormat.

@@ -150,7 +150,11 @@ func TestPrune(t *testing.T) {
 	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
 		t.Errorf("Versions = %v, %v, want 2 and 6", v, err)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, "pinned"), []byte("6"), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, "pinned"), []byte("6"), 0o644)) // which no writer made
+	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) > 0 {
+		t.Errorf("a stray file: removed %v, %v", removed, err)
+	}
+	must(t, errors.Join(os.Remove(filepath.Join(dir, "m", logFile)), os.WriteFile(filepath.Join(dir, "m", aliasDir, Champion), []byte("6"), 0o644)))
 	if _, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); !errors.Is(err, ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-type aliasesCmd struct {
-	Store string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model string `required:"" placeholder:"NAME" help:"Model."`
-}
+type aliasesCmd struct{ offline.AliasesOptions }
 
-func (c *aliasesCmd) Run(a *app) error { return offline.Aliases(c.Store, c.Model, a.out) }
+func (c *aliasesCmd) Run(a *app) error {
+	c.Now = time.Now
+	return offline.Aliases(a.ctx, c.AliasesOptions, a.out)
+}
 
 type promoteCmd struct {
 	offline.MoveOptions

@@ -30,6 +30,7 @@ type Versions struct {
 	promoted int
 	kept     int
 	champion *int64
+	strays   map[string]bool       // paths that were named
 	serving  atomic.Pointer[dated] // what consumers have
 	judged   atomic.Pointer[dated] // the last version of this run
 }
@@ -43,7 +44,7 @@ type dated struct {
 // newVersions opens the store of snapshots and compares the state with what is in it. The error carries its exit code.
 func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, error) {
 	p := &o.Settings.Publish
-	publisher, err := publish.New(o.Settings, p.Store, time.Now)
+	publisher, err := publish.New(o.Settings, p.Store, time.Now, o.Log)
 	if errors.Is(err, snapshot.ErrKey) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: p.SigningKeyFile}
 	}
@@ -51,8 +52,30 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
 	}
 	state.compareWith(publisher.Store())
-	return &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
-		publisher: publisher, write: publisher.Publish}, nil
+	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
+		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool)}
+	v.nameStrays()
+	return v, nil
+}
+
+// nameStrays logs once what lies in the store and is no part of it, and aliases that are damaged.
+func (v *Versions) nameStrays() {
+	found, err := v.publisher.Strays()
+	if err != nil {
+		v.log.Warn("directory of the versions cannot be listed", "error", err)
+		return
+	}
+	for _, s := range found {
+		switch {
+		case v.strays[s.Path]:
+			continue
+		case s.Alias != "":
+			v.log.Error("alias is damaged and cannot be rebuilt: promote a version to set it", "alias", s.Alias, "path", s.Path, "reason", s.Err)
+		default:
+			v.log.Warn("in the store and no part of it: ignored", "path", s.Path, "reason", s.Err)
+		}
+		v.strays[s.Path] = true
+	}
 }
 
 // Store returns the store of snapshots, nil without one.
@@ -148,6 +171,7 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 		return err
 	}
 	v.metrics.published.WithLabelValues(v.settings.Name, "success").Inc()
+	v.nameStrays()
 	return nil
 }
 

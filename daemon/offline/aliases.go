@@ -68,13 +68,22 @@ func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int6
 		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
 }
 
-// current returns the version that the alias names, 0 if there is no such alias.
-func (o *MoveOptions) current(store *snapshot.Store) (int64, error) {
+// current returns the version that the alias names, 0 if there is no such alias, or one that is damaged and that the log does not know.
+func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64, error) {
 	p, err := store.Alias(o.Model, o.Alias)
-	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+	if isDamaged(err) {
+		if err = store.Recover(ctx, o.Model); err == nil {
+			p, err = store.Alias(o.Model, o.Alias)
+		}
+	}
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {
 		return 0, err
 	}
 	return p.Version, nil
+}
+
+func isDamaged(err error) bool {
+	return errors.Is(err, snapshot.ErrFormat) || errors.Is(err, snapshot.ErrDigest)
 }
 
 // Promote moves an alias to a version, by default the latest one, once the version is verified. Exit code 6 if there is no such version, 5 if
@@ -91,7 +100,7 @@ func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 		}
 		o.Version = latest.Version
 	}
-	from, err := o.current(store)
+	from, err := o.current(ctx, store)
 	if err != nil {
 		return storeError(err, o.path())
 	}
@@ -109,7 +118,7 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	from, err := o.current(store)
+	from, err := o.current(ctx, store)
 	if err != nil {
 		return storeError(err, o.path())
 	}
@@ -187,20 +196,42 @@ func unwind(stack [][]int64, version int64) [][]int64 {
 	return append(stack, []int64{version})
 }
 
-// Aliases lists the aliases of a model.
-func Aliases(dir, model string, out *report.Emitter) error {
-	store, path := snapshot.NewStore(dir), filepath.Join(dir, model)
-	aliases, err := store.Aliases(model)
+// AliasesOptions say whose aliases are listed, and whether they are repaired first.
+type AliasesOptions struct {
+	Store      string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
+	Model      string           `required:"" placeholder:"NAME" help:"Model."`
+	Repair     bool             `help:"First rebuild aliases that are damaged or missing from the publish log."`
+	SigningKey string           `placeholder:"FILE" help:"With --repair, key that signs the aliases: the one of publish.signing_key_file."`
+	Now        func() time.Time `kong:"-"`
+}
+
+// Aliases lists the aliases of a model, and what lies among its versions, aliases and logs and is none. Exit code 5 if an alias is damaged, which
+// --repair rebuilds as far as the publish log knows it.
+func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
+	path := filepath.Join(o.Store, o.Model)
+	move := MoveOptions{Store: o.Store, SigningKey: o.SigningKey, Now: o.Now}
+	store, err := move.open()
+	if err != nil {
+		return err
+	}
+	var rebuilt map[string]snapshot.Pointer
+	if o.Repair {
+		if rebuilt, err = store.Repair(ctx, o.Model); err != nil {
+			return storeError(err, path)
+		}
+	}
+	aliases, err := store.Aliases(o.Model)
 	if err != nil {
 		return storeError(err, path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(aliases)) {
-		p, err := store.Alias(model, name)
+		p, err := store.Alias(o.Model, name)
 		if err != nil {
 			return storeError(err, path)
 		}
-		line := report.Alias{Model: model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence,
-			Event: string(p.Event), Signature: signatureOf(p.KeyID)}
+		_, again := rebuilt[name]
+		line := report.Alias{Model: o.Model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence,
+			Event: string(p.Event), Signature: signatureOf(p.KeyID), Rebuilt: again}
 		if !p.Moved.IsZero() {
 			line.Moved = report.Time(p.Moved)
 		}
@@ -208,7 +239,23 @@ func Aliases(dir, model string, out *report.Emitter) error {
 			return err
 		}
 	}
-	return out.Emit("summary", report.AliasesSummary{Model: model, Aliases: aliases})
+	strays, err := store.Strays(o.Model)
+	if err != nil {
+		return storeError(err, path)
+	}
+	var damaged error
+	for _, s := range strays {
+		if s.Alias != "" && damaged == nil {
+			damaged = fmt.Errorf("alias %s is damaged: rebuild it (aliases --repair) or set it (promote --alias %s): %w", s.Alias, s.Alias, s.Err)
+		}
+		if err := out.Emit("stray", report.Stray{Model: o.Model, Path: s.Path, Alias: s.Alias, Reason: s.Err.Error()}); err != nil {
+			return err
+		}
+	}
+	if damaged != nil {
+		return storeError(damaged, path)
+	}
+	return out.Emit("summary", report.AliasesSummary{Model: o.Model, Aliases: aliases})
 }
 
 // signatureOf says who signed something, as far as it says itself.

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,7 +115,9 @@ func TestPromote(t *testing.T) {
 	if got, err := moved(t, o, "promote"); err != nil || got != 1 {
 		t.Errorf("promoted %d, %v, want 1", got, err)
 	}
-	lines, err := collect(t, func(out *report.Emitter) error { return Aliases(o.Store, "m", out) })
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Aliases(t.Context(), AliasesOptions{Store: o.Store, Model: "m", Now: o.Now}, out)
+	})
 	if err != nil || len(lines) != 4 || get(last(lines), "aliases.canary") != 1.0 || get(last(lines), "aliases.champion") != 2.0 ||
 		lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
 		t.Errorf("aliases: %v, %v", lines, err)
@@ -237,4 +240,55 @@ func TestSignedMoves(t *testing.T) {
 	}
 	_, err = moved(t, o, "promote")
 	wantExit(t, err, report.ExitUsage, o.SigningKey, "chmod 600")
+}
+
+// J11: beside stray files the verbs work and name them; a damaged alias is told of, rebuilt by --repair, and set by promote where the log is lost.
+func TestAliasesAreRepaired(t *testing.T) {
+	o, store := history(t, "rr")
+	file := func(path ...string) string { return filepath.Join(append([]string{o.Store, "m"}, path...)...) }
+	for _, name := range []string{"notes.txt", "champion~"} {
+		if err := os.WriteFile(file("aliases", name), []byte("a note\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(repair bool) ([]map[string]any, error) {
+		return collect(t, func(out *report.Emitter) error {
+			return Aliases(t.Context(), AliasesOptions{Store: o.Store, Model: "m", Repair: repair, Now: o.Now}, out)
+		})
+	}
+	lines, err := list(false)
+	if err != nil || len(lines) != 5 || lines[2]["type"] != "stray" || lines[2]["path"] != "m/aliases/champion~" || lines[3]["alias"] != nil {
+		t.Errorf("beside stray files: %v, %v", lines, err)
+	}
+	if err := os.Truncate(file("aliases", "champion"), 0); err != nil {
+		t.Fatal(err)
+	}
+	lines, err = list(false)
+	wantExit(t, err, report.ExitState, "alias champion is damaged: rebuild it (aliases --repair)")
+	if len(lines) != 4 || lines[0]["alias"] != "latest" || lines[1]["alias"] != "champion" || lines[1]["type"] != "stray" {
+		t.Errorf("with a damaged alias: %v", lines)
+	}
+	lines, err = list(true)
+	if err != nil || lines[0]["alias"] != "champion" || lines[0]["rebuilt"] != true || lines[0]["version"] != 2.0 || lines[1]["rebuilt"] != nil {
+		t.Errorf("repaired: %v, %v", lines, err)
+	}
+	// A promotion compares with what the alias named, as soon as that is known again.
+	if err := os.Truncate(file("aliases", "champion"), 7); err != nil {
+		t.Fatal(err)
+	}
+	o.Version = 1
+	lines, err = collect(t, func(out *report.Emitter) error { return Promote(t.Context(), o, out) })
+	if err != nil || last(lines)["from"] != 2.0 || last(lines)["version"] != 1.0 {
+		t.Errorf("promoted over a damaged alias: %v, %v", lines, err)
+	}
+	if err := errors.Join(os.Remove(file("log.jsonl")), os.Truncate(file("aliases", "champion"), 7)); err != nil {
+		t.Fatal(err)
+	}
+	lines, err = collect(t, func(out *report.Emitter) error { return Promote(t.Context(), o, out) })
+	if err != nil || last(lines)["from"] != 0.0 {
+		t.Errorf("promoted without a log: %v, %v", lines, err)
+	}
+	if p, err := store.Alias("m", "champion"); err != nil || p.Version != 1 {
+		t.Errorf("champion %+v, %v", p, err)
+	}
 }

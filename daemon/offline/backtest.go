@@ -92,7 +92,7 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 		return nil, err
 	}
 	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c), began: o.Now()}
-	if b.versions, err = publish.New(o.Model, o.Store, o.Now); err != nil {
+	if b.versions, err = publish.New(o.Model, o.Store, o.Now, nil); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -51,7 +51,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	if err := check(o.Model); err != nil {
 		return err
 	}
-	versions, err := publish.New(o.Model, o.Store, o.Now)
+	versions, err := publish.New(o.Model, o.Store, o.Now, nil)
 	if err != nil {
 		return storeError(err, o.Store)
 	}

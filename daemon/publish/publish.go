@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type Publisher struct {
 	model    *config.Model
 	dir      string
 	store    *snapshot.Store // nil numbers versions without writing them
+	log      *slog.Logger
 	now      func() time.Time
 	epoch    int64
 	version  int64
@@ -44,14 +46,17 @@ type Publisher struct {
 }
 
 // New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed publisher left behind is
-// removed. It returns snapshot.ErrKey for a signing key that cannot be used.
-func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) {
-	p := &Publisher{model: m, dir: dir, now: now}
+// removed, damaged aliases are rebuilt, and log, which may be nil, says so. It returns snapshot.ErrKey for a signing key that cannot be used.
+func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*Publisher, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	p := &Publisher{model: m, dir: dir, now: now, log: log}
 	if dir == "" {
 		return p, nil
 	}
 	p.store = snapshot.NewStore(dir)
-	p.store.Now, p.store.By = now, by()
+	p.store.Now, p.store.By, p.store.Logger = now, by(), log
 	if path := m.Publish.SigningKeyFile; path != "" {
 		signer, err := snapshot.LoadSigner(path)
 		if err != nil {
@@ -71,7 +76,7 @@ func New(m *config.Model, dir string, now func() time.Time) (*Publisher, error) 
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	champion, err := p.store.Alias(m.Name, Champion)
-	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	if err == nil {
@@ -95,7 +100,7 @@ func by() string {
 // nextEpoch is one more than that of the newest version.
 func (p *Publisher) nextEpoch() (int64, error) {
 	latest, err := p.store.Alias(p.model.Name, snapshot.Latest)
-	if errors.Is(err, snapshot.ErrNotFound) {
+	if errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) {
 		return 1, nil
 	}
 	if err != nil {
@@ -121,8 +126,13 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 		return nil, nil
 	}
 	pointer, err := p.store.Alias(p.model.Name, Champion)
-	if errors.Is(err, snapshot.ErrNotFound) {
-		return nil, nil
+	if isDamaged(err) {
+		if err = p.store.Recover(context.Background(), p.model.Name); err == nil {
+			pointer, err = p.store.Alias(p.model.Name, Champion)
+		}
+	}
+	if errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) {
+		return nil, nil // Strays names it; the next promotion sets it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
@@ -140,12 +150,29 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
 	p.champion, p.sequence = &champion.Version, champion.Sequence
-	p.chosen = champion.Event != snapshot.EventPublish && champion.Event != ""
+	p.chosen = champion.Event != snapshot.EventPublish && champion.Event != snapshot.EventRecovered && champion.Event != ""
+}
+
+// isDamaged reports whether an alias is there and cannot be read, also after the store has tried to rebuild it.
+func isDamaged(err error) bool {
+	return errors.Is(err, snapshot.ErrFormat) || errors.Is(err, snapshot.ErrDigest)
+}
+
+// Strays lists what is in the directory of the model and no part of the store, or damaged; nil without a store.
+func (p *Publisher) Strays() ([]snapshot.Stray, error) {
+	if p.store == nil {
+		return nil, nil
+	}
+	strays, err := p.store.Strays(p.model.Name)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return nil, nil
+	}
+	return strays, err
 }
 
 // Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion, unless
 // somebody else moved that alias meanwhile: then nothing is written and the error is snapshot.ErrConflict. Old versions beyond
-// publish.keep are removed, aliased ones never.
+// publish.keep are removed, aliased ones never. What fails after the version is there is logged: the next publication tries it again.
 func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	v := &ch.Version
 	v.Parent = p.champion
@@ -185,10 +212,13 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 		promoted := v.Version
 		p.champion, p.chosen = &promoted, false
 		if err := p.remember(); err != nil {
-			return err
+			p.log.Warn("champion cannot be read after its publication", "version", v.Version, "error", err)
 		}
 	}
-	return p.prune(ctx)
+	if err := p.prune(ctx); err != nil && ctx.Err() == nil {
+		p.log.Warn("old versions not removed: tried again with the next publication", "error", err)
+	}
+	return nil
 }
 
 // single rounds the parameters of a model to F32, so that this process goes on from what a restart would find.

@@ -14,14 +14,36 @@ type Alias struct {
 	Version        int64  `json:"version"`
 	ManifestDigest string `json:"manifest_digest"`
 	Sequence       int64  `json:"sequence"`
-	Moved          string `json:"moved,omitempty"` // when
-	Event          string `json:"event,omitempty"` // of the move: publish, promote, rollback or alias
-	Signature      string `json:"signature"`       // unsigned, or key and its id
+	Moved          string `json:"moved,omitempty"`   // when
+	Event          string `json:"event,omitempty"`   // of the move: publish, promote, rollback or alias
+	Signature      string `json:"signature"`         // unsigned, or key and its id
+	Rebuilt        bool   `json:"rebuilt,omitempty"` // just now, from the publish log
 }
 
 // WriteText prints a line.
 func (a Alias) WriteText(w io.Writer) error {
-	return say(w, "%-12s version %-6d %s  %s  %s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature)
+	rebuilt := ""
+	if a.Rebuilt {
+		rebuilt = "  rebuilt from the publish log"
+	}
+	return say(w, "%-12s version %-6d %s  %s  %s%s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature, rebuilt)
+}
+
+// Stray is something in the directory of a model that is no part of the store: it is ignored.
+type Stray struct {
+	Model  string `json:"model"`
+	Path   string `json:"path"`            // below the store
+	Alias  string `json:"alias,omitempty"` // that is damaged; absent if it is no alias at all
+	Reason string `json:"reason"`          // what is wrong with it
+}
+
+// WriteText prints a line.
+func (s Stray) WriteText(w io.Writer) error {
+	what := "ignored"
+	if s.Alias != "" {
+		what = "damaged"
+	}
+	return say(w, "%-12s %s: %s\n", what, s.Path, s.Reason)
 }
 
 // AliasesSummary ends aliases.

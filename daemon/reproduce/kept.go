@@ -75,6 +75,9 @@ func Forget(store, model string, names func(m *config.Model, payload []byte) (bo
 		return 0, fmt.Errorf("reproduce: forget: %w", err)
 	}
 	for _, f := range files {
+		if f.IsDir() {
+			continue // none of ours
+		}
 		path := filepath.Join(dir, f.Name())
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -126,11 +129,18 @@ func Prune(s *snapshot.Store, store, model string) error {
 		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
 	}
 	for _, f := range files {
-		if !named[f.Name()] {
+		if isKept(f) && !named[f.Name()] {
 			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("reproduce: prune: %w", err)
 			}
 		}
 	}
 	return nil
+}
+
+// isKept reports whether a file is a kept sample, or what a crash left of one. Everything else stays.
+func isKept(f fs.DirEntry) bool {
+	sum, ok := strings.CutSuffix(f.Name(), extension)
+	_, err := hex.DecodeString(sum)
+	return f.Type().IsRegular() && (ok && err == nil && len(sum) == hex.EncodedLen(sha256.Size) || strings.HasPrefix(f.Name(), ".tmp-"))
 }

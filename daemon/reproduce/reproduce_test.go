@@ -36,7 +36,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions, err := publish.New(m, dir, time.Now)
+	versions, err := publish.New(m, dir, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
