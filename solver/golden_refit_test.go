@@ -168,7 +168,7 @@ func TestGoldenOrdinal(t *testing.T) {
 				}
 			}
 			levels := make([]float64, c.M)
-			LevelProbabilities(levels, outputs)
+			levelProbabilities(levels, outputs)
 			sum, expected := 0.0, 0.0
 			for a, p := range levels {
 				sum += p
@@ -296,4 +296,16 @@ func TestGoldenFullRefit(t *testing.T) {
 	if mean := math.Exp(logs / float64(runs)); low*4 < runs*3 || mean > 1.01 {
 		t.Errorf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, mean)
 	}
+}
+
+// levelProbabilities stores p(y = c) = p_c − p_{c−1}, c = 1..L, in dst of length L = len(outputs) + 1, with p_c = σ(o_c), p_0 = 0 and
+// p_L = 1. The outputs are separate classifiers, so an entry may be negative where they are not ordered; the entries add up to 1.
+func levelProbabilities(dst, outputs []float64) {
+	last := 0.0
+	for c, o := range outputs {
+		p := sigmoid(o)
+		dst[c] = p - last
+		last = p
+	}
+	dst[len(outputs)] = 1 - last
 }

@@ -13,18 +13,6 @@ func EncodeLevel(dst []float64, level int) {
 	}
 }
 
-// LevelProbabilities stores p(y = c) = p_c − p_{c−1}, c = 1..L, in dst of length L = len(outputs) + 1, with p_c = σ(o_c), p_0 = 0 and
-// p_L = 1. The outputs are separate classifiers, so an entry may be negative where they are not ordered; the entries add up to 1.
-func LevelProbabilities(dst, outputs []float64) {
-	last := 0.0
-	for c, o := range outputs {
-		p := sigmoid(o)
-		dst[c] = p - last
-		last = p
-	}
-	dst[len(outputs)] = 1 - last
-}
-
 // ExpectedLevel returns Σ_{c=1..L} c (p_c − p_{c−1}) = L − Σ_{c<L} p_c, a number in [1, L].
 func ExpectedLevel(outputs []float64) float64 {
 	level := float64(len(outputs) + 1)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -269,15 +268,15 @@ func (j *refitJob) decide(ch *Champion) {
 	scorer := newScorer(j.champion.Model, j.champion.Vocabulary)
 	m := j.target.Outputs()
 	outputs := make([]float64, m)
-	old, metric := 0.0, newMetric(j.target)
+	old, champion := 0.0, NewQuality(j.target, nil)
 	for i := range j.gate.events {
 		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
 		scorer.outputs(outputs, ev)
 		old += j.target.Judged(ev, outputs, targets)
-		metric.add(j.target, ev, outputs, targets)
+		champion.Add(ev, outputs, targets)
 	}
 	old /= float64(len(j.gate.events))
-	v.ChampionGate = metric.result()
+	v.ChampionGate = champion.Metrics()
 	loss := j.gate.loss(j.target, ch.Model)
 	if loss <= old*(1+gate.Tolerance) {
 		say("not_worse", "gate loss %.5f, champion %.5f", loss, old)
@@ -301,30 +300,6 @@ func (j *refitJob) degenerate(model *solver.Model) bool {
 		labelLow, labelHigh = min(labelLow, j.train.targets[i*m]), max(labelHigh, j.train.targets[i*m])
 	}
 	return labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
-}
-
-// metric accumulates METRICS of one predictor.
-type metric struct{ *quality.Accumulator }
-
-func newMetric(t *Target) metric {
-	if t.IsNumeric() {
-		return metric{quality.NewNumberAccumulator(t.Low, t.High)}
-	}
-	return metric{quality.NewClassAccumulator()}
-}
-
-func (a metric) add(t *Target, ev *event.Event, outputs, targets []float64) {
-	loss := t.Loss.Eval(nil, outputs, targets)
-	if t.IsNumeric() {
-		a.AddNumber(loss, t.Value(outputs), ev.Label)
-		return
-	}
-	a.AddClass(loss, t.Correct(outputs, targets))
-}
-
-func (a metric) result() *report.Metrics {
-	m := a.Metrics()
-	return &m
 }
 
 // IsInterrupted reports whether a refit ended without a model because its context did.

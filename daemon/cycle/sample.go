@@ -6,7 +6,6 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -113,17 +112,9 @@ func Metrics(t *Target, v *Vocabulary, model *solver.Model, events []event.Event
 }
 
 func (e *encoded) metrics(t *Target, model *solver.Model, group func(*event.Event) string) *report.Metrics {
-	a := newMetric(t)
-	ranking := quality.NewRanking()
-	e.each(t, model, func(i int, outputs, targets []float64) {
-		a.add(t, &e.events[i], outputs, targets)
-		if group != nil && t.IsNumeric() {
-			ranking.Add(group(&e.events[i]), t.Value(outputs), e.events[i].Label)
-		}
-	})
-	m := a.Metrics()
-	ranking.AddTo(&m)
-	return &m
+	q := NewQuality(t, group)
+	e.each(t, model, func(i int, outputs, targets []float64) { q.Add(&e.events[i], outputs, targets) })
+	return q.Metrics()
 }
 
 // groupOf returns the ranking group of rating tasks: the name in the first categorical field. Other tasks have none.

@@ -123,8 +123,7 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 				e.add(&events[i])
 			}
 		}
-		m := e.all.metrics()
-		*side.to = &m
+		*side.to = e.all.Metrics()
 	}
 	return nil
 }

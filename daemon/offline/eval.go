@@ -10,7 +10,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
-	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -59,13 +58,13 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		e.add(&set.Examples[i].Event)
 	}
 	manifest := version.Manifest()
-	all, seen, unseen := e.all.metrics(), e.seen.metrics(), e.unseen.metrics()
-	missed, err := unmet(o.Require, &all)
+	all, seen, unseen := e.all.Metrics(), e.seen.Metrics(), e.unseen.Metrics()
+	missed, err := unmet(o.Require, all)
 	if err != nil {
 		return err
 	}
 	err = out.Emit("summary", report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest,
-		Metrics: all, Seen: &seen, Unseen: &unseen, Rejected: set.Skipped.Lines, Dropped: drops, Seconds: report.Seconds(o.Now().Sub(began))})
+		Metrics: *all, Seen: seen, Unseen: unseen, Rejected: set.Skipped.Lines, Dropped: drops, Seconds: report.Seconds(o.Now().Sub(began))})
 	switch {
 	case err != nil:
 		return err
@@ -79,15 +78,14 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 type evaluation struct {
 	version           *snapshot.Model
 	target            *cycle.Target
-	group             func(*event.Event) string
-	all, seen, unseen *tally
+	all, seen, unseen *cycle.Quality
 	scratch           snapshot.Scratch
 	outputs, targets  []float64
 }
 
 func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*event.Event) string) *evaluation {
-	return &evaluation{version: version, target: target, group: group, all: newTally(target), seen: newTally(target), unseen: newTally(target),
-		outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
+	return &evaluation{version: version, target: target, all: cycle.NewQuality(target, group), seen: cycle.NewQuality(target, group),
+		unseen: cycle.NewQuality(target, group), outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
 }
 
 func (e *evaluation) add(ev *event.Event) {
@@ -97,45 +95,13 @@ func (e *evaluation) add(ev *event.Event) {
 		part = e.unseen
 	}
 	e.target.Encode(e.targets, ev) // the decoder took the classes of the version only
-	for _, t := range []*tally{e.all, part} {
-		t.add(e.target, ev, e.outputs, e.targets)
-		if e.group != nil {
-			t.ranking.Add(e.group(ev), e.target.Value(e.outputs), ev.Label)
-		}
-	}
+	e.all.Add(ev, e.outputs, e.targets)
+	part.Add(ev, e.outputs, e.targets)
 }
 
 // inputOf returns the features of an event; it shares their memory.
 func inputOf(ev *event.Event) snapshot.Input {
 	return snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}
-}
-
-// tally accumulates METRICS.
-type tally struct {
-	sums    *quality.Accumulator
-	ranking *quality.Ranking
-}
-
-func newTally(t *cycle.Target) *tally {
-	if t.IsNumeric() {
-		return &tally{quality.NewNumberAccumulator(t.Low, t.High), quality.NewRanking()}
-	}
-	return &tally{quality.NewClassAccumulator(), quality.NewRanking()}
-}
-
-func (a *tally) add(t *cycle.Target, ev *event.Event, outputs, targets []float64) {
-	loss := t.Loss.Eval(nil, outputs, targets)
-	if t.IsNumeric() {
-		a.sums.AddNumber(loss, t.Value(outputs), ev.Label)
-	} else {
-		a.sums.AddClass(loss, t.Correct(outputs, targets))
-	}
-}
-
-func (a *tally) metrics() report.Metrics {
-	m := a.sums.Metrics()
-	a.ranking.AddTo(&m)
-	return m
 }
 
 // unmet returns an error that lists the requirements which metrics do not meet, nil if there are none. err is a usage error: a metric
