@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -196,6 +197,62 @@ func TestLostStateBesideVersions(t *testing.T) {
 		if e.Code != "state" || e.Key != "--start-fresh" || !strings.Contains(e.Message, "state is empty but version 1 in") {
 			t.Fatalf("lost state: %+v", e)
 		}
+	}
+}
+
+// TestVanishedState (J14): a daemon whose state directory is removed, or replaced by another one, ends with exit code 5 within seconds, while
+// events come in and while none do.
+func TestVanishedState(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events bool
+		damage func(dir string) error
+	}{
+		"removed under load": {true, os.RemoveAll},
+		"removed while idle": {false, os.RemoveAll},
+		"replaced": {true, func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-moved"), os.CopyFS(dir, os.DirFS(dir+"-moved")))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := daemontest.New(t)
+			b.ProduceRatings(46, 2000)
+			path := b.Configure("vanished", daemontest.Simple...)
+			cmd, web := endless(t, path)
+			daemontest.Within(t, daemontest.Patience, "the first events", func() bool {
+				_, metrics := daemontest.Get(t, web+"/metrics")
+				return daemontest.Sum(t, metrics, "refitd_events_total") == 2000
+			})
+			if err := c.damage(filepath.Join(b.Dir, "state-vanished", "ratings")); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			for seed := uint64(47); ; seed++ {
+				if c.events {
+					b.ProduceRatings(seed, 200)
+				}
+				select {
+				case <-ended:
+				case <-time.After(100 * time.Millisecond):
+					if time.Since(start) < daemontest.Patience {
+						continue
+					}
+					t.Fatal("it runs on")
+				}
+				break
+			}
+			took := time.Since(start)
+			if text := fmt.Sprint(cmd.Stderr); cmd.ProcessState.ExitCode() != report.ExitState || !strings.Contains(text, "state directory is gone") {
+				t.Errorf("%v\n%.2000s", cmd.ProcessState, text)
+			}
+			if took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			t.Logf("ended after %v", took)
+		})
 	}
 }
 

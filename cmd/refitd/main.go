@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, out: report.NewEmitter(stdout, flags.JSON),
 		log: newLogger(stderr, flags.Log.Level, flags.Log.Format)}
-	return fail(a.out, stderr, parsed.Run(a))
+	return fail(a.out, stderr, untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a) }))
 }
 
 // fail prints an error, on standard output as the last JSON line or on standard error as text, and returns the exit code.

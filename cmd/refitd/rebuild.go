@@ -1,11 +1,16 @@
 package main
 
-import "github.com/refitd/refitd/cmd/refitd/internal/state"
+import (
+	"errors"
+
+	"github.com/refitd/refitd/cmd/refitd/internal/state"
+	"github.com/refitd/refitd/daemon/report"
+)
 
 type rebuildCmd struct {
 	stateFlags
-	From  string `enum:"start,earliest" default:"start" xor:"from" help:"start: where the state began; earliest: at the first records the brokers hold."`
-	Input string `placeholder:"FILE" xor:"from" help:"Begin with this backup instead."`
+	From  string `enum:"start,earliest" default:"start" help:"start: where the state began; earliest: at the first records the brokers hold."`
+	Input string `placeholder:"FILE" help:"Begin with this backup instead."`
 	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
 }
 
@@ -13,6 +18,10 @@ func (c *rebuildCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {
 		return err
+	}
+	if c.From == "earliest" && c.Input != "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--input",
+			Err: errors.New("rebuild: --from earliest and --input can't be used together: a backup says where it goes on")}
 	}
 	r := state.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
 	return r.Run(a.ctx)

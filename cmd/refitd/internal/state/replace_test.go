@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -13,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -258,6 +261,64 @@ func TestKilledReplacement(t *testing.T) {
 			if rows := e.rows(); rows != 0 || daemontest.Balanced(t, o.State(t)) != 1020 {
 				t.Errorf("%s, killed at rename %d of %d: %d rows of the subject, %+v", system.what, n, calls, rows, o.State(t))
 			}
+		}
+	}
+}
+
+// TestTwoRestores (J14): restores and rebuilds of one state at once take turns or are refused; none hangs, and none takes another's files away.
+func TestTwoRestores(t *testing.T) {
+	t.Parallel()
+	e := newErased(t)
+	quiet := func() *report.Emitter { return report.NewEmitter(new(bytes.Buffer), true) }
+	for round := range 5 {
+		results := make(chan error, 4)
+		for range 2 {
+			go func() { results <- Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet()) }()
+			go func() {
+				r := Rebuild{Config: e.conf, Model: e.model, Backup: e.backup, Out: quiet(), Log: daemontest.Quiet()}
+				results <- r.Run(t.Context())
+			}()
+		}
+		done, late := 0, time.After(daemontest.Patience)
+		for range cap(results) {
+			select {
+			case err := <-results:
+				if err == nil {
+					done++
+				} else if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "under way") || !errors.Is(err, sketch.ErrLocked) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			case <-late:
+				t.Fatalf("round %d: they hang", round)
+			}
+		}
+		if done == 0 {
+			t.Errorf("round %d: none was done", round)
+		}
+	}
+	e.fresh("restores at once")
+}
+
+// TestNotOurs (J14, J15): what stands where a state is to be made and was not made for that is left alone.
+func TestNotOurs(t *testing.T) {
+	t.Parallel()
+	e := newErased(t)
+	for _, suffix := range []string{config.RestoreSuffix, config.RebuildSuffix} {
+		if err := os.CopyFS(e.dir+suffix, os.DirFS(e.older)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quiet := report.NewEmitter(new(bytes.Buffer), true)
+	r := Rebuild{Config: e.conf, Model: e.model, Out: quiet, Log: daemontest.Quiet()}
+	for suffix, err := range map[string]error{
+		config.RestoreSuffix: Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet),
+		config.RebuildSuffix: r.Run(t.Context()),
+	} {
+		if report.CodeOf(err) != report.ExitState || !errors.Is(err, statedir.ErrNotOurs) || !strings.Contains(err.Error(), e.dir+suffix) {
+			t.Errorf("%s: %v", suffix, err)
+		}
+		if _, err := os.Stat(filepath.Join(e.dir+suffix, "rows", "MANIFEST")); err != nil {
+			t.Errorf("%s was touched: %v", suffix, err)
 		}
 	}
 }
