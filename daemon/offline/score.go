@@ -86,8 +86,8 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	if err != nil { // the shape is the decoder's, so an output overflowed
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
-	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: numbers(p.Outputs),
-		Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
+	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
+		Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}
@@ -95,18 +95,6 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		out.Unseen = []string{}
 	}
 	return out, nil
-}
-
-// numbers converts a list; nil stays nil.
-func numbers(list []float64) []report.Number {
-	if list == nil {
-		return nil
-	}
-	out := make([]report.Number, len(list))
-	for i, v := range list {
-		out[i] = report.Number(v)
-	}
-	return out
 }
 
 // interruptible returns a reader of in that ends when ctx is done, even while in blocks. close releases it.

@@ -35,6 +35,18 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 // Some returns a pointer to v, for fields that may be absent.
 func Some(v float64) *Number { n := Number(v); return &n }
 
+// Numbers converts a list; nil stays nil.
+func Numbers(list []float64) []Number {
+	if list == nil {
+		return nil
+	}
+	out := make([]Number, len(list))
+	for i, v := range list {
+		out[i] = Number(v)
+	}
+	return out
+}
+
 // Seconds returns a duration as a number of seconds.
 func Seconds(d time.Duration) Number { return Number(d.Seconds()) }
 

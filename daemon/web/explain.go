@@ -50,7 +50,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 			if features == nil {
 				features = []string{}
 			}
-			out.Terms = append(out.Terms, term{features, numbers(t.Contribution)})
+			out.Terms = append(out.Terms, term{features, report.Numbers(t.Contribution)})
 		}
 		return out, nil
 	})

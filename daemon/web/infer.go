@@ -273,9 +273,9 @@ func tensorValues(t tensorMetadata, s *snapshot.Schema, predictions []snapshot.P
 		p := &predictions[i]
 		switch {
 		case t.Name == outputsTensor:
-			values = append(values, numbers(p.Outputs)...)
+			values = append(values, report.Numbers(p.Outputs)...)
 		case t.Name == probabilitiesTensor:
-			values = append(values, numbers(p.Probabilities)...)
+			values = append(values, report.Numbers(p.Probabilities)...)
 		case t.Datatype == "BYTES":
 			names = append(names, p.Classes[0])
 		case t.Datatype == "BOOL":

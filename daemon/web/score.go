@@ -30,7 +30,7 @@ type prediction struct {
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
-	out := prediction{Prediction: label(p), Outputs: numbers(p.Outputs), Probabilities: numbers(p.Probabilities), Unseen: p.Unseen}
+	out := prediction{Prediction: label(p), Outputs: report.Numbers(p.Outputs), Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen}
 	if out.Unseen == nil {
 		out.Unseen = []string{}
 	}
@@ -42,18 +42,6 @@ func label(p *snapshot.Prediction) any {
 		return report.Number(v)
 	}
 	return p.Label()
-}
-
-// numbers converts a list; nil stays nil.
-func numbers(list []float64) []report.Number {
-	if list == nil {
-		return nil
-	}
-	out := make([]report.Number, len(list))
-	for i, v := range list {
-		out[i] = report.Number(v)
-	}
-	return out
 }
 
 // chosen returns the version that the path names: by number, by alias, or the champion.
