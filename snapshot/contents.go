@@ -112,7 +112,7 @@ func (c *Contents) validate() error {
 			nonzero = nonzero || v != 0 && t.name != "basis"
 		}
 	}
-	if !nonzero {
+	if !nonzero && c.Link != Identity { // where an output is the label, 0 says as much as 3
 		return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")
 	}
 	return nil

@@ -196,6 +196,27 @@ func TestContentsRefused(t *testing.T) {
 	}
 }
 
+// TestZeroIsAPrediction: where all labels were 0, the model of an output that is the label has no parameter but zeros, and says so.
+func TestZeroIsAPrediction(t *testing.T) {
+	store, c := NewStore(t.TempDir()), testContents(shape{Regression, Identity, ANOVA, 2, true})
+	clear(c.Weights)
+	clear(c.Linear)
+	clear(c.Bias)
+	for i := range c.Golden {
+		c.Golden[i].Outputs = nil
+	}
+	if _, err := store.Publish(t.Context(), "m", c); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(store.dir, "m", Selector{Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := m.Predict(&c.Golden[0].Input); err != nil || p.Value != 0 {
+		t.Errorf("%+v, error %v", p, err)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	c := &Contents{NumFeatures: 40_000_000, NumOutputs: 1, NumBasis: 1, Link: Identity}
 	if _, err := encodeTensors(c); err == nil {

@@ -54,6 +54,9 @@ const (
 // iterations until the bound is within tolerance of the norm or boundSteps are done. The operators must be prepared. It returns an
 // unusable bound when the solve is cancelled.
 func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualBound {
+	if g.x.NumColumns == 0 { // there is no vector
+		return dualBound{kind: OutputNorms, columns: g.outputs}
+	}
 	if bound, ok := g.boundDense(penalty); ok {
 		return bound
 	}

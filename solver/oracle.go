@@ -103,6 +103,9 @@ type selection struct {
 // for the group penalties. Start is nil or the eigenvectors of an earlier selection.
 func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearch, seed uint64) selection {
 	d, m := g.x.NumColumns, g.outputs
+	if d == 0 { // rows without any feature have no basis vector
+		return selection{gradient: make([]float64, m), factor: 1, eigen: ritz{values: make([]float64, m), residual: make([]float64, m)}}
+	}
 	eigen := g.dominant(start, search.eigen, seed)
 	bound := make([]float64, m)
 	for c, v := range eigen.values {

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // BacktestOptions say what to run the daemon's cycle over.
@@ -140,7 +141,11 @@ func (b *backtest) refit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.versions.Publish(ctx, challenger); err != nil {
+	err = b.versions.Publish(ctx, challenger)
+	switch {
+	case errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden): // the daemon's champion stays then, and so does this one
+		challenger.Version.Decision, challenger.Version.Reason = publish.Kept, err.Error()
+	case err != nil:
 		return storeError(err, b.Store)
 	}
 	if challenger.Version.Decision == publish.Promoted {

@@ -60,7 +60,7 @@ func (r *SnapshotRef) open() (*snapshot.Model, error) {
 func storeError(err error, path string) error {
 	code := report.ExitState
 	switch {
-	case errors.Is(err, snapshot.ErrName):
+	case errors.Is(err, snapshot.ErrName), errors.Is(err, snapshot.ErrContents): // the store is not at fault for a model that says nothing
 		code = report.ExitUsage
 	case errors.Is(err, snapshot.ErrNotFound) && !errors.Is(err, fs.ErrNotExist): // else a file of the version is missing
 		code = report.ExitModel

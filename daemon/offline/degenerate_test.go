@@ -1,0 +1,103 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// degenerate are what a file may lack: events change every event that is drawn.
+var degenerate = map[string]func(ev map[string]any, zero any){
+	"all labels alike":   func(ev map[string]any, zero any) { ev["y"] = zero },
+	"all features alike": func(ev map[string]any, _ any) { ev["user"], ev["item"], ev["a"], ev["tags"] = "u", "i", 0, []string{} },
+	"all alike": func(ev map[string]any, zero any) {
+		ev["user"], ev["item"], ev["a"], ev["tags"], ev["y"] = "u", "i", 0, []string{}, zero
+	},
+	"a constant number": func(ev map[string]any, _ any) { ev["a"] = 7 },
+	"one user":          func(ev map[string]any, _ any) { ev["user"] = "u" },
+	"empty lists":       func(ev map[string]any, _ any) { ev["tags"] = []string{} },
+}
+
+// labelled draws a line of JSON.
+func labelled(r *rand.Rand, task event.Task, change func(map[string]any, any)) string {
+	names := []string{"a", "b", "c"}
+	x, user := r.NormFloat64(), r.IntN(20)
+	class := names[min(max(int(x+1.5), 0), 2)]
+	label, zero := any(x), any(0)
+	switch task {
+	case event.Binary:
+		label = x > 0
+	case event.Ordinal:
+		label, zero = 1+r.IntN(3), 1
+	case event.Multiclass:
+		label, zero = class, "b"
+	case event.Multilabel:
+		label, zero = []string{class}, []string{}
+	}
+	ev := map[string]any{"user": user, "item": r.IntN(15), "a": x, "tags": names[:r.IntN(3)], "y": label}
+	change(ev, zero)
+	line, err := json.Marshal(ev)
+	if err != nil {
+		panic(err)
+	}
+	return string(line)
+}
+
+// TestDegenerateFiles: labels or features that are all alike, constant numbers, empty lists: backtest and fit train a model of every task. It is
+// promoted, unless labels differ that it cannot tell apart: then it is kept back as degenerate.
+func TestDegenerateFiles(t *testing.T) {
+	for _, task := range event.Tasks {
+		for fields, schema := range map[string]config.Schema{"names": {Categorical: []string{"user", "item"}}, "numbers": {Numeric: []string{"a"}},
+			"lists": {Multi: []string{"tags"}}, "all": {Categorical: []string{"user"}, Numeric: []string{"a"}, Multi: []string{"tags"}}} {
+			for _, refit := range []string{"auto", "full"} {
+				if refit == "full" && fields != "lists" {
+					continue
+				}
+				m := config.DefaultModel()
+				m.Name, m.Input.Topics, m.Schema = "m", []string{"m"}, schema
+				m.Schema.Task, m.Schema.Label, m.Schema.TimeUnit = string(task), "y", "ms"
+				if task.HasClasses() {
+					m.Schema.Classes = []string{"a", "b", "c"}
+				} else if task == event.Ordinal {
+					m.Schema.Levels = 3
+				}
+				m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Refit, m.Train.Threads = 90, 2, refit, 1
+				m.Resolve()
+				if problems := m.Validate(); len(problems) > 0 {
+					t.Fatal(problems)
+				}
+				for what, change := range degenerate {
+					r, lines := rand.New(rand.NewPCG(8, 1)), make([]string, 200)
+					for i := range lines {
+						lines[i] = labelled(r, task, change)
+					}
+					checkDegenerate(t, strings.Join([]string{string(task), fields, refit, what}, ", "), &m, strings.Join(lines, "\n"), !strings.HasPrefix(what, "all labels"))
+				}
+			}
+		}
+	}
+}
+
+func checkDegenerate(t *testing.T, name string, m *config.Model, lines string, tellsNothing bool) {
+	t.Helper()
+	path := writeFile(t, "events.jsonl", lines)
+	o := BacktestOptions{Model: m, Data: path, Format: dataset.JSONL, Order: dataset.FileOrder, Now: clock}
+	out, err := collect(t, func(out *report.Emitter) error { return Backtest(t.Context(), o, out) })
+	if err != nil {
+		t.Errorf("%s: backtest: %v", name, err)
+	} else if number(t, last(out), "versions_promoted") < 1 && !(tellsNothing && strings.HasPrefix(fmt.Sprint(out[0]["reason"]), "degenerate: ")) {
+		t.Errorf("%s: no version: %v", name, out[0]["reason"])
+	}
+	copied := *m
+	f := FitOptions{Model: &copied, Data: path, Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Now: clock}
+	if _, err := collect(t, func(out *report.Emitter) error { return Fit(t.Context(), f, out) }); err != nil {
+		t.Errorf("%s: fit: %v", name, err)
+	}
+}
