@@ -1,6 +1,9 @@
 package main
 
-import "github.com/refitd/refitd/cmd/refitd/internal/state"
+import (
+	"github.com/refitd/refitd/cmd/refitd/internal/state"
+	"github.com/refitd/refitd/daemon/report"
+)
 
 type backupCmd struct {
 	stateFlags
@@ -11,6 +14,9 @@ func (c *backupCmd) Run(a *app) error {
 	conf, model, err := c.load()
 	if err != nil {
 		return err
+	}
+	if err := conf.Outside(c.Output); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--output", Path: c.Output}
 	}
 	return state.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -34,7 +33,7 @@ func (c *runCmd) load() (*config.Config, error) {
 		return nil, err
 	}
 	if c.StoragePath != "" {
-		if conf.Storage.Path, err = filepath.Abs(c.StoragePath); err != nil {
+		if err := conf.SetStorage(c.StoragePath); err != nil {
 			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--storage.path"}
 		}
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -21,7 +19,7 @@ func (f *stateFlags) load() (*config.Config, *config.Model, error) {
 		return nil, nil, err
 	}
 	if f.StoragePath != "" {
-		if conf.Storage.Path, err = filepath.Abs(f.StoragePath); err != nil {
+		if err := conf.SetStorage(f.StoragePath); err != nil {
 			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--storage.path"}
 		}
 	}

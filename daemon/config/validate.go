@@ -113,7 +113,7 @@ func (v *validator) config(c *Config) {
 		}
 		names[c.Models[i].Name] = i
 	}
-	v.deadLetters(c.Models)
+	v.places(c)
 	if len(v.problems) == 0 && v.allow.Memory != nil {
 		v.memory(v.allow.Memory(c))
 	}
@@ -227,19 +227,6 @@ func (v *validator) input(in *Input, path string) {
 	v.whole(path+".dead_letter.max_rows", in.DeadLetter.MaxRows, 1, 100_000)
 	if t := in.DeadLetter.Topic; t != "" && !isTopic(t) {
 		v.bad(path+".dead_letter.topic", t, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
-	}
-}
-
-// deadLetters checks that no model reads what another one, or itself, could not.
-func (v *validator) deadLetters(models []Model) {
-	for i := range models {
-		topic := models[i].Input.DeadLetter.Topic
-		for j := range models {
-			if topic != "" && slices.Contains(models[j].Input.Topics, topic) {
-				v.bad(fmt.Sprintf("models[%d].input.dead_letter.topic", i), topic, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
-				break
-			}
-		}
 	}
 }
 

@@ -122,11 +122,6 @@ func (v *validator) serve(m *Model, path string) {
 	if topic != "" && !isTopic(topic) {
 		v.bad(join(path, "publish.topic"), topic, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
 	}
-	for _, t := range m.Input.Topics {
-		if t == topic {
-			v.bad(join(path, "publish.topic"), topic, "a topic that the model does not read")
-		}
-	}
 	v.size(join(path, "publish.inline_max"), m.Publish.InlineMax, 0, maxInlineBytes)
 	if m.Publish.InlineMax > 0 && topic == "" {
 		v.bad(join(path, "publish.inline_max"), m.Publish.InlineMax, "0, or set publish.topic")

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxPathBytes is the longest path that systems take (PATH_MAX of Linux).
+const maxPathBytes = 4096
+
+// places checks that no two things are written to the same place: names, directories and topics.
+func (v *validator) places(c *Config) {
+	v.besides(c.Models)
+	v.directories(c)
+	v.topics(c.Models)
+}
+
+// besides checks that no model's state directory is what restore, rebuild or forget make beside another one's.
+func (v *validator) besides(models []Model) {
+	for i := range models {
+		for j := range models {
+			added, ok := strings.CutPrefix(models[i].Name, models[j].Name)
+			if ok && (slices.Contains([]string{RestoreSuffix, RebuildSuffix, LockSuffix, ForgottenSuffix}, added) || strings.HasPrefix(added, OldSuffix)) {
+				v.bad(fmt.Sprintf("models[%d].name", i), models[i].Name,
+					fmt.Sprintf("a name that does not end in %s: beside the state of models[%d] that place is taken", added, j))
+			}
+		}
+	}
+}
+
+// directories checks that state and versions have directories of their own, whatever their paths look like.
+func (v *validator) directories(c *Config) {
+	real := map[string]string{}
+	at := func(key, path string) string {
+		if _, ok := real[path]; !ok {
+			real[path] = realPath(path)
+		}
+		if path != "" && real[path] == "" {
+			v.bad(key, path[:min(len(path), 100)], fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes))
+		}
+		return real[path]
+	}
+	state := at("storage.path", c.Storage.Path)
+	stores := make([]string, len(c.Models))
+	for i := range c.Models {
+		key, path := fmt.Sprintf("models[%d].publish.store", i), c.Models[i].Publish.Store
+		stores[i] = at(key, path)
+		if how := overlap(stores[i], state); how != "" {
+			v.bad(key, path, fmt.Sprintf("a directory apart from storage.path: it %s %s", how, c.Storage.Path))
+		}
+		for j := range i {
+			if how := overlap(stores[i], stores[j]); how != "" && stores[i] != stores[j] {
+				v.bad(key, path, fmt.Sprintf("the directory of models[%d].publish.store, or one apart from it: it %s %s", j, how, c.Models[j].Publish.Store))
+			}
+		}
+	}
+	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && overlap(at("web.health_address", socket), state) != "" {
+		v.bad("web.health_address", c.Web.HealthAddress, "unix: and a path outside of storage.path")
+	}
+}
+
+// topics checks that nothing is written to a topic that holds something else.
+func (v *validator) topics(models []Model) {
+	for i := range models {
+		dead, champions := models[i].Input.DeadLetter.Topic, models[i].Publish.Topic
+		for j := range models {
+			if dead != "" && slices.Contains(models[j].Input.Topics, dead) {
+				v.bad(fmt.Sprintf("models[%d].input.dead_letter.topic", i), dead, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+			}
+			if champions != "" && slices.Contains(models[j].Input.Topics, champions) {
+				v.bad(fmt.Sprintf("models[%d].publish.topic", i), champions, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+			}
+			if champions != "" && champions == models[j].Input.DeadLetter.Topic {
+				v.bad(fmt.Sprintf("models[%d].publish.topic", i), champions, fmt.Sprintf("a topic of its own: it is models[%d].input.dead_letter.topic", j))
+			}
+		}
+	}
+}
+
+// overlap says how the directory a lies to b, both as realPath returns them; it is empty if they are apart.
+func overlap(a, b string) string {
+	switch {
+	case a == "" || b == "":
+		return ""
+	case a == b:
+		return "is"
+	case within(a, b):
+		return "is inside"
+	case within(b, a):
+		return "contains"
+	}
+	return ""
+}
+
+func within(path, dir string) bool {
+	relative, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// maxLinks bounds the symbolic links that are followed one after the other, as systems do.
+const maxLinks = 40
+
+// realPath returns a path as it is without symbolic links, also where its end does not exist yet; it is empty if it is no path.
+func realPath(path string) string {
+	if len(path) > maxPathBytes {
+		return ""
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	for range maxLinks {
+		dir, rest := path, ""
+		for {
+			if found, err := filepath.EvalSymlinks(dir); err == nil {
+				return filepath.Join(found, rest)
+			}
+			if link, err := os.Readlink(dir); err == nil { // to what does not exist yet
+				if !filepath.IsAbs(link) {
+					link = filepath.Join(filepath.Dir(dir), link)
+				}
+				path = filepath.Join(link, rest)
+				break
+			}
+			if dir == filepath.Dir(dir) {
+				return path
+			}
+			dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
+		}
+	}
+	return path
+}
+
+// SetStorage replaces storage.path, as --storage.path does. The error says with what the directory collides.
+func (c *Config) SetStorage(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	c.Storage.Path = dir
+	v := &validator{decoder: newDecoder(nil)}
+	v.directories(c)
+	for _, p := range v.problems {
+		err = errors.Join(err, fmt.Errorf("config: %s %s", p.Key, p.Message))
+	}
+	return err
+}
+
+// ErrInside is returned by Outside.
+var ErrInside = errors.New("config: that is where states or versions are kept")
+
+// Outside returns an error wrapping ErrInside if a file would stand inside storage.path or a publish.store.
+func (c *Config) Outside(path string) error {
+	path = realPath(path)
+	for _, dir := range append(c.stores(), c.Storage.Path) {
+		if dir = realPath(dir); path == dir || within(path, dir) {
+			return fmt.Errorf("%w: %s is inside %s: name a file outside of it", ErrInside, path, dir)
+		}
+	}
+	return nil
+}
+
+func (c *Config) stores() (dirs []string) {
+	for i := range c.Models {
+		dirs = append(dirs, c.Models[i].Publish.Store)
+	}
+	return dirs
+}
