@@ -29,7 +29,7 @@ type Move struct {
 	Alias string
 	From  *int64 // the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
 	To    int64  // version, or 0 to remove the alias
-	Event Event  // for the publish log: EventPromote, EventRollback or EventAlias, which "" stands for
+	Event Event  // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" stands for
 	Why   string // for the publish log
 }
 
@@ -44,7 +44,7 @@ type namedPointer struct {
 func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record, error) {
 	var record Record
 	err := s.withModel(ctx, model, false, func(root *os.Root) error {
-		now, err := expect(root, model, move)
+		now, err := s.expect(root, model, move)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			record.Event = EventAlias
 		}
 		if move.To != 0 {
-			version, err := (Trust{Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
+			version, err := (Trust{Keys: s.Keys, Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
 			if err != nil {
 				return err
 			}
@@ -70,12 +70,18 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 }
 
 // expect reads the alias that a move is about, nil if there is none, and returns ErrConflict if it does not name move.From. Of one that is
-// damaged, and that the log could not rebuild, nobody knows what it named: every move may replace it.
-func expect(root *os.Root, model string, move Move) (*Pointer, error) {
+// damaged, and that the log could not rebuild, nobody knows what it named: every move may replace it. One that none of the store's keys
+// signed, or whose version they did not, names nothing and is replaced, too.
+func (s *Store) expect(root *os.Root, model string, move Move) (*Pointer, error) {
 	now, err := soundAlias(root, model, move.Alias)
 	switch {
 	case isDamage(err):
 		return nil, nil
+	case err == nil && (s.forged(model, move.Alias, &now) != nil || s.forgedVersion(root, model, now.Version)):
+		if s.Untrusted != nil {
+			s.Untrusted(move.Alias, now)
+		}
+		return &now, nil
 	case errors.Is(err, ErrNotFound):
 		if move.From != nil && *move.From != 0 {
 			return nil, fmt.Errorf("%w: there is no alias %s, expected version %d: look at the publish log", ErrConflict, move.Alias, *move.From)
@@ -97,6 +103,11 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 		return err
 	}
 	record.Sequence, record.Time, record.By = last+1, s.Now().UTC().Truncate(time.Millisecond), s.By
+	for _, move := range moves { // readers without keys took a forged alias: they are to take the next one, too
+		if old, err := soundAlias(root, model, move.Alias); err == nil && old.plausible() == nil {
+			record.Sequence = max(record.Sequence, old.Sequence+1)
+		}
+	}
 	for _, move := range moves {
 		old, err := soundAlias(root, model, move.Alias)
 		if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
@@ -117,9 +128,12 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 	return s.appendLog(root, record)
 }
 
-// Alias returns what an alias says, or ErrNotFound, ErrFormat or ErrDigest. Its signature is not looked at.
+// Alias returns what an alias says, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.
 func (s *Store) Alias(model, alias string) (Pointer, error) {
 	p, err := inModel(s.dir, model, func(root *os.Root) (Pointer, error) { return soundAlias(root, model, alias) })
+	if err == nil {
+		err = p.Verify(model, alias, s.Keys)
+	}
 	if err != nil {
 		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)
 	}
@@ -127,7 +141,7 @@ func (s *Store) Alias(model, alias string) (Pointer, error) {
 }
 
 // Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model. What is no alias, or a damaged
-// one, is left out: Strays lists it.
+// one, is left out: Strays lists it. So is one that none of Keys signed.
 func (s *Store) Aliases(model string) (map[string]int64, error) {
 	pointers, err := inModel(s.dir, model, func(root *os.Root) ([]namedPointer, error) {
 		pointers, _, err := aliasesIn(root, model)
@@ -138,7 +152,9 @@ func (s *Store) Aliases(model string) (map[string]int64, error) {
 	}
 	aliases := make(map[string]int64, len(pointers))
 	for _, p := range pointers {
-		aliases[p.name] = p.Version
+		if s.forged(model, p.name, &p.Pointer) == nil {
+			aliases[p.name] = p.Version
+		}
 	}
 	return aliases, nil
 }

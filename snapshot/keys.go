@@ -61,6 +61,9 @@ func NewSigner(key ed25519.PrivateKey) (*Signer, error) {
 // ID returns the id of the public key.
 func (s *Signer) ID() string { return s.id }
 
+// Keys returns the public key, for a reader that trusts it alone.
+func (s *Signer) Keys() Keys { return Keys{s.id: s.key.Public().(ed25519.PublicKey)} }
+
 // Format prints the key id, never the key.
 func (s *Signer) Format(f fmt.State, _ rune) { fmt.Fprint(f, "key "+s.id) }
 

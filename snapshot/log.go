@@ -31,6 +31,7 @@ const (
 	EventAlias     Event = "alias"     // any other move
 	EventPrune     Event = "prune"     // versions were removed
 	EventRecovered Event = "recovered" // a move whose writer was killed before it could record it
+	EventRestored  Event = "restored"  // the publisher moved an alias back that none of its keys had signed
 )
 
 // AliasMove is an alias before and after; 0 is no version.
@@ -172,7 +173,7 @@ func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error
 	return live, nil
 }
 
-// newestSequence returns the largest sequence in the log's last lines, 0 if there is none.
+// newestSequence returns the largest sequence in the log's last lines, as far as counting can have come to it, 0 if there is none.
 func newestSequence(root *os.Root) (newest int64, err error) {
 	f, err := openLog(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +192,7 @@ func newestSequence(root *os.Root) (newest int64, err error) {
 		return 0, err
 	}
 	for line := range bytes.Lines(tail) {
-		if r, err := decodeRecord(line); err == nil && line[len(line)-1] == '\n' {
+		if r, err := decodeRecord(line); err == nil && line[len(line)-1] == '\n' && r.Sequence <= maxMoves {
 			newest = max(newest, r.Sequence)
 		}
 	}
@@ -260,6 +261,7 @@ func (s *Store) recoverLog(root *os.Root, model string) error {
 	if err != nil {
 		return err
 	}
+	aliases = slices.DeleteFunc(aliases, func(a namedPointer) bool { return s.forged(model, a.name, &a.Pointer) != nil })
 	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for i := 0; i < len(aliases); {
 		a := aliases[i]

@@ -87,12 +87,18 @@ func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	return dir, absent(err)
 }
 
-// openVersion opens the directory of a version and verifies its manifest, but no signature; the caller closes dir.
-func openVersion(root *os.Root, model string, version int64) (dir *os.Root, m Manifest, err error) {
+// openVersion opens the directory of a version and verifies its manifest, with its signature unless keys is nil; the caller closes dir.
+func openVersion(root *os.Root, model string, version int64, keys Keys) (dir *os.Root, m Manifest, err error) {
 	if dir, err = versionDir(root, version); err != nil {
 		return nil, m, err
 	}
 	b, err := readFile(dir, manifestFile, maxManifestBytes)
+	if err == nil && keys != nil {
+		var sig []byte
+		if sig, err = readFile(dir, signatureFile, maxSignatureBytes); err == nil || errors.Is(err, fs.ErrNotExist) {
+			_, err = keys.verifyManifest(b, sig)
+		}
+	}
 	if err == nil {
 		m, err = decodeManifest(b)
 	}

@@ -79,7 +79,11 @@ func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, 
 	var due []int64
 	for i, v := range slices.Backward(versions) {
 		kind, expired := "", false // of a directory that is being copied, or was damaged, neither is known
-		if dir, m, err := openVersion(root, model, v); err == nil {
+		dir, m, err := openVersion(root, model, v, s.Keys)
+		if errors.Is(err, ErrSignature) {
+			continue // neither counted nor removed: it is not what this writer published
+		}
+		if err == nil {
 			kind, expired = m.Kind, keep.MaxAge > 0 && now.Sub(m.Created) > keep.MaxAge
 			if err := dir.Close(); err != nil {
 				return nil, err

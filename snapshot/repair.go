@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -75,7 +74,7 @@ func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 		_, isAside := asideSequence(name)
 		switch {
 		case versionNumber(name) > 0:
-			dir, _, err := openVersion(root, model, versionNumber(name))
+			dir, _, err := openVersion(root, model, versionNumber(name), nil)
 			if err == nil {
 				err = dir.Close()
 			}
@@ -191,8 +190,8 @@ func (s *Store) recall(root *os.Root, model, alias string, r Record) (Pointer, e
 		}
 	}
 	trust := Trust{Now: s.Now, AllowExpired: true}
-	if s.Signer != nil {
-		trust.Keys = Keys{s.Signer.id: s.Signer.key.Public().(ed25519.PublicKey)}
+	if trust.Keys = s.Keys; s.Keys == nil && s.Signer != nil {
+		trust.Keys = s.Signer.Keys()
 	}
 	pinned := Pointer{Version: version}
 	if version == r.Version {

@@ -38,10 +38,15 @@ var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // Store publishes versions of models below a directory, moves their aliases and keeps a log of both. Writers to one model take turns, also
 // across processes of one machine; readers on other machines may share the directory or a synchronised copy. It is safe for concurrent use.
 type Store struct {
-	By     string           // who publishes and moves aliases, for the publish log. Set it before use.
-	Logger *slog.Logger     // gets a line for what is repaired; nil logs nothing. Set it before use.
-	Signer *Signer          // signs manifests and aliases; nil leaves them unsigned. Set it before use.
-	Now    func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
+	By     string       // who publishes and moves aliases, for the publish log. Set it before use.
+	Logger *slog.Logger // gets a line for what is repaired; nil logs nothing. Set it before use.
+	Signer *Signer      // signs manifests and aliases; nil leaves them unsigned. Set it before use.
+	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version or alias that none of
+	// them signed is ErrSignature, is not listed, is not gone on from, and may be replaced. Nil takes unsigned ones. Set it before use.
+	Keys Keys
+	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its version. Set it before use.
+	Untrusted func(alias string, found Pointer)
+	Now       func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
 	dir      string
 	logBytes int64                   // size at which the publish log begins another file
@@ -67,7 +72,7 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 	}
 	err = s.withModel(ctx, model, true, func(root *os.Root) error {
 		for _, move := range moves {
-			if _, err := expect(root, model, move); err != nil {
+			if _, err := s.expect(root, model, move); err != nil {
 				return err
 			}
 		}
@@ -97,6 +102,9 @@ func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stage
 	previous, err := soundAlias(root, model, Latest)
 	if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
 		return nil, err
+	}
+	if err == nil && s.forged(model, Latest, &previous) != nil {
+		previous = Pointer{} // nothing is linked to it; its number is passed by, if there is such a directory
 	}
 	version, err := nextVersion(root, previous.Version)
 	if err != nil {
@@ -246,12 +254,12 @@ func (s *Store) makeModel(model string) error {
 }
 
 // Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest is none: it
-// is being copied, or was damaged.
+// is being copied, or was damaged; nor is one that none of Keys signed.
 func (s *Store) Versions(model string) ([]int64, error) {
 	versions, err := inModel(s.dir, model, func(root *os.Root) ([]int64, error) {
 		versions, err := versionsIn(root)
 		return slices.DeleteFunc(versions, func(v int64) bool {
-			dir, _, err := openVersion(root, model, v)
+			dir, _, err := openVersion(root, model, v, s.Keys)
 			return err != nil || dir.Close() != nil
 		}), err
 	})
@@ -290,12 +298,14 @@ func versionNumber(name string) int64 {
 	return v
 }
 
-// nextVersion is one more than any version there is or that "latest" says there was.
+// nextVersion is one more than any version there is or that "latest" says there was. A directory whose number nobody came to by counting
+// is passed by.
 func nextVersion(root *os.Root, latest int64) (int64, error) {
 	versions, err := versionsIn(root)
 	if err != nil {
 		return 0, err
 	}
+	versions = slices.DeleteFunc(versions, func(v int64) bool { return v > maxPlausible && latest <= maxPlausible })
 	next := slices.Max(append(versions, latest)) + 1
 	for ; next <= maxVersion; next++ { // a file that has the name of a version stays where it is
 		if _, err := root.Lstat(strconv.FormatInt(next, 10)); errors.Is(err, fs.ErrNotExist) {
@@ -307,10 +317,10 @@ func nextVersion(root *os.Root, latest int64) (int64, error) {
 	return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
 }
 
-// Manifest reads and verifies the manifest of a version without its files. It returns ErrNotFound, ErrDigest or ErrFormat.
+// Manifest reads and verifies the manifest of a version without its files. It returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat.
 func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
-		dir, m, err := openVersion(root, model, version)
+		dir, m, err := openVersion(root, model, version, s.Keys)
 		if err != nil {
 			return Manifest{}, err
 		}

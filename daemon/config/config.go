@@ -167,6 +167,9 @@ func (c *Config) resolvePaths() {
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
 		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile)
+		for j := range c.Models[i].Publish.TrustedKeys {
+			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
+		}
 	}
 	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && !filepath.IsAbs(socket) {
 		c.Web.HealthAddress = unixPrefix + filepath.Join(c.directory, socket)

@@ -122,7 +122,7 @@ func TestDefaultsFile(t *testing.T) {
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
 		Numeric: []string{}, Multi: []string{}}
-	m.Sample.Quotas = []Quota{}
+	m.Sample.Quotas, m.Publish.TrustedKeys = []Quota{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}
 	want.file, want.directory = "defaults.yaml", "."

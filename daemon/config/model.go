@@ -141,9 +141,10 @@ type Publish struct {
 	Keep        int      `json:"keep"`         // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
 
-	SigningKeyFile string   `json:"signing_key_file"` // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
-	ExpiresAfter   Duration `json:"expires_after"`    // consumers refuse a version that is older; 0 for never
-	KeepSample     bool     `json:"keep_sample"`      // keep the sample of each refit beside its version, so that it can be reproduced
+	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
+	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures are taken from the store, beside the signing key's
+	ExpiresAfter   Duration `json:"expires_after"`          // consumers refuse a version that is older; 0 for never
+	KeepSample     bool     `json:"keep_sample"`            // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
 	Topic          string   `json:"topic"`             // compacted topic that tells consumers of each champion; empty for none
 	InlineMax      Size     `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
@@ -250,6 +251,7 @@ func (s *Schema) Event() event.Schema {
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
+	c.Publish.TrustedKeys = nil
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice

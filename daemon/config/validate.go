@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
@@ -203,8 +204,21 @@ func (v *validator) model(m *Model, path string) {
 			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
 		}
 	}
+	v.trustedKeys(&m.Publish, at("publish.trusted_keys"))
 	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
 	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
+}
+
+// trustedKeys checks the files of public keys, and that there is a key to sign with: what is published unsigned would not be taken back.
+func (v *validator) trustedKeys(p *Publish, path string) {
+	if len(p.TrustedKeys) > 0 && p.SigningKeyFile == "" {
+		v.bad(path, p.TrustedKeys, "nothing without publish.signing_key_file: unsigned versions of this daemon's own would be refused")
+	}
+	for i, file := range p.TrustedKeys {
+		if _, err := snapshot.LoadKeys(file); err != nil {
+			v.bad(fmt.Sprintf("%s[%d]", path, i), file, "a file with public keys in PEM, .pub of refitd keys new ("+err.Error()+")")
+		}
+	}
 }
 
 func (v *validator) input(in *Input, path string) {

@@ -38,6 +38,7 @@ type Metrics struct {
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
 	expires         *prometheus.GaugeVec
+	untrusted       *prometheus.CounterVec
 	dataTime        *prometheus.GaugeVec
 
 	deadLetters *deadletter.Metrics
@@ -86,8 +87,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
 		expires:      gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
 		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
-		deadLetters:  deadletter.NewMetrics(r),
-		announced:    counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
+		untrusted: counter("snapshot_untrusted_total",
+			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
+		deadLetters: deadletter.NewMetrics(r),
+		announced:   counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
 	}
 }
 
@@ -116,6 +119,7 @@ func (m *Metrics) add(c *config.Model) {
 	}
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
+	m.untrusted.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
 	m.dropped.WithLabelValues(model)

@@ -112,10 +112,18 @@ func (s *State) compareWith(versions *snapshot.Store) {
 	}
 	name := s.settings.Name
 	latest, err := versions.Alias(name, snapshot.Latest)
-	if err != nil {
+	var manifest snapshot.Manifest
+	switch {
+	case err == nil:
+		manifest, err = versions.Manifest(name, latest.Version)
+	case errors.Is(err, snapshot.ErrSignature):
+		if manifest, err = versions.Newest(name, nil); err != nil {
+			return
+		}
+		latest.Version = manifest.Version
+	default:
 		return // nothing was published, or what there is cannot be read, which the first publication says
 	}
-	manifest, err := versions.Manifest(name, latest.Version)
 	if err != nil {
 		s.log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error", err)
 		return

@@ -54,6 +54,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 	state.compareWith(publisher.Store())
 	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
 		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool)}
+	v.refused()
 	v.nameStrays()
 	return v, nil
 }
@@ -78,15 +79,24 @@ func (v *Versions) nameStrays() {
 	}
 }
 
+// refused logs and counts what the publisher did not take from the store.
+func (v *Versions) refused() {
+	for _, r := range v.publisher.Refusals() {
+		v.metrics.untrusted.WithLabelValues(v.settings.Name).Inc()
+		v.log.Error("in the store and not signed by our keys: left alone, and not gone on from", "alias", r.Alias, "version", r.Version,
+			"reason", r.Reason)
+	}
+}
+
 // Store returns the store of snapshots, nil without one.
 func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
 
 // revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
 // not fit any more, which is logged, the model starts without a champion and folds in the whole sample.
 func (v *Versions) revive() error {
-	trust, store, name := snapshot.Trust{AllowExpired: true}, v.settings.Publish.Store, v.settings.Name
+	defer v.refused()
 	var cut []report.Cut
-	refit, err := v.lastRefit(trust)
+	refit, err := v.lastRefit()
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 	case err != nil:
@@ -95,7 +105,7 @@ func (v *Versions) revive() error {
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
 	}
-	champion, err := trust.Open(store, name, snapshot.Selector{Alias: publish.Champion})
+	champion, err := v.publisher.Open(publish.Champion)
 	if err != nil {
 		if !errors.Is(err, snapshot.ErrNotFound) {
 			v.log.Warn("champion not loaded", "reason", err)
@@ -115,8 +125,8 @@ func (v *Versions) revive() error {
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.
-func (v *Versions) lastRefit(trust snapshot.Trust) (*cycle.Champion, error) {
-	refit, err := trust.Open(v.settings.Publish.Store, v.settings.Name, snapshot.Selector{Alias: publish.Refit})
+func (v *Versions) lastRefit() (*cycle.Champion, error) {
+	refit, err := v.publisher.Open(publish.Refit)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +140,7 @@ func (v *Versions) lastRefit(trust snapshot.Trust) (*cycle.Champion, error) {
 // follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
 func (v *Versions) follow() {
 	version, err := v.publisher.Follow()
+	v.refused()
 	if err != nil {
 		v.log.Error("champion not loaded", "reason", err)
 		return
@@ -166,6 +177,7 @@ func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
 func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 	window := v.cycle.Progressive().Window
 	ch.Progressive = window.Published
+	defer v.refused()
 	if err := v.write(ctx, ch); err != nil {
 		v.failed(err)
 		return err

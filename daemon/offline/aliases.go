@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,15 +16,18 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned.
+// MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned, which a store with signatures does
+// not take: see signed.
 type MoveOptions struct {
 	Store      string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
 	Model      string           `required:"" placeholder:"NAME" help:"Model."`
 	Alias      string           `placeholder:"champion" help:"Alias to move; champion by default."`
 	Why        string           `placeholder:"TEXT" help:"Reason, for the publish log."`
-	SigningKey string           `placeholder:"FILE" help:"Key that signs the alias: the one of publish.signing_key_file, where consumers ask for signatures."`
+	SigningKey string           `placeholder:"FILE" help:"Key that signs the alias, where versions are signed: by it, or by a --trusted-key."`
 	Version    int64            `kong:"-"` // 0 is the verb's own choice
 	Now        func() time.Time `kong:"-"`
+
+	Trust
 }
 
 // open returns the store, as this user writes to it.
@@ -33,14 +37,43 @@ func (o *MoveOptions) open() (*snapshot.Store, error) {
 	}
 	store := snapshot.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
-	if o.SigningKey != "" {
-		signer, err := snapshot.LoadSigner(o.SigningKey)
-		if err != nil {
-			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--signing-key", Path: o.SigningKey}
-		}
-		store.Signer = signer
+	t, err := o.load(false)
+	if err != nil {
+		return nil, err
 	}
+	store.Keys = t.Keys
+	if o.SigningKey == "" {
+		return store, o.signed(store)
+	}
+	if store.Signer, err = snapshot.LoadSigner(o.SigningKey); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--signing-key", Path: o.SigningKey}
+	}
+	keys := store.Signer.Keys()
+	maps.Copy(keys, t.Keys)
+	store.Keys = keys
 	return store, nil
+}
+
+// signed refuses to move an alias without a key where the alias, the newest version or the version asked for is signed: a daemon with keys moves
+// such an alias back, and consumers with keys refuse it.
+func (o *MoveOptions) signed(store *snapshot.Store) error {
+	id, versions := "", []int64{o.Version}
+	for _, alias := range []string{o.Alias, snapshot.Latest} {
+		if p, err := store.Alias(o.Model, alias); err == nil {
+			id, versions = cmp.Or(id, p.KeyID), append(versions, p.Version)
+		}
+	}
+	for _, v := range versions {
+		if m, err := store.Manifest(o.Model, v); err == nil {
+			id = cmp.Or(id, m.KeyID)
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--signing-key", Path: o.path(), Err: fmt.Errorf(
+		"offline: %s is signed by key %s: sign the move as well (--signing-key FILE), or ask the daemon to make it (PUT /v1/models/%s/aliases/%s)",
+		o.Model, id, o.Model, o.Alias)}
 }
 
 // operator names whoever runs this program, for the publish log.
@@ -68,12 +101,15 @@ func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int6
 		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
 }
 
-// current returns the version that the alias names, 0 if there is no such alias, or one that is damaged and that the log does not know.
+// current returns the version that the alias names, whoever signed it, 0 if there is no such alias, or one that is damaged and that the log
+// does not know.
 func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64, error) {
-	p, err := store.Alias(o.Model, o.Alias)
+	unchecked := *store
+	unchecked.Keys = nil
+	p, err := unchecked.Alias(o.Model, o.Alias)
 	if isDamaged(err) {
 		if err = store.Recover(ctx, o.Model); err == nil {
-			p, err = store.Alias(o.Model, o.Alias)
+			p, err = unchecked.Alias(o.Model, o.Alias)
 		}
 	}
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {

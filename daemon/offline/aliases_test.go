@@ -213,13 +213,21 @@ func TestSignedMoves(t *testing.T) {
 		_, err := snapshot.Trust{Keys: keys}.Open(o.Store, "m", snapshot.Selector{})
 		return err
 	}
-	if _, err := moved(t, o, "promote"); err != nil || open() == nil {
-		t.Errorf("an unsigned move: %v, and the reader takes it", err)
+	for _, verb := range []string{"promote", "rollback"} {
+		_, err := moved(t, o, verb)
+		wantExit(t, err, report.ExitUsage, "--signing-key", store.Signer.ID())
+	}
+	if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != 1 || open() == nil {
+		t.Errorf("unsigned moves: champion %+v, %v, and the reader takes it", p, err)
 	}
 	o.SigningKey = last(lines)["private_file"].(string)
 	if _, err := moved(t, o, "promote"); err != nil || open() != nil {
 		t.Errorf("a signed move: %v, and the reader says %v", err, open())
 	}
+	unsigned := o
+	unsigned.Version = 1 // which was published before there was a key
+	_, err = moved(t, unsigned, "promote")
+	wantExit(t, err, report.ExitState, "not signed by a trusted key")
 	ref := SnapshotRef{Store: o.Store, Model: "m", Trust: Trust{TrustedKeys: []string{last(lines)["public_file"].(string)}}}
 	inspected, err := collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
 	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -43,28 +45,30 @@ type Publisher struct {
 	champion *int64
 	sequence int64 // of the move that made it champion
 	chosen   bool  // by an operator
+
+	mu       sync.Mutex // guards refusals and refused: HTTP moves aliases, too
+	refusals []Refusal
+	refused  map[string]Refusal // the last one of each alias
 }
 
 // New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed publisher left behind is
-// removed, damaged aliases are rebuilt, and log, which may be nil, says so. It returns snapshot.ErrKey for a signing key that cannot be used.
+// removed, damaged aliases are rebuilt, and log, which may be nil, says so. With a signing key, only what it or publish.trusted_keys signed is
+// taken from the store: see Refusals. It returns snapshot.ErrKey for a key that cannot be used.
 func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*Publisher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &Publisher{model: m, dir: dir, now: now, log: log}
+	p := &Publisher{model: m, dir: dir, now: now, log: log, refused: make(map[string]Refusal)}
 	if dir == "" {
 		return p, nil
 	}
 	p.store = snapshot.NewStore(dir)
 	p.store.Now, p.store.By, p.store.Logger = now, by(), log
-	if path := m.Publish.SigningKeyFile; path != "" {
-		signer, err := snapshot.LoadSigner(path)
-		if err != nil {
-			return nil, fmt.Errorf("publish: %w", err)
-		}
-		p.store.Signer = signer
+	err := p.loadKeys(&m.Publish)
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
 	}
-	err := p.store.Recover(context.Background(), m.Name)
+	err = p.store.Recover(context.Background(), m.Name)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		p.epoch = 1
 		return p, nil
@@ -75,7 +79,10 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 	if p.epoch, err = p.nextEpoch(); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	champion, err := p.store.Alias(m.Name, Champion)
+	champion, err := p.look()
+	if isForged(err) {
+		champion, err = p.restore(err)
+	}
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
@@ -100,13 +107,16 @@ func by() string {
 // nextEpoch is one more than that of the newest version.
 func (p *Publisher) nextEpoch() (int64, error) {
 	latest, err := p.store.Alias(p.model.Name, snapshot.Latest)
-	if errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) {
-		return 1, nil
-	}
-	if err != nil {
+	var manifest snapshot.Manifest
+	switch {
+	case err == nil:
+		manifest, err = p.store.Manifest(p.model.Name, latest.Version)
+	case isForged(err):
+		p.refuse(snapshot.Latest, err)
+		manifest, err = p.store.Newest(p.model.Name, nil)
+	case !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err):
 		return 0, err
 	}
-	manifest, err := p.store.Manifest(p.model.Name, latest.Version)
 	if err != nil {
 		return 1, nil // its epoch is not worth failing for: the next publication says what is wrong
 	}
@@ -125,11 +135,14 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 	if p.store == nil {
 		return nil, nil
 	}
-	pointer, err := p.store.Alias(p.model.Name, Champion)
+	pointer, err := p.look()
 	if isDamaged(err) {
 		if err = p.store.Recover(context.Background(), p.model.Name); err == nil {
-			pointer, err = p.store.Alias(p.model.Name, Champion)
+			pointer, err = p.look()
 		}
+	}
+	if isForged(err) {
+		pointer, err = p.restore(err)
 	}
 	if errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) {
 		return nil, nil // Strays names it; the next promotion sets it
@@ -141,7 +154,7 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 		return nil, nil
 	}
 	p.follow(pointer)
-	model, err := snapshot.Trust{AllowExpired: true}.Open(p.dir, p.model.Name, snapshot.Selector{Version: pointer.Version})
+	model, err := p.trust().Open(p.dir, p.model.Name, snapshot.Selector{Version: pointer.Version})
 	if err != nil {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
@@ -150,7 +163,8 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
 	p.champion, p.sequence = &champion.Version, champion.Sequence
-	p.chosen = champion.Event != snapshot.EventPublish && champion.Event != snapshot.EventRecovered && champion.Event != ""
+	made := []snapshot.Event{snapshot.EventPublish, snapshot.EventRecovered, snapshot.EventRestored, ""} // by a publisher
+	p.chosen = !slices.Contains(made, champion.Event)
 }
 
 // isDamaged reports whether an alias is there and cannot be read, also after the store has tried to rebuild it.

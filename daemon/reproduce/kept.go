@@ -113,6 +113,9 @@ func Prune(s *snapshot.Store, store, model string) error {
 	if err != nil {
 		return fmt.Errorf("reproduce: prune: %w", err)
 	}
+	every := *s
+	every.Keys = nil // what its writer's keys did not sign is not its writer's to remove
+	s = &every
 	versions, err := s.Versions(model)
 	if err != nil {
 		return fmt.Errorf("reproduce: prune: %w", err)

@@ -87,6 +87,9 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 		fail(w, http.StatusConflict, "the alias was moved meanwhile")
 	case errors.Is(err, snapshot.ErrExpired):
 		fail(w, http.StatusGone, "the version has expired")
+	case errors.Is(err, snapshot.ErrSignature):
+		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
+		fail(w, http.StatusBadGateway, "the version or alias is not signed by a key that this daemon trusts; the log of refitd says more")
 	case errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat), errors.Is(err, snapshot.ErrGolden):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
 		fail(w, http.StatusBadGateway, "the version is damaged or of another format; the log of refitd says more")

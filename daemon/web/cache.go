@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type modelCache struct {
 	log     *slog.Logger
 	watcher atomic.Pointer[snapshot.Watcher] // nil unless it is followed
 	last    atomic.Pointer[scorer]           // of the watcher's model
+	good    atomic.Pointer[scorer]           // the champion that was last found, before the watcher had one
 
 	mu       sync.Mutex // guards versions; held while one is loaded, so that it is loaded once
 	versions []*scorer  // least recently used first
@@ -33,7 +35,8 @@ func newModelCache(m Model, log *slog.Logger) *modelCache {
 
 // follow keeps the champion loaded until stop is called.
 func (s *modelCache) follow() (stop func(), err error) {
-	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log})
+	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log,
+		Trust: snapshot.Trust{Keys: s.Store.Keys}})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +75,7 @@ func (s *modelCache) version(version int64) (*scorer, error) {
 			return v, nil
 		}
 	}
-	m, err := snapshot.Open(s.Dir, s.Name, snapshot.Selector{Version: version})
+	m, err := snapshot.Trust{Keys: s.Store.Keys}.Open(s.Dir, s.Name, snapshot.Selector{Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +94,17 @@ func (s *modelCache) alias(alias string) (*scorer, error) {
 		}
 	}
 	p, err := s.Store.Alias(s.Name, alias)
+	if alias == snapshot.Champion && errors.Is(err, snapshot.ErrSignature) {
+		if c := s.good.Load(); c != nil {
+			return c, nil // as the watcher does: the last good one serves until the alias is moved back
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return s.version(p.Version)
+	c, err := s.version(p.Version)
+	if err == nil && alias == snapshot.Champion {
+		s.good.Store(c)
+	}
+	return c, err
 }

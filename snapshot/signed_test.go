@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// J1: a store with keys lists, reads, links to and keeps what they signed, and replaces what they did not; one without keys is as it was.
+func TestStoreWithKeys(t *testing.T) {
+	store, dir, keys := publishSigned(t, 2)
+	must(t, setAlias(t, store, Champion, 1))
+	good, err := store.Manifest("m", 2)
+	must(t, err)
+	forger := NewStore(dir)
+	forger.Signer, _ = signer(t, 2)
+	forged, err := forger.Publish(t.Context(), "m", testContents(small), Move{Alias: Champion})
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "m", "9007199254740991"), 0o755))
+	if v, err := store.Versions("m"); err != nil || len(v) != 3 {
+		t.Errorf("without keys: versions %v, %v", v, err)
+	}
+	var found []Pointer
+	store.Keys, store.Untrusted = keys, func(_ string, p Pointer) { found = append(found, p) }
+	if v, err := store.Versions("m"); err != nil || len(v) != 2 {
+		t.Errorf("versions %v, %v, want the two signed ones", v, err)
+	}
+	if aliases, err := store.Aliases("m"); err != nil || len(aliases) != 0 {
+		t.Errorf("aliases %v, %v, want none: all were moved by somebody else", aliases, err)
+	}
+	for what, err := range map[string]error{
+		"alias":    func() error { _, err := store.Alias("m", Champion); return err }(),
+		"manifest": func() error { _, err := store.Manifest("m", 3); return err }(),
+		"move":     setAlias(t, store, Champion, 3),
+	} {
+		if !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: %v, want ErrSignature", what, err)
+		}
+	}
+	if m, err := store.Newest("m", nil); err != nil || m.Version != 2 {
+		t.Errorf("newest version %d, %v, want 2", m.Version, err)
+	}
+	from := int64(1)
+	m, err := store.Publish(t.Context(), "m", testContents(small), Move{Alias: Champion, From: &from})
+	if err != nil || m.Version != 4 || m.Previous == forged.Digest {
+		t.Fatalf("published version %d after %s, %v: want 4, not linked to the forged %s", m.Version, m.Previous, err, forged.Digest)
+	}
+	if len(found) == 0 || found[0].Version != 3 {
+		t.Errorf("told of %+v, want the forged version 3", found)
+	}
+	p, err := store.Alias("m", Champion)
+	if q := found[0]; err != nil || p.Version != 4 || p.Sequence <= q.Sequence {
+		t.Errorf("champion %+v, %v, want version 4 by a later move than %d", p, err, q.Sequence)
+	}
+	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) != 2 || removed[1] != good.Version {
+		t.Errorf("pruned %v, %v, want 1 and 2", removed, err)
+	}
+	if _, err := forger.Manifest("m", 3); err != nil {
+		t.Errorf("the forged version was removed: %v", err)
+	}
+}
