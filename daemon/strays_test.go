@@ -129,3 +129,89 @@ func TestStrayFilesInTheStore(t *testing.T) {
 		}
 	}
 }
+
+// consumer follows the champion of the store until the test ends.
+func (r *refitting) consumer() func() snapshot.Status {
+	r.t.Helper()
+	w, err := snapshot.Watch(snapshot.DirSource{Dir: filepath.Dir(r.dir)}, snapshot.WatchOptions{Model: "ratings"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(w.Close)
+	return w.Status
+}
+
+// J12: a store that is deleted under a running daemon comes back with the champion, and one that is deleted before a start with the next refit.
+// The numbers go on from the state, so that consumers take what comes; so they do with the log deleted.
+func TestLostStore(t *testing.T) {
+	t.Parallel()
+	r := startRefitting(t, "lost")
+	status := r.consumer()
+	taken := int64(0) // the newest version that the consumer has
+	takes := func(what string, version int64) {
+		t.Helper()
+		daemontest.Within(t, daemontest.Patience, what, func() bool { return status().Version > taken && status().Version >= version })
+		taken = status().Version
+	}
+	champion := func() snapshot.Pointer {
+		t.Helper()
+		p, err := r.store.Alias("ratings", snapshot.Champion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	remove := func(path ...string) {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(append([]string{filepath.Dir(r.dir)}, path...)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.publish()
+	r.publish()
+	takes("the first champion", 1)
+	first := champion()
+
+	remove()
+	takes("a champion in the store made again", first.Version+1)
+	second := champion()
+	if second.Sequence <= first.Sequence || second.Version != 3 {
+		t.Errorf("after the loss %+v, before it %+v", second, first)
+	}
+	for _, alias := range []string{snapshot.Latest, "refit"} {
+		if p, err := r.store.Alias("ratings", alias); err != nil || p.Version != second.Version {
+			t.Errorf("%s: %+v, %v", alias, p, err)
+		}
+	}
+	remove("ratings", "log.jsonl")
+	third := r.publish()
+	if third.Version != 4 || third.Sequence <= second.Sequence {
+		t.Errorf("after the loss of the log %+v, before it %+v", third, second)
+	}
+	r.stop()
+
+	remove("ratings", "log.jsonl")
+	r.start()
+	fourth := r.publish()
+	if fourth.Version != 5 || fourth.Sequence <= third.Sequence {
+		t.Errorf("started without a log: %+v, before %+v", fourth, third)
+	}
+	r.stop()
+	last := champion()
+
+	remove()
+	r.start()
+	fifth := r.publish()
+	if fifth.Version != 6 || fifth.Sequence <= fourth.Sequence || champion().Version != 6 {
+		t.Errorf("started without a store: %+v, before %+v", fifth, fourth)
+	}
+	taken = last.Version
+	takes("what comes after a start without a store", 6)
+	if s := status(); s.Refused != 0 {
+		t.Errorf("the consumer refused %d versions: %v", s.Refused, s.Err)
+	}
+	r.stop()
+	if n := strings.Count(r.log.String(), `"level":"ERROR"`); n != 0 {
+		t.Errorf("%d errors in the log", n)
+	}
+}

@@ -102,12 +102,17 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 	if err != nil {
 		return err
 	}
-	record.Sequence, record.Time, record.By = last+1, s.Now().UTC().Truncate(time.Millisecond), s.By
+	sequence := last + 1
 	for _, move := range moves { // readers without keys took a forged alias: they are to take the next one, too
 		if old, err := soundAlias(root, model, move.Alias); err == nil && old.plausible() == nil {
-			record.Sequence = max(record.Sequence, old.Sequence+1)
+			sequence = max(sequence, old.Sequence+1)
 		}
 	}
+	next, err := s.reserve(model, Numbers{Sequence: sequence})
+	if err != nil {
+		return err
+	}
+	record.Sequence, record.Time, record.By = next.Sequence, s.Now().UTC().Truncate(time.Millisecond), s.By
 	for _, move := range moves {
 		old, err := soundAlias(root, model, move.Alias)
 		if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {

@@ -46,7 +46,11 @@ type Store struct {
 	Keys Keys
 	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its version. Set it before use.
 	Untrusted func(alias string, found Pointer)
-	Now       func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
+	// Reserve, if not nil, is asked under the lock for the numbers of the next version or of the next move, the other of the two being 0, before
+	// anything is written, and returns those to take: none below, and none that was ever taken, if it knows that from outside the store.
+	// Set it before use.
+	Reserve func(model string, next Numbers) (Numbers, error)
+	Now     func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
 	dir      string
 	logBytes int64                   // size at which the publish log begins another file
@@ -110,6 +114,11 @@ func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stage
 	if err != nil {
 		return nil, err
 	}
+	reserved, err := s.reserve(model, Numbers{Version: version})
+	if err != nil {
+		return nil, err
+	}
+	version = reserved.Version
 	manifest.Version, manifest.Previous, manifest.KeyID = version, previous.ManifestDigest, ""
 	if s.Signer != nil {
 		manifest.KeyID = s.Signer.id

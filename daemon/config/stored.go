@@ -15,6 +15,9 @@ const ModelFile = "model.json"
 // PosteriorFile is the file, in a state directory, with what the last promoted refit needs beside its snapshot.
 const PosteriorFile = "posterior"
 
+// NumbersFile is the file, in a state directory, with the newest version and the last move of aliases that there were.
+const NumbersFile = "numbers.json"
+
 // What stands beside the state directory of a model, by what is added to its name. No other model may be called so.
 const (
 	RestoreSuffix   = ".restore"   // directory of a state that is made from a backup

@@ -48,6 +48,7 @@ type State struct {
 	rollbacks int64          // offsets that were applied once and have to be read again
 	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
 	before    string         // how far the topics had been read for that version, empty if none was cut from them
+	numbers   *numbers
 	closed    bool
 }
 
@@ -86,6 +87,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err != nil {
 		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
 	}
+	s.numbers = readNumbers(dir, o.Log)
 	s.guard.Look()
 	s.empty = len(s.store.Ledger()) == 0
 	s.fresh.Store(s.empty)
@@ -123,6 +125,9 @@ func (s *State) compareWith(versions *snapshot.Store) {
 		latest.Version = manifest.Version
 	default:
 		return // nothing was published, or what there is cannot be read, which the first publication says
+	}
+	if err := s.numbers.note(snapshot.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
+		s.log.Error("numbers of the versions not kept", "error", err)
 	}
 	if err != nil {
 		s.log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error", err)

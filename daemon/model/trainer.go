@@ -165,6 +165,11 @@ func (t *Trainer) step(ctx context.Context) error {
 		if err := t.state.witness(); err != nil {
 			return err
 		}
+		if t.versions.publisher.Lost() {
+			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
+				return err
+			}
+		}
 	}
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
@@ -255,7 +260,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		return err
 	}
 	t.versions.follow()
-	if now := t.cycle.Champion(); version.Decision == publish.Promoted && now != nil && now != r.against {
+	if now := t.cycle.Champion(); version.Decision == publish.Promoted && now != nil && !r.isAgainst(now) {
 		version.Decision, r.challenger.Cause = publish.Kept, "overtaken"
 		version.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
 	}
@@ -278,6 +283,32 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		}
 	}
 	return t.versions.emit(r.challenger)
+}
+
+// isAgainst reports whether a champion is the one that the gate compared with, under whatever number.
+func (r *trained) isAgainst(now *cycle.Champion) bool {
+	return r.against != nil && now.Model == r.against.Model
+}
+
+// republish publishes the champion once more, under the next number, because the store that held it was lost.
+func (t *Trainer) republish(ctx context.Context) error {
+	last := t.cycle.Champion()
+	if last == nil || t.state.guard.Reason() != "" {
+		return nil // there is nothing to publish, or the reserve of the disk is not for it
+	}
+	again := *last
+	again.Version.Kind, again.Version.Decision = "refit", publish.Promoted
+	again.Version.Reason = fmt.Sprintf("version %d again: the store that held it was lost", last.Version.Version)
+	if err := t.versions.publish(ctx, &again); err != nil {
+		return nil // logged and counted; tried again with the next look
+	}
+	again.Model = last.Model
+	t.cycle.Renumber(&again)
+	t.updateAt, t.updateEvents = time.Time{}, 0
+	if err := t.state.keep(&again); err != nil {
+		return err
+	}
+	return t.versions.emit(&again)
 }
 
 // update publishes the live model, unless its window loss is worse than that of the version consumers have.

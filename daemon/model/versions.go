@@ -51,6 +51,9 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
 	}
+	if publisher.Store() != nil {
+		publisher.Store().Reserve = state.numbers.reserve
+	}
 	state.compareWith(publisher.Store())
 	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
 		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool)}
@@ -139,11 +142,19 @@ func (v *Versions) lastRefit() (*cycle.Champion, error) {
 
 // follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
 func (v *Versions) follow() {
+	lost := v.publisher.Lost()
 	version, err := v.publisher.Follow()
 	v.refused()
 	if err != nil {
 		v.log.Error("champion not loaded", "reason", err)
 		return
+	}
+	if !lost && v.publisher.Lost() {
+		v.log.Error("store of the versions is lost: it is made again with the champion, and the numbers go on", "store", v.settings.Publish.Store,
+			"version", v.publisher.Champion().Version)
+	}
+	if err := v.state.numbers.note(v.publisher.Champion()); err != nil {
+		v.log.Error("numbers of the versions not kept", "error", err)
 	}
 	if version != nil {
 		v.adopt(version)
@@ -182,6 +193,7 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 		v.failed(err)
 		return err
 	}
+	v.state.numbers.confirm()
 	v.metrics.published.WithLabelValues(v.settings.Name, "success").Inc()
 	v.nameStrays()
 	return nil

@@ -45,6 +45,8 @@ type Publisher struct {
 	champion *int64
 	sequence int64 // of the move that made it champion
 	chosen   bool  // by an operator
+	missing  bool  // the alias of the champion is gone
+	lost     bool  // the store is, with it
 
 	mu       sync.Mutex // guards refusals and refused: HTTP moves aliases, too
 	refusals []Refusal
@@ -144,12 +146,16 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 	if isForged(err) {
 		pointer, err = p.restore(err)
 	}
-	if errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) {
-		return nil, nil // Strays names it; the next promotion sets it
+	if errors.Is(err, snapshot.ErrNotFound) && p.champion != nil {
+		pointer, err = p.search()
+	}
+	if p.missing = errors.Is(err, snapshot.ErrNotFound); p.missing || isDamaged(err) {
+		return nil, nil // Strays names what is damaged; the next promotion sets it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
+	p.lost = false
 	if p.champion != nil && *p.champion == pointer.Version && p.sequence == pointer.Sequence {
 		return nil, nil
 	}
@@ -159,6 +165,31 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
 	return model, nil
+}
+
+// search looks for a champion that is gone: the store rebuilds its aliases, if it has a log still. Otherwise it may be lost as a whole.
+func (p *Publisher) search() (snapshot.Pointer, error) {
+	if err := p.store.Recover(context.Background(), p.model.Name); err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		return snapshot.Pointer{}, err
+	}
+	pointer, err := p.look()
+	if errors.Is(err, snapshot.ErrNotFound) {
+		if _, latest := p.store.Alias(p.model.Name, snapshot.Latest); errors.Is(latest, snapshot.ErrNotFound) {
+			p.lost = true
+		}
+	}
+	return pointer, err
+}
+
+// Lost reports whether Follow found no store where this publisher had published, until a version is promoted again.
+func (p *Publisher) Lost() bool { return p.lost }
+
+// Champion returns the version that consumers should use and the number of the move that made it champion, as far as this publisher knows.
+func (p *Publisher) Champion() snapshot.Numbers {
+	if p.champion == nil {
+		return snapshot.Numbers{}
+	}
+	return snapshot.Numbers{Version: *p.champion, Sequence: p.sequence}
 }
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
@@ -224,7 +255,7 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	}
 	if v.Decision == Promoted {
 		promoted := v.Version
-		p.champion, p.chosen = &promoted, false
+		p.champion, p.chosen, p.missing, p.lost = &promoted, false, false, false
 		if err := p.remember(); err != nil {
 			p.log.Warn("champion cannot be read after its publication", "version", v.Version, "error", err)
 		}
@@ -267,7 +298,7 @@ func (p *Publisher) moves(v *report.Version) []snapshot.Move {
 		return nil
 	}
 	from := int64(0)
-	if p.champion != nil {
+	if p.champion != nil && !p.missing {
 		from = *p.champion
 	}
 	moves := []snapshot.Move{{Alias: Champion, From: &from}}
