@@ -254,7 +254,7 @@ func TestAnnouncedByTheDaemon(t *testing.T) {
 	if o.Err != nil || o.Summary.Models[0].Champion == nil {
 		t.Fatal(o.Err)
 	}
-	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", nil, nil)
+	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func readAccepted(path, model, alias string) (Pointer, error) {
 		err = fmt.Errorf("%w: it belongs to model %q and alias %q", ErrFormat, a.Model, a.Alias)
 	}
 	if err == nil {
-		err = a.Last.Verify(model, alias, nil)
+		err = a.Last.sound(model, alias)
 	}
 	if err != nil {
 		return Pointer{}, fmt.Errorf("state file %s: %w: give each watcher its own; without it, any version will be accepted first", path, err)

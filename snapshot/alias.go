@@ -195,11 +195,11 @@ func aliasesIn(root *os.Root, model string) (pointers []namedPointer, odd []Stra
 // isDamage reports whether a file is not what belongs there, whatever it is.
 func isDamage(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, ErrDigest) }
 
-// soundAlias reads an alias and verifies its digest, as Pointer.Verify does it.
+// soundAlias reads an alias and verifies its digest; whose it is the caller asks.
 func soundAlias(root *os.Root, model, alias string) (Pointer, error) {
 	p, err := readAlias(root, alias)
 	if err == nil {
-		err = p.Verify(model, alias, nil)
+		err = p.sound(model, alias)
 	}
 	if err != nil {
 		return Pointer{}, err

@@ -9,30 +9,26 @@ import (
 
 // A version number or the number of a move that is larger than counting can have made it is somebody's invention. maxPlausible bounds the
 // first: a version every millisecond comes to it in 35 years. A version is published by one move; prunes, moves by operators, and newer
-// versions than the one that an alias was rolled back to are what else there is: movesPerVersion and movesBeside are far above that.
+// versions than the one that an alias was rolled back to are what else there is: movesPerVersion and movesBeside are far above that, a move
+// by an operator every minute for 32 years.
 const (
 	maxPlausible    = 1 << 40
 	movesPerVersion = 16
-	movesBeside     = 1 << 20
+	movesBeside     = 1 << 24
 	maxMoves        = movesPerVersion*maxPlausible + movesBeside
 )
 
-// plausible returns ErrFormat if the number of the move is larger than the version that p names allows: 16 for each version, and 2^20.
+// plausible returns ErrFormat if the number of the move is larger than the version that p names allows.
 func (p *Pointer) plausible() error {
 	if p.Version > maxPlausible || p.Sequence > movesPerVersion*p.Version+movesBeside {
-		return fmt.Errorf("%w: move %d of an alias that names version %d: more than 16 moves a version and 2^20 cannot be", ErrFormat,
-			p.Sequence, p.Version)
+		return fmt.Errorf("%w: move %d of an alias that names version %d: more than %d moves a version and %d cannot be", ErrFormat,
+			p.Sequence, p.Version, movesPerVersion, movesBeside)
 	}
 	return nil
 }
 
-// forged returns an error if the store has keys and none of them signed an alias as it stands.
-func (s *Store) forged(model, alias string, p *Pointer) error {
-	if s.Keys == nil {
-		return nil
-	}
-	return p.Verify(model, alias, s.Keys)
-}
+// forged returns an error if the store has keys and none of them signed an alias as it stands, or if nobody can have counted to its number.
+func (s *Store) forged(model, alias string, p *Pointer) error { return p.Verify(model, alias, s.Keys) }
 
 // forgedVersion reports whether the store has keys and none of them signed a version.
 func (s *Store) forgedVersion(root *os.Root, model string, version int64) bool {

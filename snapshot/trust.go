@@ -28,6 +28,50 @@ type fileReader func(name string, limit int64) ([]byte, error)
 // load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its digest, that it is
 // the version that p names, expiry, sizes and digests of the files; and only then the files are parsed.
 func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
+	m, err := t.head(model, p, read)
+	if err != nil {
+		return nil, err
+	}
+	tensors, names, golden, err := readFiles(read, &m.manifest)
+	if err != nil {
+		return nil, err
+	}
+	manifest := &m.manifest
+	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
+		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis, Meta: manifest.Meta}
+	if err := m.decode(tensors, names); err != nil {
+		return nil, err
+	}
+	return m, checkGolden(m, golden)
+}
+
+// VerifyFiles returns an error unless files, by name, are those of the version that a pointer names: its manifest, signed if there are keys, and
+// what that vouches for. It neither parses them nor asks whether the version has expired. It returns ErrNotFound, ErrSignature, ErrDigest or
+// ErrFormat.
+func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) error {
+	t.AllowExpired = true
+	read := func(name string, limit int64) ([]byte, error) {
+		b, ok := files[name]
+		switch {
+		case !ok:
+			return nil, fs.ErrNotExist
+		case int64(len(b)) > limit:
+			return nil, fmt.Errorf("%s: %w: %d bytes, at most %d expected", name, ErrDigest, len(b), limit)
+		}
+		return b, nil
+	}
+	m, err := t.head(model, p, read)
+	if err == nil {
+		_, _, _, err = readFiles(read, &m.manifest)
+	}
+	if err != nil {
+		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)
+	}
+	return nil
+}
+
+// head is load up to the expiry: a model that has its manifest only.
+func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
 	raw, err := read(manifestFile, maxManifestBytes)
 	if err != nil {
 		return nil, absent(err)
@@ -54,16 +98,7 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	case !t.AllowExpired && m.IsExpired(t.now()):
 		return nil, fmt.Errorf("%w: version %d was valid until %s: publish a new one", ErrExpired, p.Version, manifest.Expires.Format(time.RFC3339))
 	}
-	tensors, names, golden, err := readFiles(read, manifest)
-	if err != nil {
-		return nil, err
-	}
-	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
-		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis, Meta: manifest.Meta}
-	if err := m.decode(tensors, names); err != nil {
-		return nil, err
-	}
-	return m, checkGolden(m, golden)
+	return m, nil
 }
 
 // readVersion loads a version from the directory of a model. A pointer without a digest does not pin the manifest.

@@ -70,7 +70,8 @@ type Status struct {
 // for a StateFile that cannot be read; it does not wait for the first model.
 //
 // Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number of the move, which
-// is signed with the alias, has to be larger than the last one accepted (ErrOlder).
+// is signed with the alias, has to be larger than the last one accepted (ErrOlder). What StateFile says was accepted counts only if it would be
+// accepted from the source: a number that nobody signed, or that nobody can have counted to, freezes no reader.
 func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	if options.Alias == "" {
 		options.Alias = Champion
@@ -86,6 +87,10 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	accepted, err := readAccepted(options.StateFile, options.Model, options.Alias)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: watch %s: %w", options.Model, err)
+	}
+	if err := accepted.Verify(options.Model, options.Alias, options.Trust.Keys); accepted.Version != 0 && err != nil {
+		options.Log.Warn("what was accepted before counts for nothing", "model", options.Model, "alias", options.Alias, "error", err)
+		accepted = Pointer{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Watcher{source: source, options: options, cancel: cancel, done: make(chan struct{}), loaded: make(chan struct{})}

@@ -42,6 +42,7 @@ type bench struct {
 	log     strings.Builder
 	logger  *slog.Logger
 	mu      sync.Mutex // guards log
+	last    *Source    // of watch
 }
 
 func newBench(t *testing.T) *bench {
@@ -133,9 +134,13 @@ func (b *bench) announcer(inline int64) (results func() (ok, failed int), stop f
 }
 
 // source runs a source until the test ends.
-func (b *bench) source(files snapshot.Source) *Source {
+func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *Source {
 	b.t.Helper()
-	s, err := NewSource(b.kafka, topic, files, b.logger)
+	var trusted snapshot.Keys
+	if len(keys) > 0 {
+		trusted = keys[0]
+	}
+	s, err := NewSource(b.kafka, topic, files, trusted, b.logger)
 	if err != nil {
 		b.t.Fatal(err)
 	}

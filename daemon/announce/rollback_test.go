@@ -53,7 +53,8 @@ func (b *bench) compacted() {
 func (b *bench) watch(o snapshot.WatchOptions) *snapshot.Watcher {
 	b.t.Helper()
 	o.Model = model
-	w, err := snapshot.Watch(b.source(snapshot.DirSource{Dir: b.dir}), o)
+	b.last = b.source(snapshot.DirSource{Dir: b.dir}, o.Trust.Keys)
+	w, err := snapshot.Watch(b.last, o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -110,9 +111,10 @@ func TestRollbackOverKafka(t *testing.T) {
 	b.store.Signer = nil
 	b.publish()
 	b.produce(b.announcement())
-	b.within("the refusal of an unsigned one", func() bool { return errors.Is(w.Status().Err, snapshot.ErrSignature) })
-	if w.Status().Version != 1 {
-		t.Errorf("serves version %d", w.Status().Version)
+	source := b.last
+	b.within("the refusal of an unsigned one", func() bool { return errors.Is(source.Status().Err, snapshot.ErrSignature) })
+	if s := w.Status(); s.Version != 1 || s.Err != nil {
+		t.Errorf("serves version %d, %v", s.Version, s.Err)
 	}
 }
 

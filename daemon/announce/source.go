@@ -17,16 +17,20 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in which records arrive.
-// Make it with NewSource; Run has to be running.
+// Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in which records arrive. A record
+// that nobody trusted signed, or without keys one whose number nobody can have counted to (see snapshot.Pointer.Verify), is ignored, and so are
+// files in it that are not those of the version. Make it with NewSource; Run has to be running.
 type Source struct {
 	client *kgo.Client
 	topic  string
 	files  snapshot.Source
+	trust  snapshot.Trust
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	last    map[string]*Announcement
+	last    map[string]*Announcement // never changed, but replaced
+	ignored int64
+	why     error         // of the last one ignored
 	caught  bool          // the announcements that were there at the start have been read
 	changed chan struct{} // closed and replaced with every change
 }
@@ -34,8 +38,9 @@ type Source struct {
 var _ snapshot.Source = (*Source)(nil)
 
 // NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that do not travel in the topic,
-// nil if all do. A nil log logs nothing.
-func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, log *slog.Logger) (*Source, error) {
+// nil if all do. Keys are those of snapshot.WatchOptions: without them, whoever can write to the topic can have a record taken for the newest.
+// A nil log logs nothing.
+func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapshot.Keys, log *slog.Logger) (*Source, error) {
 	options := append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxDecompressBatchBytes(maxValueBytes),
 		kgo.KeepControlRecords()}, kafka...) // with control records the last offset of a partition is always seen
 	client, err := kgo.NewClient(options...)
@@ -45,7 +50,8 @@ func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, log *slog.L
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{client: client, topic: topic, files: files, log: log, last: make(map[string]*Announcement), changed: make(chan struct{})}, nil
+	return &Source{client: client, topic: topic, files: files,
+		trust: snapshot.Trust{Keys: keys}, log: log, last: make(map[string]*Announcement), changed: make(chan struct{})}, nil
 }
 
 // retryPause is the time between two attempts to ask for the end of the topic.
@@ -111,9 +117,18 @@ func (s *Source) take(r *kgo.Record) {
 		return
 	}
 	a, err := Read(r)
+	if err == nil { // the signature of another alias is none of this one
+		err = a.Verify(a.Model, snapshot.Champion, s.trust.Keys)
+	}
 	if err != nil {
-		s.log.Warn("record skipped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
+		s.ignore("record skipped", r, err)
 		return
+	}
+	if a.Inline != nil {
+		if err := s.trust.VerifyFiles(a.Model, a.Pointer, a.Inline); err != nil {
+			s.ignore("files of a record skipped", r, err)
+			a.Inline = nil
+		}
 	}
 	last := s.last[a.Model]
 	switch {
@@ -122,8 +137,28 @@ func (s *Source) take(r *kgo.Record) {
 	case a.Sequence == last.Sequence && a.ManifestDigest != last.ManifestDigest:
 		s.log.Error("two versions were announced as the same: the first one stays", "model", a.Model, "version", last.Version, "other", a.Version)
 	case a.Sequence == last.Sequence && last.Inline == nil:
-		last.Inline = a.Inline // announced again, this time with its files
+		s.last[a.Model] = a // announced again, this time with its files
 	}
+}
+
+// ignore counts and logs what is not taken. The caller holds mu.
+func (s *Source) ignore(what string, r *kgo.Record, err error) {
+	s.ignored, s.why = s.ignored+1, err
+	s.log.Warn(what, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
+}
+
+// SourceStatus is how a Source stands.
+type SourceStatus struct {
+	CaughtUp bool  // the announcements that were there at the start have been read
+	Ignored  int64 // records that are no announcements, or not by whom they should be, since the start
+	Err      error // why the last of them was ignored; nil without one
+}
+
+// Status returns how the source stands.
+func (s *Source) Status() SourceStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SourceStatus{s.caught, s.ignored, s.why}
 }
 
 // note runs a change and wakes those who wait.
