@@ -29,7 +29,7 @@ func TestHTTP(t *testing.T) {
 	p.table([]string{"request", "what it is"}, rows)
 	p.paragraph("What every request can be refused with:")
 	rows = nil
-	for _, status := range []int{400, 401, 403, 404, 405, 413, 421, 429} {
+	for _, status := range []int{400, 401, 403, 404, 405, 408, 413, 421, 429, 503} {
 		text := statusTexts[status]
 		switch status {
 		case 404:

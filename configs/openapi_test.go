@@ -67,12 +67,13 @@ var (
 		400: "The path, a parameter or the body is wrong",
 		401: "web.config_file asks for a user and a password, and they are missing or wrong",
 		403: "The request comes from a page of another origin, or it would change something and the daemon was started without --web.enable-lifecycle",
-		404: "There is no such model, version, alias or file", 409: "The alias was moved meanwhile", 410: "The version has expired",
-		412: "If-Match names another content of the file", 413: "The body is too large, or comes with a GET",
+		404: "There is no such model, version, alias or file", 408: "The body did not arrive in time",
+		409: "The alias was moved meanwhile", 410: "The version has expired",
+		412: "If-Match names another content of the file", 413: "The body is too large, takes more memory than web.max_inflight_bytes, or comes with a GET",
 		416: "The file has no such range", 421: "The Host header names neither an address, localhost nor one of web.allowed_hosts",
 		422: "The configuration file cannot be taken up, and why", 429: "More requests than web.config_file allows",
 		500: "Something went wrong on the daemon's machine; its log says what", 502: "The version is damaged or of another format; the log says more",
-		503: "Not ready, or too many at a time: come again later",
+		503: "Not ready, or too many at a time: come again later, after Retry-After",
 	}
 	plain = []int{401, 429}
 	empty = []int{304, 412}
@@ -304,10 +305,10 @@ func sortedKeys[V any](m map[int]V) []int {
 func (op *operation) refusals() []int {
 	all := append([]int{400, 401, 413, 421, 429}, op.route.Refuses...)
 	if op.method != http.MethodGet {
-		all = append(all, http.StatusForbidden)
+		all = append(all, http.StatusForbidden, http.StatusRequestTimeout, http.StatusServiceUnavailable) // of the page, and of a body
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 var pathNames = regexp.MustCompile(`\{([a-z]+)\}`)

@@ -32,7 +32,8 @@ func (d *Daemon) listen() (err error) {
 
 func (d *Daemon) newSurface() *web.Server {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.Config.Web.ConfigFile,
-		AllowedHosts: d.Config.Web.AllowedHosts, Version: build.String(), Log: d.Log}
+		AllowedHosts: d.Config.Web.AllowedHosts, MaxInflightBytes: int64(d.Config.Web.MaxInflightBytes),
+		MaxConnections: d.Config.Web.MaxConnections, Version: build.String(), Log: d.Log}
 	for i, m := range d.models {
 		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store()})
 	}

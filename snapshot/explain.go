@@ -11,8 +11,8 @@ import (
 // Constant names the column of an augmented model that is 1 in every event.
 const Constant = "(constant)"
 
-// maxExplained bounds the columns of an event that is explained: their pairs are 131,328.
-const maxExplained = 512
+// MaxExplained bounds the columns of an event that is explained: their pairs are 131,328.
+const MaxExplained = 512
 
 // Term is what some features of an event add to the outputs.
 type Term struct {
@@ -41,8 +41,8 @@ func (m *Model) Explain(in *Input) (Explanation, error) {
 	}
 	var s Scratch
 	m.encode(in, &s)
-	if len(s.index) > maxExplained {
-		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), maxExplained)
+	if len(s.index) > MaxExplained {
+		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), MaxExplained)
 	}
 	e := Explanation{Prediction: p}
 	names := make([]string, len(s.index))

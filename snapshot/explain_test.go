@@ -92,7 +92,7 @@ func TestExplainRefuses(t *testing.T) {
 	}
 	c := &Contents{Schema: Schema{Task: Regression, Multi: []string{"tags"}}, Kernel: ANOVA, Link: Identity, NumOutputs: 1, Bias: []float64{1},
 		Vocabulary: [][]string{nil}}
-	for i := range maxExplained + 1 {
+	for i := range MaxExplained + 1 {
 		c.Vocabulary[0] = append(c.Vocabulary[0], fmt.Sprint(i))
 	}
 	c.NumFeatures = len(c.Vocabulary[0])

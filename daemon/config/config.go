@@ -72,7 +72,7 @@ func Default() *Config {
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
-		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}},
+		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}, MaxInflightBytes: 64 << 20, MaxConnections: 512},
 	}
 }
 

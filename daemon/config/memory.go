@@ -36,6 +36,8 @@ var memoryKeys = map[string]string{
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",
 	"kept_sample":   "publish.keep_sample",
+	"bodies":        "web.max_inflight_bytes",
+	"connections":   "web.max_connections",
 	"variational":   "train.max_features and train.max_basis",
 }
 

@@ -17,6 +17,9 @@ type Web struct {
 	HealthAddress string   `json:"health_address"` // second listener for /-/healthy alone: a loopback address, or unix: and a path; empty for none
 	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, beside localhost and addresses
 
+	MaxInflightBytes Size `json:"max_inflight_bytes"` // what requests with a body hold at a time: bodies, what is decoded from them, answers
+	MaxConnections   int  `json:"max_connections"`    // of the listener; beyond it, the one that has waited longest for its client is closed
+
 	noAuth bool // the command line allows any address without authentication
 	later  bool // Validate judges the address once flags are applied
 }
@@ -104,6 +107,8 @@ func (v *validator) web(w *Web) {
 	} else if w.HealthAddress != "" && !isLoopback(w.HealthAddress) {
 		v.bad("web.health_address", w.HealthAddress, "a loopback address such as 127.0.0.1:9465, or unix: and a path")
 	}
+	v.size("web.max_inflight_bytes", w.MaxInflightBytes, 1<<20, 1<<40)
+	v.whole("web.max_connections", w.MaxConnections, 100, 100_000)
 	for i, host := range w.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/*@ ") {
 			v.bad(fmt.Sprintf("web.allowed_hosts[%d]", i), host, "a host name without port, such as refitd.example.org")

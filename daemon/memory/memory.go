@@ -11,6 +11,9 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
+// connectionBytes is a connection of the HTTP surface: two stacks, two buffers, TLS, and headers.
+const connectionBytes = 64 << 10
+
 const (
 	multiNames = 8 // names in a multi field
 	models     = 4 // champion, live, the one in training, and its gradient or best so far
@@ -19,7 +22,11 @@ const (
 
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {
-	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: make(map[string]int64)}
+	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: map[string]int64{
+		"web.bodies":      5 * int64(c.Web.MaxInflightBytes) / 2, // those that were answered are garbage until the collector has run
+		"web.connections": connectionBytes * int64(c.Web.MaxConnections),
+	}}
+	out.TotalBytes = out.Parts["web.bodies"] + out.Parts["web.connections"]
 	for i := range c.Models {
 		for part, bytes := range parts(&c.Models[i], int(c.Kafka.MaxPartitionFetchBytes)) {
 			out.Parts[c.Models[i].Name+"."+part] = bytes

@@ -32,15 +32,26 @@ func fail(w http.ResponseWriter, status int, text string) {
 // answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the error of the write says
 // nothing.
 func answer(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil { // a type of this package cannot be encoded
-		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
-	}
+	status, b := encoded(status, v)
+	send(w, status, b)
+	return nil
+}
+
+// send writes an answer that is JSON.
+func send(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
-	return nil
+}
+
+// encoded returns an answer as JSON.
+func encoded(status int, v any) (int, []byte) {
+	b, err := json.Marshal(v)
+	if err != nil { // a type of this package cannot be encoded
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	return status, b
 }
 
 // requestError is what is wrong with a request, with the status that says so.
@@ -66,6 +77,12 @@ func (e *rejectedError) Error() string { return e.where + ": " + e.String() }
 // failWith answers with an error of the store or of a request. What went wrong on this machine goes to the log, not to the client.
 func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	if bad, ok := errors.AsType[*requestError](err); ok {
+		if bad.status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		if in, ok := r.Body.(*inflight); ok && !in.whole {
+			w.Header().Set("Connection", "close") // the rest is not waited for
+		}
 		fail(w, bad.status, bad.text)
 		return
 	}
@@ -73,10 +90,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 		_ = answer(w, http.StatusBadRequest, failure{e.Error(), e.Reason, e.Field, e.Expected, e.Got})
 		return
 	}
-	tooLarge := &http.MaxBytesError{}
 	switch {
-	case errors.As(err, &tooLarge):
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 	case errors.Is(err, snapshot.ErrName):
 		fail(w, http.StatusBadRequest, "a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	case errors.Is(err, snapshot.ErrNotFound):
@@ -99,11 +113,22 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8.
-func readJSON(r *http.Request, v any) error {
-	err := jsonv2.UnmarshalRead(r.Body, v, jsonv2.RejectUnknownMembers(true))
-	if tooLarge := (&http.MaxBytesError{}); err == nil || errors.As(err, &tooLarge) {
+// readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8. What it becomes has been taken from the budget before.
+func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
+	in := inflightOf(r)
+	body, err := in.read()
+	if err != nil {
 		return err
+	}
+	if err := in.growFor(body); err != nil {
+		return err
+	}
+	err = jsonv2.Unmarshal(body, v, append(options, jsonv2.RejectUnknownMembers(true))...)
+	if err == nil {
+		return nil
+	}
+	if bad, ok := errors.AsType[*requestError](err); ok {
+		return bad
 	}
 	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
 		reason := "has another type than asked for"

@@ -241,7 +241,7 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
-		return snapshot.Pointer{}, s.busy(w, "too many clients wait for an alias")
+		return snapshot.Pointer{}, busy("too many clients wait for an alias")
 	}
 	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to move on.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
@@ -260,12 +260,6 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache
 		case <-tick.C:
 		}
 	}
-}
-
-// busy is the error of a request that has to come again later.
-func (s *Server) busy(w http.ResponseWriter, text string) error {
-	w.Header().Set("Retry-After", "1")
-	return &requestError{http.StatusServiceUnavailable, text + ": try again later"}
 }
 
 // aliasMove asks for a move of an alias.

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // term is what some features of an event add to the outputs.
@@ -39,6 +40,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}
+		if err := inflightOf(r).grow(explanationBytes(&in, v.model.NumOutputs())); err != nil {
+			return nil, err
+		}
 		e, err := v.model.Explain(&in)
 		if err != nil {
 			return nil, err
@@ -54,4 +58,18 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		}
 		return out, nil
 	})
+}
+
+// explanationBytes is what the terms of an event take at most: one for each pair of its features, with both names.
+func explanationBytes(in *snapshot.Input, outputs int) int64 {
+	features, text := int64(len(in.Numeric)), int64(0)
+	for _, list := range append([][]string{in.Categorical}, in.Multi...) {
+		features += int64(len(list))
+		for _, name := range list {
+			text += int64(len(name))
+		}
+	}
+	features = min(features, snapshot.MaxExplained)
+	pairs := features * (features + 1) / 2
+	return eventBytes + pairs*(4*nameBytes+numberBytes*int64(outputs)) + nameCopies*features*text
 }

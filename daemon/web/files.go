@@ -33,7 +33,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	case s.downloads <- struct{}{}:
 		defer func() { <-s.downloads }()
 	default:
-		return s.busy(w, "too many downloads")
+		return busy("too many downloads")
 	}
 	return s.download(w, r)
 }

@@ -96,8 +96,7 @@ func TestPasswordFloodCost(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: F6. Ten thousand connections that say nothing are held by the system, not by the daemon: it accepts as many as its cap, and
-// they cost it nothing.
+// TestIdleConnections: F6. Of ten thousand connections that say nothing the daemon keeps as many as its cap, and they cost it nothing.
 func TestIdleConnections(t *testing.T) {
 	tier.Need(t, tier.Long)
 	flood := 10_000
@@ -105,7 +104,7 @@ func TestIdleConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if most := int(limit.Cur) - 2*maxConns - 500; most < flood {
+	if most := int(limit.Cur) - 2*DefaultMaxConnections - 500; most < flood {
 		t.Logf("%d descriptors allowed: %d connections instead of %d", limit.Cur, most, flood)
 		flood = most
 	}
@@ -135,8 +134,8 @@ func TestIdleConnections(t *testing.T) {
 	cores := float64(processorTime(t)-used) / float64(time.Since(began))
 	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors while they are idle (bar 0.1)", flood, refused.Load(),
 		goroutines, cores)
-	if goroutines > 2*maxConns || cores > 0.1 {
-		t.Errorf("%d goroutines for %d places, %.3f processors", goroutines, maxConns, cores)
+	if goroutines > 2*DefaultMaxConnections || cores > 0.1 {
+		t.Errorf("%d goroutines for %d places, %.3f processors", goroutines, DefaultMaxConnections, cores)
 	}
 	for conn := range conns {
 		conn.Close()
@@ -221,7 +220,7 @@ func TestRapidReset(t *testing.T) {
 	}
 	look()
 	t.Logf("%d streams opened and reset, the end: %v; %d goroutines more at most, the slowest answer beside it %v", sent, err, most, slowest)
-	if most > 2*maxConns {
+	if most > 2*DefaultMaxConnections {
 		t.Errorf("%d goroutines", most)
 	}
 	conn.Close()

@@ -25,7 +25,9 @@ var securityHeaders = map[string]string{
 func (s *Server) guard(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		w := &statusWriter{ResponseWriter: out}
+		t := turnOf(r.Context())
+		w := &statusWriter{ResponseWriter: out, turn: t}
+		defer t.end()
 		defer func() { s.metrics.requests.WithLabelValues(strconv.Itoa(w.code())).Inc() }()
 		for name, value := range securityHeaders {
 			w.Header().Set(name, value)
@@ -45,12 +47,24 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			fail(w, http.StatusBadRequest, "the path is not clean: no //, .., backslash or zero byte")
 			return
 		}
-		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength != 0 {
+		if r.ContentLength == 0 {
+			t.begin()
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			w.Header().Set("Connection", "close") // the body is not read
 			fail(w, http.StatusRequestEntityTooLarge, r.Method+" takes no body")
 			return
 		}
-		r.Body = http.MaxBytesReader(out, r.Body, maxBody) // the server's own writer closes the connection of a body that is too large
+		in, err := s.budget.admit(out, r, t)
+		if err != nil {
+			w.Header().Set("Connection", "close") // the body is not read
+			s.failWith(w, r, err)
+			return
+		}
+		defer in.shrink(0)
+		r.Body = in
 		next.ServeHTTP(w, r)
 	})
 }
@@ -76,9 +90,10 @@ func hostOf(host string) string {
 // cutUnix returns the path of an address of the form unix:PATH.
 func cutUnix(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
 
-// statusWriter remembers the status of an answer.
+// statusWriter remembers the status of an answer, and when the client took some of it.
 type statusWriter struct {
 	http.ResponseWriter
+	turn   *turn
 	status int
 }
 
@@ -87,7 +102,15 @@ func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
+	w.turn.end()
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes some of the answer.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	w.turn.end()
+	defer w.turn.touch()
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap gives http.ResponseController the writer below.

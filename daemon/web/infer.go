@@ -1,7 +1,7 @@
 package web
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"math"
 	"net/http"
@@ -225,7 +225,11 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		if err := readJSON(r, &ask); err != nil {
 			return nil, err
 		}
+		held := inflightOf(r)
 		rows, err := rowsOf(v.model.Schema(), ask.Inputs, s.Limits(v.manifest.Model).MaxEvents)
+		if err == nil {
+			err = held.grow(int64(len(rows)) * v.predictionBytes)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -238,6 +242,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		predictions, unseen := make([]snapshot.Prediction, len(rows)), 0
 		for i := range rows {
 			if predictions[i], err = v.model.Predict(&rows[i]); err != nil {
+				return nil, err
+			}
+			if err = held.growForNames(predictions[i].Unseen); err != nil {
 				return nil, err
 			}
 			unseen += len(predictions[i].Unseen)
@@ -412,31 +419,72 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// elements returns the elements of a tensor, which may be nested by rows or flat.
+// elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for.
 func elements[T string | float64](t *requestTensor, want int) ([]T, error) {
-	var flat []*T // null is no element, and would else be read as the zero of its type
-	if json.Unmarshal(t.Data, &flat) != nil {
-		var nested [][]*T
-		if err := json.Unmarshal(t.Data, &nested); err != nil || len(nested) != t.Shape[0] {
-			return nil, badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
+	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
+	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
+	list, rows := make([]T, 0, min(want, len(t.Data))), 0
+	next := func() error {
+		if len(list) == want {
+			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
 		}
-		flat = nil
-		for i, row := range nested {
-			if len(t.Shape) != 2 || len(row) != t.Shape[1] {
-				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", i, t.Name, t.Shape)
+		token, err := in.ReadToken()
+		if err != nil {
+			return notList
+		}
+		if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
+			return badRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
+		}
+		v, ok := element[T](token)
+		if !ok {
+			return notList
+		}
+		list = append(list, v)
+		return nil
+	}
+	if t.Data.Kind() != '[' {
+		return nil, notList
+	}
+	_, _ = in.ReadToken()
+	nested := in.PeekKind() == '['
+	for in.PeekKind() != ']' {
+		if nested && in.PeekKind() != '[' {
+			return nil, notList
+		}
+		before := len(list)
+		if nested {
+			_, _ = in.ReadToken()
+		}
+		for !nested && len(list) == before || nested && in.PeekKind() != ']' {
+			if err := next(); err != nil {
+				return nil, err
 			}
-			flat = append(flat, row...)
+		}
+		if nested {
+			_, _ = in.ReadToken()
+			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
+				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1, t.Name, t.Shape)
+			}
 		}
 	}
-	if len(flat) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(flat), t.Shape, want)
+	if nested && rows != t.Shape[0] {
+		return nil, notList
 	}
-	list := make([]T, len(flat))
-	for i, v := range flat {
-		if v == nil {
-			return nil, badRequest("inputs: the tensor %q has a null at %d", t.Name, i)
-		}
-		list[i] = *v
+	if len(list) != want {
+		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
 	}
 	return list, nil
+}
+
+// element returns a token as an element of a tensor.
+func element[T string | float64](token jsontext.Token) (v T, ok bool) {
+	switch p := any(&v).(type) {
+	case *string:
+		*p, ok = token.String(), token.Kind() == '"'
+	case *float64:
+		var err error
+		*p, err = strconv.ParseFloat(token.String(), 64)
+		ok = err == nil && token.Kind() == '0'
+	}
+	return v, ok
 }

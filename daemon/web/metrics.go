@@ -15,8 +15,13 @@ type metrics struct {
 	unseen   *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
 	f := promauto.With(r)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "refitd_http_inflight_bytes",
+		Help: "Memory that requests with a body hold of web.max_inflight_bytes: bodies, what is decoded from them, answers."},
+		func() float64 { return float64(b.held.Load()) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "refitd_http_connections", Help: "Connections of the HTTP listener, idle ones included."},
+		func() float64 { return float64(p.len()) })
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_http_requests_total",
 			Help: "HTTP requests answered, by status code, those that authentication refused left out."}, []string{"code"}),
@@ -28,6 +33,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unseen: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_unseen_names_total",
 			Help: "Names in events scored over HTTP that the version did not know."}, []string{"model"}),
 	}
+}
+
+// newConnectionMetrics returns the counter of connections that had to go.
+func newConnectionMetrics(r prometheus.Registerer) prometheus.Counter {
+	return promauto.With(r).NewCounter(prometheus.CounterOpts{Name: "refitd_http_connections_closed_total",
+		Help: "Connections closed while they waited for their clients, because there were web.max_connections and others came."})
 }
 
 // scrape answers with the metrics in Prometheus' format or another one that the client asks for. Few scrapes are answered at a time.

@@ -2,10 +2,12 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/daemon/report"
@@ -73,7 +75,10 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 		return err
 	}
 	defer func() { s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds()) }()
-	return answer(w, http.StatusOK, body)
+	status, text := encoded(http.StatusOK, body)
+	inflightOf(r).shrink(int64(len(text))) // a client that takes its time holds no more than that
+	send(w, status, text)
+	return nil
 }
 
 // scoreRequest asks for predictions.
@@ -91,14 +96,15 @@ type scoreAnswer struct {
 func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		var ask scoreRequest
-		if err := readJSON(r, &ask); err != nil {
+		if err := readJSON(r, &ask, atMost(s.Limits(v.manifest.Model).MaxEvents)); err != nil {
 			return nil, err
 		}
 		if ask.Events == nil {
 			return nil, badRequest(`"events" is missing: a list of events`)
 		}
-		if limit := s.Limits(v.manifest.Model).MaxEvents; len(ask.Events) > limit {
-			return nil, badRequest(`"events" has %d elements, serve.max_events allows %d`, len(ask.Events), limit)
+		held := inflightOf(r)
+		if err := held.grow(int64(len(ask.Events)) * v.predictionBytes); err != nil {
+			return nil, err
 		}
 		out := scoreAnswer{v.identity(), make([]prediction, len(ask.Events))}
 		d := v.decoders.Get().(*decoding)
@@ -113,12 +119,40 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return nil, err
 			}
+			if err := held.growForNames(p.Unseen); err != nil {
+				return nil, err
+			}
 			unseen += len(p.Unseen)
 			out.Predictions[i] = predictionOf(&p)
 		}
 		s.counted(v, len(ask.Events), unseen)
 		return out, nil
 	})
+}
+
+// atMost decodes a list of events and ends at the first one beyond the limit.
+func atMost(limit int) jsonv2.Options {
+	return jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(in *jsontext.Decoder, list *[]jsontext.Value) error {
+		if in.PeekKind() != '[' {
+			return errors.ErrUnsupported // what is wrong, or null, is said as of every type
+		}
+		if _, err := in.ReadToken(); err != nil {
+			return err
+		}
+		*list = []jsontext.Value{}
+		for in.PeekKind() != ']' {
+			if len(*list) == limit {
+				return badRequest(`"events" has more elements than the %d that serve.max_events allows`, limit)
+			}
+			value, err := in.ReadValue()
+			if err != nil {
+				return err
+			}
+			*list = append(*list, value.Clone())
+		}
+		_, err := in.ReadToken()
+		return err
+	}))
 }
 
 // counted counts scored events and their unseen names.

@@ -13,7 +13,9 @@ type scorer struct {
 	model    *snapshot.Model
 	manifest snapshot.Manifest
 	header   string // the version, for the header
-	decoders sync.Pool
+	// predictionBytes is what a prediction takes in an answer, without names that it does not know.
+	predictionBytes int64
+	decoders        sync.Pool
 }
 
 // decoding is the working memory of one request.
@@ -28,6 +30,8 @@ func newScorer(m *snapshot.Model) *scorer {
 	s := &scorer{model: m, manifest: m.Manifest()}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
+	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
+	s.predictionBytes = eventBytes + numberBytes*int64(numbers)
 	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
 		Categorical: schema.Categorical, Multi: schema.Multi}
 	for _, f := range schema.Numeric {

@@ -4,6 +4,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
@@ -33,8 +33,7 @@ const (
 	closeTimeout  = 5 * time.Second  // for requests under way when the daemon stops
 	maxHeader     = 16 << 10         // bytes of request line and headers
 	maxBody       = 16 << 20         // bytes of a request body, as of a batch from Kafka
-	maxConns      = 256
-	maxHealth     = 32 // connections of the health listener
+	maxHealth     = 32               // connections of the health listener
 )
 
 // Daemon is what the surface asks of the running daemon. Its methods may be called from any goroutine.
@@ -60,7 +59,13 @@ type Model struct {
 	Store *snapshot.Store // of that directory, with what it signs with
 }
 
-// Options of a Server. Everything but Lifecycle, Limits and AllowedHosts is required.
+// The bounds of Options without a value.
+const (
+	DefaultMaxInflightBytes = 64 << 20
+	DefaultMaxConnections   = 512
+)
+
+// Options of a Server. Everything but Lifecycle, Limits, AllowedHosts and the two maxima is required.
 type Options struct {
 	Daemon   Daemon
 	Registry *prometheus.Registry
@@ -73,6 +78,11 @@ type Options struct {
 	ConfigFile string
 	// AllowedHosts are host names that requests may be addressed to, beside localhost and addresses.
 	AllowedHosts []string
+	// MaxInflightBytes bounds what requests with a body hold at a time: bodies, what is decoded from them, answers. 0 takes
+	// DefaultMaxInflightBytes.
+	MaxInflightBytes int64
+	// MaxConnections bounds the connections of Serve; 0 takes DefaultMaxConnections.
+	MaxConnections int
 	// Version of the program, for the Open Inference Protocol.
 	Version string
 	Log     *slog.Logger
@@ -85,6 +95,8 @@ type Server struct {
 	caches    map[string]*modelCache
 	metrics   *metrics
 	scrapes   http.Handler
+	budget    *budget
+	places    *places
 	downloads chan struct{} // a place for each file on its way
 	polls     chan struct{} // a place for each long poll
 }
@@ -94,7 +106,9 @@ func New(o Options) *Server {
 	if o.Limits == nil {
 		o.Limits = func(string) Limits { return DefaultLimits() }
 	}
-	s := &Server{Options: o, caches: make(map[string]*modelCache), metrics: newMetrics(o.Registry),
+	b := &budget{limit: cmp.Or(o.MaxInflightBytes, DefaultMaxInflightBytes)}
+	p := newPlaces(cmp.Or(o.MaxConnections, DefaultMaxConnections), newConnectionMetrics(o.Registry))
+	s := &Server{Options: o, caches: make(map[string]*modelCache), metrics: newMetrics(o.Registry, b, p), budget: b, places: p,
 		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls)}
 	for _, m := range o.Models {
 		s.caches[m.Name] = newModelCache(m, o.Log)
@@ -148,7 +162,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	addresses, systemd, file := []string{listener.Addr().String()}, false, s.ConfigFile
 	return serve(ctx, server, func() error {
-		return withoutValues(toolkit.Serve(netutil.LimitListener(listener, maxConns), server,
+		return withoutValues(toolkit.Serve(&boundedListener{listener, s.places}, server,
 			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, log))
 	})
 }
@@ -160,11 +174,12 @@ func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, r *http.Request) { _ = s.healthy(w, r) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
-	return serve(ctx, server, func() error { return server.Serve(netutil.LimitListener(listener, maxHealth)) })
+	return serve(ctx, server, func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) })
 }
 
 // serve runs a server until ctx is done. Requests under way see ctx, so that those that wait end at once.
 func serve(ctx context.Context, server *http.Server, run func() error) error {
+	server.ConnContext = withPlace
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	var wg sync.WaitGroup
 	wg.Add(1)

@@ -9,6 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	eventdata "github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -62,12 +63,19 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}
+		held := inflightOf(r)
+		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
+			return nil, err
+		}
 		d.items, err = v.model.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
 		if err != nil {
 			return nil, err
 		}
 		out := topAnswer{v.identity(), make([]topItem, len(d.items))}
 		for i, item := range d.items {
+			if err := held.grow(nameCopies * int64(len(item.Name))); err != nil {
+				return nil, err
+			}
 			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
 		}
 		s.counted(v, 1, 0)
@@ -80,6 +88,9 @@ const defaultItems = 10
 
 // withField returns an event whose categorical field name is there, whatever it had: the decoder asks for every field.
 func withField(event jsontext.Value, name string) ([]byte, error) {
+	if len(event) > eventdata.DefaultLimits().MaxEventBytes {
+		return event, nil // which the decoder refuses
+	}
 	var fields map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(event, &fields); err != nil || fields == nil {
 		return nil, badRequest(`"event" is not an object`)

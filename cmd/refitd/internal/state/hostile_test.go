@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -439,18 +438,12 @@ func TestLargeMessages(t *testing.T) {
 	without, with := peak("small"), peak("large", sizes...)
 	t.Logf("peak memory %d kB without, %d kB with messages of %v bytes", without, with, sizes)
 	bar := 6*int64(slices.Max(sizes))>>10 + 32<<10 // a buffer that doubles, twice
-	if underRace() {
+	if daemontest.UnderRace() {
 		bar *= 10 // the most that the detector multiplies memory by
 	}
 	if growth := with - without; growth > bar {
 		t.Errorf("peak memory grew by %d kB", growth)
 	}
-}
-
-// underRace reports whether the race detector is in this binary.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func parseOutcome(t *testing.T, out []byte) report.State {
