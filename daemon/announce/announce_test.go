@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -249,6 +250,9 @@ func TestAnnounced(t *testing.T) {
 	}
 	b.within("the rollback", func() bool { return w.Model().Manifest().Version == 2 })
 	for i, r := range b.records() {
+		if codec := r.Attrs.CompressionType(); codec != 1 {
+			t.Errorf("record %d is compressed with codec %d, want gzip: not every client can read others", i, codec)
+		}
 		a, err := Read(r)
 		if err != nil {
 			t.Fatal(err)
@@ -372,11 +376,34 @@ func TestTopicIsLookedAt(t *testing.T) {
 	if _, err := kadm.NewClient(b.client).CreateTopic(t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy}, topic); err != nil {
 		t.Fatal(err)
 	}
+	b.cluster.ControlKey(kmsg.CreateTopics.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) { // nobody may create topics
+		answer := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		refused := kmsg.NewCreateTopicsResponseTopic()
+		refused.Topic, refused.ErrorCode = topic, kerr.TopicAuthorizationFailed.Code
+		answer.Topics = append(answer.Topics, refused)
+		return answer, nil, true
+	})
 	b.publish()
 	results, _ := b.announcer(0)
 	b.within("the announcement", func() bool { ok, _ := results(); return ok == 1 })
 	if !strings.Contains(b.logged(), "not only compacted") || !strings.Contains(b.logged(), "cleanup.policy=delete") {
 		t.Error(b.logged())
+	}
+}
+
+// TestTopicDeleted: a topic that was deleted is made again, compacted.
+func TestTopicDeleted(t *testing.T) {
+	b := newBench(t)
+	b.publish()
+	results, _ := b.announcer(0)
+	b.within("the first announcement", func() bool { ok, _ := results(); return ok == 1 })
+	if _, err := kadm.NewClient(b.client).DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	b.publish()
+	b.within("the second announcement", func() bool { ok, _ := results(); return ok == 2 })
+	if got := b.settings(); got[cleanupPolicy] != compact {
+		t.Errorf("the topic has %v", got)
 	}
 }
 

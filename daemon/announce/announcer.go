@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -41,7 +42,7 @@ type Announcer struct {
 	Options
 	client  *kgo.Client // nil until it is needed, and after a failure: what a failed producer has under way is unknown
 	limit   time.Duration
-	checked bool // the topic was looked at
+	checked bool // the settings of the topic were looked at
 	largest int  // record that the topic takes, bytes
 	sent    snapshot.Pointer
 }
@@ -112,9 +113,9 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
 		return err
 	}
-	if a.client == nil {
-		options := append([]kgo.Opt{kgo.ProducerBatchMaxBytes(int32(batchBytes(a.Inline)))}, a.Kafka...) // idempotent, and acknowledged by all replicas
-		if a.client, err = kgo.NewClient(options...); err != nil {
+	fresh := a.client == nil
+	if fresh {
+		if a.client, err = produce.NewClient(append([]kgo.Opt{kgo.ProducerBatchMaxBytes(int32(batchBytes(a.Inline)))}, a.Kafka...)...); err != nil {
 			return err
 		}
 	}
@@ -130,8 +131,10 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 			<-closed
 		}
 	}()
-	if err := a.check(ctx); err != nil {
-		return err
+	if fresh { // the first time, and after a failure: the topic may have been deleted
+		if err := a.check(ctx); err != nil {
+			return err
+		}
 	}
 	if what.Inline != nil && batchBytes(size(&m)) > a.largest {
 		what.Inline = nil // logged when the topic was looked at

@@ -2,13 +2,13 @@ package announce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/refitd/refitd/daemon/produce"
 )
 
 // The settings of the topic that matter.
@@ -22,27 +22,25 @@ const (
 // check creates the topic, compacted and with one partition, or looks at the one there is and says what is wrong with it: without compaction
 // a consumer that joins late reads every announcement there ever was, with deletion it may find none.
 func (a *Announcer) check(ctx context.Context) error {
-	if a.checked {
-		return nil
-	}
-	admin := kadm.NewClient(a.client)
 	need := batchBytes(a.Inline)
 	policy, largest := compact, strconv.Itoa(need)
 	settings := map[string]*string{cleanupPolicy: &policy}
 	if a.Inline > 0 {
 		settings[maxMessageBytes] = &largest
 	}
-	const brokersDefault = -1
-	_, err := admin.CreateTopic(ctx, 1, brokersDefault, settings, a.Topic)
-	if err == nil {
+	created, err := produce.Ensure(ctx, a.client, a.Topic, settings)
+	if err != nil {
+		return fmt.Errorf("topic %s (publish.topic): %w", a.Topic, err)
+	}
+	if created {
 		a.Log.Info("topic created", "topic", a.Topic, cleanupPolicy, compact)
 		a.checked, a.largest = true, need
 		return nil
 	}
-	if !errors.Is(err, kerr.TopicAlreadyExists) {
-		return fmt.Errorf("create topic %s (publish.topic): %w", a.Topic, err)
+	if a.checked { // and logged
+		return nil
 	}
-	found, err := a.settings(ctx, admin)
+	found, err := a.settings(ctx, kadm.NewClient(a.client))
 	if err != nil {
 		// Not being allowed to look is no reason not to announce.
 		a.Log.Warn("settings of the topic cannot be read: it should be compacted", "topic", a.Topic, "error", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/failpoint"
@@ -33,7 +34,7 @@ const (
 type Options struct {
 	Store   *sketch.Store
 	Model   string // for headers and metrics
-	Topic   string // is not created: without it dead letters wait
+	Topic   string // created where there is none; until that is allowed dead letters wait
 	Kafka   *config.Kafka
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -55,9 +56,8 @@ func New(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Acknowledged by all in-sync replicas and idempotent, which are franz-go's defaults: a lost answer makes no copy.
-	connect = append(connect, kgo.DefaultProduceTopic(o.Topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordDeliveryTimeout(sendTimeout),
-		kgo.RecordRetries(attempts), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(time.Second), kgo.ProducerLinger(0))
+	connect = append(connect, kgo.DefaultProduceTopic(o.Topic), kgo.RecordDeliveryTimeout(sendTimeout), kgo.RecordRetries(attempts),
+		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(time.Second), kgo.ProducerLinger(0))
 	s := &Sender{Options: o, connect: connect, timeout: sendTimeout, grace: lastTimeout, wake: make(chan struct{}, 1)}
 	o.Metrics.sent.WithLabelValues(o.Model)
 	o.Metrics.failures.WithLabelValues(o.Model)
@@ -91,7 +91,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		late := time.AfterFunc(s.grace, stop)
 		context.AfterFunc(working, func() { late.Stop() })
 	})()
-	p := producer{options: s.connect, timeout: s.timeout}
+	p := producer{Options: &s.Options, connect: s.connect, timeout: s.timeout}
 	defer p.close()
 	for tries := 0; ; {
 		err := s.empty(working, &p)
@@ -147,7 +147,7 @@ func (s *Sender) empty(ctx context.Context, p *producer) error {
 		if err := failpoint.At(failpoint.DeadLettersSend); err != nil {
 			return err
 		}
-		acknowledged, err := p.send(ctx, s.Model, letters)
+		acknowledged, err := p.send(ctx, letters)
 		if len(acknowledged) > 0 {
 			if err := failpoint.At(failpoint.DeadLettersSent); err != nil {
 				return err
@@ -182,8 +182,10 @@ func (s *Sender) clear() {
 // explain turns an error of the brokers into what an operator can act on.
 func explain(topic string, err error) string {
 	switch {
+	case errors.Is(err, produce.ErrNotCreated):
+		return fmt.Sprintf("the cluster has no topic %s: create it, allow that (ACL operation Create), or set another input.dead_letter.topic (%v)", topic, err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Sprintf("the cluster has no topic %s: create it, or set another input.dead_letter.topic", topic)
+		return fmt.Sprintf("the cluster has no topic %s any more: it is created at the next attempt", topic)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Sprintf("not allowed to write: the user needs the ACL operations Write and Describe on topic %s", topic)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):

@@ -184,6 +184,9 @@ func TestEveryLetterArrives(t *testing.T) {
 		t.Errorf("%d keys, %g sent, %g pending, %g failures", len(records), r.sent(), r.pending(), r.failed())
 	}
 	rec := records["ratings/3/7"][0]
+	if codec := rec.Attrs.CompressionType(); codec != 1 {
+		t.Errorf("compressed with codec %d, want gzip: not every client can read others", codec)
+	}
 	headers := map[string]string{}
 	for _, h := range rec.Headers {
 		headers[h.Key] = string(h.Value)
@@ -253,8 +256,45 @@ func TestTopicTroubles(t *testing.T) {
 	}
 }
 
+// TestTopicIsMade: a topic that is missing, or deleted later, is created.
+func TestTopicIsMade(t *testing.T) {
+	r := newRig(t, 100)
+	r.reject(5)
+	stop := r.run()
+	within(t, "an empty outbox", func() bool { return r.Store.OutboxLen() == 0 })
+	if n := len(r.received(5)); n != 5 || strings.Count(r.log.String(), "topic created") != 1 || r.failed() != 0 {
+		t.Errorf("%d keys, %g failures, log\n%s", n, r.failed(), r.log)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	r.reject(3)
+	within(t, "an empty outbox", func() bool { return r.Store.OutboxLen() == 0 })
+	stop()
+	if n := len(r.received(3)); n != 3 {
+		t.Errorf("%d keys after the topic was made again", n)
+	}
+}
+
+// TestTopicIsMissing: without a topic and the right to make one letters wait, in words.
 func TestTopicIsMissing(t *testing.T) {
 	r := newRig(t, 100)
+	r.broker.ControlKey(kmsg.CreateTopics.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.broker.KeepControl()
+		if req := req.(*kmsg.CreateTopicsRequest); req.Topics[0].ReplicationFactor > 0 {
+			return nil, nil, false // the operator
+		}
+		answer := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		refused := kmsg.NewCreateTopicsResponseTopic()
+		refused.Topic, refused.ErrorCode = topic, kerr.TopicAuthorizationFailed.Code
+		answer.Topics = append(answer.Topics, refused)
+		return answer, nil, true
+	})
 	r.reject(5)
 	stop := r.run()
 	within(t, "the trouble in words", func() bool { return strings.Contains(r.Trouble(), "the cluster has no topic rejected: create it") })
@@ -296,8 +336,8 @@ func TestCrashBeforeForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := producer{options: r.connect, timeout: r.timeout}
-	acknowledged, err := p.send(t.Context(), "m", letters)
+	p := producer{Options: &r.Options, connect: r.connect, timeout: r.timeout}
+	acknowledged, err := p.send(t.Context(), letters)
 	p.close()
 	if err != nil || len(acknowledged) != 4 {
 		t.Fatalf("%d acknowledged, %v", len(acknowledged), err)

@@ -36,6 +36,7 @@ type Metrics struct {
 	features        *prometheus.GaugeVec
 	dropped         *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
+	snapshotVersion *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
 	expires         *prometheus.GaugeVec
 	untrusted       *prometheus.CounterVec
@@ -83,10 +84,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
 		dropped: counter("dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
-		snapshotInfo: gauge("snapshot_info", "The version that consumers have: always 1.", "version"),
-		snapshotTime: gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
-		expires:      gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
-		dataTime:     gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
+		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
+		snapshotVersion: gauge("snapshot_version", "The number of the version that consumers have."),
+		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
+		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
+		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
 		untrusted: counter("snapshot_untrusted_total",
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
 		deadLetters: deadletter.NewMetrics(r),
@@ -163,6 +165,7 @@ func (m *Metrics) judged(ch *cycle.Champion) {
 func (m *Metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
 	m.snapshotInfo.DeletePartialMatch(prometheus.Labels{"model": model})
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
+	m.snapshotVersion.WithLabelValues(model).Set(float64(ch.Version.Version))
 	m.snapshotTime.WithLabelValues(model).Set(seconds(published))
 	if expires.IsZero() {
 		m.expires.DeleteLabelValues(model)

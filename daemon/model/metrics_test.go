@@ -120,9 +120,12 @@ func TestOneVersionIsLive(t *testing.T) {
 		m.live("ratings", ch, time.Unix(100+n, 0), time.Unix(200*(n%2), 0))
 	}
 	gathers(t, r, `
-# HELP refitd_snapshot_info The version that consumers have: always 1.
+# HELP refitd_snapshot_info The version that consumers have, and no other: always 1.
 # TYPE refitd_snapshot_info gauge
 refitd_snapshot_info{model="ratings",version="3"} 1
+# HELP refitd_snapshot_version The number of the version that consumers have.
+# TYPE refitd_snapshot_version gauge
+refitd_snapshot_version{model="ratings"} 3
 # HELP refitd_snapshot_published_timestamp_seconds When the version that consumers have was published.
 # TYPE refitd_snapshot_published_timestamp_seconds gauge
 refitd_snapshot_published_timestamp_seconds{model="ratings"} 102

@@ -14,7 +14,9 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/cmd/refitd/internal/verify"
 	"github.com/refitd/refitd/daemon/config"
@@ -121,6 +123,22 @@ func TestDeadLetters(t *testing.T) {
 	verified(b, path)
 }
 
+// refuseTopics keeps the daemon from creating topics; the test still can.
+func refuseTopics(b *daemontest.Bench) {
+	cluster := b.Broker.Cluster()
+	cluster.ControlKey(kmsg.CreateTopics.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req := req.(*kmsg.CreateTopicsRequest); req.Topics[0].ReplicationFactor > 0 {
+			return nil, nil, false
+		}
+		answer := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		refused := kmsg.NewCreateTopicsResponseTopic()
+		refused.Topic, refused.ErrorCode = rejectedTopic, kerr.TopicAuthorizationFailed.Code
+		answer.Topics = append(answer.Topics, refused)
+		return answer, nil, true
+	})
+}
+
 // TestOutboxIsFull (D2): without a topic to send to, reading stops where the outbox is full, in words; it goes on when there is one.
 func TestOutboxIsFull(t *testing.T) {
 	t.Parallel()
@@ -133,6 +151,7 @@ func TestOutboxIsFull(t *testing.T) {
 		return out
 	}
 	b.Produce(bad(200)...)
+	refuseTopics(b)
 	path := b.Configure("f", withLetters(50)...)
 	d, stop := b.Start(path)
 	base := "http://" + d.Addr()
@@ -171,6 +190,7 @@ func TestOutboxIsFullAtTheEnd(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.Produce(bytes.Split([]byte(strings.TrimSuffix(strings.Repeat("rubbish\n", 100), "\n")), []byte("\n"))...)
+	refuseTopics(b)
 	path := b.Configure("e", withLetters(10)...)
 	o := b.Run(path)
 	if report.CodeOf(o.Err) != report.ExitHalted || o.Count("halt") == 0 || o.Summary.Models[0].State.RejectedByReason["not_json"] != 10 {

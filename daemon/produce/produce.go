@@ -1,0 +1,43 @@
+// Package produce is how refitd writes to the topics that are its own: announcements (publish.topic) and dead letters
+// (input.dead_letter.topic). It needs no configuration.
+package produce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ErrNotCreated is wrapped by the error of Ensure if the topic is missing and the brokers do not create it.
+var ErrNotCreated = errors.New("topic does not exist and cannot be created")
+
+// NewClient returns a producer: idempotent and acknowledged by all in-sync replicas, which are franz-go's defaults. Its batches are compressed
+// with gzip, which every client library reads without an extension of its own.
+func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
+}
+
+// Ensure creates a topic that does not exist, with one partition, as many replicas as the brokers give by default, and the given settings. It
+// reports whether it did: a topic that was there is left as it is.
+func Ensure(ctx context.Context, client *kgo.Client, topic string, settings map[string]*string) (created bool, err error) {
+	admin := kadm.NewClient(client)
+	found, err := admin.ListTopics(ctx, topic)
+	if err == nil {
+		err = found.Error()
+	}
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) { // looked for first: whoever may write to it need not be allowed to create topics
+		return false, err
+	}
+	const brokersDefault = -1
+	switch _, err := admin.CreateTopic(ctx, 1, brokersDefault, settings, topic); {
+	case errors.Is(err, kerr.TopicAlreadyExists): // meanwhile
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", ErrNotCreated, err)
+	}
+	return true, nil
+}
