@@ -70,6 +70,7 @@ var verbs = []struct {
 		{"halt", report.Halt{}, "each partition that stops"}, {"summary", report.RunSummary{}, "last"}}},
 	{"verify", []line{{"partition", report.VerifyPartition{}, "each partition"}, {"summary", report.VerifySummary{}, "last"}}},
 	{"accept-gap", []line{{"gap", report.Gap{}, "offsets declared lost"}, {"recreated", report.Recreated{}, "each partition of a topic that was made anew"},
+		{"undone", report.Undone{}, "each partition, with --undo"},
 		{"summary", report.Empty{}, "last"}}},
 	{"backup", []line{{"summary", report.BackupSummary{}, ""}}},
 	{"restore", []line{{"summary", report.BackupSummary{}, ""}}},

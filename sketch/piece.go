@@ -123,6 +123,15 @@ func (s *Store) commit(aux []byte) error {
 	if aux != nil {
 		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
 	}
+	if s.note != nil {
+		change, err := s.changeOf(p.ops)
+		if err == nil {
+			err = s.note(change)
+		}
+		if err != nil {
+			return s.stop(err)
+		}
+	}
 	if err := failpoint.At(failpoint.SketchCommit); err != nil {
 		return s.stop(err)
 	}

@@ -30,8 +30,9 @@ type Store struct {
 	aux         []byte
 	outbox      []string // keys of the dead letters, oldest first
 	pending     piece
-	duplicates  int64 // applied since the start under an identity that was in the sample
-	err         error // the first storage error (I9)
+	duplicates  int64               // applied since the start under an identity that was in the sample
+	err         error               // the first storage error (I9)
+	note        func(*Change) error // of Recorded
 
 	checkpointEvery int64
 }
@@ -180,13 +181,27 @@ func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, 
 // the gap. It does nothing if logStart is not above next.
 func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
 	return s.change(topic, number, func(l *LedgerRow) error {
-		if lost := logStart - l.Next; lost > 0 {
-			l.Gap += lost
-			l.Next = logStart
-			s.checkpoint(s.places[partition{topic, number}])
-		}
+		s.skip(l, logStart)
 		return nil
 	})
+}
+
+// AcceptHalt is AcceptGap and Resume in one transaction.
+func (s *Store) AcceptHalt(topic string, number int32, logStart int64) error {
+	return s.change(topic, number, func(l *LedgerRow) error {
+		l.Halted = ""
+		s.skip(l, logStart)
+		return nil
+	})
+}
+
+// skip accounts for the offsets below to as lost.
+func (s *Store) skip(l *LedgerRow, to int64) {
+	if lost := to - l.Next; lost > 0 {
+		l.Gap += lost
+		l.Next = to
+		s.checkpoint(s.places[partition{l.Topic, l.Partition}])
+	}
 }
 
 func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) error {

@@ -18,6 +18,9 @@ const PosteriorFile = "posterior"
 // NumbersFile is the file, in a state directory, with the newest version and the last move of aliases that there were.
 const NumbersFile = "numbers.json"
 
+// AcceptedFile lists, in a state directory, what operators accepted since the last start, so that it can be undone.
+const AcceptedFile = "accepted.jsonl"
+
 // What stands beside the state directory of a model, by what is added to its name. No other model may be called so.
 const (
 	RestoreSuffix   = ".restore"   // directory of a state that is made from a backup

@@ -84,6 +84,9 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err = forgotten.Recall(ctx, s.store, dir); err == nil {
 		err = forgotten.Keep(s.store)
 	}
+	if err == nil {
+		err = s.settle()
+	}
 	if err != nil {
 		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
 	}
@@ -95,6 +98,14 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 		s.rollbacks += r.Offsets()
 	}
 	return s, nil
+}
+
+// settle makes what operators have accepted final.
+func (s *State) settle() error {
+	if err := os.Remove(filepath.Join(s.dir, config.AcceptedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
 }
 
 // close closes the store. It may be called again.

@@ -17,7 +17,7 @@ type Gap struct {
 
 // WriteText prints the gap and what to do next.
 func (g Gap) WriteText(w io.Writer) error {
-	return say(w, "%s/%d: %d offsets declared lost, %d to %d; the next run of model %s reads on at %d\n",
+	return say(w, "%s/%d: %d offsets declared lost, %d to %d; the next run of model %s reads on at %d; until then --undo takes it back\n",
 		g.Topic, g.Partition, g.Lost, g.From, g.To-1, g.Model, g.To)
 }
 
@@ -35,6 +35,21 @@ type Recreated struct {
 func (r Recreated) WriteText(w io.Writer) error {
 	return say(w, "%s/%d: made anew, incarnation %d; the next run of model %s begins at offset %d, and the rows of the old topic stay\n",
 		r.Topic, r.Partition, r.Incarnation, r.Model, r.Start)
+}
+
+// Undone is a partition whose acceptance was taken back.
+type Undone struct {
+	Model       string `json:"model"`
+	Topic       string `json:"topic"`
+	Partition   int32  `json:"partition"`
+	Incarnation uint32 `json:"incarnation,omitempty"` // how often the topic was made again
+	Next        int64  `json:"next"`                  // where the next run reads on
+	Halted      string `json:"halted,omitempty"`      // why the partition had halted
+}
+
+// WriteText prints where the next run reads on.
+func (u Undone) WriteText(w io.Writer) error {
+	return say(w, "%s/%d: undone; the next run of model %s reads on at %d\n", u.Topic, u.Partition, u.Model, u.Next)
 }
 
 // BackupSummary ends backup and restore.

@@ -277,23 +277,39 @@ func (r *Rebuild) emitTick(lag int64, waiting string) error {
 
 // LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the model.
 func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+	return offsets(c, m, log, (*consumer.Consumer).Starts)
+}
+
+// LogEnds is LogStarts for the offset behind the last record.
+func LogEnds(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+	return offsets(c, m, log, (*consumer.Consumer).Ends)
+}
+
+// asking is a question to the brokers about all partitions of a model.
+type asking func(*consumer.Consumer, context.Context) (map[consumer.TopicPartition]int64, error)
+
+func offsets(c *config.Config, m *config.Model, log *slog.Logger, ask asking) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return func(ctx context.Context, topic string) (map[int32]int64, error) {
-		all, err := logStarts(ctx, c, m, log)
+		all, err := askBrokers(ctx, c, m, log, ask)
 		if err != nil {
 			return nil, err
 		}
-		starts := make(map[int32]int64)
-		for tp, start := range all {
+		found := make(map[int32]int64)
+		for tp, offset := range all {
 			if tp.Topic == topic {
-				starts[tp.Partition] = start
+				found[tp.Partition] = offset
 			}
 		}
-		return starts, nil
+		return found, nil
 	}
 }
 
 // logStarts asks the brokers for the first offset they hold of each partition of a model. The error carries its exit code.
 func logStarts(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger) (map[consumer.TopicPartition]int64, error) {
+	return askBrokers(ctx, c, m, log, (*consumer.Consumer).Starts)
+}
+
+func askBrokers(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger, ask asking) (map[consumer.TopicPartition]int64, error) {
 	o, err := ingest.ConsumerOptions(&c.Kafka, m)
 	if err != nil {
 		return nil, err
@@ -303,9 +319,9 @@ func logStarts(ctx context.Context, c *config.Config, m *config.Model, log *slog
 	if err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
 	}
-	starts, err := reader.Starts(ctx)
+	found, err := ask(reader, ctx)
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
 	}
-	return starts, nil
+	return found, nil
 }

@@ -16,6 +16,7 @@ import (
 // one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
 // code 1 if no partition of the topic has halted for that, 5 if the state is in use, 6 if there is none.
 func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) error {
+	g.Partition = recreatedPartition
 	return withStore(ctx, g.Dir, g.Log, func(store *sketch.Store) error { return g.acceptRecreated(ctx, store, out) })
 }
 
@@ -50,7 +51,7 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	if err := d.write(g.Dir); err != nil {
 		return err
 	}
-	if err := store.RaiseIncarnation(g.Topic, starts); err != nil {
+	if err := g.undoably(store, func() error { return store.RaiseIncarnation(g.Topic, starts) }); err != nil {
 		return ingest.StateError(err, g.Dir)
 	}
 	for _, l := range store.Ledger() {
