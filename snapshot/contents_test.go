@@ -51,7 +51,7 @@ func testContents(s shape) *Contents {
 	}
 	c := &Contents{
 		Schema: Schema{Task: s.task, Label: "y", LabelMin: 1, LabelMax: 5, Categorical: []string{"user", "item"}, Multi: []string{"tags"},
-			Numeric: []NumericField{{"age", 40, 20}}, Augment: true},
+			Numeric: []NumericField{{Name: "age", Center: 40, Scale: 20}}, Augment: true},
 		Kernel: s.kernel, Link: s.link, NumFeatures: 10, NumOutputs: 1, NumBasis: s.k,
 		Vocabulary: [][]string{{"u1", "u2", "u3"}, {"i1", "i2"}, {"a", "b", "naïve \"<\\\u2028"}},
 		Meta:       Meta{Writer: "test", Kind: "refit", Created: created, Lambda: 0.5, Objective: Number(math.Inf(1)), Cut: []Cut{{"ratings", 0, 100}}},

@@ -67,11 +67,12 @@
 //
 // # Promise
 //
-// Format 1 stays readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
+// Formats 1 and 2 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
 // anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). The
 // version in testdata/v1 is read by the tests of every build and never written again.
 //
 // # History
 //
 //	1  first format; since then with signatures, expiry, counts and previous manifest, moves of aliases numbered and logged
+//	2  numeric fields have a limit (NumericField.Clip); versions without one are written as format 1, which older builds read
 package snapshot

@@ -191,7 +191,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 		}, ErrFormat},
 		{"other kernel", func(m *Manifest, files map[string][]byte) { m.Kernel = Homogeneous }, ErrGolden},
 		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree = 3 }, ErrFormat},
-		{"next format", func(m *Manifest, files map[string][]byte) { m.Format = 2 }, ErrFormat},
+		{"next format", func(m *Manifest, files map[string][]byte) { m.Format = FormatVersion + 1 }, ErrFormat},
 		{"of another model", func(m *Manifest, files map[string][]byte) { m.Model = "n" }, ErrDigest},
 		{"of another version", func(m *Manifest, files map[string][]byte) { m.Version = 2 }, ErrDigest},
 		{"one file less", func(m *Manifest, files map[string][]byte) { m.Files = m.Files[:2] }, ErrFormat},

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// FormatVersion is the version of the format that this build writes, and the only one it reads.
-const FormatVersion = 1
+// FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
+const FormatVersion = 2
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -118,7 +118,7 @@ type File struct {
 
 // Manifest is manifest.json: what a version is, where it comes from, and the digests of its files.
 type Manifest struct {
-	Format  int    `json:"format"` // FormatVersion of the writer
+	Format  int    `json:"format"` // at most FormatVersion
 	Model   string `json:"model"`
 	Version int64  `json:"version"` // 1, 2, … within a model
 	Meta
@@ -141,7 +141,7 @@ const degree = 2
 
 // newManifest describes contents; model, version and digests are filled in by Publish.
 func newManifest(c *Contents) Manifest {
-	m := Manifest{Format: FormatVersion, Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
+	m := Manifest{Format: c.Schema.format(), Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
 		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
 	for _, t := range []*time.Time{&m.Created, &m.Expires, &m.Watermark} {
 		*t = t.UTC().Truncate(time.Millisecond)
@@ -209,11 +209,14 @@ func decodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &head); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
-	if head.Format != FormatVersion {
-		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads %d: use a matching build of refitd", ErrFormat, head.Format, FormatVersion)
+	if head.Format < 1 || head.Format > FormatVersion {
+		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads 1 to %d: use a matching build of refitd", ErrFormat, head.Format, FormatVersion)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
+	}
+	if needs := m.Schema.format(); m.Format < needs {
+		return m, fmt.Errorf("manifest.json: %w: a number with a limit is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
 	return m, nil

@@ -154,8 +154,7 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	}
 	first := m.contents.NumFeatures - schema.numExtra()
 	for f, v := range in.Numeric {
-		field := &schema.Numeric[f]
-		if x := (v - field.Center) / field.Scale; isFinite(v) && x != 0 {
+		if x := schema.Numeric[f].Scaled(v); isFinite(v) && x != 0 {
 			s.index, s.value = append(s.index, int32(first+f)), append(s.value, x)
 		}
 	}

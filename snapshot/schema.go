@@ -31,11 +31,21 @@ type Schema struct {
 	Augment     bool           `json:"augment,omitempty"` // a last column that is always 1
 }
 
-// NumericField is a number that becomes (value − Center) / Scale. Scale is positive.
+// NumericField is a number that becomes (value − Center) / Scale, within ±Clip. Scale is positive.
 type NumericField struct {
 	Name   string  `json:"name"`
 	Center float64 `json:"center"`
 	Scale  float64 `json:"scale"`
+	Clip   float64 `json:"clip,omitempty"` // 0 for no limit, as in versions of format 1
+}
+
+// Scaled returns the value of the field's column for a finite number.
+func (f *NumericField) Scaled(v float64) float64 {
+	x := (v - f.Center) / f.Scale
+	if f.Clip > 0 {
+		x = min(max(x, -f.Clip), f.Clip)
+	}
+	return x
 }
 
 // MultiValue is the value of each distinct name of a list of n names, names that are unseen or repeated included in n: 1/n, the usual
@@ -88,8 +98,21 @@ func (s *Schema) validate() error {
 		if !isFinite(f.Center) || !isFinite(f.Scale) || f.Scale <= 0 {
 			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center, f.Scale)
 		}
+		if !isFinite(f.Clip) || f.Clip < 0 {
+			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
+		}
 	}
 	return distinct("schema fields", fields)
+}
+
+// format returns the version of the format that the schema needs: builds that read format 1 alone do not know of limits.
+func (s *Schema) format() int {
+	for _, f := range s.Numeric {
+		if f.Clip > 0 {
+			return FormatVersion
+		}
+	}
+	return 1
 }
 
 // distinct refuses empty, repeated and non-UTF-8 names: neither JSON nor a map could tell them apart.

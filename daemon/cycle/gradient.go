@@ -116,7 +116,12 @@ func (l *gradientLearner) gather(ev *event.Event) {
 func (l *gradientLearner) prepare(ev *event.Event) {
 	clear(l.base)
 	numeric := len(l.schema.Numeric)
-	copy(l.dense, ev.Numeric)
+	for f, v := range ev.Numeric {
+		l.dense[f] = l.scaling.within(f, v)
+		if l.champion != nil {
+			l.dense[f] = within(&l.champion.Vocabulary.Numeric[f], v)
+		}
+	}
 	if l.champion != nil {
 		model := l.champion.Model
 		l.index, l.value = l.champion.Vocabulary.Encode(l.index[:0], l.value[:0], ev)
@@ -321,8 +326,8 @@ func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 				continue
 			}
 			// value = center + scale·x
-			bias[c] += w * v.Center[i]
-			champion.Linear[(first+i)*m+c] += w * v.Scale[i]
+			bias[c] += w * v.Numeric[i].Center
+			champion.Linear[(first+i)*m+c] += w * v.Numeric[i].Scale
 		}
 	}
 	for c := range m {

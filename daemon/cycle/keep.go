@@ -20,13 +20,10 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Augment: v.Augment},
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Numeric: v.Numeric, Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
-	}
-	for f, name := range m.Schema.Numeric {
-		c.Schema.Numeric = append(c.Schema.Numeric, snapshot.NumericField{Name: name, Center: v.Center[f], Scale: v.Scale[f]})
 	}
 	scorer := newScorer(ch.Model, v)
 	for i := range ch.Golden {
@@ -137,11 +134,8 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
 	}
 	schema := m.Schema.Event()
-	v := &Vocabulary{Names: c.Vocabulary, Augment: c.Schema.Augment, schema: &schema}
-	for _, f := range c.Schema.Numeric {
-		v.Center, v.Scale = append(v.Center, f.Center), append(v.Scale, f.Scale)
-	}
-	if len(v.Names) != len(schema.Categorical)+len(schema.Multi) || len(v.Center) != len(schema.Numeric) {
+	v := &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, schema: &schema}
+	if len(v.Names) != len(schema.Categorical)+len(schema.Multi) || len(v.Numeric) != len(schema.Numeric) {
 		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
 	}
 	v.number()

@@ -109,7 +109,7 @@ func (l *posteriorLearner) gather(ev *event.Event) {
 	numeric := len(l.vocab.Names)
 	column := int32(l.vocab.NumColumns() - (l.vocab.NumFields() - numeric))
 	for f, x := range ev.Numeric {
-		if x = (x - l.vocab.Center[f]) / l.vocab.Scale[f]; x != 0 {
+		if x = l.vocab.Numeric[f].Scaled(x); x != 0 {
 			l.addColumn(numeric+f, column+int32(f), x)
 		}
 	}

@@ -1,6 +1,74 @@
 package cycle
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// How numeric fields are scaled: what is no outlier of the sample is in [-1, 1], and the others count as the nearest end, there and when scored.
+// (With a limit of 2, three outliers among 5,000 rows moved the error of a quadratic model by 2 to 18 %; with 1 by .5 % at most.) An outlier is
+// fenceReach times as far from the median as the spreadQuantile of the values on its side; where more than that are the median itself, as of a
+// rare indicator or amount, as half of the others are.
+const (
+	numericClip    = 1
+	spreadQuantile = 0.95
+	fenceReach     = 4
+)
+
+// scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier are scaled by their range.
+func scaleOf(name string, values []float64) snapshot.NumericField {
+	f := snapshot.NumericField{Name: name, Scale: 1, Clip: numericClip}
+	n := len(values)
+	if n == 0 {
+		return f
+	}
+	slices.Sort(values)
+	median := values[(n-1)/2]
+	from := int(math.Ceil(spreadQuantile * float64(n-1)))
+	above, below := values[from]-median, median-values[n-1-from]
+	if above == 0 || below == 0 {
+		typical := typicalDistance(values, median)
+		above, below = cmp.Or(above, typical), cmp.Or(below, typical)
+	}
+	least, most := values[sort.SearchFloat64s(values, median-fenceReach*below)], values[upTo(values, median+fenceReach*above)-1]
+	f.Center = least/2 + most/2
+	if scale := most/2 - least/2; scale > 0 {
+		f.Scale = scale
+	}
+	return f
+}
+
+// typicalDistance returns the median distance of the values that are not the median, 0 if there are none.
+func typicalDistance(values []float64, median float64) float64 {
+	var distances []float64
+	for _, v := range values {
+		if v != median {
+			distances = append(distances, math.Abs(v-median))
+		}
+	}
+	if len(distances) == 0 {
+		return 0
+	}
+	slices.Sort(distances)
+	return distances[len(distances)/2]
+}
+
+// upTo returns how many of some sorted values are at most limit.
+func upTo(values []float64, limit float64) int {
+	return sort.Search(len(values), func(i int) bool { return values[i] > limit })
+}
+
+// within returns a number where its column is within the limit.
+func within(f *snapshot.NumericField, v float64) float64 {
+	if f.Clip > 0 {
+		v = min(max(v, f.Center-f.Clip*f.Scale), f.Center+f.Clip*f.Scale)
+	}
+	return v
+}
 
 // scaling standardises dense inputs by their running mean and deviation: an input is scaled by what came before it.
 type scaling struct {
@@ -30,6 +98,21 @@ func (s *scaling) of(i int) (mean, deviation float64) {
 		return s.mean[i], 1
 	}
 	return s.mean[i], math.Sqrt(max(s.m2[i]/s.n[i], leastVariance))
+}
+
+// Before there is a champion, which says what is an outlier, a number counts for no more than outlierDeviations once there were outlierAfter.
+const (
+	outlierDeviations = 8
+	outlierAfter      = 10
+)
+
+// within returns a number without what makes it an outlier among those before it.
+func (s *scaling) within(i int, v float64) float64 {
+	if s.n[i] < outlierAfter {
+		return v
+	}
+	mean, deviation := s.of(i)
+	return min(max(v, mean-outlierDeviations*deviation), mean+outlierDeviations*deviation)
 }
 
 // standardise scales the inputs in place and remembers them raw.

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -12,9 +11,8 @@ import (
 // Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then of every multi
 // field, then one column per numeric field, then the constant if there is one. It is read-only once built.
 type Vocabulary struct {
-	Names   [][]string // per categorical field, then per multi field, in column order
-	Center  []float64  // numeric fields: x = (value − Center) / Scale, in [-1, 1] over the sample
-	Scale   []float64
+	Names   [][]string              // per categorical field, then per multi field, in column order
+	Numeric []snapshot.NumericField // by scaleOf, over the sample
 	Augment bool
 	Dropped int // names of the sample that there was no room for
 
@@ -37,10 +35,6 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 	for f := range counts {
 		counts[f] = make(map[string]int)
 	}
-	low, high := make([]float64, len(schema.Numeric)), make([]float64, len(schema.Numeric))
-	for f := range low {
-		low[f], high[f] = math.Inf(1), math.Inf(-1)
-	}
 	for i := range events {
 		ev := &events[i]
 		for f, name := range ev.Categorical {
@@ -50,9 +44,6 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 			for _, name := range names {
 				counts[len(schema.Categorical)+f][name]++
 			}
-		}
-		for f, v := range ev.Numeric {
-			low[f], high[f] = min(low[f], v), max(high[f], v)
 		}
 	}
 	var all []nameCount
@@ -74,15 +65,12 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 		slices.Sort(list)
 	}
 	v := &Vocabulary{Names: names, Augment: augment, Dropped: dropped, schema: schema}
-	for f := range low {
-		center, scale := (high[f]+low[f])/2, (high[f]-low[f])/2
-		if !(scale > 0) || math.IsInf(center, 0) || math.IsInf(scale, 0) { // constant, or no rows
-			center, scale = 0, 1
-			if low[f] == high[f] {
-				center = low[f]
-			}
+	values := make([]float64, len(events))
+	for f, name := range schema.Numeric {
+		for i := range events {
+			values[i] = events[i].Numeric[f]
 		}
-		v.Center, v.Scale = append(v.Center, center), append(v.Scale, scale)
+		v.Numeric = append(v.Numeric, scaleOf(name, values))
 	}
 	v.number()
 	return v
@@ -100,7 +88,7 @@ func (v *Vocabulary) number() {
 		}
 		v.index = append(v.index, index)
 	}
-	extra := len(v.Center)
+	extra := len(v.Numeric)
 	if v.Augment {
 		extra++
 	}
@@ -119,7 +107,7 @@ func (v *Vocabulary) numNames() int32 {
 
 // NumFields returns the number of fields, the constant included.
 func (v *Vocabulary) NumFields() int {
-	n := len(v.Names) + len(v.Center)
+	n := len(v.Names) + len(v.Numeric)
 	if v.Augment {
 		n++
 	}
@@ -154,12 +142,12 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 			value = append(value, snapshot.MultiValue(len(names)))
 		}
 	}
-	numeric := int32(len(v.field) - len(v.Center))
+	numeric := int32(len(v.field) - len(v.Numeric))
 	if v.Augment {
 		numeric--
 	}
 	for f, x := range ev.Numeric {
-		if x = (x - v.Center[f]) / v.Scale[f]; x != 0 {
+		if x = v.Numeric[f].Scaled(x); x != 0 {
 			index, value = append(index, numeric+int32(f)), append(value, x)
 		}
 	}
@@ -171,7 +159,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 
 // with returns the vocabulary plus the names that hold a slot, at most limit names in all; the scaling stays.
 func (v *Vocabulary) with(s *slots, limit int) *Vocabulary {
-	out := &Vocabulary{Names: make([][]string, len(v.Names)), Center: v.Center, Scale: v.Scale, Augment: v.Augment, schema: v.schema}
+	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, schema: v.schema}
 	total := 0
 	for f, names := range v.Names {
 		out.Names[f] = slices.Clone(names)

@@ -1,9 +1,11 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/refitd/refitd/snapshot"
@@ -246,15 +248,17 @@ func (b *builder) numericFields() {
 	s := &b.c.Schema
 	p := len(s.Numeric)
 	var columns []string
-	center, scale := make([]float64, p), make([]float64, p)
+	center, scale, limit, opposite := make([]float64, p), make([]float64, p), make([]float64, p), make([]float64, p)
 	for f := range s.Numeric {
-		center[f], scale[f] = s.Numeric[f].Center, s.Numeric[f].Scale
+		center[f], scale[f], limit[f] = s.Numeric[f].Center, s.Numeric[f].Scale, cmp.Or(s.Numeric[f].Clip, math.MaxFloat64)
+		opposite[f] = -limit[f]
 		columns = append(columns, b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}))
 	}
 	value := b.node("Concat", columns, intAttribute("axis", 1))
 	zero := b.constantOf(float64Type, nil, []float64{0})
 	finite := b.node("Equal", []string{b.node("Sub", []string{value, value}), zero}) // NaN and ±Inf minus themselves are NaN
 	x := b.node("Div", []string{b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}), b.constantOf(float64Type, []int{1, p}, scale)})
+	x = b.node("Min", []string{b.node("Max", []string{x, b.constantOf(float64Type, []int{1, p}, opposite)}), b.constantOf(float64Type, []int{1, p}, limit)})
 	x = b.node("Where", []string{finite, x, zero})
 	if b.real != float64Type {
 		x = b.cast(x, b.real)

@@ -61,7 +61,7 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 	}
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: s.task, Label: "y", LabelMin: -9, LabelMax: 9, Categorical: []string{"user", "prediction"}, Multi: []string{"tags"},
-			Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 20}, {Name: "ts", Center: 1.7e12, Scale: 3e7}}, Augment: s.augment},
+			Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 20, Clip: 1}, {Name: "ts", Center: 1.7e12, Scale: 3e7}}, Augment: s.augment},
 		Kernel: s.kernel, Link: s.link, NumOutputs: 1, NumBasis: s.k,
 		Vocabulary: [][]string{names("u", 40), append(names("i", 24), "naïve \"<\\\u2028"), names("t", 12)},
 		Meta:       snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},

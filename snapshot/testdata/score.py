@@ -44,7 +44,9 @@ def row(event):
                 x[columns[field, name]] = 1 / len(names)
     for i, field in enumerate(schema.get("numeric", [])):
         if field["name"] in event:
-            x[len(columns) + i] = (event[field["name"]] - field["center"]) / field["scale"]
+            value = (event[field["name"]] - field["center"]) / field["scale"]
+            limit = field.get("clip") or float("inf")
+            x[len(columns) + i] = min(max(value, -limit), limit)
     if schema.get("augment"):
         x[d - 1] = 1
     return x
