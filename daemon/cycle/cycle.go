@@ -32,8 +32,9 @@ type Cycle struct {
 
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     learner
-	champion    *Champion // the last promoted refit
-	published   *consumed // the champion or an update of it
+	champion    *Champion   // the last promoted refit
+	instead     *substitute // nil unless there was a champion that cannot be read
+	published   *consumed   // the champion or an update of it
 	progressive *Progressive
 	sgd         *sgdBias
 	lastClass   int
@@ -250,7 +251,7 @@ func (c *Cycle) relearn(l learner, payloads [][]byte, ev *event.Event, targets [
 }
 
 func (c *Cycle) install(ch *Champion, next learner) {
-	c.champion, c.learner = ch, next
+	c.champion, c.learner, c.instead = ch, next, nil
 	c.published = &consumed{ch.Model, ch.Vocabulary, ch.means}
 }
 

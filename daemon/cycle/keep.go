@@ -3,6 +3,7 @@ package cycle
 import (
 	"bytes"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,7 +106,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 		return nil, fmt.Errorf("cycle: kept posterior of format %d and version %d, the champion is version %d", k.Format, k.Version, manifest.Version)
 	}
 	if manifest.ConfigHash != m.Hash() {
-		return nil, fmt.Errorf("cycle: champion version %d was trained with another configuration", manifest.Version)
+		return nil, fmt.Errorf("cycle: champion version %d: %w", manifest.Version, ErrOtherSettings)
 	}
 	ch, err := FromSnapshot(m, model)
 	if err != nil {
@@ -121,6 +122,9 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	ch.means = &means{global: k.Global, byName: k.ByName, majority: k.Majority}
 	return ch, nil
 }
+
+// ErrOtherSettings is returned for a champion that was trained with another configuration: the model begins anew.
+var ErrOtherSettings = errors.New("trained with another configuration")
 
 // FromSnapshot builds a champion that can score from a snapshot alone.
 func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {

@@ -27,6 +27,7 @@ type refitJob struct {
 	model    *config.Model
 	schema   *event.Schema
 	champion *Champion // nil before the first version
+	instead  *substitute
 	project  func(*Vocabulary) *warmStart
 	workers  int
 	yield    func() // solver.Settings.Yield
@@ -55,7 +56,8 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, project: c.projectLive, workers: c.Workers, now: c.now, sample: sample}
+	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead, project: c.projectLive,
+		workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
 	budget := time.Duration(j.model.Train.TimeBudget)
 	if budget > 0 {
@@ -234,55 +236,6 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 // baselineField returns the categorical field of the item mean, or -1.
 func (j *refitJob) baselineField() int {
 	return slices.Index(j.schema.Categorical, j.model.Evaluate.BaselineBy)
-}
-
-// decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the
-// same gate rows at the challenger's cut.
-func (j *refitJob) decide(ch *Champion) {
-	v := &ch.Version
-	say := func(cause Cause, reason string, values ...any) {
-		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
-	}
-	gate := j.model.Publish.Gate
-	switch {
-	case !ch.Model.IsFinite():
-		say("not_finite", "a parameter is not finite")
-		return
-	case j.degenerate(ch.Model):
-		say("degenerate", "degenerate: it predicts the same for every event")
-		return
-	case j.champion == nil:
-		say("first_version", "first version")
-		return
-	case j.champion.Target.Task != j.target.Task || j.champion.Target.Outputs() != j.target.Outputs():
-		say("incomparable", "incomparable: the task or its outputs changed")
-		return
-	case len(j.gate.events) < gate.MinRows && j.champion.Chosen:
-		say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
-			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
-		return
-	case len(j.gate.events) < gate.MinRows:
-		say("too_few_rows", "%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
-		return
-	}
-	scorer := newScorer(j.champion.Model, j.champion.Vocabulary)
-	m := j.target.Outputs()
-	outputs := make([]float64, m)
-	old, champion := 0.0, NewQuality(j.target, nil)
-	for i := range j.gate.events {
-		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
-		scorer.outputs(outputs, ev)
-		old += j.target.Judged(ev, outputs, targets)
-		champion.Add(ev, outputs, targets)
-	}
-	old /= float64(len(j.gate.events))
-	v.ChampionGate = champion.Metrics()
-	loss := j.gate.loss(j.target, ch.Model)
-	if loss <= old*(1+gate.Tolerance) {
-		say("not_worse", "gate loss %.5f, champion %.5f", loss, old)
-		return
-	}
-	say("worse", "gate loss %.5f is worse than the champion's %.5f by more than publish.gate.tolerance %g", loss, old, gate.Tolerance)
 }
 
 // degenerate reports whether a model predicts the same for all of some training rows, although their labels differ.

@@ -66,6 +66,13 @@ func (n *numbers) confirm() {
 	n.confirmed = true
 }
 
+// last returns the newest numbers that there were.
+func (n *numbers) last() snapshot.Numbers {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.newest
+}
+
 // note takes up what somebody else put into the store.
 func (n *numbers) note(seen snapshot.Numbers) error {
 	n.mu.Lock()

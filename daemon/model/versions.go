@@ -95,7 +95,8 @@ func (v *Versions) refused() {
 func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
 
 // revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
-// not fit any more, which is logged, the model starts without a champion and folds in the whole sample.
+// not fit any more, which is logged, the model starts without a champion and folds in the whole sample; what cannot be read is replaced at the
+// gate by another version, or by the baselines.
 func (v *Versions) revive() error {
 	defer v.refused()
 	var cut []report.Cut
@@ -107,6 +108,9 @@ func (v *Versions) revive() error {
 	default:
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
+	}
+	if refit == nil && !errors.Is(err, cycle.ErrOtherSettings) {
+		v.substitute(err)
 	}
 	champion, err := v.publisher.Open(publish.Champion)
 	if err != nil {
@@ -123,8 +127,26 @@ func (v *Versions) revive() error {
 		v.cycle.PublishUpdate(out)
 		v.serve(out, champion.Manifest())
 		v.log.Info("champion loaded", "version", out.Version.Version, "refit", refit.Version.Version)
+	} else if err == nil {
+		v.serve(out, champion.Manifest())
 	}
 	return v.state.relearn(v.cycle, cut)
+}
+
+// substitute lets the next refit be compared with another version in place of a champion that there was and that cannot be read.
+func (v *Versions) substitute(reason error) {
+	if v.publisher.Champion().Version == 0 && v.state.numbers.last().Version == 0 {
+		return // nothing was published yet
+	}
+	for version := range v.publisher.Readable() {
+		if ch, err := cycle.FromSnapshot(v.settings, version); err == nil {
+			v.log.Warn("champion cannot be gone on from: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
+			v.cycle.CompareWith(ch)
+			return
+		}
+	}
+	v.log.Warn("champion cannot be gone on from, nor any version read: the next refit is compared with the baselines", "reason", reason)
+	v.cycle.CompareWith(nil)
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
@@ -116,6 +118,31 @@ func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 		p.sequence = pointer.Sequence
 	}
 	return pointer, err
+}
+
+// Readable returns the versions that can be read, best first to compare others with: newest first, the promoted ones before those that were kept.
+func (p *Publisher) Readable() iter.Seq[*snapshot.Model] {
+	return func(yield func(*snapshot.Model) bool) {
+		if p.store == nil {
+			return
+		}
+		versions, err := p.store.Versions(p.model.Name)
+		if err != nil {
+			return // there is no model yet, or its directory cannot be listed, which the next publication says
+		}
+		for _, decision := range []string{Promoted, Kept} {
+			for _, version := range slices.Backward(versions) {
+				manifest, err := p.store.Manifest(p.model.Name, version)
+				if err != nil || (manifest.Decision == Promoted) != (decision == Promoted) {
+					continue
+				}
+				m, err := p.trust().Open(p.dir, p.model.Name, snapshot.Selector{Version: version})
+				if err == nil && !yield(m) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Open returns the version that an alias of the store names. If the store's keys did not sign it, that is noted, and the version is the

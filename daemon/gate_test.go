@@ -1,0 +1,62 @@
+package daemon_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// J18: with the champion damaged the first refit after a start is compared with the newest version that can be read, and with all of them
+// damaged with the baselines; the reason says so.
+func TestUnreadableChampion(t *testing.T) {
+	t.Parallel()
+	r := startRefitting(t, "unreadable", "publish: {", "publish: {keep: 9, ")
+	r.publish()
+	r.publish()
+	r.stop()
+	damage := func(version int64) {
+		t.Helper()
+		path := filepath.Join(r.dir, fmt.Sprint(version), "model.safetensors")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)-3] ^= 1
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reason := func(p snapshot.Pointer) string {
+		t.Helper()
+		m, err := r.store.Manifest("ratings", p.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Reason
+	}
+	champion, err := r.store.Alias("ratings", snapshot.Champion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage(champion.Version)
+	r.start()
+	third := r.publish()
+	if want := fmt.Sprintf("version %d, in place of the champion, which cannot be read,", 3-champion.Version); !strings.Contains(reason(third), want) {
+		t.Errorf("beside a damaged champion: %s", reason(third))
+	}
+	r.stop()
+	for version := range third.Version {
+		if version+1 != champion.Version {
+			damage(version + 1)
+		}
+	}
+	r.start()
+	if fourth := r.publish(); !strings.Contains(reason(fourth), "mean") || !strings.Contains(reason(fourth), "in place of the champion, which cannot be read,") {
+		t.Errorf("beside damaged versions: %s", reason(fourth))
+	}
+	r.stop()
+}
