@@ -65,7 +65,7 @@ func (a *Announcer) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			if _, err := a.announce(context.WithoutCancel(ctx), lastTimeout); err != nil {
-				a.Log.Error("champion not announced at the end", "topic", a.Topic, "error", err)
+				a.Log.Warn("champion not announced at the end: the next start does it", "topic", a.Topic, "error", err)
 			}
 			return
 		case err != nil:

@@ -212,6 +212,10 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 	ch.Progressive = window.Published
 	defer v.refused()
 	if err := v.write(ctx, ch); err != nil {
+		if ctx.Err() != nil {
+			v.log.Info("publication called off: the daemon ends")
+			return err
+		}
 		v.failed(err)
 		return err
 	}

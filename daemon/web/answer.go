@@ -107,6 +107,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat), errors.Is(err, snapshot.ErrGolden):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
 		fail(w, http.StatusBadGateway, "the version is damaged or of another format; the log of refitd says more")
+	case r.Context().Err() != nil: // the client went away, or the daemon ends: nobody reads an answer
 	default:
 		s.Log.Error("request failed", "path", r.URL.Path, "error", err)
 		fail(w, http.StatusInternalServerError, "the request failed; the log of refitd says more")
