@@ -20,12 +20,12 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// backupMagic begins every backup. What follows:
+// BackupMagic begins every backup. What follows:
 //
 //	header length u32 | header: JSON
 //	kind u8 | key length u32 | value length u32 | key | value        a key of the database, or a file beside it with its name as the key
 //	0 u8 | SHA-256 of everything before                              integers big-endian
-const backupMagic = "refitd backup 1\n"
+const BackupMagic = "refitd backup 1\n"
 
 const (
 	backupEnd  = 0
@@ -74,7 +74,7 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s%s%s", backupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text); err != nil {
+		if _, err := fmt.Fprintf(out, "%s%s%s", BackupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text); err != nil {
 			return err
 		}
 		return c.each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
@@ -187,7 +187,7 @@ func (b *backupReader) length() int {
 
 // read copies the backup and compares its digest at the end.
 func (b *backupReader) read(ctx context.Context, d *disk) error {
-	if magic := b.bytes(len(backupMagic)); b.err != nil || string(magic) != backupMagic {
+	if magic := b.bytes(len(BackupMagic)); b.err != nil || string(magic) != BackupMagic {
 		return corrupt("this is not a backup of refitd, or one of another version")
 	}
 	text := b.bytes(b.length())

@@ -91,6 +91,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 		return nil, ingest.StateError(errors.Join(err, s.store.Close()), dir)
 	}
 	s.numbers = readNumbers(dir, o.Log)
+	statedir.Warn(dir, o.Log)
 	s.guard.Look()
 	s.empty = len(s.store.Ledger()) == 0
 	s.fresh.Store(s.empty)

@@ -63,8 +63,8 @@ func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.
 
 // PruneOptions say which versions an operator removes.
 type PruneOptions struct {
-	Store  string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model  string           `required:"" placeholder:"NAME" help:"Model."`
+	Store  string           `placeholder:"DIR" help:"Directory of the snapshots."`
+	Model  string           `placeholder:"NAME" help:"Model."`
 	Keep   int              `default:"20" help:"Refits kept, and updates; versions with an alias always are."`
 	MaxAge time.Duration    `placeholder:"D" help:"Versions created longer ago go too, as 720h."`
 	DryRun bool             `help:"Remove nothing, say what would be removed."`

@@ -19,7 +19,12 @@ import (
 
 // Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete and durable.
 func Backup(ctx context.Context, dir, model, path string, log *slog.Logger, out *report.Emitter) error {
-	return withStore(ctx, dir, log, func(store *sketch.Store) error { return backup(store, model, path, out) })
+	return withStore(ctx, dir, log, func(store *sketch.Store) error {
+		if err := statedir.NoteBackup(dir, path); err != nil {
+			return ingest.StateError(err, dir)
+		}
+		return backup(store, model, path, out)
+	})
 }
 
 func backup(store *sketch.Store, model, path string, out *report.Emitter) error {
@@ -28,6 +33,9 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 	began := false
 	err := durable.WriteFile(path, 0o600, func(w io.Writer) (err error) {
 		began = true
+		if err := statedir.Hold(w); err != nil {
+			return err
+		}
 		header, err = store.Backup(w, companions...)
 		return err
 	})

@@ -19,7 +19,7 @@ const childMode = "INTEGRITY_CHILD"
 
 func TestMain(m *testing.M) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	switch out := report.NewEmitter(os.Stdout, true); os.Getenv(childMode) {
+	switch out, mode := report.NewEmitter(os.Stdout, true), os.Getenv(childMode); mode {
 	case "":
 		daemontest.Main(m)
 	case "check":
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 			out.Emit("error", report.ErrorOf(err))
 		}
 		os.Exit(report.CodeOf(err))
-	case "restore":
-		os.Exit(restoreChild(out, log))
+	case "restore", "backup":
+		os.Exit(child(mode, out, log))
 	case "panic":
 		go panic("slice bounds out of range [7]")
 		select {}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -62,7 +63,7 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
-		for _, name := range companions {
+		for _, name := range append(slices.Clone(companions), statedir.BackupsFile) {
 			if err := adopt(filepath.Join(dir, name), filepath.Join(beside, name)); err != nil {
 				return "", ingest.StateError(err, dir)
 			}

@@ -25,18 +25,44 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// restoreChild restores a backup in a process of its own: configuration and backup are its arguments.
-func restoreChild(out *report.Emitter, log *slog.Logger) int {
+// child makes or restores a backup in a process of its own: configuration and file are its arguments.
+func child(mode string, out *report.Emitter, log *slog.Logger) int {
 	runtime.LockOSThread() // calls of the system are counted by thread
 	conf, err := config.Load(os.Args[1])
 	if err == nil {
-		model := &conf.Models[0]
-		err = Restore(context.Background(), conf.StatePath(model), model, os.Args[2], "", log, out)
+		model, ctx := &conf.Models[0], context.Background()
+		dir := conf.StatePath(model)
+		if mode == "backup" {
+			err = Backup(ctx, dir, model.Name, os.Args[2], log, out)
+		} else {
+			err = Restore(ctx, dir, model, os.Args[2], "", log, out)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return report.CodeOf(err)
+}
+
+// traced runs a child under strace, which does something to its calls of the system, and returns how many renames of one thread there were.
+func (e *erased) traced(mode, file string, inject ...string) (calls int, err error) {
+	e.T.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		e.T.Skip("strace is not installed: a process cannot be killed at a call of the system")
+	}
+	list := filepath.Join(e.Dir, "calls")
+	args := append([]string{"-f", "-o", list, "-e", "trace=rename,renameat,renameat2"}, inject...)
+	cmd := exec.CommandContext(e.T.Context(), strace, append(args, os.Args[0], e.path, file)...)
+	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	if out, runErr := cmd.CombinedOutput(); runErr != nil {
+		err = fmt.Errorf("%w: %s", runErr, out)
+	}
+	text, readErr := os.ReadFile(list)
+	if readErr != nil {
+		e.T.Fatal(readErr)
+	}
+	return renames(string(text), len(inject) == 0), err
 }
 
 // erased is a model that has read a subject, was backed up, and has then forgotten it.
@@ -211,23 +237,8 @@ func renames(calls string, exchanges bool) (n int) {
 // the erased subject does not come back; where two names cannot be exchanged, too.
 func TestKilledReplacement(t *testing.T) {
 	t.Parallel()
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("strace is not installed: a process cannot be killed at a call of the system")
-	}
 	e := newErased(t)
-	list := filepath.Join(e.Dir, "calls")
-	child := func(inject ...string) error {
-		args := append([]string{"-f", "-o", list, "-e", "trace=rename,renameat,renameat2"}, inject...)
-		cmd := exec.CommandContext(t.Context(), strace, append(args, os.Args[0], e.path, e.backup)...)
-		cmd.Env = append(os.Environ(), childMode+"=restore")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	}
-	if err := child(); err != nil {
+	if _, err := e.traced("restore", e.backup); err != nil {
 		t.Skipf("strace cannot trace here: %v", err)
 	}
 	const last = 5
@@ -238,20 +249,16 @@ func TestKilledReplacement(t *testing.T) {
 		{"exchange", "rename,renameat,renameat2", nil},
 		{"no exchange", "rename,renameat", []string{"-e", "inject=renameat2:error=EINVAL"}},
 	} {
-		if err := child(system.inject...); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(list)
+		calls, err := e.traced("restore", e.backup, system.inject...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := renames(string(text), system.inject == nil)
 		if calls < last {
-			t.Fatalf("%d renames:\n%s", calls, text)
+			t.Fatalf("%d renames", calls)
 		}
 		for n := calls - last + 1; n <= calls; n++ {
 			inject := append([]string{"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", system.calls, n)}, system.inject...)
-			if err := child(inject...); err == nil {
+			if _, err := e.traced("restore", e.backup, inject...); err == nil {
 				t.Fatalf("%s: not killed at rename %d of %d", system.what, n, calls)
 			}
 			o := e.Run(e.path)
