@@ -301,7 +301,7 @@ func (p *page) reasons(t *testing.T) {
 		"fields, in the order of the record; then missing_field.")
 	most := event.DefaultLimits()
 	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
-		"Limits.MaxMulti", strconv.Itoa(most.MaxMulti), "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
+		"Limits.MaxMulti", "`input.max_list_names`", "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
 	var rows [][]string
 	for _, reason := range append(slices.Clone(event.Reasons), event.Panicked) {
 		events := source(t, module+"/consumer/event")

@@ -163,6 +163,7 @@ type walker struct {
 
 	arena    []byte // decompressed batches
 	expanded int    // bytes decompressed since the arena was last empty
+	walked   int    // bytes of the records given by the last walk
 	scratch  [8]byte
 }
 
@@ -177,13 +178,17 @@ func (w *walker) reset(good []byte, from, limit int64, aborted []abortedTransact
 	clear(w.open)
 }
 
-// walk appends up to most records to dst and returns it with the offset below which everything has now been walked. done is true when
-// the record set is at its end. An error is a *batchError; the records before it are good.
+// maxWalked is how many bytes of records are walked at once, and one record more: a sink holds several such batches, decoded.
+const maxWalked = 512 << 10
+
+// walk appends up to most records to dst, fewer if they are large, and returns it with the offset below which everything has now been walked.
+// done is true when the record set is at its end. An error is a *batchError; the records before it are good.
 func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool, err error) {
 	if w.left == 0 {
 		w.arena, w.expanded = w.arena[:0], 0
 	}
-	for n := len(dst) + most; len(dst) < n; {
+	w.walked = 0
+	for n := len(dst) + most; len(dst) < n && w.walked < maxWalked; {
 		if w.left > 0 {
 			if dst, err = w.take(dst, n-len(dst)); err != nil {
 				return dst, w.next, true, &batchError{w.next, err}
@@ -276,7 +281,7 @@ func (w *walker) finish() error {
 
 // take appends up to most records of the batch being walked.
 func (w *walker) take(dst []Record, most int) ([]Record, error) {
-	for ; most > 0 && w.left > 0; w.left-- {
+	for ; most > 0 && w.left > 0 && w.walked < maxWalked; w.left-- {
 		b := w.records
 		size, n := varint(b)
 		if n <= 0 || size < 0 || size > int64(len(b)-n) {
@@ -284,6 +289,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 		}
 		body := b[n : n+int(size)]
 		w.records = b[n+int(size):]
+		w.walked += int(size)
 		dst = append(dst, Record{Fate: w.fate})
 		r := &dst[len(dst)-1]
 		delta, err := r.parse(body)

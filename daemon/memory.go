@@ -17,25 +17,49 @@ import (
 // tables and the kernel's buffers.
 const memoryShare = 0.8
 
-// limitMemory makes the collector work harder rather than let garbage pass the budget of the configuration, or what the control group of the
-// process allows before the kernel kills it. A limit in the environment (GOMEMLIMIT), which the runtime has read already, stays.
+// limitMemory makes the collector work harder rather than let garbage pass what was computed, the budget of the configuration, or what the control
+// group of the process allows before the kernel kills it; without a budget and a group, half of the machine's memory. A limit in the environment
+// (GOMEMLIMIT), which the runtime has read already, stays.
 func limitMemory(memory config.Memory, log *slog.Logger) {
 	limit, from := memory.BudgetBytes, "memory_budget"
-	if allowed := groupMemory(os.DirFS("/")); allowed > 0 {
+	root := os.DirFS("/")
+	if allowed := groupMemory(root); allowed > 0 {
 		if share := int64(memoryShare * float64(allowed)); limit == 0 || share < limit {
 			limit, from = share, "control group"
 		}
 	}
+	if limit == 0 {
+		limit, from = machineMemory(root)/2, "half of the machine"
+	}
 	if os.Getenv("GOMEMLIMIT") != "" {
 		limit, from = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
-	} else if limit > 0 {
-		debug.SetMemoryLimit(limit)
+	} else {
+		heap := memory.HeapBytes() // what was computed is a bound: garbage does not take the process past it
+		if limit > 0 {
+			heap = min(heap, limit)
+		}
+		debug.SetMemoryLimit(heap)
 	}
 	log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
 	if limit > 0 && memory.TotalBytes > limit {
 		log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes,
 			"limit_bytes", limit, "limit_from", from)
 	}
+}
+
+// machineMemory returns the bytes of memory of the machine, 0 where the system does not say.
+func machineMemory(root fs.FS) int64 {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "MemTotal:" {
+			kilobytes, _ := strconv.ParseInt(fields[1], 10, 64) // 0 for nonsense
+			return kilobytes << 10
+		}
+	}
+	return 0
 }
 
 // groupMemory returns the bytes that the control group of this process, or one around it, allows; 0 where there is no limit. root is the

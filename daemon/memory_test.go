@@ -5,6 +5,18 @@ import (
 	"testing/fstest"
 )
 
+// TestMachineMemory: without a budget and a control group the limit is half of what the machine has.
+func TestMachineMemory(t *testing.T) {
+	for text, want := range map[string]int64{"MemTotal:        8000000 kB\nMemFree: 1 kB\n": 8_000_000 << 10, "MemFree: 1 kB\n": 0, "MemTotal: x kB": 0} {
+		if got := machineMemory(fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(text)}}); got != want {
+			t.Errorf("%q: %d bytes, want %d", text, got, want)
+		}
+	}
+	if got := machineMemory(fstest.MapFS{}); got != 0 {
+		t.Errorf("%d bytes of a machine that does not say", got)
+	}
+}
+
 // TestGroupMemory (G3): the limit is the smallest of the control group's and those around it, under both versions and inside containers.
 func TestGroupMemory(t *testing.T) {
 	for name, c := range map[string]struct {

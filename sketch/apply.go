@@ -114,6 +114,7 @@ func (s *Store) take(p *Part, aux []byte) error {
 		if r.Offset < l.Next {
 			continue
 		}
+		spareOps := spareOps + s.costOf(r.Payload)/MinCost // rows that this one puts out
 		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
 			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes) > maxBytes) {
 			if err := s.commit(nil); err != nil {
@@ -179,7 +180,8 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 	if r.Forgotten {
 		return nil
 	}
-	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload))}
+	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
+		uint32(s.costOf(r.Payload))}
 	if old := res.find(r.id); old != nil {
 		s.duplicates++
 		newer, err := s.replaces(key, l, r)
@@ -189,24 +191,33 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 		s.ledger[old.ledger].Rows[r.Role]--
 		s.touch(old.ledger)
 		res.bytes += int64(e.size) - int64(old.size)
-		old.ledger, old.size = place, e.size
+		res.cost += int64(e.cost) - int64(old.cost)
+		old.ledger, old.size, old.cost = place, e.size, e.cost
 		l.Rows[r.Role]++
 		s.pending.putRow(key, false, l, r)
 		return nil
 	}
 	threshold, evicted := res.threshold, res.evicted
-	kept, out, full := res.offer(e, r.group)
+	kept, out := res.offer(e, r.group)
 	s.pending.counted = s.pending.counted || threshold != res.threshold || evicted != res.evicted
 	if kept {
 		l.Rows[r.Role]++
 		s.pending.putRow(key, true, l, r)
 	}
-	if full {
-		s.ledger[out.ledger].Rows[r.Role]--
-		s.touch(out.ledger)
-		s.pending.dropRow(makeRowKey(r.Role, out.id))
+	for i := range out {
+		s.ledger[out[i].ledger].Rows[r.Role]--
+		s.touch(out[i].ledger)
+		s.pending.dropRow(makeRowKey(r.Role, out[i].id))
 	}
 	return nil
+}
+
+// costOf returns what a row costs.
+func (s *Store) costOf(payload []byte) int {
+	if s.cost == nil {
+		return MinCost + len(payload)
+	}
+	return min(max(s.cost(payload), MinCost), MaxCostOfRow)
 }
 
 // replaces reports whether r is newer than the row kept under key: by event time, then topic, partition, offset.

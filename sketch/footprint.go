@@ -2,7 +2,7 @@ package sketch
 
 // Bytes, measured or counted from the types; a test compares them.
 const (
-	indexBytes   = 72       // of a row: its entry, and its place in the map of identities
+	indexBytes   = 88       // of a row: its entry, and its place in the map of identities
 	cappedBytes  = 160      // two more map entries and the rank among the rows of the group, which may be one of many
 	storedBytes  = 96       // key, ledger position and check sum of a stored row
 	badgerBytes  = 96 << 20 // three 16 MiB memtables, block and index caches of 16 MiB each, a table being built

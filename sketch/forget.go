@@ -183,7 +183,8 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string,
 				match = match || SubjectHash(m.Field, value) == m.Hash
 			}
 			if match {
-				out[row.sample] = append(out[row.sample], entry{ranked{row.rank, row.id}, s.place(string(row.topic), row.partition, row.incarnation), row.size()})
+				place := s.place(string(row.topic), row.partition, row.incarnation)
+				out[row.sample] = append(out[row.sample], s.entryOf(row, place))
 			}
 			return nil
 		})

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -225,7 +226,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *was
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, bounds: map[int32]*bound{},
-		markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery)}
+		markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery), cost: o.Cost}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
@@ -244,7 +245,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.settings = chosen
 		s.pending.putSettings(&chosen)
 		err = s.commit(nil)
-	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) {
+	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || slices.ContainsFunc(s.all, (*reservoir).isOver) {
 		err = s.resize(chosen)
 	}
 	if err != nil {
@@ -256,7 +257,7 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 // fill takes what a cut has into memory.
 func (s *Store) fill(ctx context.Context, c cut) error {
 	acc, err := s.scan(ctx, c, func(row *scanned) error {
-		s.all[row.sample].load(entry{ranked{row.rank, row.id}, int32(row.place), row.size()}, row.group)
+		s.all[row.sample].load(s.entryOf(row, int32(row.place)), row.group)
 		return nil
 	})
 	if err != nil {

@@ -10,6 +10,12 @@ import (
 	"time"
 )
 
+// What one row may cost; see Options.Cost. A row puts out as many others as it costs more than they do, in one transaction.
+const (
+	MinCost      = 512
+	MaxCostOfRow = 1 << 20
+)
+
 // DefaultMemTableBytes bounds one Badger transaction to about 2.4 MB and its memory tables to 48 MiB.
 const DefaultMemTableBytes = 16 << 20
 
@@ -18,12 +24,17 @@ const DefaultMemTableBytes = 16 << 20
 type Options struct {
 	Dir string // state directory, made if absent; ignored by NewMemory
 
-	Size            int           // training rows kept at most, >= 1
-	HoldoutSize     int           // held-out rows kept at most, half of them Select and half Gate; >= 2 if HoldoutFraction > 0
-	HoldoutFraction float64       // share of the events that is held out, in [0, 1)
-	HoldoutBy       string        // name of the field whose value Record.HoldoutKey carries: whole entities are held out; "" = single events
-	HalfLife        time.Duration // an event's chance to stay halves in this time of event time; 0 = no forgetting; else >= 1ms
-	HoldoutHalfLife time.Duration // the same for held-out rows, at most HalfLife; 0 = HalfLife
+	Size int // training rows kept at most, >= 1
+	// MaxCost bounds the sum of what the training rows cost, as Cost says, 0 = any; the other samples have it in proportion to their rows. Rows of
+	// least priority leave first, so that what is kept is a function of the set of events still. Of samples by identity, or with a cap, it is the
+	// caller who has to keep each row below MaxCost / Size: a newer event of another size would make them a function of the order.
+	MaxCost         int64
+	Cost            func(payload []byte) int // a function of the bytes alone, MinCost to MaxCostOfRow; nil = their number and MinCost
+	HoldoutSize     int                      // held-out rows kept at most, half of them Select and half Gate; >= 2 if HoldoutFraction > 0
+	HoldoutFraction float64                  // share of the events that is held out, in [0, 1)
+	HoldoutBy       string                   // name of the field whose value Record.HoldoutKey carries: whole entities are held out; "" = single events
+	HalfLife        time.Duration            // an event's chance to stay halves in this time of event time; 0 = no forgetting; else >= 1ms
+	HoldoutHalfLife time.Duration            // the same for held-out rows, at most HalfLife; 0 = HalfLife
 	// Identity is the name of the field whose value Record.Identity carries: of the events of one identity the newest is kept, and the
 	// chance to be kept is the same for each identity. An identity whose HoldoutBy entity changes can be kept on both sides.
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
@@ -88,6 +99,9 @@ func (o *Options) Validate() error {
 		bad("HoldoutHalfLife", h, "0 or between 1ms and HalfLife")
 	}
 	errs = append(errs, o.validateGroups()...)
+	if o.MaxCost < 0 {
+		bad("MaxCost", o.MaxCost, "0 or more")
+	}
 	if o.CheckpointEvery < 0 {
 		bad("CheckpointEvery", o.CheckpointEvery, "0 or a number of records")
 	}
@@ -141,6 +155,7 @@ type settings struct {
 	ConfigHash      string        `json:"config_hash"`
 	Size            int           `json:"size"`
 	HoldoutSize     int           `json:"holdout_size"`
+	MaxCost         int64         `json:"max_cost,omitempty"`
 	HoldoutFraction float64       `json:"holdout_fraction"`
 	HoldoutBy       string        `json:"holdout_by"`
 	HalfLife        time.Duration `json:"half_life_ns"`
@@ -171,6 +186,7 @@ func (o *Options) settings() settings {
 		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
 		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare, Rules: o.Rules,
+		MaxCost: o.MaxCost,
 	}
 	if s.HoldoutHalfLife == 0 {
 		s.HoldoutHalfLife = s.HalfLife

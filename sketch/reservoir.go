@@ -11,12 +11,13 @@ import (
 // maxRows bounds a sample so that positions fit 32 bits.
 const maxRows = 1 << 30
 
-// An entry is what is kept in memory of a sample row: 32 bytes. Samples by identity add a map entry of about 40 bytes, those with a cap
+// An entry is what is kept in memory of a sample row: 40 bytes. Samples by identity add a map entry of about 40 bytes, those with a cap
 // two of them and 24 bytes.
 type entry struct {
 	ranked
 	ledger int32  // index of the row's partition in Store.ledger
 	size   uint32 // bytes of the stored key and value
+	cost   uint32 // see Options.Cost
 }
 
 // ranked is what orders entries: by rank, then by identity.
@@ -49,6 +50,9 @@ type reservoir struct {
 	groups    map[identity]*groupRows // by group; nil without a cap
 	owners    map[identity]*groupRows // by entry; nil without a cap
 	bytes     int64                   // sum of the sizes
+	cost      int64                   // sum of the costs
+	maxCost   int64                   // 0 = any
+	out       []entry                 // what the last offer put out
 	evicted   bool                    // whether an entry was ever refused or put out for want of room
 	threshold uint64                  // the largest rank among those, κ
 	eligible  int64                   // events of a class with a quota; unused elsewhere
@@ -60,39 +64,59 @@ type groupRows struct {
 	rows  []ranked
 }
 
-// offer adds e unless better entries take all the room. It returns whether e was kept and, if that put another one out, which.
+// offer adds e unless better entries take all the room. It returns whether e was kept and which others that put out, valid until the next call.
 // The threshold learns of the loser either way, so that it depends on the set of offers and not on their order; it learns nothing
 // of what a cap puts out. A sample that erasure or a larger capacity left with room takes what is above its threshold alone:
 // anything else would be kept with another chance than its equals, which were refused before.
-func (r *reservoir) offer(e entry, group identity) (kept bool, out entry, evicted bool) {
+func (r *reservoir) offer(e entry, group identity) (kept bool, out []entry) {
+	r.out = r.out[:0]
 	if g := r.groups[group]; g != nil && len(g.rows) >= r.perGroup {
 		least := g.rows[len(g.rows)-1]
 		if e.compare(&least) < 0 {
-			return false, entry{}, false
+			return false, nil
 		}
-		out = r.remove(int(r.positions[least.id]))
+		r.out = append(r.out, r.remove(int(r.positions[least.id])))
 		r.insert(e, group)
-		return true, out, true
+		return true, r.out
 	}
 	if len(r.heap) < r.capacity {
 		if r.evicted && e.rank <= r.threshold {
-			return false, entry{}, false
+			return false, nil
 		}
 		r.insert(e, group)
-		return true, entry{}, false
+		return r.lighten(e.id)
 	}
 	if r.capacity == 0 || e.compare(&r.heap[0].ranked) < 0 {
 		r.lose(e.rank)
-		return false, entry{}, false
+		return false, nil
 	}
-	out = r.heap[0]
-	r.lose(out.rank)
-	r.forgetEntry(&out)
-	r.bytes += int64(e.size) - int64(out.size)
+	least := r.heap[0]
+	r.out = append(r.out, least)
+	r.lose(least.rank)
+	r.forgetEntry(&least)
+	r.bytes += int64(e.size) - int64(least.size)
+	r.cost += int64(e.cost) - int64(least.cost)
 	r.heap[0] = e
 	r.join(&e, group)
 	r.down(0)
-	return true, out, true
+	return r.lighten(e.id)
+}
+
+// lighten puts out the least entries until the rest cost no more than they may. Those that stay are the longest run, from the largest rank down,
+// that costs as much at most: the first that is not in it, and what is below, never enters again, for it is not above the threshold. kept is
+// whether the entry just added is among them.
+func (r *reservoir) lighten(added identity) (kept bool, out []entry) {
+	kept = true
+	for r.maxCost > 0 && r.cost > r.maxCost {
+		least := r.remove(0)
+		r.lose(least.rank)
+		if least.id == added {
+			kept = false
+		} else {
+			r.out = append(r.out, least)
+		}
+	}
+	return kept, r.out
 }
 
 func (r *reservoir) lose(rank uint64) {
@@ -103,6 +127,7 @@ func (r *reservoir) lose(rank uint64) {
 func (r *reservoir) insert(e entry, group identity) {
 	r.heap = append(r.heap, e)
 	r.bytes += int64(e.size)
+	r.cost += int64(e.cost)
 	r.join(&e, group)
 	r.up(len(r.heap) - 1)
 }
@@ -127,6 +152,7 @@ func (r *reservoir) remove(i int) entry {
 	out, last := r.heap[i], len(r.heap)-1
 	r.forgetEntry(&out)
 	r.bytes -= int64(out.size)
+	r.cost -= int64(out.cost)
 	r.heap[i] = r.heap[last]
 	r.heap = r.heap[:last]
 	if i < last {
@@ -189,9 +215,10 @@ func (r *reservoir) load(e entry, group identity) {
 }
 
 func (r *reservoir) restore() {
-	r.bytes = 0
+	r.bytes, r.cost = 0, 0
 	for i := range r.heap {
 		r.bytes += int64(r.heap[i].size)
+		r.cost += int64(r.heap[i].cost)
 		r.place(i)
 	}
 	for i := len(r.heap)/2 - 1; i >= 0; i-- {
@@ -218,12 +245,19 @@ func (r *reservoir) surplus() (out []entry, losers int) {
 	}
 	smallest := func(a, b entry) int { return a.compare(&b.ranked) }
 	slices.SortFunc(out, smallest) // in one order, whatever the heap's is
-	if losers = len(rest) - r.capacity; losers <= 0 {
+	if len(rest) <= r.capacity && !r.isOver() {
 		return out, 0
 	}
 	slices.SortFunc(rest, smallest)
+	cost := r.cost
+	for losers = 0; len(rest)-losers > r.capacity || r.maxCost > 0 && cost > r.maxCost; losers++ {
+		cost -= int64(rest[losers].cost)
+	}
 	return append(out, rest[:losers]...), losers
 }
+
+// isOver reports whether the entries cost more than they may.
+func (r *reservoir) isOver() bool { return r.maxCost > 0 && r.cost > r.maxCost }
 
 // discard removes entries, in O(n) at once.
 func (r *reservoir) discard(ids map[identity]bool) {
@@ -304,13 +338,13 @@ func (s *Store) makeReservoirs() {
 	s.settings.size(s.all)
 }
 
-// size sets the capacities and caps of samples, and reports whether one of them has room for more rows than before. The rows without a
+// size sets the capacities, caps and costs of samples, and reports whether one of them has room for more rows than before. The rows without a
 // quota may have even when Size shrinks: those with one are rounded up, which may leave 0 of 10 rows but 1 of 9 to them. Select has one row
 // more than Gate where HoldoutSize is odd.
 func (s *settings) size(all []*reservoir) (grows bool) {
-	was := make([]int, len(all))
+	was, cost := make([]int, len(all)), make([]int64, len(all))
 	for i, r := range all {
-		was[i] = r.capacity
+		was[i], cost[i] = r.capacity, r.maxCost
 	}
 	all[Train].capacity, all[Select].capacity, all[Gate].capacity = s.Size, s.HoldoutSize-s.HoldoutSize/2, s.HoldoutSize/2
 	for i, q := range s.Quotas {
@@ -324,7 +358,12 @@ func (s *settings) size(all []*reservoir) (grows bool) {
 		}
 	}
 	for i, r := range all {
-		grows = grows || r.capacity > was[i]
+		r.maxCost = 0
+		if s.MaxCost > 0 && s.Identity == "" && s.CapBy == "" {
+			r.maxCost = max(1, int64(float64(s.MaxCost)*float64(r.capacity)/float64(s.Size)))
+		}
+		lighter := cost[i] > 0 && (r.maxCost == 0 || r.maxCost > cost[i])
+		grows = grows || r.capacity > was[i] || lighter && r.evicted && len(r.heap) < was[i]
 	}
 	return grows
 }

@@ -1,11 +1,13 @@
 package sketch
 
+import "slices"
+
 // resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A sample that gets
 // less room keeps exactly the rows that one of that size would have kept from the beginning; where one gets more, all keep what there is
 // and say since when they are under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves
 // settings that say so.
 func (s *Store) resize(chosen settings) error {
-	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize {
+	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize && !s.recosts(&chosen) {
 		s.settings = chosen
 		if chosen.Unsettled {
 			return s.trim()
@@ -26,6 +28,18 @@ func (s *Store) resize(chosen settings) error {
 		return err
 	}
 	return s.trim()
+}
+
+// recosts sets what the samples may cost by the settings chosen, of equal sizes, and reports whether one of them has now less room than its rows
+// take, or more than it once had too little of.
+func (s *Store) recosts(chosen *settings) bool {
+	was := s.settings
+	grows := chosen.size(s.all)
+	over := slices.ContainsFunc(s.all, (*reservoir).isOver)
+	if grows || over {
+		was.size(s.all)
+	}
+	return grows || over
 }
 
 // trim takes out the rows for which the capacities have no room, then removes the remark that there may be some.

@@ -27,6 +27,11 @@ type scanned struct {
 
 func (row *scanned) size() uint32 { return uint32(len(row.key) + len(row.value)) }
 
+// entryOf returns what is kept in memory of a row, whose partition has a place in Store.ledger.
+func (s *Store) entryOf(row *scanned, place int32) entry {
+	return entry{ranked{row.rank, row.id}, place, row.size(), uint32(s.costOf(row.payload))}
+}
+
 // incarnation is a partition of a topic that may have been made again.
 type incarnation struct {
 	partition
@@ -178,12 +183,14 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 		evicted, _ := acc.of(i)
 		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost rows to an erasure, or
 		// that was given more room, is not full: of those only the bounds are known.
-		exact := acc.settings.Identity == "" && r.perGroup == 0 && !acc.settings.Partial
+		// A sample that costs as much as it may has fewer rows than there is room for.
+		costs := evicted && r.maxCost > 0
+		exact := acc.settings.Identity == "" && r.perGroup == 0 && !acc.settings.Partial && !costs
 		if acc.settings.Unsettled { // more rows than that are on their way out
 			capacity, exact = acc.found[i], false
 		}
 		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
-			evicted && acc.found[i] < capacity && !acc.settings.Partial {
+			evicted && acc.found[i] < capacity && !acc.settings.Partial && !costs {
 			return corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i], capacity)
 		}
 	}

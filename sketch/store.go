@@ -35,6 +35,7 @@ type Store struct {
 	note        func(*Change) error // of Recorded
 
 	checkpointEvery int64
+	cost            func(payload []byte) int
 }
 
 type partition struct {

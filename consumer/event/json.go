@@ -92,8 +92,11 @@ type field struct {
 // fields has room for twice as many.
 const maxNames = 1024
 
-// internSlots is the size of the table of recent ids. Ids repeat, and 16,384 of the longest that the default allows are 4 MiB.
-const internSlots = 16_384
+// internSlots is the size of the table of recent ids of at most internBytes: ids repeat, and 16,384 of them are 1 MiB.
+const (
+	internSlots = 16_384
+	internBytes = 64
+)
 
 // NewJSON returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
 func NewJSON(s Schema, l Limits) *JSON {
@@ -197,17 +200,38 @@ func (p *parse) hasTime() bool {
 
 func (d *JSON) prepare(ev *Event, recordTime int64) {
 	s := &d.schema
-	ev.Label, ev.Classes, ev.Time, ev.Weight, ev.Identity = 0, ev.Classes[:0], recordTime, 1, ""
+	ev.Label, ev.Time, ev.Weight, ev.Identity = 0, recordTime, 1, ""
 	ev.Categorical = slices.Grow(ev.Categorical[:0], len(s.Categorical))[:len(s.Categorical)]
 	ev.Numeric = slices.Grow(ev.Numeric[:0], len(s.Numeric))[:len(s.Numeric)]
 	ev.Multi = slices.Grow(ev.Multi[:0], len(s.Multi))[:len(s.Multi)]
+	ev.Empty()
+}
+
+// keptNames is the longest list whose memory an event keeps for the next one: there are thousands of events, and few long lists.
+const keptNames = 64
+
+// Empty takes the names out of the lists of an event, whose memory it keeps for the next one unless they were long.
+func (ev *Event) Empty() {
 	for i := range ev.Multi {
-		ev.Multi[i] = ev.Multi[i][:0]
+		ev.Multi[i] = emptied(ev.Multi[i])
 	}
+	ev.Classes = emptied(ev.Classes)
+}
+
+// emptied returns a list without its names, and without its memory if it was long.
+func emptied(list []string) []string {
+	if cap(list) > keptNames {
+		return nil
+	}
+	clear(list[:cap(list)])
+	return list[:0]
 }
 
 // intern returns string(b), without an allocation if b was among the recent ids.
 func (d *JSON) intern(b []byte) string {
+	if len(b) > internBytes {
+		return string(b)
+	}
 	slot := &d.recent[maphash.Bytes(d.seed, b)%internSlots]
 	if *slot != string(b) {
 		*slot = string(b)

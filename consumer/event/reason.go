@@ -10,7 +10,7 @@ type Reason string
 // counts; then fields, in the order of the value; then missing_field.
 const (
 	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
-	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes or than a state holds, more than Limits.MaxMulti in a list or 1024 names in an object
+	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, Limits.MaxMulti in a list, 1024 names in an object, or than the sample has room for
 	NotUTF8       Reason = "not_utf8"       // bytes that are not UTF-8
 	NotJSON       Reason = "not_json"       // not JSON by RFC 8259, the empty value and literals such as NaN included
 	NotObject     Reason = "not_object"     // JSON, but not an object

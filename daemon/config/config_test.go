@@ -54,7 +54,7 @@ func TestSmallestConfiguration(t *testing.T) {
 	want.Name = "ratings"
 	want.Input.Topics = []string{"ratings"}
 	want.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	want.Sample = Sample{Size: 200000, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000}}
+	want.Sample = Sample{Size: 200000, MaxBytes: 200000 * 1280, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000}}
 	want.Train.Every, want.Train.EveryEvents = Duration(5*time.Second), 5000
 	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false", "variational"
 	want.Train.FoldIn.By = []string{"user"}

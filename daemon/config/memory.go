@@ -13,8 +13,22 @@ import (
 type Memory struct {
 	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 if there is none
 	TotalBytes  int64            `json:"total_bytes"`  // sum of the parts
-	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>
+	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>, and process
 }
+
+// HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program.
+func (m *Memory) HeapBytes() int64 {
+	heap := m.TotalBytes - m.Parts[ProcessPart]/2
+	for part, bytes := range m.Parts {
+		if strings.HasSuffix(part, ".badger") {
+			heap -= bytes / 2
+		}
+	}
+	return heap
+}
+
+// ProcessPart is the part that belongs to no model.
+const ProcessPart = "process"
 
 // VariationalBasis returns how many basis vectors the variational refit may use on n rows, at most most. It sets its own regularisation,
 // so a few too many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
@@ -25,14 +39,14 @@ func VariationalBasis(n, most int) int {
 // memoryKeys names the keys that make a part smaller.
 var memoryKeys = map[string]string{
 	"sample_index":  "sample.size",
-	"training_rows": "sample.size",
-	"held_out_rows": "sample.holdout.size",
-	"vocabulary":    "train.max_features",
+	"training_rows": "sample.max_bytes",
+	"held_out_rows": "sample.holdout.size and sample.max_bytes",
+	"vocabulary":    "train.max_features, sample.max_bytes and input.max_id_bytes",
 	"models":        "train.max_features and train.max_basis",
 	"refit":         "sample.size and train.max_basis",
 	"fetch":         "kafka.max_partition_fetch_bytes",
 	"badger":        "sample.size",
-	"fold_in":       "train.fold_in.max_rows",
+	"fold_in":       "train.fold_in.max_rows and input.max_id_bytes",
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",
 	"kept_sample":   "publish.keep_sample",
@@ -49,6 +63,7 @@ func (v *validator) memory(m Memory) {
 	largest := slices.SortedFunc(maps.Keys(m.Parts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.Parts[b], m.Parts[a]), cmp.Compare(a, b))
 	})
+	largest = slices.DeleteFunc(largest, func(part string) bool { return part == ProcessPart })
 	var text []string
 	for _, part := range largest[:min(3, len(largest))] {
 		key := memoryKeys[part[strings.LastIndexByte(part, '.')+1:]]

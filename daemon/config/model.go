@@ -41,6 +41,7 @@ type Input struct {
 	OnGap         string   `json:"on_gap"`          // halt or record: what to do when the log starts after the next offset
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
+	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp, or of the clock, is replaced
 
 	DeadLetter DeadLetter `json:"dead_letter"`
@@ -72,6 +73,7 @@ type Schema struct {
 // Sample bounds the sample that training sees.
 type Sample struct {
 	Size     int      `json:"size"`      // rows
+	MaxBytes Size     `json:"max_bytes"` // memory of those rows in a refit, by what is in them; 0 is OrdinaryRow for each
 	Seed     *uint64  `json:"seed"`      // nil: drawn once and stored with the state
 	HalfLife Duration `json:"half_life"` // of the inclusion weight, in event time; 0 never forgets
 	Holdout  Holdout  `json:"holdout"`
@@ -163,7 +165,7 @@ type Gate struct {
 func DefaultModel() Model {
 	return Model{
 		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
-			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxFutureSkew: Duration(defaultMaxFutureSkew),
+			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxListNames: event.DefaultLimits().MaxMulti, MaxFutureSkew: Duration(defaultMaxFutureSkew),
 			DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
@@ -207,6 +209,9 @@ func (m *Model) Resolve() {
 			t.Refit = "variational"
 		}
 	}
+	if m.Sample.MaxBytes == 0 {
+		m.Sample.MaxBytes = Size(m.Sample.Size) * m.OrdinaryRow()
+	}
 	if h := &m.Sample.Holdout; h.Size == 0 {
 		h.Size = int(math.Ceil(h.Fraction * float64(m.Sample.Size)))
 	}
@@ -221,6 +226,29 @@ func (m *Model) Resolve() {
 			t.FoldIn.By = c[:1:1]
 		}
 	}
+}
+
+// OrdinaryRow returns the memory of a row, rather more than less, whose names have up to 24 bytes and whose lists have up to 8. Where every single row
+// has to keep below it (RowLimit) there is room for four times as much.
+func (m *Model) OrdinaryRow() Size {
+	s := &m.Schema
+	row := Size(704 + 288*len(s.Categorical) + 8*288*len(s.Multi) + 32*len(s.Numeric))
+	if m.limitsRows() {
+		row *= 4
+	}
+	return row
+}
+
+// limitsRows reports whether each row is limited, rather than all of them together: where a newer event takes the place of another, what fits depends
+// on which came first.
+func (m *Model) limitsRows() bool { return m.Schema.Identity != "" || m.Sample.Cap.By != "" }
+
+// RowLimit returns the memory that one row may take, 0 if it is for the others to make room.
+func (m *Model) RowLimit() Size {
+	if !m.limitsRows() {
+		return 0
+	}
+	return m.Sample.MaxBytes / Size(max(1, m.Sample.Size))
 }
 
 // variationalPossible reports whether the variational refit applies, which is to multilinear models.

@@ -237,6 +237,7 @@ func (v *validator) input(in *Input, path string) {
 	v.oneOf(path+".start", in.Start, "earliest", "latest")
 	v.size(path+".max_event_bytes", in.MaxEventBytes, 16, MaxEventBytes)
 	v.size(path+".max_id_bytes", in.MaxIDBytes, 1, 64<<10)
+	v.whole(path+".max_list_names", in.MaxListNames, 1, 10_000)
 	v.duration(path+".max_future_skew", in.MaxFutureSkew, 0, 365*24*time.Hour)
 	v.whole(path+".dead_letter.max_rows", in.DeadLetter.MaxRows, 1, 100_000)
 	if t := in.DeadLetter.Topic; t != "" && !isTopic(t) {
@@ -325,6 +326,7 @@ func (v *validator) field(path, name string, categorical []string) {
 func (v *validator) sample(m *Model, path string) {
 	s := &m.Sample
 	v.whole(path+".size", s.Size, 100, 1_000_000_000)
+	v.size(path+".max_bytes", s.MaxBytes, 64<<10, 1<<46)
 	v.duration(path+".half_life", s.HalfLife, 0, math.MaxInt64)
 	v.between(path+".holdout.fraction", s.Holdout.Fraction, 0, 0.5)
 	v.field(path+".holdout.by", s.Holdout.By, m.Schema.Categorical)

@@ -10,13 +10,18 @@ type Position struct {
 }
 
 // maxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model starts without them. At
-// 50,000 events a second a refit learned from all that had come since its cut, which took it two seconds of a processor beside reading.
-const maxBacklog = 50_000
+// 50,000 events a second a refit learned from all that had come since its cut, which took it two seconds of a processor beside reading. Of large
+// events there are fewer, of maxBacklogBytes together.
+const (
+	maxBacklog      = 50_000
+	maxBacklogBytes = 16 << 20
+)
 
 // backlog holds the events learned since a refit's cut, as payloads, in the order they were learned.
 type backlog struct {
 	blocks  []*backlogBlock // only the last may be empty
 	length  int
+	bytes   int // of the payloads
 	dropped int // since the cut
 	arena   []byte
 }
@@ -25,6 +30,7 @@ type backlog struct {
 type backlogBlock struct {
 	positions []Position
 	payloads  [][]byte
+	bytes     int
 }
 
 const (
@@ -33,13 +39,8 @@ const (
 )
 
 func (b *backlog) add(p Position, payload []byte) {
-	if b.length >= maxBacklog {
-		oldest := b.blocks[0]
-		b.length -= len(oldest.payloads)
-		b.dropped += len(oldest.payloads)
-		oldest.positions, oldest.payloads = oldest.positions[:0], oldest.payloads[:0]
-		b.blocks = append(b.blocks[:0], b.blocks[1:]...)
-		b.blocks = append(b.blocks, oldest) // its memory is used again
+	for b.length >= maxBacklog || b.length > 0 && b.bytes+len(payload) > maxBacklogBytes {
+		b.drop()
 	}
 	if cap(b.arena)-len(b.arena) < len(payload) {
 		b.arena = make([]byte, 0, max(backlogArena, len(payload)))
@@ -49,15 +50,31 @@ func (b *backlog) add(p Position, payload []byte) {
 	b.append(p, b.arena[start:len(b.arena):len(b.arena)])
 }
 
+// drop gives up the oldest block.
+func (b *backlog) drop() {
+	oldest := b.blocks[0]
+	b.length -= len(oldest.payloads)
+	b.bytes -= oldest.bytes
+	b.dropped += len(oldest.payloads)
+	clear(oldest.payloads)
+	oldest.positions, oldest.payloads, oldest.bytes = oldest.positions[:0], oldest.payloads[:0], 0
+	b.blocks = append(b.blocks[:0], b.blocks[1:]...)
+	if n := len(b.blocks); n == 0 || len(b.blocks[n-1].payloads) > 0 {
+		b.blocks = append(b.blocks, oldest) // its memory is used again
+	}
+}
+
 func (b *backlog) append(p Position, payload []byte) {
 	n := len(b.blocks)
-	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks {
+	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks || b.blocks[n-1].bytes >= maxBacklogBytes/backlogBlocks {
 		const size = maxBacklog / backlogBlocks
-		b.blocks = append(b.blocks, &backlogBlock{make([]Position, 0, size), make([][]byte, 0, size)})
+		b.blocks = append(b.blocks, &backlogBlock{positions: make([]Position, 0, size), payloads: make([][]byte, 0, size)})
 		n++
 	}
 	last := b.blocks[n-1]
 	last.positions, last.payloads = append(last.positions, p), append(last.payloads, payload)
+	last.bytes += len(payload)
+	b.bytes += len(payload)
 	b.length++
 }
 
@@ -68,7 +85,7 @@ func (b *backlog) cut(cut []report.Cut) {
 		next[Position{Topic: c.Topic, Partition: c.Partition}] = c.Next
 	}
 	old := b.blocks
-	b.blocks, b.length, b.dropped = nil, 0, 0
+	b.blocks, b.length, b.bytes, b.dropped = nil, 0, 0, 0
 	for _, block := range old {
 		for i, p := range block.positions {
 			if p.Offset >= next[Position{Topic: p.Topic, Partition: p.Partition}] {

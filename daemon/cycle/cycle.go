@@ -141,6 +141,9 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var ev event.Event
+	if len(c.pool) >= maxPool {
+		clear(c.pool)
+	}
 	if err := DecodeEvent(&ev, payload, c.pool); err != nil {
 		return err
 	}
@@ -237,11 +240,17 @@ const (
 	installGain   = 8
 )
 
+// maxPool is how many names of relearned events are kept for the next ones.
+const maxPool = 4096
+
 func (c *Cycle) relearn(l learner, payloads [][]byte, ev *event.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
 	for _, p := range payloads {
+		if len(c.pool) >= maxPool {
+			clear(c.pool)
+		}
 		if DecodeEvent(ev, p, c.pool) == nil && c.target.Encode(targets, ev) {
 			l.gather(ev)
 			l.learn(ev, targets, ev.Weight)

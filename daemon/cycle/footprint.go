@@ -1,19 +1,30 @@
 package cycle
 
-// Bytes, measured or counted from the types; a test compares them. Names are of 16 bytes in rows and of 24 in a vocabulary, which has the rare ones.
+// Bytes, measured or counted from the types; tests compare them.
 const (
-	eventBytes      = 250 // of a decoded row while a refit encodes it: label, weight, time, slice headers, and its stored bytes
-	nameBytes       = 32  // string header and name
-	vocabularyBytes = 96  // map entry, string header and name
+	rowBytes        = 560 // of a row beside what is in it: its copy's header, the decoded event twice while it is encoded, weights, headers of lists
+	nameEntryBytes  = 220 // of a name in a row: header, matrix entry, and a table, a count and a place in the order of names of its own
+	vocabularyBytes = 72  // of a column: map entry and string header
+	vocabularies    = 3   // the champion's, that of the last update, and the one that is served
+	nameCopies      = 2   // of their names: the champion's and those that are served; a refit's are in RowBytes
+	meanBytes       = 72  // of a name in the baseline of means, which two champions have; the name itself is of a vocabulary or of a row
+	biasBytes       = 136 // of a name in the online baseline
+	backlogEntry    = 72  // of a payload that was learned since the last cut: its place and header
 )
 
-// RowsFootprint returns the bytes of n rows that are decoded for a refit.
-func RowsFootprint(n, names, numbers int) int64 {
-	return int64(n) * int64(eventBytes+PayloadFootprint(names, numbers))
+// Entries returns how many names rows can have that take maxBytes by RowBytes.
+func Entries(maxBytes int64) int64 { return maxBytes / nameEntryBytes }
+
+// VocabularyFootprint returns the bytes of the vocabularies of d columns of names of at most maxName bytes, out of a sample of n rows that take
+// maxBytes by RowBytes, and of the baseline that knows the names of one field.
+func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
+	names := min(int64(d)*int64(maxName), maxBytes/4) // three times the bytes of a name are in RowBytes, and more than that beside them
+	return vocabularies*vocabularyBytes*int64(d) + nameCopies*names + 2*meanBytes*int64(n)
 }
 
-// PayloadFootprint returns the bytes of a row's names and numbers.
-func PayloadFootprint(names, numbers int) int { return names*nameBytes + numbers*8 }
-
-// VocabularyFootprint returns the bytes of a vocabulary of d columns.
-func VocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
+// LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
+// baseline, and of events that wait for the refit under way.
+func LiveFootprint(maxRows, maxName int) int64 {
+	const pools = 2 * maxPool // of names of relearned events
+	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*maxBacklogBytes + maxBacklog*backlogEntry
+}

@@ -87,6 +87,34 @@ func DecodeEvent(ev *event.Event, payload []byte, names interner) error {
 	return nil
 }
 
+// RowBytes returns what a row takes in memory, rather more than less, whether or not it shares names with others: its bytes as they are stored and
+// mapped and in the copy that a refit takes, the event they are decoded into, and the entries of its names in rows of numbers, in the table
+// of names and in their counts. It is a function of the bytes alone.
+func RowBytes(payload []byte) int {
+	const header = 1 + 8 + 8
+	r := payloadReader{rest: payload}
+	r.take(header)
+	_, n := binary.Varint(r.rest)
+	r.take(max(n, 0))
+	names := r.skip() + r.skip()
+	numbers := r.count(8)
+	r.take(8 * numbers)
+	lists := r.count(1)
+	for range lists {
+		names += r.skip()
+	}
+	return rowBytes + 3*len(payload) + nameEntryBytes*names + 16*numbers + 32*lists
+}
+
+// skip passes over a list and returns its length.
+func (r *payloadReader) skip() int {
+	n := r.count(1)
+	for range n {
+		r.take(r.count(1))
+	}
+	return n
+}
+
 type payloadReader struct {
 	rest   []byte
 	names  interner

@@ -34,6 +34,7 @@ type Ingest struct {
 	Crashes *crash.Journal
 
 	readers      []*reader
+	rowLimit     int // of cycle.RowBytes
 	observe      func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score)
 	store        *sketch.Store
 	cycle        *cycle.Cycle
@@ -90,8 +91,11 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[cycle.Position]int64),
+	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[cycle.Position]int64), rowLimit: sketch.MaxCostOfRow,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	if limit := int(m.RowLimit()); limit > 0 {
+		g.rowLimit = min(limit, g.rowLimit)
+	}
 	if c != nil {
 		g.observe, g.prescorer = c.Observe, c.NewPrescorer()
 	}
@@ -108,6 +112,7 @@ func NewDecoder(m *config.Model) event.Decoder {
 	limits := event.DefaultLimits()
 	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
 	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
+	limits.MaxMulti = cmp.Or(m.Input.MaxListNames, limits.MaxMulti) // a model stored by an earlier build has no such key
 	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
 	return event.NewJSON(m.Schema.Event(), limits)
 }
@@ -120,6 +125,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
 		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
+	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), cycle.RowBytes
 	for _, q := range m.Sample.Quotas {
 		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
 	}

@@ -36,6 +36,9 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 		d.events = append(d.events, make([]event.Event, short)...)
 	}
 	events := d.events
+	for k := range events[n:] { // of a longer part before: no more than one part is held
+		events[n+k].Empty()
+	}
 	j.part.Records = j.part.Records[:n]
 	defer g.inHand(crash.Decoding, &j.part)()
 	readers := max(1, min(len(g.readers), n/minRun))
@@ -69,6 +72,11 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	g.prescore(&j.part, d)
 }
 
+// isStorable reports whether the state has room for a row.
+func (g *Ingest) isStorable(payload []byte) bool {
+	return len(payload) <= sketch.MaxPayloadBytes && cycle.RowBytes(payload) <= g.rowLimit
+}
+
 // read decodes one record. What the row keeps of it goes into arena, which is returned.
 func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *consumer.Record, arena []byte) []byte {
 	switch from.Fate {
@@ -84,7 +92,7 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 	r.ingest.release()
 	if rejection == nil {
 		start := len(arena)
-		if arena = r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena); len(to.Payload) <= sketch.MaxPayloadBytes {
+		if arena = r.ingest.fill(to, p, from.Offset, from.CRC, ev, arena); r.ingest.isStorable(to.Payload) {
 			return arena
 		}
 		arena = arena[:start]

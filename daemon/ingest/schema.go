@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -54,5 +55,12 @@ func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
 // rulesOf digests what decides whether an event is valid, beside the schema's fields: with other rules the log gives another state.
 func rulesOf(m *config.Model) string {
 	s, in := &m.Schema, &m.Input
-	return fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)
+	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)
+	if n := in.MaxListNames; n != event.DefaultLimits().MaxMulti { // as it was before there was a choice
+		rules += fmt.Sprint(" list ", n)
+	}
+	if limit := m.RowLimit(); limit > 0 {
+		rules += fmt.Sprint(" row ", int64(limit))
+	}
+	return rules
 }

@@ -15,18 +15,21 @@ import (
 const connectionBytes = 64 << 10
 
 const (
-	multiNames = 8 // names in a multi field
-	models     = 4 // champion, live, the one in training, and its gradient or best so far
-	posteriors = 4 // the champion's, the one in training, its best so far, and what partners see of it
+	models       = 5        // champion, live, the one in training, its gradient or best so far, and the one that is written or served
+	posteriors   = 4        // the champion's, the one in training, its best so far, and what partners see of it
+	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {
 	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: map[string]int64{
-		"web.bodies":      5 * int64(c.Web.MaxInflightBytes) / 2, // those that were answered are garbage until the collector has run
-		"web.connections": connectionBytes * int64(c.Web.MaxConnections),
+		config.ProcessPart: processBytes,
+		"web.bodies":       5 * int64(c.Web.MaxInflightBytes) / 2, // those that were answered are garbage until the collector has run
+		"web.connections":  connectionBytes * int64(c.Web.MaxConnections),
 	}}
-	out.TotalBytes = out.Parts["web.bodies"] + out.Parts["web.connections"]
+	for _, bytes := range out.Parts {
+		out.TotalBytes += bytes
+	}
 	for i := range c.Models {
 		for part, bytes := range parts(&c.Models[i], int(c.Kafka.MaxPartitionFetchBytes)) {
 			out.Parts[c.Models[i].Name+"."+part] = bytes
@@ -36,42 +39,42 @@ func Of(c *config.Config) config.Memory {
 	return out
 }
 
-// parts returns the upper bound in bytes of each part of a model: n rows of some entries, d features, k basis vectors, and outputs, with names
-// of ordinary length.
+// parts returns the upper bound in bytes of each part of a model: n rows of what sample.max_bytes allows, d features, k basis vectors, and outputs.
 func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	n, h := m.Sample.Size, m.Sample.Holdout.Size
-	names, numbers := len(m.Schema.Categorical)+multiNames*len(m.Schema.Multi), len(m.Schema.Numeric)
-	entries := names + numbers
+	maxBytes := int64(m.Sample.MaxBytes)
+	heldOut := int64(float64(maxBytes) * float64(h) / float64(n))
+	names, numbers := len(m.Schema.Categorical)+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
-		entries++
+		numbers++
 	}
-	d := min(m.Train.MaxFeatures, n*names) + numbers + 1
+	allNames := min(int64(n)*int64(names), cycle.Entries(maxBytes))
+	entries := int((allNames-1)/int64(n)) + 1 + numbers // of a row, in the mean
+	d := int(min(int64(m.Train.MaxFeatures), allNames)) + numbers + 1
 	k, outputs := m.Train.MaxBasis, max(1, m.Schema.Outputs())
 	basis := k // that a solve may find
 	if m.Train.Refit == "variational" {
 		basis = config.VariationalBasis(n, k)
 	}
 	separate := event.Task(m.Schema.Task).HasClasses() // linear weights, see posterior.State
-	payload := cycle.PayloadFootprint(names, numbers)
 	model := solver.ModelFootprint(d, k, outputs, m.Train.Linear > 0)
-	rows := func(n int) int64 {
-		return cycle.RowsFootprint(n, names, numbers) + solver.RowsFootprint(n, entries, outputs)
-	}
+	maxName := int(m.Input.MaxIDBytes)
 	parts := map[string]int64{
 		"sample_index":  sketch.IndexFootprint(n+h, m.Sample.Cap.By != ""),
-		"training_rows": rows(n),
-		"held_out_rows": rows(h),
-		"vocabulary":    cycle.VocabularyFootprint(d),
+		"training_rows": maxBytes + solver.RowsFootprint(n, numbers, outputs), // the entries of names are in maxBytes
+		"held_out_rows": heldOut + solver.RowsFootprint(h, numbers, outputs),
+		"vocabulary":    cycle.VocabularyFootprint(n, d, maxName, maxBytes),
 		"models":        models * model,
 		"refit":         solver.SolveFootprint(n, d, basis, outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
-		"badger":        sketch.DiskFootprint(n+h, payload),
+		"badger":        sketch.DiskFootprint(n+h, 0), // the payloads are in maxBytes
+		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
 	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
 	}
 	if m.Train.FoldIn.Enabled && names > 0 {
-		parts["fold_in"] = posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
+		parts["fold_in"] += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
 	}
 	var state int64
 	if m.Train.Refit == "variational" {
@@ -79,10 +82,10 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["variational"] = posteriors*state + posterior.SweepFootprint(n, entries, outputs, separate)
 	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
-		parts["kept_sample"] = sketch.StoredFootprint(n+h, payload)/2 + state + model
+		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model
 	}
-	// The collector lets the heap grow to twice what is live before it runs; Badger's tables and the fetch buffers are not heap garbage.
-	for _, part := range []string{"training_rows", "held_out_rows", "refit", "variational"} {
+	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
+	for _, part := range []string{"refit", "variational"} {
 		parts["garbage"] += parts[part] / 2
 	}
 	return parts

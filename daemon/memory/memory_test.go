@@ -32,17 +32,18 @@ func TestOf(t *testing.T) {
 	m := Of(c)
 	var sum int64
 	for part, bytes := range m.Parts {
-		if sum += bytes; bytes <= 0 || !strings.HasPrefix(part, c.Models[0].Name+".") && !strings.HasPrefix(part, "web.") {
+		if sum += bytes; bytes <= 0 || !strings.HasPrefix(part, c.Models[0].Name+".") && !strings.HasPrefix(part, "web.") && part != config.ProcessPart {
 			t.Errorf("%s: %d", part, bytes)
 		}
 	}
-	if sum != m.TotalBytes || len(m.Parts) != 2+11 {
+	if sum != m.TotalBytes || len(m.Parts) != 3+11 {
 		t.Errorf("%d parts of %d bytes: %+v", len(m.Parts), sum, m)
 	}
 	c.Models = append(c.Models, c.Models[0])
 	c.Models[1].Name = "other"
 	c.Models[1].Input.DeadLetter.Topic, c.Models[1].Publish.KeepSample = "rejected", true
-	if more := Of(c); len(more.Parts) != 2+11+13 || more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"] {
+	if more := Of(c); len(more.Parts) != 3+11+13 ||
+		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
 	c.Models[0].Sample.Size, c.Models[0].Train.MaxFeatures, c.Models[0].Train.MaxBasis = math.MaxInt32, math.MaxInt32, 1000
