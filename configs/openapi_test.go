@@ -91,6 +91,8 @@ var parameters = map[string]object{
 		{"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 0}}}},
 	"?wait": {{"description", "How long to wait, 30s unless said otherwise, 60s at most. Needs after."},
 		{"schema", object{{"type", "string"}, {"pattern", `^([0-5]?[0-9]s|60s|1m|0)$`}}}},
+	"?renewed": {{"description", "Renewal that the client knows: another one ends the wait, too."},
+		{"schema", object{{"type", "string"}, {"format", "date-time"}}}},
 	"If-None-Match": {{"description", "ETags that the client has."}, {"schema", stringSchema}},
 	"If-Match":      {{"description", "ETags of which the file must have one."}, {"schema", stringSchema}},
 	"If-Range":      {{"description", "ETag that the file must have for Range to count."}, {"schema", stringSchema}},

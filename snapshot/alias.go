@@ -31,6 +31,8 @@ type Move struct {
 	To    int64  // version, or 0 to remove the alias
 	Event Event  // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" stands for
 	Why   string // for the publish log
+	// Expired takes a version past the expiry in its manifest: whoever moves the alias renews it.
+	Expired bool
 }
 
 type namedPointer struct {
@@ -53,7 +55,7 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			record.Event = EventAlias
 		}
 		if move.To != 0 {
-			version, err := (Trust{Keys: s.Keys, Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
+			version, err := (Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
 			if err != nil {
 				return err
 			}
@@ -133,11 +135,12 @@ func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move
 	return s.appendLog(root, record)
 }
 
-// Alias returns what an alias says, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.
+// Alias returns what an alias says, with its renewal, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.
 func (s *Store) Alias(model, alias string) (Pointer, error) {
-	p, err := inModel(s.dir, model, func(root *os.Root) (Pointer, error) { return soundAlias(root, model, alias) })
+	p, err := DirSource{Dir: s.dir}.look(model, alias)
 	if err == nil {
 		err = p.Verify(model, alias, s.Keys)
+		p.Renewal = p.VerifyRenewal(model, alias, s.Keys)
 	}
 	if err != nil {
 		return Pointer{}, fmt.Errorf("snapshot: alias %s of %s: %w", alias, model, err)

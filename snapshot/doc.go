@@ -35,6 +35,7 @@
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
+//	<store>/<model>/renewals/<alias>             a Renewal: when the publisher last said that the alias stands, until when it may be used
 //	<store>/<model>/log.jsonl                    the publish log: a Record on each line, only ever appended to
 //	<store>/<model>/log-<sequence>.jsonl         older files of it, put aside at 16 MiB; the newest 16 stay
 //	<store>/<model>/.lock, .staging-*            writers only
@@ -42,6 +43,7 @@
 // Versions are integers that grow by one and are never rewritten; directories appear by a rename and aliases are replaced by one, each after
 // fsync. A directory without a valid manifest is no version: a synchronised copy may arrive in any order. "latest" is the newest published
 // version, promoted or not; "champion" is the one to use; other names are free.
+// A running publisher renews "champion" every few minutes: see Renewal, Status.Renewed.
 //
 // The manifest is JSON with one field of the top level on each line, in the order of Manifest, values without spaces, times in UTC with
 // milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of its fields. model.safetensors is a plain

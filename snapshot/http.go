@@ -16,7 +16,7 @@ import (
 
 // HTTPSource is a Source that asks a refitd daemon:
 //
-//	GET <URL>/v1/models/{model}/aliases/{alias}?after=<version>&wait=30s    a Pointer as JSON, or 304 if it is still that of If-None-Match
+//	GET <URL>/v1/models/{model}/aliases/{alias}?after=<version>&wait=30s&renewed=<time>    a Pointer as JSON, or 304 if it is still that of If-None-Match
 //	GET <URL>/v1/models/{model}/versions/{version}/files/{name}
 type HTTPSource struct {
 	URL string // of the daemon, as https://refitd.example:8080
@@ -48,7 +48,8 @@ func (s HTTPSource) Wait(ctx context.Context, model, alias string, last Pointer)
 	defer cancel()
 	query := ""
 	if last.Version != 0 {
-		query = "?after=" + strconv.FormatInt(last.Version, 10) + "&wait=" + url.QueryEscape(hold.String())
+		query = "?after=" + strconv.FormatInt(last.Version, 10) + "&wait=" + url.QueryEscape(hold.String()) +
+			"&renewed=" + url.QueryEscape(last.Renewal.Renewed.UTC().Format(time.RFC3339Nano))
 	}
 	answer, err := s.get(ctx, query, last.ETag(), "models", model, "aliases", alias)
 	if err != nil {

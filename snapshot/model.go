@@ -13,6 +13,7 @@ type Model struct {
 	index    []map[string]int32 // per categorical field, then per multi field: name to column
 	first    []int32            // the column of the first name of each
 	signedBy string
+	expires  time.Time // zero is never
 }
 
 // NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change
@@ -30,7 +31,7 @@ func newModel(c *Contents) (*Model, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	m := &Model{manifest: newManifest(c), contents: *c}
+	m := &Model{manifest: newManifest(c), contents: *c, expires: c.Meta.Expires}
 	if err := m.indexNames(); err != nil {
 		return nil, err
 	}
@@ -61,10 +62,9 @@ func (m *Model) Manifest() Manifest { return m.manifest }
 // SignedBy returns the id of the trusted key that signed the version, empty if the reader had no keys.
 func (m *Model) SignedBy() string { return m.signedBy }
 
-// IsExpired reports whether the version may not be used any more at a time.
-func (m *Model) IsExpired(now time.Time) bool {
-	return !m.manifest.Expires.IsZero() && !now.Before(m.manifest.Expires)
-}
+// IsExpired reports whether the version may not be used any more at a time, by its manifest and what was known of a renewal when it was loaded;
+// a Watcher knows of later ones.
+func (m *Model) IsExpired(now time.Time) bool { return !m.expires.IsZero() && !now.Before(m.expires) }
 
 // Schema returns the schema. Its slices are shared: read them only.
 func (m *Model) Schema() *Schema { return &m.contents.Schema }

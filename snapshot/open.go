@@ -58,6 +58,8 @@ func (t Trust) open(dir, model string, sel Selector) (*Model, error) {
 		p, err := readAlias(root, sel.Alias)
 		if err == nil {
 			err = p.Verify(model, sel.Alias, t.Keys)
+			readRenewal(root, sel.Alias, &p)
+			p.Renewal = p.VerifyRenewal(model, sel.Alias, t.Keys)
 		}
 		if err != nil {
 			return nil, err

@@ -17,6 +17,7 @@ type Pointer struct {
 	KeyID          string    `json:"key_id,omitempty"`         // of the key that signed it
 	Signature      []byte    `json:"signature,omitempty"`      // Ed25519 over the text below
 	Digest         string    `json:"pointer_digest,omitempty"` // SHA-256 of the text below
+	Renewal        Renewal   `json:"renewal,omitzero"`         // the newest one of this move; no part of the alias file
 }
 
 // text is what is digested and signed: the fields with model and alias, each on a line of its own.
@@ -69,6 +70,11 @@ func (p *Pointer) same(o *Pointer) bool {
 	return p.Version == o.Version && p.ManifestDigest == o.ManifestDigest && p.Sequence == o.Sequence
 }
 
+// unchanged reports whether two pointers are the same, with the same renewal.
+func (p *Pointer) unchanged(o *Pointer) bool {
+	return p.same(o) && p.Renewal.Renewed.Equal(o.Renewal.Renewed)
+}
+
 // maxAliasBytes is more than any alias file has.
 const maxAliasBytes = 1024
 
@@ -83,7 +89,7 @@ func decodePointer(alias string, b []byte) (Pointer, error) {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return Pointer{}, fmt.Errorf("alias %s: %w: %v: set it again", alias, ErrFormat, err)
 	}
-	if again, err := p.encode(); err != nil || string(again) != string(b) {
+	if again, err := p.encode(); !p.Renewal.Renewed.IsZero() || err != nil || string(again) != string(b) {
 		return Pointer{}, fmt.Errorf("alias %s: %w: %q: set it again", alias, ErrFormat, b)
 	}
 	return p, nil

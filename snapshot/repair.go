@@ -81,7 +81,7 @@ func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 			if err != nil {
 				strays = append(strays, Stray{Path: name, Err: err})
 			}
-		case e.IsDir() && slices.Contains([]string{aliasDir, "samples"}, name):
+		case e.IsDir() && slices.Contains([]string{aliasDir, renewalDir, "samples"}, name):
 		case e.Type().IsRegular() && slices.Contains([]string{lockFile, logFile, "forgotten"}, name):
 		case isAside && e.Type().IsRegular():
 		case strings.HasPrefix(name, staging): // removed by the next writer

@@ -41,7 +41,7 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 	}
 	for {
 		p, err := s.look(model, alias)
-		if err != nil || !p.same(&last) {
+		if err != nil || !p.unchanged(&last) {
 			return p, err
 		}
 		if err := backoff.Sleep(ctx, jitter(every)); err != nil {
@@ -51,7 +51,13 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 }
 
 func (s DirSource) look(model, alias string) (Pointer, error) {
-	return inModel(s.Dir, model, func(root *os.Root) (Pointer, error) { return readAlias(root, alias) })
+	return inModel(s.Dir, model, func(root *os.Root) (Pointer, error) {
+		p, err := readAlias(root, alias)
+		if err == nil {
+			readRenewal(root, alias, &p)
+		}
+		return p, err
+	})
 }
 
 // File opens a file of a version.

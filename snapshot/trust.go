@@ -26,7 +26,7 @@ func (t Trust) now() time.Time {
 type fileReader func(name string, limit int64) ([]byte, error)
 
 // load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its digest, that it is
-// the version that p names, expiry, sizes and digests of the files; and only then the files are parsed.
+// the version that p names, expiry (the renewal of p is verified already), sizes and digests of the files; and only then the files are parsed.
 func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	m, err := t.head(model, p, read)
 	if err != nil {
@@ -90,13 +90,14 @@ func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
 		return nil, err
 	}
 	manifest := &m.manifest
+	m.expires = p.expiry(manifest)
 	switch {
 	case manifest.Model != model || manifest.Version != p.Version:
 		return nil, fmt.Errorf("%w: the manifest is that of model %s version %d: restore the directory", ErrDigest, manifest.Model, manifest.Version)
 	case p.ManifestDigest != "" && p.ManifestDigest != manifest.Digest:
 		return nil, fmt.Errorf("%w: the alias names manifest %s, version %d has %s: set the alias again", ErrDigest, p.ManifestDigest, p.Version, manifest.Digest)
 	case !t.AllowExpired && m.IsExpired(t.now()):
-		return nil, fmt.Errorf("%w: version %d was valid until %s: publish a new one", ErrExpired, p.Version, manifest.Expires.Format(time.RFC3339))
+		return nil, fmt.Errorf("%w: version %d was valid until %s: publish a new one", ErrExpired, p.Version, m.expires.Format(time.RFC3339))
 	}
 	return m, nil
 }

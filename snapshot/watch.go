@@ -43,6 +43,7 @@ type Watcher struct {
 	done    chan struct{}
 	loaded  chan struct{} // closed with the first model
 	model   atomic.Pointer[Model]
+	expires atomic.Pointer[time.Time] // of the model, with its renewals; zero is never
 
 	mu     sync.Mutex
 	status Status
@@ -56,7 +57,8 @@ type Status struct {
 	SignedBy       string    // id of the key, "" is unsigned or not asked for
 	Created        time.Time // of the version, by its publisher's clock
 	Watermark      time.Time // newest event that it knows
-	Expires        time.Time // zero is never
+	Expires        time.Time // by its manifest, or the last renewal of the alias if that is later; zero is never
+	Renewed        time.Time // when the publisher last said that the alias stands: it does so every few minutes. Zero is not known
 	Expired        bool      // it is past that
 	LoadedAt       time.Time
 	Checked        time.Time // when the source last answered
@@ -84,6 +86,8 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", ErrName, name, validName)
 		}
 	}
+	w := &Watcher{source: source, options: options, done: make(chan struct{}), loaded: make(chan struct{})}
+	w.expires.Store(new(time.Time))
 	accepted, err := readAccepted(options.StateFile, options.Model, options.Alias)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: watch %s: %w", options.Model, err)
@@ -92,8 +96,9 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 		options.Log.Warn("what was accepted before counts for nothing", "model", options.Model, "alias", options.Alias, "error", err)
 		accepted = Pointer{}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &Watcher{source: source, options: options, cancel: cancel, done: make(chan struct{}), loaded: make(chan struct{})}
+	accepted.Renewal = accepted.VerifyRenewal(options.Model, options.Alias, options.Trust.Keys)
+	var ctx context.Context
+	ctx, w.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
 		w.run(ctx, accepted)
@@ -105,7 +110,10 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 // it for every request and use what it returns for the whole of that request; it costs an atomic load.
 func (w *Watcher) Model() *Model {
 	m := w.model.Load()
-	if m != nil && !m.manifest.Expires.IsZero() && !w.options.Trust.AllowExpired && m.IsExpired(w.options.Trust.now()) {
+	if m == nil || w.options.Trust.AllowExpired {
+		return m
+	}
+	if expires := w.expires.Load(); !expires.IsZero() && !w.options.Trust.now().Before(*expires) {
 		return nil
 	}
 	return m
@@ -153,12 +161,12 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 		}
 		if err == nil {
 			w.note(func(s *Status) { s.Checked = w.options.Trust.now() })
-			if p.same(&seen) {
+			if p.unchanged(&seen) {
 				continue
 			}
-			if p.same(&accepted) && w.model.Load() != nil { // an alias that was refused is back where it was
+			if p.same(&accepted) && w.model.Load() != nil { // it is renewed, or an alias that was refused is back where it was
+				w.renew(&p, &accepted)
 				seen, failures = p, 0
-				w.note(func(s *Status) { s.Err = nil })
 				continue
 			}
 			if err = w.accept(ctx, p, &accepted); err == nil {
@@ -208,6 +216,7 @@ func (w *Watcher) wait(ctx context.Context, seen Pointer) (Pointer, error) {
 
 // accept verifies, loads and serves what a pointer names. What was accepted before is in accepted.
 func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) error {
+	p.Renewal = newerRenewal(p.VerifyRenewal(w.options.Model, w.options.Alias, w.options.Trust.Keys), &p, accepted)
 	m, err := w.load(ctx, p, *accepted)
 	if err == nil && w.options.Pin == 0 {
 		err = writeAccepted(w.options.StateFile, w.options.Model, w.options.Alias, p)
@@ -219,12 +228,14 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		}
 		return err
 	}
+	w.expires.Store(&m.expires)
 	first := w.model.Swap(m) == nil
 	*accepted = p
 	manifest := &m.manifest
 	w.note(func(s *Status) {
 		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest, m.signedBy
-		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, manifest.Expires, w.options.Trust.now()
+		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
+		s.Renewed = p.Renewed()
 		s.Loads, s.Err = s.Loads+1, nil
 	})
 	w.options.Log.Info("version loaded", "model", w.options.Model, "alias", w.options.Alias, "version", manifest.Version, "digest", manifest.PayloadDigest)
@@ -232,6 +243,30 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		close(w.loaded)
 	}
 	return nil
+}
+
+// newerRenewal returns the newer of a renewal of p and the one that was accepted of the same move: a copy may bring back an old one.
+func newerRenewal(r Renewal, p, accepted *Pointer) Renewal {
+	if p.same(accepted) && accepted.Renewal.Renewed.After(r.Renewed) {
+		return accepted.Renewal
+	}
+	return r
+}
+
+// renew takes up the renewal of what is being served, if it is one.
+func (w *Watcher) renew(p, accepted *Pointer) {
+	o := &w.options
+	r := newerRenewal(p.VerifyRenewal(o.Model, o.Alias, o.Trust.Keys), p, accepted)
+	if r.Renewed.Equal(accepted.Renewal.Renewed) {
+		w.note(func(s *Status) { s.Err = nil })
+		return
+	}
+	accepted.Renewal = r
+	err := writeAccepted(o.StateFile, o.Model, o.Alias, *accepted)
+	m := w.model.Load()
+	expires := accepted.expiry(&m.manifest)
+	w.expires.Store(&expires)
+	w.note(func(s *Status) { s.Expires, s.Renewed, s.Err = expires, accepted.Renewed(), err })
 }
 
 // load returns the model that a pointer names.

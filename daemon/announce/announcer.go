@@ -55,7 +55,7 @@ func New(o Options) *Announcer {
 	return &Announcer{Options: o, limit: sendTimeout}
 }
 
-// Run announces the champion and every one after it until ctx is done, and then once more if there is one that could not be announced. A
+// Run announces the champion, its renewals and every one after it until ctx is done, and then once more if there is one that could not be announced. A
 // failure is reported to OnResult, logged once until it is over, and tried again with what the alias then names.
 func (a *Announcer) Run(ctx context.Context) {
 	defer a.close()
@@ -83,7 +83,8 @@ func (a *Announcer) Run(ctx context.Context) {
 // announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent something.
 func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
 	p, err := a.Store.Alias(a.Model, snapshot.Champion)
-	if errors.Is(err, snapshot.ErrNotFound) || err == nil && p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest {
+	same := p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest
+	if errors.Is(err, snapshot.ErrNotFound) || err == nil && same && p.Renewal.Renewed.Equal(a.sent.Renewal.Renewed) {
 		return false, nil
 	}
 	if err == nil {
@@ -147,7 +148,11 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 		err = a.produce(ctx, what)
 	}
 	if err == nil {
-		a.Log.Info("champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
+		level := slog.LevelInfo
+		if p.Sequence == a.sent.Sequence {
+			level = slog.LevelDebug // renewed
+		}
+		a.Log.Log(ctx, level, "champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
 	}
 	return err
 }

@@ -174,3 +174,38 @@ func TestPoisonedStateFile(t *testing.T) {
 		}
 	}
 }
+
+// J3: a renewal is announced, with the files, and handed out to those who wait; the cleaner finds the newest record whole.
+func TestRenewalsAreAnnounced(t *testing.T) {
+	b := newBench(t)
+	keys := b.sign(1)
+	b.publish()
+	results, stop := b.announcer(1 << 20)
+	b.within("the announcement", func() bool { ok, _ := results(); return ok == 1 })
+	s := b.source(nil, keys)
+	w, err := snapshot.Watch(s, snapshot.WatchOptions{Model: model, Trust: snapshot.Trust{Keys: keys}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	b.within("the model", func() bool { return w.Model() != nil })
+	p, err := b.store.Renew(t.Context(), model, snapshot.Champion, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.within("the renewal", func() bool { return w.Status().Renewed.Equal(p.Renewal.Renewed) })
+	stop()
+	if s := w.Status(); s.Loads != 1 || s.Err != nil {
+		t.Errorf("%+v", s)
+	}
+	forged := changed(t, b.announcement(), func(a *Announcement) { a.Renewal.Renewed = time.Now().Add(time.Hour) })
+	b.produce(forged, again(b.records()[0])) // an invented renewal, and the announcement before there was one
+	b.within("both to be read", func() bool { return len(b.records()) == 4 })
+	late := b.source(nil, keys)
+	if got := b.wait(late, snapshot.Pointer{}); !got.Renewal.Renewed.Equal(p.Renewal.Renewed) {
+		t.Errorf("a late joiner got the renewal %+v, want %+v", got.Renewal, p.Renewal)
+	}
+	if _, err := late.File(t.Context(), model, 1, "manifest.json"); err != nil {
+		t.Error(err)
+	}
+}

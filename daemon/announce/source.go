@@ -124,6 +124,7 @@ func (s *Source) take(r *kgo.Record) {
 		s.ignore("record skipped", r, err)
 		return
 	}
+	a.Renewal = a.VerifyRenewal(a.Model, snapshot.Champion, s.trust.Keys)
 	if a.Inline != nil {
 		if err := s.trust.VerifyFiles(a.Model, a.Pointer, a.Inline); err != nil {
 			s.ignore("files of a record skipped", r, err)
@@ -136,8 +137,14 @@ func (s *Source) take(r *kgo.Record) {
 		s.last[a.Model] = a
 	case a.Sequence == last.Sequence && a.ManifestDigest != last.ManifestDigest:
 		s.log.Error("two versions were announced as the same: the first one stays", "model", a.Model, "version", last.Version, "other", a.Version)
-	case a.Sequence == last.Sequence && last.Inline == nil:
-		s.last[a.Model] = a // announced again, this time with its files
+	case a.Sequence == last.Sequence: // announced again, perhaps with its files or a renewal
+		if a.Inline == nil {
+			a.Inline = last.Inline
+		}
+		if last.Renewal.Renewed.After(a.Renewal.Renewed) {
+			a.Renewal = last.Renewal
+		}
+		s.last[a.Model] = a
 	}
 }
 
@@ -184,7 +191,7 @@ func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Po
 		case !caught:
 		case a == nil:
 			return snapshot.Pointer{}, fmt.Errorf("announce: %w: no announcement of the model %s in the topic %s", snapshot.ErrNotFound, model, s.topic)
-		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest:
+		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest || !a.Renewal.Renewed.Equal(last.Renewal.Renewed):
 			return a.Pointer, nil
 		}
 		select {

@@ -145,6 +145,7 @@ type Publish struct {
 
 	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures are taken from the store, beside the signing key's
+	RenewEvery     Duration `json:"renew_every,omitempty"`  // time between two words that the champion still stands
 	ExpiresAfter   Duration `json:"expires_after"`          // consumers refuse a version that is older; 0 for never
 	KeepSample     bool     `json:"keep_sample"`            // keep the sample of each refit beside its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
@@ -177,8 +178,9 @@ func DefaultModel() Model {
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
 		},
 		Evaluate: Evaluate{Window: 20_000},
-		Publish:  Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), Keep: 20, Tensors: tensorsF64, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
-		Serve:    Serve{MaxEvents: 1000, MaxItems: 1000},
+		Publish: Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), RenewEvery: Duration(5 * time.Minute), Keep: 20,
+			Tensors: tensorsF64, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+		Serve: Serve{MaxEvents: 1000, MaxItems: 1000},
 	}
 }
 
@@ -279,7 +281,7 @@ func (s *Schema) Event() event.Schema {
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
-	c.Publish.TrustedKeys = nil
+	c.Publish.TrustedKeys, c.Publish.RenewEvery = nil, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice

@@ -198,6 +198,7 @@ func (v *validator) model(m *Model, path string) {
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
 	v.oneOf(at("publish.tensors"), m.Publish.Tensors, tensorsF64, "f32")
+	v.duration(at("publish.renew_every"), m.Publish.RenewEvery, time.Second, 10*time.Minute)
 	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
 	if path := m.Publish.SigningKeyFile; path != "" && !v.contents(at("publish.signing_key_file"), path) {
 		if err := CheckPrivate(path); err != nil {

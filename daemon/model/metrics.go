@@ -39,6 +39,7 @@ type Metrics struct {
 	snapshotVersion *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
 	expires         *prometheus.GaugeVec
+	renewed         *prometheus.GaugeVec
 	untrusted       *prometheus.CounterVec
 	dataTime        *prometheus.GaugeVec
 
@@ -89,6 +90,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
 		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
 		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
+		renewed:         gauge("snapshot_renewed_timestamp_seconds", "When we last said that it still stands, or published it (publish.renew_every)."),
 		untrusted: counter("snapshot_untrusted_total",
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
 		deadLetters: deadletter.NewMetrics(r),
@@ -167,13 +169,19 @@ func (m *Metrics) live(model string, ch *cycle.Champion, published, expires time
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
 	m.snapshotVersion.WithLabelValues(model).Set(float64(ch.Version.Version))
 	m.snapshotTime.WithLabelValues(model).Set(seconds(published))
+	m.renew(model, published, expires)
+	m.dataTime.WithLabelValues(model).Set(float64(ch.Watermark) / 1000)
+	m.features.WithLabelValues(model).Set(float64(ch.Vocabulary.NumColumns()))
+}
+
+// renew records until when consumers may use the version they have. The zero time as expiry is never.
+func (m *Metrics) renew(model string, renewed, expires time.Time) {
+	m.renewed.WithLabelValues(model).Set(seconds(renewed))
 	if expires.IsZero() {
 		m.expires.DeleteLabelValues(model)
 	} else {
 		m.expires.WithLabelValues(model).Set(seconds(expires))
 	}
-	m.dataTime.WithLabelValues(model).Set(float64(ch.Watermark) / 1000)
-	m.features.WithLabelValues(model).Set(float64(ch.Vocabulary.NumColumns()))
 }
 
 // seconds is a time as metrics have it.

@@ -147,7 +147,7 @@ func (t *Trainer) tune() {
 // tickOf is the time between two looks at what there is to do.
 func tickOf(m *config.Model) time.Duration {
 	tick := observeEvery
-	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std()} {
+	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std(), renewEvery(m)} {
 		if d > 0 {
 			tick = min(tick, d)
 		}
@@ -170,6 +170,9 @@ func (t *Trainer) step(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
+		return err
 	}
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models

@@ -31,6 +31,7 @@ type Versions struct {
 	kept     int
 	champion *int64
 	strays   map[string]bool       // paths that were named
+	renewed  time.Time             // last attempt to renew the champion; zero renews it now
 	serving  atomic.Pointer[dated] // what consumers have
 	judged   atomic.Pointer[dated] // the last version of this run
 }
@@ -85,6 +86,7 @@ func (v *Versions) nameStrays() {
 // refused logs and counts what the publisher did not take from the store.
 func (v *Versions) refused() {
 	for _, r := range v.publisher.Refusals() {
+		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.untrusted.WithLabelValues(v.settings.Name).Inc()
 		v.log.Error("in the store and not signed by our keys: left alone, and not gone on from", "alias", r.Alias, "version", r.Version,
 			"reason", r.Reason)
@@ -193,6 +195,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 	}
 	ch.Chosen = v.publisher.Chosen()
 	v.cycle.Adopt(ch)
+	v.renewed = time.Time{}
 	v.serve(ch, manifest)
 	v.log.Info("champion moved by somebody else", "version", manifest.Version, "by_operator", ch.Chosen)
 	return true
@@ -204,6 +207,31 @@ func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
 	v.champion = &number
 	v.serving.Store(&dated{ch.Version, manifest.Created})
 	v.metrics.live(v.settings.Name, ch, manifest.Created, manifest.Expires)
+}
+
+// renewEvery is the time between two renewals of the champion: a quarter of its life at most, so that a failure or two do not end it.
+func renewEvery(m *config.Model) time.Duration {
+	every := m.Publish.RenewEvery.Std()
+	if life := m.Publish.ExpiresAfter.Std(); life > 0 {
+		every = min(every, life/4)
+	}
+	return every
+}
+
+// renew says that the champion still stands, once it is time to. Consumers go on using it while this daemon lives, whether there are events or not,
+// and see when they hear nothing any more.
+func (v *Versions) renew(ctx context.Context, m *config.Model) {
+	if time.Since(v.renewed) < renewEvery(m) {
+		return
+	}
+	v.renewed = time.Now()
+	pointer, done, err := v.publisher.Renew(ctx)
+	if err != nil && ctx.Err() == nil {
+		v.log.Error("champion not renewed", "error", err)
+	}
+	if done {
+		v.metrics.renew(v.settings.Name, pointer.Renewal.Renewed, pointer.Renewal.Expires)
+	}
 }
 
 // publish writes a version; a store that cannot be written to is logged and counted.

@@ -266,6 +266,26 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	return nil
 }
 
+// Renew says that the champion still stands, as of now, and that it may be used for publish.expires_after from now on. It returns false if there
+// is none, or if what stands there is not signed by our keys: Follow sees to that.
+func (p *Publisher) Renew(ctx context.Context) (pointer snapshot.Pointer, done bool, err error) {
+	if p.store == nil || p.champion == nil {
+		return pointer, false, nil
+	}
+	expires := time.Time{}
+	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
+		expires = p.now().Add(after)
+	}
+	pointer, err = p.store.Renew(ctx, p.model.Name, Champion, expires)
+	if errors.Is(err, snapshot.ErrNotFound) || p.store.Keys != nil && isForged(err) {
+		return pointer, false, nil
+	}
+	if err != nil {
+		return pointer, false, fmt.Errorf("publish: %w", err)
+	}
+	return pointer, true, nil
+}
+
 // single rounds the parameters of a model to F32, so that this process goes on from what a restart would find.
 func single(m *solver.Model) *solver.Model {
 	m = m.Clone()

@@ -97,7 +97,7 @@ func (p *Publisher) note(alias string, found snapshot.Pointer, reason error) {
 func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)
-	move := snapshot.Move{Alias: Champion, Event: snapshot.EventRestored, Why: "it was " + snapshot.ErrSignature.Error()}
+	move := snapshot.Move{Alias: Champion, Event: snapshot.EventRestored, Why: "it was " + snapshot.ErrSignature.Error(), Expired: true}
 	if p.champion != nil {
 		move.To = *p.champion
 		if p.chosen {

@@ -187,9 +187,9 @@ type aliasEntry struct {
 	snapshot.Pointer
 }
 
-// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, or has been
-// moved since the answer that If-None-Match names, for the time of ?wait (30s by default, 60s at most), and answers 304 if that does
-// not happen. An alias that moves back ends the wait, too.
+// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, has been moved
+// since the answer that If-None-Match names, or has another renewal than ?renewed, for the time of ?wait (30s by default, 60s at most), and
+// answers 304 if that does not happen. An alias that moves back ends the wait, too.
 func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, cache *mode
 	if err != nil {
 		return err
 	}
-	if r.Method != http.MethodPut && known(w, r, p.Version, p.ETag()) {
+	if r.Method != http.MethodPut && !isRenewed(r, p) && known(w, r, p.Version, p.ETag()) {
 		return nil
 	}
 	return answer(w, http.StatusOK, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
@@ -232,7 +232,13 @@ func isOld(r *http.Request, p snapshot.Pointer, err error, after int64) bool {
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return after == 0
 	}
-	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag()))
+	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag())) && !isRenewed(r, p)
+}
+
+// isRenewed reports whether a client that says which renewal of the alias it knows does not know the newest.
+func isRenewed(r *http.Request, p snapshot.Pointer) bool {
+	q := r.URL.Query()
+	return q.Has("renewed") && q.Get("renewed") != p.Renewal.Renewed.UTC().Format(time.RFC3339Nano)
 }
 
 // await looks at an alias until it is news, the time is up, or the client or the daemon goes away.

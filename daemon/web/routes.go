@@ -66,7 +66,7 @@ var Routes = []Route{
 	{Methods: "GET", Paths: v1 + byVersion, Serve: (*Server).showVersion, Summary: "A version and its manifest", Gives: versionEntry{},
 		Refuses: append(ofStore[:3:3], 304), Params: []string{"If-None-Match"}, Headers: changes},
 	{Methods: "GET", Paths: v1 + byAlias, Serve: (*Server).showAlias, Summary: "What an alias names, by long poll", Gives: aliasEntry{},
-		Refuses: append(ofStore[:3:3], 304, 503), Params: []string{"after", "wait", "If-None-Match"}, Headers: changes},
+		Refuses: append(ofStore[:3:3], 304, 503), Params: []string{"after", "wait", "renewed", "If-None-Match"}, Headers: changes},
 	{Methods: "PUT", Paths: v1 + byAlias, Serve: (*Server).moveAlias, Summary: "Let an alias name a version", Takes: aliasMove{},
 		Gives: aliasEntry{}, Refuses: append(ofVersion[:4:4], 409), Headers: says, Lifecycle: true},
 	{Methods: "GET", Paths: v1 + byAlias + "/files/{file} " + v1 + byVersion + "/files/{file}", Serve: (*Server).file,

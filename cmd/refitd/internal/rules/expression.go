@@ -13,8 +13,8 @@ import (
 // scrapeLabels are what Prometheus adds to every series. model is among them because consumer series have it with several models.
 var scrapeLabels = []string{model.MetricNameLabel, "job", "instance", "model"}
 
-// sinceStart is the one counter that is set once, at the start: an increase of it is never seen.
-const sinceStart = "refitd_state_rollback_offsets_total"
+// sinceStart are the counters of what is found at the start: an increase from there is never seen.
+var sinceStart = []string{"refitd_state_rollback_offsets_total", "refitd_snapshot_untrusted_total"}
 
 // foreign are the metrics that a scrape of refitd has beside its own, by prefix or name.
 var foreign = []string{"up", "scrape_", "process_", "go_", "promhttp_", "ALERTS"}
@@ -61,7 +61,7 @@ func (v *vocabulary) selector(e *promql.Expr, above []*promql.Expr) []string {
 			problems = append(problems, fmt.Sprintf("%s has no label %q: it has %s", name, m.Label, strings.Join(metric.Labels, ", ")))
 		}
 	}
-	if metric.Type == "counter" && !underRate(above) && name != sinceStart {
+	if metric.Type == "counter" && !underRate(above) && !slices.Contains(sinceStart, name) {
 		problems = append(problems, fmt.Sprintf("%s is a counter, which starts again with the process: use rate or increase", name))
 	}
 	return problems
