@@ -17,9 +17,9 @@ func TestPeakMemory(t *testing.T) {
 	many, few, rows := 30_000, 250, 5000
 	switch {
 	case tier.Asked(tier.Long):
-		many, few, rows = 20_000_000, 100_000, 200_000
+		many, few, rows = 20_000_000, 10_000, 200_000
 	case tier.Asked(tier.Load):
-		many, few, rows = 1_000_000, 15_000, 100_000
+		many, few, rows = 1_000_000, 2000, 100_000
 	}
 	lists := []string{"categorical: [user, item]", "categorical: [user, item], multi: [tags]"}
 	for _, w := range []struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -29,6 +30,8 @@ type Cycle struct {
 	now           func() time.Time
 	pool          interner // names of relearned events
 	baselineField int      // categorical field of the item mean, or -1
+
+	evicted atomic.Int64 // names that the fold-in gave up for others
 
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     learner
@@ -73,10 +76,13 @@ func (c *Cycle) newLearner(ch *Champion, last learner) learner {
 		if p, ok := last.(*posteriorLearner); ok {
 			l.foldIn.InheritLosses(p.foldIn)
 		}
+		l.slots.evicted = &c.evicted
 		return l
 	}
 	g, _ := last.(*gradientLearner)
-	return newGradientLearner(c.config, &c.schema, c.target, ch, g)
+	l := newGradientLearner(c.config, &c.schema, c.target, ch, g)
+	l.slots.evicted = &c.evicted
+	return l
 }
 
 // Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it.
@@ -315,6 +321,9 @@ func (c *Cycle) LiveIsWorse() bool {
 	w, numeric := c.progressive.window(), c.target.IsNumeric()
 	return w[published].N > 0 && w[live].N == w[published].N && w[live].judged(numeric) > w[published].judged(numeric)
 }
+
+// Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.
+func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
 
 // Resets returns how often the fold-in was started again because it had become worse than the champion alone.
 func (c *Cycle) Resets() int {

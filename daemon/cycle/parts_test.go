@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -54,6 +55,8 @@ func FuzzDecodeEvent(f *testing.F) {
 // TestSlotsAgainstList compares the slots with a list of names in order of use.
 func TestSlotsAgainstList(t *testing.T) {
 	s := newSlots(2, 5)
+	s.evicted = new(atomic.Int64)
+	evicted := int64(0)
 	var recent []string // newest last
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
@@ -70,7 +73,11 @@ func TestSlotsAgainstList(t *testing.T) {
 		recent = append(slices.DeleteFunc(recent, func(k string) bool { return k == key }), key)
 		if len(recent) > 5 {
 			recent = recent[1:]
+			evicted++
 		}
+	}
+	if got := s.evicted.Load(); got != evicted || got == 0 {
+		t.Errorf("%d names gave up their slot, want %d", got, evicted)
 	}
 }
 

@@ -1,5 +1,7 @@
 package cycle
 
+import "sync/atomic"
+
 // slots gives the most recently learned features a small number each, up to a limit; the least recently learned gives up its number
 // when there are more. Both operations are O(1).
 type slots struct {
@@ -8,6 +10,8 @@ type slots struct {
 	limit  int
 	oldest int32
 	newest int32
+
+	evicted *atomic.Int64 // counts the names that gave up their number; nil counts none
 }
 
 type slot struct {
@@ -50,6 +54,9 @@ func (s *slots) touch(last int32, field int, name string) (at int32, fresh bool)
 	} else {
 		at = s.oldest
 		delete(s.index[s.items[at].field], s.items[at].name)
+		if s.evicted != nil {
+			s.evicted.Add(1)
+		}
 		s.unlink(at)
 	}
 	s.items[at] = slot{name: name, field: int32(field)}

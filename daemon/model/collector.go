@@ -44,12 +44,13 @@ var (
 	memoryComputed  = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
 	progressiveLoss = ofModel("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
 		"role")
+	foldInEvicted    = ofModel("fold_in_evicted_total", "Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
 	foldInResets     = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
 	featuresTotal    = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
 	unseenTotal      = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
 	trainDisabled    = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, foldInResets, featuresTotal, unseenTotal, trainDisabled}
+		progressiveLoss, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled}
 )
 
 // Describe implements prometheus.Collector.
@@ -94,6 +95,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(trainDisabled, off, name)
 		counter(duplicates, float64(store.Duplicates()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
+		counter(foldInEvicted, float64(learning.Evicted()), name)
 		names := learning.Names()
 		counter(featuresTotal, float64(names.Total), name)
 		counter(unseenTotal, float64(names.Unseen), name)

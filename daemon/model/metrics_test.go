@@ -199,6 +199,9 @@ refitd_storage_min_free_bytes 4096
 # HELP refitd_features_total Names in events that were scored with the version that consumers have.
 # TYPE refitd_features_total counter
 refitd_features_total{model="ratings"} 0
+# HELP refitd_fold_in_evicted_total Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).
+# TYPE refitd_fold_in_evicted_total counter
+refitd_fold_in_evicted_total{model="ratings"} 0
 # HELP refitd_fold_in_resets_total Times the fold-in started again because it had become worse than the champion alone.
 # TYPE refitd_fold_in_resets_total counter
 refitd_fold_in_resets_total{model="ratings"} 0
