@@ -15,5 +15,8 @@ func ModelFootprint(d, k, outputs int, linear bool) int64 {
 // SolveFootprint returns the bytes that Solve takes beside the problem and its model: for every row a kernel value for each of k basis vectors,
 // and predictions, gradients and directions of the outputs; for every feature the vectors that the next basis vector is sought with.
 func SolveFootprint(n, d, k, outputs int) int64 {
-	return 8 * (int64(n)*int64(k+12*outputs) + 32*int64(d)*int64(outputs))
+	return 8*(int64(n)*int64(k+12*outputs)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
 }
+
+// ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
+func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }

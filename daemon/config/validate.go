@@ -12,6 +12,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
 )
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
@@ -246,6 +247,9 @@ func (v *validator) input(in *Input, path string) {
 	}
 }
 
+// MaxClasses bounds the classes of a model: what grows with their square takes 800 MB then.
+const MaxClasses = 10_000
+
 func (v *validator) schema(s *Schema, path string) {
 	task := event.Task(s.Task)
 	tasks := make([]string, len(event.Tasks))
@@ -266,6 +270,10 @@ func (v *validator) schema(s *Schema, path string) {
 	}
 	if n := len(slices.Compact(slices.Sorted(slices.Values(s.Classes)))); n != len(s.Classes) {
 		v.bad(path+".classes", s.Classes, "each class once")
+	}
+	if n := len(s.Classes); task.HasClasses() && n > MaxClasses {
+		v.refuse(path+".classes", fmt.Sprintf("has %d classes, and a refit takes %s for what each of them says of each other one: "+
+			"list at most %d, or put what they have in common in their place", n, mebibytes(solver.ClassFootprint(n)), MaxClasses))
 	}
 	if n := len(s.Classes); n == 1 || n == 0 && !v.allow.Classes {
 		if task.HasClasses() {

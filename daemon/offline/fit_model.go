@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
 )
 
 // FitModel returns a model for a fit without a configuration file: the defaults, with the schema that the format implies. Ratings are
@@ -82,8 +83,8 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 		s.Classes = classesOf(sets...)
 		if n := len(s.Classes); n > maxFoundClasses {
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(
-				"offline: the labels have %d different values, more than %d classes: use --task regression, or list them in schema.classes of a configuration",
-				n, maxFoundClasses)}
+				"offline: the labels have %d different values, more than %d classes, for which a refit takes %d MiB and more: use --task regression, or "+
+					"list at most %d in schema.classes of a configuration", n, maxFoundClasses, (solver.ClassFootprint(n)+1<<20-1)>>20, config.MaxClasses)}
 		}
 	}
 	return nil
