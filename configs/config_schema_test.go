@@ -351,7 +351,8 @@ func TestExamplesByTheSchema(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
-	for _, name := range names {
+	inContainer := filepath.Join("container", "refitd.yaml")
+	for _, name := range append(names, inContainer) {
 		src, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -359,7 +360,11 @@ func TestExamplesByTheSchema(t *testing.T) {
 		if err := judge(t, schema, src); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !bytes.HasPrefix(src, []byte("# yaml-language-server: $schema=config.schema.json\n")) {
+		place := "config.schema.json"
+		if name == inContainer {
+			place = "../" + place
+		}
+		if !bytes.HasPrefix(src, []byte("# yaml-language-server: $schema="+place+"\n")) {
 			t.Errorf("%s does not begin with the place of its schema", name)
 		}
 	}
