@@ -64,12 +64,25 @@ var rules = map[string]object{
 	"Publish.Store":          {{"minLength", 1}},
 	"Schema.Label":           {{"minLength", 1}},
 	"Schema.Classes":         {{"uniqueItems", true}},
+	"Schema.Categorical":     {{"items", fieldEntry}},
+	"Schema.Numeric":         {{"items", fieldEntry}},
+	"Schema.Multi":           {{"items", fieldEntry}},
 	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
 	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
 	"Schema.Task":            {{"enum", event.Tasks}},
 	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
+
+// fieldEntry is an entry of a list of fields: its name, or a config.Field.
+var fieldEntry = object{{"anyOf", []any{
+	object{{"type", "string"}, {"minLength", 1}},
+	object{{"type", "object"}, {"additionalProperties", false}, {"properties", object{
+		{"name", object{{"type", "string"}, {"minLength", 1}, {"description", "Field of the events."}}},
+		{"optional", object{{"type", "boolean"}, {"default", false},
+			{"description", "An event may lack it, and then learns nothing from it and is scored without it."}}},
+	}}, {"required", []string{"name"}}},
+}}}
 
 // features asks for what one task or another needs.
 var features = object{
@@ -404,6 +417,11 @@ func TestSchemaAndValidation(t *testing.T) {
 		{"levels: 5", "levels: 1", false},
 		{"levels: 5", "levels: 101", false},
 		{"categorical: [user, item]", "categorical: []", false},
+		{"categorical: [user, item]", "categorical: [user, {name: item, optional: true}]", true},
+		{"categorical: [user, item]", "categorical: [user, {name: item, optional: 1}]", false},
+		{"categorical: [user, item]", "categorical: [user, {optional: true}]", false},
+		{"numeric: []", "numeric: [{name: price, of: item}]", false},
+		{"multi: []", "multi: [{name: tags, optional: true}]", true},
 		{"time_unit: ms", "time_unit: min", false},
 		{"size: 200000", "size: 99", false},
 		{"size: 200000", "size: 1000", true},

@@ -265,7 +265,7 @@ func properties(t *testing.T, typ reflect.Type) (list []property) {
 		f := typ.Field(i)
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case key == "-":
+		case key == "-", f.Tag.Get("yaml") == "-":
 		case f.Anonymous && key == "":
 			list = append(list, properties(t, f.Type)...)
 		case !f.IsExported():

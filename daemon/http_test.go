@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	b.ProduceRatings(14, 3000)
 	b.Produce([]byte("nonsense"))
 	d, stop := b.Start(b.Configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
-		"start: earliest", "start: earliest, dead_letter: {topic: refused}"))
+		"start: earliest", "start: earliest, dead_letter: {topic: refused}", "[user, item]", "[user, item], numeric: [{name: price, optional: true}]"))
 	defer stop()
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "a look at the losses after a promotion", func() bool {

@@ -25,7 +25,8 @@
 //	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous)
 //
 // (Blondel, Niculae, Otsuka and Ueda 2017), and the link of the manifest turns them into a prediction. Names that the vocabulary does
-// not have contribute nothing, are counted by Score and named by Predict and Explain; missing fields contribute nothing.
+// not have contribute nothing, are counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain
+// name; where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with ErrInput.
 //
 // # Files
 //

@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing.
+// Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing. What is missing contributes nothing;
+// Predict, Explain and TopK refuse an event that lacks a field which is not optional (Schema.Optional), Score does not look.
 type Input struct {
-	Categorical []string   // "" is missing and contributes nothing
-	Numeric     []float64  // not finite is missing and counts as the field's center, so that it contributes nothing
-	Multi       [][]string // order and repetitions within a list do not matter, but its length does: see MultiValue
+	Categorical []string   // "" is missing
+	Numeric     []float64  // not finite is missing
+	Multi       [][]string // order and repetitions within a list do not matter, but its length does: see MultiValue. An empty list is not missing
 }
 
 // check returns an error unless every slice is nil or as long as the schema's.
@@ -30,11 +31,65 @@ func (in *Input) check(s *Schema) error {
 	return nil
 }
 
+// missing returns the names of the fields that an event lacks, in the order of the schema.
+func (in *Input) missing(s *Schema) (fields []string) {
+	for f, name := range s.Categorical {
+		if in.Categorical == nil || in.Categorical[f] == "" {
+			fields = append(fields, name)
+		}
+	}
+	for f := range s.Numeric {
+		if in.Numeric == nil || !isFinite(in.Numeric[f]) {
+			fields = append(fields, s.Numeric[f].Name)
+		}
+	}
+	if in.Multi == nil {
+		fields = append(fields, s.Multi...)
+	}
+	return fields
+}
+
+// absent is missing, with the optional lists that are empty.
+func (in *Input) absent(s *Schema) []string {
+	fields := in.missing(s)
+	for f := range in.Multi {
+		if len(in.Multi[f]) == 0 && slices.Contains(s.Optional, s.Multi[f]) {
+			fields = append(fields, s.Multi[f])
+		}
+	}
+	return fields
+}
+
+// complete returns an error that names a field which is not optional and which an event lacks. but is a field that it may lack.
+func (in *Input) complete(s *Schema, but string) error {
+	if s.Optional == nil {
+		return nil
+	}
+	for _, name := range in.missing(s) {
+		if name != but && !s.IsOptional(name) {
+			return missingField(name)
+		}
+	}
+	return nil
+}
+
+func missingField(name string) error {
+	return fmt.Errorf("%w: missing_field: the event has no field %q", ErrInput, name)
+}
+
 // InputFromMap reads an event given as names and values, as encoding/json decodes it: strings for categorical fields, numbers (any of Go's
 // common kinds, or json.Number) for numeric ones, lists of strings for multi fields. Fields that are absent or nil are missing; fields
-// outside the schema are ignored. It returns ErrInput with the name of a field of another kind.
+// outside the schema are ignored. It returns ErrInput with the name of a field of another kind, or of one that is missing and not optional.
 func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
 	in, err := s.inputFromMap(event)
+	if err == nil {
+		err = in.complete(s, "")
+	}
+	for _, name := range s.Multi {
+		if err == nil && event[name] == nil && !s.IsOptional(name) {
+			err = missingField(name)
+		}
+	}
 	if err != nil {
 		return Input{}, fmt.Errorf("snapshot: %w", err)
 	}
@@ -124,8 +179,8 @@ func (s *Schema) toMap(in *Input) map[string]any {
 		}
 	}
 	for f, names := range in.Multi {
-		if len(names) > 0 {
-			event[s.Multi[f]] = names
+		if len(names) > 0 || !s.IsOptional(s.Multi[f]) {
+			event[s.Multi[f]] = append([]string{}, names...)
 		}
 	}
 	return event

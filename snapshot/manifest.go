@@ -251,7 +251,7 @@ func (m *Manifest) payloadDigest(tensors, names string) (string, error) {
 		NumOutputs  int    `json:"outputs"`
 		NumBasis    int    `json:"k"`
 		Schema      Schema `json:"schema"`
-	}{m.Kernel, m.Degree, m.Link, m.NumFeatures, m.NumOutputs, m.NumBasis, m.Schema})
+	}{m.Kernel, m.Degree, m.Link, m.NumFeatures, m.NumOutputs, m.NumBasis, m.Schema.digested()})
 	if err != nil {
 		return "", err
 	}

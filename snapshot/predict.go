@@ -19,6 +19,7 @@ type Prediction struct {
 	Probabilities []float64
 	Outputs       []float64 // o(x), of length m
 	Unseen        []string  // names outside the vocabulary, as "user=u9"
+	Absent        []string  // fields that the event lacks, which contribute nothing
 
 	task string
 }
@@ -36,7 +37,7 @@ func (p *Prediction) Label() any {
 }
 
 // Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not have the shape of
-// the schema or has a number so large that an output overflows.
+// the schema, lacks a field that is not optional or has a number so large that an output overflows.
 func (m *Model) Predict(in *Input) (Prediction, error) {
 	p, err := m.predict(in)
 	if err != nil {
@@ -50,7 +51,10 @@ func (m *Model) predict(in *Input) (Prediction, error) {
 	if err := in.check(&c.Schema); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{Outputs: make([]float64, c.NumOutputs), task: c.Schema.Task}
+	if err := in.complete(&c.Schema, ""); err != nil {
+		return Prediction{}, err
+	}
+	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task}
 	var s Scratch
 	if m.Score(p.Outputs, in, &s) > 0 {
 		p.Unseen = m.unseenNames(in)

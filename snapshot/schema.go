@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,10 @@ type Schema struct {
 	Multi       []string       `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
 	Numeric     []NumericField `json:"numeric,omitempty"`
 	Augment     bool           `json:"augment,omitempty"` // a last column that is always 1
+
+	// Optional names those of the fields that an event may lack: such a field then contributes nothing. An event that lacks another one is
+	// refused with ErrInput. Nil, as in versions written before there was a choice, lets an event lack any.
+	Optional []string `json:"optional,omitzero"`
 }
 
 // NumericField is a number that becomes (value − Center) / Scale, within ±Clip. Scale is positive.
@@ -102,7 +107,23 @@ func (s *Schema) validate() error {
 			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
 		}
 	}
-	return distinct("schema fields", fields)
+	for _, name := range s.Optional {
+		if !slices.Contains(fields, name) {
+			return fmt.Errorf("schema.optional: %q is not a field of the schema", name)
+		}
+	}
+	return errors.Join(distinct("schema fields", fields), distinct("schema.optional", s.Optional))
+}
+
+// IsOptional reports whether an event may lack a field.
+func (s *Schema) IsOptional(field string) bool {
+	return s.Optional == nil || slices.Contains(s.Optional, field)
+}
+
+// digested returns the schema as the payload's digest has it: as it was before fields could be optional, which changes no score.
+func (s Schema) digested() Schema {
+	s.Optional = nil
+	return s
 }
 
 // format returns the version of the format that the schema needs: builds that read format 1 alone do not know of limits.

@@ -52,6 +52,9 @@ func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	if err := q.Input.check(&c.Schema); err != nil {
 		return dst, err
 	}
+	if err := q.Input.complete(&c.Schema, q.Over); err != nil {
+		return dst, err
+	}
 	field := slices.Index(c.Schema.Categorical, q.Over)
 	switch {
 	case field < 0:

@@ -41,6 +41,7 @@ type Schema struct {
 	Categorical []string
 	Numeric     []string
 	Multi       []string
+	Optional    []string // those of the three that an event may lack
 }
 
 // MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other labels leaves them nothing.
@@ -57,7 +58,8 @@ func (s *Schema) AcceptsLabel(v float64) bool {
 	return math.Abs(v) <= MaxLabel && (s.LabelMin == 0 && s.LabelMax == 0 || v >= s.LabelMin && v <= s.LabelMax)
 }
 
-// Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call.
+// Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call. Of an
+// optional field that it lacks it has "", NaN or an empty list, which contribute nothing.
 type Event struct {
 	Label       float64  // regression, ordinal, binary
 	Classes     []string // multiclass: exactly one; multilabel: any number, no duplicates

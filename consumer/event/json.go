@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/maphash"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -28,7 +29,7 @@ func DefaultLimits() Limits {
 
 // JSON decodes the JSON events of one schema. It is not safe for concurrent use.
 //
-// Every field that the schema names must be there, except the weight; null counts as absent. Names are compared byte by byte, so that
+// Every field that the schema names must be there, except the weight and the optional ones; null counts as absent. Names are compared byte by byte, so that
 // RATING is not rating but an unknown field, and unknown fields are ignored. What a field may be:
 //
 //   - an id (categorical, identity, class, element of a list): a string, or a whole number written without point and exponent, which
@@ -49,8 +50,9 @@ type JSON struct {
 	must   int      // fields that must be present for scoring; learning needs mustLearn more
 
 	mustLearn int
-	before    field  // stands before the first field of an event
-	turn      uint64 // counts events
+	absent    []target // the optional fields, which prepare makes absent
+	before    field    // stands before the first field of an event
+	turn      uint64   // counts events
 	classes   map[string]bool
 
 	src     bytes.Buffer
@@ -76,8 +78,9 @@ const (
 
 // target is where a field goes: a role and the index in the schema's list.
 type target struct {
-	role  role
-	index int
+	role     role
+	index    int
+	optional bool
 }
 
 type field struct {
@@ -107,8 +110,12 @@ func NewJSON(s Schema, l Limits) *JSON {
 			d.fields[name] = &field{name: name}
 			d.order = append(d.order, d.fields[name])
 		}
-		d.fields[name].targets = append(d.fields[name].targets, target{r, index})
-		*count++
+		t := target{r, index, r >= roleCategorical && slices.Contains(s.Optional, name)}
+		if d.fields[name].targets = append(d.fields[name].targets, t); t.optional {
+			d.absent = append(d.absent, t)
+		} else {
+			*count++
+		}
 	}
 	claim(s.Label, roleLabel, 0, &d.mustLearn)
 	if s.Time != "" {
@@ -205,6 +212,14 @@ func (d *JSON) prepare(ev *Event, recordTime int64) {
 	ev.Numeric = slices.Grow(ev.Numeric[:0], len(s.Numeric))[:len(s.Numeric)]
 	ev.Multi = slices.Grow(ev.Multi[:0], len(s.Multi))[:len(s.Multi)]
 	ev.Empty()
+	for _, t := range d.absent {
+		switch t.role {
+		case roleCategorical:
+			ev.Categorical[t.index] = ""
+		case roleNumeric:
+			ev.Numeric[t.index] = math.NaN()
+		}
+	}
 }
 
 // keptNames is the longest list whose memory an event keeps for the next one: there are thousands of events, and few long lists.
@@ -334,7 +349,7 @@ func (p *parse) count(targets []target) {
 
 // needs reports whether an event must have what goes there.
 func (d *JSON) needs(t target) bool {
-	return t.role != roleWeight && (t.role >= roleCategorical || d.RequireLabel)
+	return t.role != roleWeight && !t.optional && (t.role >= roleCategorical || d.RequireLabel)
 }
 
 // scalars stores a string, number, true or false wherever the field goes.

@@ -200,14 +200,20 @@ func (s *Schema) Causes() []Cause {
 	add(s.Time, WrongType, TimeInvalid, MissingField)
 	add(s.Identity, needed...)
 	add(s.Weight, append(slices.Clone(number), WeightInvalid)...)
+	feature := func(name string, reasons []Reason) {
+		add(name, reasons...)
+		if !slices.Contains(s.Optional, name) {
+			add(name, MissingField)
+		}
+	}
 	for _, f := range s.Categorical {
-		add(f, needed...)
+		feature(f, id)
 	}
 	for _, f := range s.Numeric {
-		add(f, append(slices.Clone(number), MissingField)...)
+		feature(f, number)
 	}
 	for _, f := range s.Multi {
-		add(f, append(slices.Clone(needed), TooLarge)...)
+		feature(f, append(slices.Clone(id), TooLarge))
 	}
 	return list
 }

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +200,18 @@ func TestMistakes(t *testing.T) {
 		{"missing section", "    input: {topics: [ratings], format: json, start: earliest}\n", "", `5:5 models[0].input.topics | is missing: write a list | `},
 		{"model name", "name: ratings", "name: ../ratings", `5:11 models[0].name | is "../ratings" | `},
 		{"field twice", "[user, item]", "[user, user]", `7:100 models[0].schema.categorical[1] | a field that models[0].schema.categorical[0] does not use | `},
+		{"entry of a field", "[user, item]", "[user, {name: item, optionl: true}]",
+			`7:113 models[0].schema.categorical[1].optionl | unknown key "optionl" under models[0].schema.categorical[1] | optional`},
+		{"entry without a name", "[user, item]", "[user, {optional: true}]", `7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
+		{"optional by a word", "[user, item]", "[user, {name: item, optional: maybe}]",
+			`7:123 models[0].schema.categorical[1].optional | expected true or false | `},
+		{"optional hold-out", "[user, item]}\n    sample: {size: 200000, seed: 42, half_life: 0s, holdout: {",
+			"[{name: user, optional: true}, item]}\n    sample: {size: 200000, seed: 42, half_life: 0s, holdout: {by: user, ",
+			`8:67 models[0].sample.holdout.by | a field that every event has: this one is optional | `},
+		{"optional identity", "[user, item]", "[{name: user, optional: true}, item], identity: user",
+			`7:141 models[0].schema.identity | a field that every event has | `},
+		{"optional cap", "[user, item]}\n    sample: {", "[{name: user, optional: true}, item]}\n    sample: {cap: {by: user, share: 0.1}, ",
+			`8:24 models[0].sample.cap.by | a field that every event has | `},
 		{"unknown field", "fold_in: {by: [user]}", "fold_in: {by: [usr]}", `9:121 models[0].train.fold_in.by[0] | one of the categorical fields ["user" "item"] | `},
 		{"environment", "path: state", "path: \"${HOME}\"", `2:17 storage.path | environment is read for secrets only | `},
 		{"open to the network", "127.0.0.1:0", "0.0.0.0:80", `3:23 web.listen_address | loopback address | `},
@@ -230,6 +244,34 @@ func TestMistakes(t *testing.T) {
 			}
 			t.Errorf("problems %+v\nwant %s", problems, test.want)
 		})
+	}
+}
+
+// TestOptionalFields: an entry of the three lists may be a mapping that says more than the name. Without one, what is stored and hashed is what it was
+// before there were such entries.
+func TestOptionalFields(t *testing.T) {
+	text := strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, {name: item}, {name: city, optional: true}], "+
+		"numeric: [{name: age, optional: true}, {name: price, optional: false}],\n      multi:\n        [tags, {optional: true, name: extras}]", 1)
+	c, problems := parse(t, text)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	s := c.Models[0].Schema
+	if !slices.Equal(s.Categorical, []string{"user", "item", "city"}) || !slices.Equal(s.Numeric, []string{"age", "price"}) ||
+		!slices.Equal(s.Multi, []string{"tags", "extras"}) || !slices.Equal(s.Optional, []string{"age", "city", "extras"}) {
+		t.Errorf("%+v", s)
+	}
+	stored, err := DecodeStored(c.Models[0].Stored())
+	if err != nil || !slices.Equal(stored.Schema.Optional, s.Optional) {
+		t.Errorf("stored as %+v, %v", stored, err)
+	}
+	plain, _ := parse(t, strings.NewReplacer("{name: city, optional: true}", "city", "{name: age, optional: true}", "age",
+		"{optional: true, name: extras}", "extras", "{name: item}", "item", "{name: price, optional: false}", "price").Replace(text))
+	m := c.Models[0]
+	m.Schema.Optional = nil
+	if bytes.Contains(plain.Models[0].Stored(), []byte("optional")) || plain.Models[0].SampleHash() != m.SampleHash() ||
+		m.SampleHash() == c.Models[0].SampleHash() {
+		t.Error("the hash of a model without optional fields is not what it was, or that of one with them is")
 	}
 }
 

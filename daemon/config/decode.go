@@ -133,8 +133,37 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 		if entry.Value.Type() == ast.NullType {
 			d.at[child] = at
 		}
+		if s, ok := dst.Addr().Interface().(*Schema); ok && slices.Contains([]string{"categorical", "numeric", "multi"}, key) {
+			d.fields(entry.Value, s, dst.Field(i), child)
+			continue
+		}
 		d.value(entry.Value, dst.Field(i), child)
 	}
+}
+
+// fields decodes a list of the schema, whose entries may be a Field in place of a name.
+func (d *decoder) fields(node ast.Node, s *Schema, dst reflect.Value, path string) {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.value(node, dst, path)
+		return
+	}
+	names := make([]string, len(list.Values))
+	for i, entry := range list.Values {
+		child := fmt.Sprintf("%s[%d]", path, i)
+		d.at[child] = place(entry)
+		if t := entry.Type(); t != ast.MappingType && t != ast.MappingValueType {
+			d.value(entry, reflect.ValueOf(&names[i]).Elem(), child)
+			continue
+		}
+		var f Field
+		d.value(entry, reflect.ValueOf(&f).Elem(), child)
+		if names[i] = f.Name; f.Optional {
+			s.Optional = append(s.Optional, f.Name)
+			slices.Sort(s.Optional)
+		}
+	}
+	dst.Set(reflect.ValueOf(names))
 }
 
 // unknown reports a key that the mapping at path does not have, with the nearest one it has or the place where the key belongs.
@@ -364,11 +393,11 @@ func integer(node ast.Node) any {
 	return nil
 }
 
-// keys returns the keys of a struct in field order; fields that are not exported have none.
+// keys returns the keys of a struct in field order. Fields that are not exported or not of the file have none; they come last.
 func keys(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() {
+		if f := t.Field(i); f.IsExported() && f.Tag.Get("yaml") != "-" {
 			names = append(names, keyOf(f))
 		}
 	}

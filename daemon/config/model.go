@@ -68,6 +68,15 @@ type Schema struct {
 	Categorical []string `json:"categorical"`
 	Numeric     []string `json:"numeric"`
 	Multi       []string `json:"multi"`
+
+	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
+	Optional []string `json:"optional,omitempty" yaml:"-"`
+}
+
+// Field is an entry of Schema.Categorical, Numeric or Multi that says more than the name.
+type Field struct {
+	Name     string `json:"name"`
+	Optional bool   `json:"optional"` // an event may lack it, and then learns nothing from it and is scored without it
 }
 
 // Sample bounds the sample that training sees.
@@ -272,7 +281,7 @@ func (s *Schema) Event() event.Schema {
 	return event.Schema{
 		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
-		Categorical: s.Categorical, Numeric: s.Numeric, Multi: s.Multi,
+		Categorical: s.Categorical, Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional,
 	}
 }
 

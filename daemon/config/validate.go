@@ -323,6 +323,15 @@ func (v *validator) fields(s *Schema, path string) {
 	for i, f := range s.Multi {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
 	}
+	v.present(s, path+".time", s.Time)
+	v.present(s, path+".identity", s.Identity)
+}
+
+// present refuses an optional field where every event has to have it.
+func (v *validator) present(s *Schema, path, field string) {
+	if slices.Contains(s.Optional, field) {
+		v.bad(path, field, "a field that every event has: this one is optional in the schema")
+	}
 }
 
 // field checks an optional reference to a categorical field.
@@ -339,6 +348,8 @@ func (v *validator) sample(m *Model, path string) {
 	v.duration(path+".half_life", s.HalfLife, 0, math.MaxInt64)
 	v.between(path+".holdout.fraction", s.Holdout.Fraction, 0, 0.5)
 	v.field(path+".holdout.by", s.Holdout.By, m.Schema.Categorical)
+	v.present(&m.Schema, path+".holdout.by", s.Holdout.By)
+	v.present(&m.Schema, path+".cap.by", s.Cap.By)
 	v.whole(path+".holdout.size", s.Holdout.Size, 0, 1_000_000_000)
 	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
 		v.bad(path+".holdout.half_life", s.Holdout.HalfLife, fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))

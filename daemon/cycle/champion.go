@@ -60,7 +60,11 @@ func (s *scorer) outputs(dst []float64, ev *event.Event) {
 
 // names counts those of the event that was scored last.
 func (s *scorer) names(ev *event.Event) (n NameCounts) {
-	n.Total = int64(len(ev.Categorical))
+	for _, name := range ev.Categorical {
+		if name != "" { // absent
+			n.Total++
+		}
+	}
 	for _, names := range ev.Multi {
 		n.Total += int64(len(names))
 	}

@@ -128,9 +128,16 @@ func (l *gradientLearner) prepare(ev *event.Event) {
 		model.Predict(l.base, l.work, l.index, l.value)
 		copy(l.dense[numeric:], l.work[:model.NumBasis])
 	}
-	l.scaling.standardise(l.dense)
+	var fields []snapshot.NumericField
+	if l.champion != nil {
+		fields = l.champion.Vocabulary.Numeric
+	}
+	l.scaling.standardise(l.dense, fields)
 	l.rows, l.rowValue = l.rows[:0], l.rowValue[:0]
 	for f, name := range ev.Categorical {
+		if name == "" { // absent
+			continue
+		}
 		l.rows, l.rowValue = append(l.rows, l.slots.find(f, name)), append(l.rowValue, 1)
 	}
 	for f, names := range ev.Multi {
@@ -196,6 +203,9 @@ func (l *gradientLearner) outputs(dst []float64, ev *event.Event) {
 func (l *gradientLearner) learn(ev *event.Event, target []float64, weight float64) {
 	at := 0
 	for f, name := range ev.Categorical {
+		if name == "" {
+			continue
+		}
 		l.rows[at] = l.claim(l.rows[at], f, name)
 		at++
 	}

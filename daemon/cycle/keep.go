@@ -21,7 +21,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Numeric: v.Numeric, Augment: v.Augment},
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Numeric: v.Numeric,
+			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -109,7 +110,7 @@ func (l *posteriorLearner) gather(ev *event.Event) {
 	numeric := len(l.vocab.Names)
 	column := int32(l.vocab.NumColumns() - (l.vocab.NumFields() - numeric))
 	for f, x := range ev.Numeric {
-		if x = l.vocab.Numeric[f].Scaled(x); x != 0 {
+		if x = l.vocab.Numeric[f].Scaled(x); x != 0 && !math.IsNaN(x) {
 			l.addColumn(numeric+f, column+int32(f), x)
 		}
 	}
@@ -119,6 +120,9 @@ func (l *posteriorLearner) gather(ev *event.Event) {
 }
 
 func (l *posteriorLearner) add(field int, name string, value float64) {
+	if name == "" { // absent
+		return
+	}
 	feature := posterior.Feature{Field: int32(field), Row: l.slots.find(field, name), Base: -1}
 	if feature.Row < 0 && l.vocab != nil {
 		feature.Base = l.vocab.Column(field, name)

@@ -235,7 +235,7 @@ func fitMeans(t *Target, events []event.Event, weights []float64, field int) *me
 		if t.IsNumeric() {
 			total += w
 			sum += w * ev.Label
-			if field >= 0 {
+			if field >= 0 && ev.Categorical[field] != "" {
 				counts[ev.Categorical[field]] += w
 				sums[ev.Categorical[field]] += w * ev.Label
 			}
@@ -315,7 +315,7 @@ func (s *sgdBias) learn(ev *event.Event) {
 	s.global += sgdStep * e
 	for f, b := range s.of {
 		if b == nil {
-			if len(s.bias[f]) >= s.limit {
+			if len(s.bias[f]) >= s.limit || ev.Categorical[f] == "" {
 				continue // a baseline, too, is bounded
 			}
 			b = new(float64)

@@ -115,11 +115,18 @@ func (s *scaling) within(i int, v float64) float64 {
 	return min(max(v, mean-outlierDeviations*deviation), mean+outlierDeviations*deviation)
 }
 
-// standardise scales the inputs in place and remembers them raw.
-func (s *scaling) standardise(inputs []float64) {
+// standardise scales the inputs in place and remembers them raw. One that an event lacks is NaN and has the value at which it adds nothing in the
+// published model, its center, or before there is one its mean.
+func (s *scaling) standardise(inputs []float64, fields []snapshot.NumericField) {
 	copy(s.value, inputs)
 	for i := range inputs {
 		mean, deviation := s.of(i)
+		if math.IsNaN(inputs[i]) {
+			inputs[i] = mean
+			if i < len(fields) {
+				inputs[i] = fields[i].Center
+			}
+		}
 		inputs[i] = (inputs[i] - mean) / deviation
 	}
 }
@@ -127,6 +134,9 @@ func (s *scaling) standardise(inputs []float64) {
 // learn adds the inputs that standardise saw last (Welford 1962).
 func (s *scaling) learn() {
 	for i, v := range s.value {
+		if math.IsNaN(v) {
+			continue
+		}
 		s.n[i]++
 		d := v - s.mean[i]
 		s.mean[i] += d / s.n[i]

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -38,7 +39,9 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 	for i := range events {
 		ev := &events[i]
 		for f, name := range ev.Categorical {
-			counts[f][name]++
+			if name != "" { // absent
+				counts[f][name]++
+			}
 		}
 		for f, names := range ev.Multi {
 			for _, name := range names {
@@ -65,10 +68,13 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 		slices.Sort(list)
 	}
 	v := &Vocabulary{Names: names, Augment: augment, Dropped: dropped, schema: schema}
-	values := make([]float64, len(events))
+	values := make([]float64, 0, len(events))
 	for f, name := range schema.Numeric {
+		values = values[:0]
 		for i := range events {
-			values[i] = events[i].Numeric[f]
+			if x := events[i].Numeric[f]; !math.IsNaN(x) { // absent
+				values = append(values, x)
+			}
 		}
 		v.Numeric = append(v.Numeric, scaleOf(name, values))
 	}
@@ -122,7 +128,8 @@ func (v *Vocabulary) Column(field int, name string) int32 {
 	return -1
 }
 
-// Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary are left out.
+// Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary, and what the event
+// lacks, are left out.
 func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]int32, []float64) {
 	for f, name := range ev.Categorical {
 		if j := v.Column(f, name); j >= 0 {
@@ -147,7 +154,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 		numeric--
 	}
 	for f, x := range ev.Numeric {
-		if x = v.Numeric[f].Scaled(x); x != 0 {
+		if x = v.Numeric[f].Scaled(x); x != 0 && !math.IsNaN(x) {
 			index, value = append(index, numeric+int32(f)), append(value, x)
 		}
 	}

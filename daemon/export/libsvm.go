@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -27,7 +28,9 @@ func CollectColumns(schema *config.Schema) (add func(*Row) error, done func() *C
 	}
 	add = func(r *Row) error {
 		for f, name := range r.Event.Categorical {
-			seen[f][name] = true
+			if name != "" { // absent
+				seen[f][name] = true
+			}
 		}
 		for f, names := range r.Event.Multi {
 			for _, name := range names {
@@ -96,7 +99,9 @@ func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 		dst = appendNumber(append(dst, ':'), value)
 	}
 	for f, name := range ev.Categorical {
-		add(c.index[f][name], 1)
+		if name != "" {
+			add(c.index[f][name], 1)
+		}
 	}
 	for f, names := range ev.Multi {
 		index := c.index[len(ev.Categorical)+f]
@@ -111,7 +116,7 @@ func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 	}
 	first := c.total - len(ev.Numeric)
 	for f, v := range ev.Numeric {
-		if v != 0 {
+		if v != 0 && !math.IsNaN(v) {
 			add(first+f+1, v)
 		}
 	}

@@ -23,9 +23,10 @@ var ErrNoInputs = errors.New("export: the model has no fields, so an ONNX graph 
 
 // Field is an input of the graph.
 type Field struct {
-	Name string
-	Kind string // categorical, multi or numeric
-	Type string // string or float64
+	Name     string
+	Kind     string // categorical, multi or numeric
+	Type     string // string or float64
+	Optional bool   // an event may lack it
 }
 
 // ONNX returns a published model as an ONNX file that maps names to columns itself, so that it needs no vocabulary beside it, and its
@@ -40,6 +41,9 @@ type Field struct {
 //	outputs        [n, m]  o(x)
 //	prediction     [n]     number (regression, binary, ordinal), class name (multiclass), or [n, m] bool (multilabel)
 //	probabilities  as Prediction.Probabilities of package snapshot; absent where the link has none
+//
+// What is missing contributes nothing. A graph refuses no event: if a field is missing that is not optional, the outputs are NaN. Versions
+// written before fields could be optional let any be missing.
 //
 // An output whose name a field has gets an underscore behind it.
 func ONNX(m *snapshot.Model, double bool) ([]byte, []Field, error) {
@@ -83,9 +87,18 @@ func (b *builder) model(manifest *snapshot.Manifest) ([]byte, error) {
 		}
 		classes = string(list)
 	}
+	optional := ""
+	if len(s.Optional) > 0 {
+		list, err := json.Marshal(s.Optional)
+		if err != nil {
+			return nil, fmt.Errorf("export: optional fields: %w", err)
+		}
+		optional = string(list)
+	}
 	for _, p := range [][2]string{{"refitd_model", manifest.Model}, {"refitd_version", strconv.FormatInt(manifest.Version, 10)},
 		{"refitd_payload_digest", manifest.PayloadDigest}, {"refitd_task", s.Task}, {"refitd_label", s.Label},
-		{"refitd_kernel", b.c.Kernel}, {"refitd_degree", strconv.Itoa(b.degree)}, {"refitd_link", b.c.Link}, {"refitd_classes", classes}} {
+		{"refitd_kernel", b.c.Kernel}, {"refitd_degree", strconv.Itoa(b.degree)}, {"refitd_link", b.c.Link}, {"refitd_classes", classes},
+		{"refitd_optional", optional}} {
 		if p[1] == "" {
 			continue
 		}
@@ -105,6 +118,7 @@ type builder struct {
 
 	powers [][]string // powers[t-1]: parts of Σ_j (h_r,j x_j)^t, each [n, k] or [1, k]
 	linear []string   // parts of the linear term, each [n, m] or [1, m]
+	absent []string   // 0, or NaN for an event that lacks a field which is not optional, each [n, 1]
 }
 
 func (b *builder) build() ([]Field, error) {
@@ -132,7 +146,7 @@ func (b *builder) build() ([]Field, error) {
 	count := b.node("Shape", []string{fields[0].Name}, intAttribute("start", 0), intAttribute("end", 1))
 	shape := b.node("Concat", []string{count, b.axes(1)}, intAttribute("axis", 0))
 	parts := []string{b.node("Expand", []string{b.constant([]int{1, m}, b.c.Bias...), shape})}
-	parts = append(parts, b.linear...)
+	parts = append(append(parts, b.linear...), b.absent...)
 	if k > 0 {
 		kernel, scale := b.kernel()
 		weights := make([]float64, k*m)
@@ -149,14 +163,15 @@ func (b *builder) build() ([]Field, error) {
 
 func fieldsOf(s *snapshot.Schema) []Field {
 	var fields []Field
+	add := func(name, kind, typ string) { fields = append(fields, Field{name, kind, typ, s.IsOptional(name)}) }
 	for _, name := range s.Categorical {
-		fields = append(fields, Field{name, "categorical", "string"})
+		add(name, "categorical", "string")
 	}
 	for _, name := range s.Multi {
-		fields = append(fields, Field{name, "multi", "string"})
+		add(name, "multi", "string")
 	}
 	for _, f := range s.Numeric {
-		fields = append(fields, Field{f.Name, "numeric", "float64"})
+		add(f.Name, "numeric", "float64")
 	}
 	return fields
 }
@@ -217,6 +232,10 @@ func (b *builder) namedFields() {
 		}
 		if f < len(s.Categorical) {
 			ids := encode(b.input(s.Categorical[f], stringType, "n"))
+			if !s.IsOptional(s.Categorical[f]) {
+				lacks := b.node("Equal", []string{ids, b.whole(missing)})
+				b.absent = append(b.absent, b.node("Unsqueeze", []string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)}))
+			}
 			b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
 			continue
 		}
@@ -260,6 +279,7 @@ func (b *builder) numericFields() {
 	x := b.node("Div", []string{b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}), b.constantOf(float64Type, []int{1, p}, scale)})
 	x = b.node("Min", []string{b.node("Max", []string{x, b.constantOf(float64Type, []int{1, p}, opposite)}), b.constantOf(float64Type, []int{1, p}, limit)})
 	x = b.node("Where", []string{finite, x, zero})
+	b.requireNumbers(finite)
 	if b.real != float64Type {
 		x = b.cast(x, b.real)
 	}
@@ -277,6 +297,21 @@ func (b *builder) numericFields() {
 	}
 	if linear != "" {
 		b.linear = append(b.linear, b.node("MatMul", []string{x, linear}))
+	}
+}
+
+// requireNumbers makes outputs NaN where a number is not finite, [n, p], that is not optional.
+func (b *builder) requireNumbers(finite string) {
+	s, needed := &b.c.Schema, false
+	lacks := make([]float64, len(s.Numeric)) // what a missing number adds
+	for f := range s.Numeric {
+		if !s.IsOptional(s.Numeric[f].Name) {
+			lacks[f], needed = math.NaN(), true
+		}
+	}
+	if needed {
+		each := b.node("Where", []string{finite, b.scalar(0), b.constant([]int{1, len(lacks)}, lacks...)})
+		b.absent = append(b.absent, b.node("ReduceSum", []string{each, b.axes(1)}, intAttribute("keepdims", 1)))
 	}
 }
 

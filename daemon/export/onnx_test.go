@@ -2,12 +2,14 @@ package export
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,6 +120,7 @@ type expectation struct {
 	Outputs       [][]float64
 	Probabilities [][]float64
 	Prediction    []any
+	Refused       bool // every event lacks a field that is not optional: all outputs are NaN
 }
 
 // expect scores events with the library.
@@ -182,6 +185,9 @@ func writeExpectations(t *testing.T) string {
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
 		c := contents(s, rng)
 		c.Tensors = tensors
+		if i%2 == 1 { // any may be missing, as in versions of before
+			c.Schema.Optional = []string{"user", "prediction", "tags", "age", "ts"}
+		}
 		events := make([]snapshot.Input, 1000)
 		for i := range events {
 			events[i] = ratingEvent(rng)
@@ -198,6 +204,9 @@ func writeExpectations(t *testing.T) string {
 			t.Fatal(err)
 		}
 		export(m, s.String()+" "+m.Contents().Tensors, events)
+	}
+	for i, s := range shapes[:3] {
+		list = append(list, refused(t, dir, i, s))
 	}
 	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
 		list = append(list, cubic(t, dir, kernel))
@@ -227,6 +236,50 @@ func writeExpectations(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// refused is a model of which some fields are optional, with events that lack others: the library refuses each, the graph says NaN.
+func refused(t *testing.T, dir string, i int, s shape) *expectation {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(9, uint64(i)))
+	c := contents(s, rng)
+	c.Schema.Optional = []string{"user", "age"}
+	m, err := snapshot.NewModel(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &expectation{Name: s.String() + " float32", Task: s.task, Refused: true, File: filepath.Join(dir, "refused"+strconv.Itoa(i)+".onnx"),
+		Categorical: map[string][]string{}, Multi: map[string][][]string{}, Numeric: map[string][]string{}}
+	for _, in := range []snapshot.Input{
+		{Categorical: []string{"u1", ""}, Numeric: []float64{40, 1.7e12}, Multi: [][]string{{}}},
+		{Categorical: []string{"u1", "i1"}, Numeric: []float64{40, math.NaN()}, Multi: [][]string{{}}},
+		{Categorical: []string{"", ""}, Numeric: []float64{math.NaN(), math.NaN()}, Multi: [][]string{{"t1"}}},
+	} {
+		if _, err := m.Predict(&in); !errors.Is(err, snapshot.ErrInput) || !strings.Contains(err.Error(), "missing_field") {
+			t.Errorf("%v: %v", in, err)
+		}
+		for f, name := range c.Schema.Categorical {
+			e.Categorical[name] = append(e.Categorical[name], in.Categorical[f])
+		}
+		for f := range c.Schema.Numeric {
+			name := c.Schema.Numeric[f].Name
+			e.Numeric[name] = append(e.Numeric[name], strconv.FormatFloat(in.Numeric[f], 'g', -1, 64))
+		}
+		e.Multi["tags"] = append(e.Multi["tags"], in.Multi[0])
+	}
+	file, fields, err := ONNX(m, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields {
+		if f.Optional != slices.Contains(c.Schema.Optional, f.Name) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if err := os.WriteFile(e.File, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // cubic is a model of degree 3, which the graph has and the format does not have yet, against the definition of the kernels.
@@ -331,7 +384,7 @@ func TestONNXIsDeterministic(t *testing.T) {
 	if err != nil || string(a) != string(b) {
 		t.Errorf("two files differ, error %v", err)
 	}
-	if len(fields) != 5 || fields[2] != (Field{"tags", "multi", "string"}) || fields[4] != (Field{"ts", "numeric", "float64"}) {
+	if len(fields) != 5 || fields[2] != (Field{"tags", "multi", "string", true}) || fields[4] != (Field{"ts", "numeric", "float64", true}) {
 		t.Errorf("fields %v", fields)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -59,7 +60,7 @@ func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 	case event.Multiclass:
 		o.add(m.Label, ev.Classes[0])
 	case event.Multilabel:
-		o.add(m.Label, ev.Classes)
+		o.add(m.Label, append([]string{}, ev.Classes...)) // null would be no label
 	default:
 		o.add(m.Label, ev.Label)
 	}
@@ -70,13 +71,17 @@ func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 		o.add(m.Time, timeIn(m.TimeUnit, ev.Time))
 	}
 	for f, name := range m.Categorical {
-		o.add(name, ev.Categorical[f])
+		if ev.Categorical[f] != "" { // absent
+			o.add(name, ev.Categorical[f])
+		}
 	}
 	for f, name := range m.Numeric {
-		o.add(name, ev.Numeric[f])
+		if !math.IsNaN(ev.Numeric[f]) { // absent
+			o.add(name, ev.Numeric[f])
+		}
 	}
 	for f, name := range m.Multi {
-		o.add(name, ev.Multi[f])
+		o.add(name, append([]string{}, ev.Multi[f]...)) // null would be no field
 	}
 	if m.Identity != "" && !slices.Contains(slices.Concat(m.Categorical, []string{m.Label, m.Time}), m.Identity) {
 		o.add(m.Identity, fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)) // a sample does not keep identities

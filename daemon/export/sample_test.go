@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 
@@ -26,6 +27,33 @@ func tagged(task string) *config.Model {
 	m.Sample.Size, m.Sample.Seed, m.Sample.Holdout.Fraction = 40, &seed, 0.2
 	m.Resolve()
 	return &m
+}
+
+// TestGapsAreExportedAsGaps: of an event that lacks optional fields the row lacks them too, and one with empty lists is an event again.
+func TestGapsAreExportedAsGaps(t *testing.T) {
+	m := tagged("multilabel")
+	m.Schema.Optional = []string{"age", "user"}
+	e := event.Event{Weight: 1, Categorical: []string{""}, Numeric: []float64{math.NaN()}, Multi: [][]string{nil}}
+	row := &Row{Event: e, Role: sketch.Gate, Weight: 1, Topic: "t"}
+	line, err := AppendJSON(nil, &m.Schema, row)
+	if err != nil || !bytes.HasPrefix(line, []byte(`{"y":[],"w":1,"ts":0,"tags":[],"id"`)) {
+		t.Fatalf("%s, error %v", line, err)
+	}
+	var back event.Event
+	if r := ingest.NewDecoder(m).Decode(&back, line, -1); r != nil {
+		t.Fatalf("%v: %s", r, line)
+	}
+	if !bytes.Equal(cycle.AppendEvent(nil, &back), cycle.AppendEvent(nil, &e)) {
+		t.Errorf("%+v, was %+v", back, e)
+	}
+	add, done := CollectColumns(&m.Schema)
+	if err := add(row); err != nil {
+		t.Fatal(err)
+	}
+	columns := done()
+	if got := string(columns.AppendLIBSVM(nil, m.Schema.Classes, row)); columns.NumColumns() != 1 || got != " # role=gate weight=1" {
+		t.Errorf("%d columns, %q", columns.NumColumns(), got)
+	}
 }
 
 // What is exported as JSON Lines is accepted by the daemon's decoder as the event it was, for every task.

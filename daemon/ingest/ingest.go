@@ -42,6 +42,7 @@ type Ingest struct {
 	identity     bool
 	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
+	absence      event.Absence
 	forgotten    []string                 // fields of which values are forgotten
 	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                    // the last latest
@@ -84,9 +85,10 @@ type Counts struct {
 	Aborted    int64
 	Holes      int64
 	Rejected   map[event.Cause]int64
-	RejectedAt int64           // offset of the first of them
-	Rejection  event.Rejection // of the first of them
-	Watermark  int64           // newest event time of the batch, milliseconds since 1970
+	RejectedAt int64            // offset of the first of them
+	Rejection  event.Rejection  // of the first of them
+	Absent     map[string]int64 // events that lack it, by optional field
+	Watermark  int64            // newest event time of the batch, milliseconds since 1970
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
@@ -102,6 +104,8 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
 	}
+	schema := m.Schema.Event()
+	g.absence = schema.Absence()
 	g.queue.init(store)
 	g.forgotten = store.ForgottenFields()
 	return g
@@ -260,6 +264,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if r.Bound != 0 {
 				c.Bounded++
 			}
+			if len(g.absence) > 0 {
+				g.absence.Each(&d.events[i], c.lacks)
+			}
 			c.Applied++
 			c.Watermark = max(c.Watermark, r.Time)
 		default:
@@ -308,6 +315,13 @@ func (g *Ingest) pause(next int64) error {
 		}
 	}
 	return &consumer.PauseError{Next: next, Reason: reason}
+}
+
+func (c *Counts) lacks(field string) {
+	if c.Absent == nil {
+		c.Absent = make(map[string]int64)
+	}
+	c.Absent[field]++
 }
 
 func (c *Counts) count(r *sketch.Record) {

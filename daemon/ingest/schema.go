@@ -41,6 +41,16 @@ func CheckSchema(dir string, m *config.Model) error {
 			return &ConfigError{Key: k.key, Stored: fmt.Sprint(k.stored), Configured: fmt.Sprint(k.current)}
 		}
 	}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"schema.categorical", now.Categorical}, {"schema.numeric", now.Numeric}, {"schema.multi", now.Multi}} {
+		for _, name := range list.names {
+			if slices.Contains(old.Optional, name) && !slices.Contains(now.Optional, name) {
+				return &ConfigError{Key: list.key, Stored: fmt.Sprintf("{name: %s, optional: true}", name), Configured: name}
+			}
+		}
+	}
 	return nil
 }
 
@@ -61,6 +71,9 @@ func rulesOf(m *config.Model) string {
 	}
 	if limit := m.RowLimit(); limit > 0 {
 		rules += fmt.Sprint(" row ", int64(limit))
+	}
+	if len(s.Optional) > 0 { // the rules of states from before there was such a thing stay what they are
+		rules += fmt.Sprintf(" optional %q", s.Optional)
 	}
 	return rules
 }

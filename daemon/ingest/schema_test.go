@@ -27,6 +27,7 @@ func TestCheckSchema(t *testing.T) {
 		"other task":      {func(m *config.Model) { m.Schema.Task = "regression" }, "schema.task", false},
 		"fewer levels":    {func(m *config.Model) { m.Schema.Levels = 4 }, "schema.levels", false},
 		"more levels":     {func(m *config.Model) { m.Schema.Levels = 10 }, "", true},
+		"optional field":  {func(m *config.Model) { m.Schema.Optional = []string{"item"} }, "", true},
 		"longer names":    {func(m *config.Model) { m.Input.MaxIDBytes = 1024 }, "", true},
 		"other half-life": {func(m *config.Model) { m.Sample.HalfLife = 1e15 }, "sample.half_life", false},
 		"more rows":       {func(m *config.Model) { m.Sample.Size *= 2 }, "", true},
@@ -65,5 +66,21 @@ func TestCheckSchema(t *testing.T) {
 				t.Errorf("refused for %q, want %q", key, c.key)
 			}
 		})
+	}
+}
+
+// TestOptionalFieldStaysOptional: rows may lack it.
+func TestOptionalFieldStaysOptional(t *testing.T) {
+	m, dir := ratings(100), t.TempDir()
+	m.Schema.Optional = []string{"item"}
+	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckSchema(dir, m); err != nil {
+		t.Error(err)
+	}
+	m.Schema.Optional = nil
+	if key, err := Translate(CheckSchema(dir, m)); key != "schema.categorical" || !strings.Contains(err.Error(), "{name: item, optional: true}") {
+		t.Errorf("%s: %v", key, err)
 	}
 }

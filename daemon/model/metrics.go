@@ -20,6 +20,7 @@ type Metrics struct {
 	events    *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
 	unlearned *prometheus.CounterVec
+	absent    *prometheus.CounterVec
 	bounded   *prometheus.CounterVec
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
@@ -66,6 +67,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return &Metrics{
 		events:   counter("events_total", "Events applied to the state.", "topic"),
 		rejected: counter("events_rejected_total", "Records that are not valid events, by reason and the field that it is about.", "reason", "field"),
+		absent:   counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
 		unlearned: counter("events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
 		bounded: counter("event_times_bounded_total",
@@ -108,6 +110,9 @@ func (m *Metrics) add(c *config.Model) {
 	for _, cause := range schema.Causes() {
 		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
 	}
+	for _, f := range c.Schema.Optional {
+		m.absent.WithLabelValues(model, f)
+	}
 	for _, f := range skippedFates {
 		m.fates.WithLabelValues(model, f)
 	}
@@ -137,6 +142,9 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
+	for field, n := range c.Absent {
+		m.absent.WithLabelValues(model, field).Add(float64(n))
+	}
 	for cause, n := range c.Rejected {
 		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field).Add(float64(n))
 	}

@@ -54,7 +54,8 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 		return err
 	}
 	defer b.store.Close()
-	b.summary.Dropped = drops
+	b.summary.Dropped, b.summary.Absent = drops, report.Absent{}
+	absent(o.Model, set, b.summary.Absent)
 	if err := b.run(ctx, set.Examples); err != nil {
 		return err
 	}

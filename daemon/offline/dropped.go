@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -26,6 +27,15 @@ func dropped(set *dataset.Set, path string, out *report.Emitter) ([]report.Dropp
 		drops = append(drops, report.Dropped{Reason: line.Reason, Field: line.Field, Count: c.Lines, FirstLine: line.Line, Path: path})
 	}
 	return drops, nil
+}
+
+// absent counts in counts the events of a file that lack an optional field.
+func absent(m *config.Model, set *dataset.Set, counts report.Absent) {
+	schema := m.Schema.Event()
+	absence := schema.Absence()
+	for i := range set.Examples {
+		absence.Each(&set.Examples[i].Event, func(field string) { counts[field]++ })
+	}
 }
 
 // strictly is the end of a verb with --strict: an error if a line was dropped, after the summary that lists them.

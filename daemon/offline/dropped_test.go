@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // spoiled returns JSON Lines of good events with, from line 3 on, two classes that the schema does not list, a rating that is text, a secret in the place
@@ -120,5 +122,48 @@ func TestStrictWithoutDrops(t *testing.T) {
 	})
 	if err != nil || fmt.Sprint(last(lines)["dropped"]) != "[]" {
 		t.Errorf("%v, %v", last(lines)["dropped"], err)
+	}
+}
+
+// TestAbsentInFiles: fit, eval and backtest learn and score events that lack an optional field, and count them; the version says which field it is.
+func TestAbsentInFiles(t *testing.T) {
+	events := jsonRatings(900)
+	for i := range events {
+		if i%3 == 0 {
+			events[i] = regexp.MustCompile(`"item":"[^"]*",`).ReplaceAllString(events[i], []string{"", `"item":null,`}[i%2])
+		}
+	}
+	path := writeFile(t, "e.jsonl", strings.Join(events, "\n"))
+	model := func() *config.Model {
+		m := configured(t)
+		m.Schema.Optional, m.Train.Lambda = []string{"item"}, 3
+		return m
+	}
+	ref := SnapshotRef{Store: t.TempDir(), Model: "toy", Alias: snapshot.Champion}
+	for _, verb := range []func(out *report.Emitter) error{
+		func(out *report.Emitter) error {
+			return Fit(t.Context(), FitOptions{Model: model(), Data: path, Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+				Seed: 1, Store: ref.Store, Now: clock}, out)
+		},
+		func(out *report.Emitter) error {
+			return Backtest(t.Context(), BacktestOptions{Model: model(), Data: path, Format: dataset.JSONL, Order: dataset.FileOrder, Strict: true, Now: clock}, out)
+		},
+		func(out *report.Emitter) error {
+			return Eval(EvalOptions{Snapshot: ref, Data: path, Format: dataset.JSONL, Strict: true, Now: clock}, out)
+		},
+	} {
+		lines, err := collect(t, verb)
+		if err != nil || fmt.Sprint(last(lines)["absent"]) != "map[item:300]" || fmt.Sprint(last(lines)["dropped"]) != "[]" {
+			t.Errorf("%v, absent %v", err, last(lines)["absent"])
+		}
+	}
+	lines, err := scored(t, ref, strings.NewReader(`{"user":"u1"}`+"\n"+`{"user":"u1","item":"i1"}`+"\n"+`{"item":"i1"}`))
+	wantExit(t, err, report.ExitNo)
+	if fmt.Sprintf("%v %v %v %v", lines[0]["absent"], lines[1]["absent"], lines[2]["reason"], lines[2]["field"]) != "[item] [] missing_field user" ||
+		number(t, last(lines), "absent") != 1 {
+		t.Errorf("lines %v", lines)
+	}
+	if fmt.Sprint(lines[0]["outputs"]) == fmt.Sprint(lines[1]["outputs"]) {
+		t.Error("the item makes no difference")
 	}
 }

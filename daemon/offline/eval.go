@@ -53,6 +53,8 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
+	lacking := report.Absent{}
+	absent(m, set, lacking)
 	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
 	for i := range set.Examples {
 		e.add(&set.Examples[i].Event)
@@ -64,7 +66,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		return err
 	}
 	err = out.Emit("summary", report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest,
-		Metrics: *all, Seen: seen, Unseen: unseen, Rejected: set.Skipped.Lines, Dropped: drops, Seconds: report.Seconds(o.Now().Sub(began))})
+		Metrics: *all, Seen: seen, Unseen: unseen, Rejected: set.Skipped.Lines, Dropped: drops, Absent: lacking, Seconds: report.Seconds(o.Now().Sub(began))})
 	switch {
 	case err != nil:
 		return err

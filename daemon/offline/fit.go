@@ -71,7 +71,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 			}
 		}}
 	summary := report.FitSummary{Status: "interrupted", NTrain: len(parts.train), NValid: len(parts.valid), NTest: len(parts.test), Seed: o.Seed,
-		Dropped: parts.drops}
+		Dropped: parts.drops, Absent: parts.absent}
 	refused := strictly(o.Strict, parts.drops, out)
 	fit, err := cycle.Fit(ctx, in)
 	switch {

@@ -13,6 +13,7 @@ import (
 type fitParts struct {
 	train, valid, test []event.Event
 	drops              []report.Dropped // of all files
+	absent             report.Absent    // of all files
 }
 
 // readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
@@ -48,12 +49,16 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 			}
 		}
 	}
+	lacking := report.Absent{}
+	for _, set := range sets {
+		absent(o.Model, set, lacking)
+	}
 	split, err := splitSet(sets[0], o)
 	if err != nil {
 		return nil, err
 	}
 	rest := sets[1:]
-	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops}
+	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops, absent: lacking}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
 	}

@@ -46,6 +46,7 @@ func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitt
 			err = out.Emit("invalid", invalid(rejection, number))
 		} else {
 			summary.Scored++
+			summary.Absent += int64(len(score.Absent))
 			score.Line = number
 			err = out.Emit("score", score)
 		}
@@ -87,12 +88,15 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
-		Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen}
+		Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen, Absent: p.Absent}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}
 	if out.Unseen == nil {
 		out.Unseen = []string{}
+	}
+	if out.Absent == nil {
+		out.Absent = []string{}
 	}
 	return out, nil
 }

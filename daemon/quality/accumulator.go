@@ -112,8 +112,12 @@ type ranked struct{ score, relevance float64 }
 // NewRanking returns an empty ranking.
 func NewRanking() *Ranking { return &Ranking{groups: make(map[string][]ranked)} }
 
-// Add adds one item with its score and its true relevance. Items are added in the order of the file, which breaks ties.
+// Add adds one item with its score and its true relevance. Items are added in the order of the file, which breaks ties. One without
+// a group, "", is not ranked.
 func (r *Ranking) Add(group string, score, relevance float64) {
+	if group == "" {
+		return
+	}
 	r.groups[group] = append(r.groups[group], ranked{score, relevance})
 }
 

@@ -84,6 +84,7 @@ type EvalSummary struct {
 	Rejected      int64     `json:"rejected"` // lines that are no events
 	Seconds       Number    `json:"seconds"`
 	Dropped       []Dropped `json:"dropped"` // the same by reason and field
+	Absent        Absent    `json:"absent"`  // events that lack it, by optional field
 }
 
 // Score is the answer for one event.
@@ -95,6 +96,7 @@ type Score struct {
 	Outputs       []Number `json:"outputs"`       // raw, in the order of the manifest
 	Probabilities []Number `json:"probabilities"` // of the classes or levels; null where the link has none
 	Unseen        []string `json:"unseen"`        // names such as user=u9 that the version does not know
+	Absent        []string `json:"absent"`        // optional fields that the event lacks: they count nothing
 }
 
 // Invalid says why a line is no event.
@@ -106,6 +108,9 @@ type Invalid struct {
 	Got      string `json:"got"`            // the kind of what was there, never the value itself
 	Path     string `json:"path,omitempty"` // of the file, where the verb reads files
 }
+
+// Absent counts the events of files that lack an optional field, by field.
+type Absent map[string]int64
 
 // Dropped counts lines of a file that are no events.
 type Dropped struct {
@@ -120,6 +125,7 @@ type Dropped struct {
 type ScoreSummary struct {
 	Scored  int64 `json:"scored"`  // events
 	Invalid int64 `json:"invalid"` // lines that are no events
+	Absent  int64 `json:"absent"`  // optional fields that the scored events lack
 }
 
 // VerifyPartition compares one account of the ledger with the topic.

@@ -44,6 +44,8 @@ type ExportField struct {
 	Name string `json:"name"` // of the input
 	Kind string `json:"kind"` // categorical, multi or numeric
 	Type string `json:"type"` // string or float64
+
+	Optional bool `json:"optional"` // an event may lack it: "" or NaN; without another one the outputs are NaN
 }
 
 // ExportSummary ends export onnx.

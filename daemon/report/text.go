@@ -164,7 +164,7 @@ func (s Step) WriteText(w io.Writer) error {
 func (s FitSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s, gap %s %s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
 		s.Features, s.Outputs, plain(s.Objective), number(s.Gap), s.GapKind, float64(s.Seconds))
-	writeDropped(w, s.Dropped)
+	writeDropped(w, s.Dropped, s.Absent)
 	rows := append([]named{{"validation", s.Valid}, {"test", s.Test}}, s.Baselines.rows()...)
 	if err := writeMetrics(w, rows...); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (p *Progressive) line() string {
 func (s BacktestSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d versions promoted, %d kept back\n",
 		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept)
-	writeDropped(w, s.Dropped)
+	writeDropped(w, s.Dropped, s.Absent)
 	if err := s.Progressive.WriteText(w); err != nil {
 		return err
 	}

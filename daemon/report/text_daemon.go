@@ -81,7 +81,7 @@ func shellQuote(text string) string {
 // WriteText prints the table of metrics.
 func (s EvalSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
-	writeDropped(w, s.Dropped)
+	writeDropped(w, s.Dropped, s.Absent)
 	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
 }
 
@@ -97,8 +97,11 @@ func (s Score) WriteText(w io.Writer) error {
 	return say(w, "%s\n", text)
 }
 
-// writeDropped prints a line for each cause.
-func writeDropped(w io.Writer, list []Dropped) {
+// writeDropped prints a line for each cause of dropped lines, and for each optional field that events lack.
+func writeDropped(w io.Writer, list []Dropped, absent Absent) {
+	for _, field := range slices.Sorted(maps.Keys(absent)) {
+		fmt.Fprintf(w, "%d events lack %s\n", absent[field], field)
+	}
 	for _, d := range list {
 		what := d.Reason
 		if d.Field != "" {

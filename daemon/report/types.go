@@ -160,6 +160,7 @@ type FitSummary struct {
 	Seed        uint64       `json:"seed"`     // of the split and the fit
 	Snapshot    *SnapshotRef `json:"snapshot"` // null without --store
 	Dropped     []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
+	Absent      Absent       `json:"absent"`   // events that lack it, by optional field
 }
 
 // BacktestTick is emitted every 10,000 events of a backtest.
@@ -187,6 +188,7 @@ type BacktestSummary struct {
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
+	Absent           Absent      `json:"absent"`     // events that lack it, by optional field
 }
 
 // ReplayPartition names the offsets that a replay wrote; both nil if it wrote none.

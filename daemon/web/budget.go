@@ -128,10 +128,12 @@ func (f *inflight) growFor(body []byte) error {
 }
 
 // growForNames takes what the names of an answer take.
-func (f *inflight) growForNames(names []string) error {
+func (f *inflight) growForNames(lists ...[]string) error {
 	n := int64(0)
-	for _, name := range names {
-		n += nameBytes + nameCopies*int64(len(name))
+	for _, names := range lists {
+		for _, name := range names {
+			n += nameBytes + nameCopies*int64(len(name))
+		}
 	}
 	return f.grow(n)
 }

@@ -47,7 +47,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		s.counted(v, 1, len(e.Unseen))
+		s.counted(v, 1, len(e.Unseen), len(e.Absent))
 		out := explainAnswer{v.identity(), predictionOf(&e.Prediction), []term{}}
 		for _, t := range e.Terms {
 			features := t.Features

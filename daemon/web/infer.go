@@ -1,23 +1,21 @@
 package web
 
 import (
-	"bytes"
 	"errors"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
 // The Open Inference Protocol, version 2, over HTTP (kserve/open-inference-protocol, specification/protocol/inference_rest.md). A model
 // has one input tensor for each field of its schema: BYTES with a name in each row for a categorical field, BYTES with a row of names,
-// "" to fill it up, for a multi field, FP64 for a numeric one. "" in a categorical field means that it is missing.
+// "" to fill it up, for a multi field, FP64 for a numeric one. Of an optional field the tensor may be left out, and "" in a row of a categorical one
+// or null in a row of a numeric one means that this event lacks it.
 
 // The names of the output tensors.
 const (
@@ -31,9 +29,10 @@ const platform = "refitd_interaction"
 
 // tensorMetadata describes a tensor; -1 stands for a size that varies.
 type tensorMetadata struct {
-	Name     string `json:"name"`     // field, or outputs, prediction, probabilities
-	Datatype string `json:"datatype"` // BYTES, FP64 or BOOL
-	Shape    []int  `json:"shape"`    // rows first
+	Name     string `json:"name"`               // field, or outputs, prediction, probabilities
+	Datatype string `json:"datatype"`           // BYTES, FP64 or BOOL
+	Shape    []int  `json:"shape"`              // rows first
+	Optional bool   `json:"optional,omitempty"` // input: events may lack it, and requests may leave it out
 }
 
 // modelMetadata is the answer about a model. The identity is beside what the protocol asks for.
@@ -175,32 +174,35 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 
 func inputTensors(s *snapshot.Schema) []tensorMetadata {
 	var list []tensorMetadata
+	add := func(name, datatype string, shape ...int) {
+		list = append(list, tensorMetadata{name, datatype, shape, slices.Contains(s.Optional, name)})
+	}
 	for _, name := range s.Categorical {
-		list = append(list, tensorMetadata{name, "BYTES", []int{-1}})
+		add(name, "BYTES", -1)
 	}
 	for _, f := range s.Numeric {
-		list = append(list, tensorMetadata{f.Name, "FP64", []int{-1}})
+		add(f.Name, "FP64", -1)
 	}
 	for _, name := range s.Multi {
-		list = append(list, tensorMetadata{name, "BYTES", []int{-1, -1}})
+		add(name, "BYTES", -1, -1)
 	}
 	return list
 }
 
 // outputTensors describes what a version answers with, as far as its link has it.
 func outputTensors(m *snapshot.Model) []tensorMetadata {
-	list := []tensorMetadata{{outputsTensor, "FP64", []int{-1, m.NumOutputs()}}}
+	list := []tensorMetadata{{Name: outputsTensor, Datatype: "FP64", Shape: []int{-1, m.NumOutputs()}}}
 	manifest := m.Manifest()
 	switch m.Schema().Task {
 	case snapshot.Multiclass:
-		list = append(list, tensorMetadata{predictionTensor, "BYTES", []int{-1}})
+		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BYTES", Shape: []int{-1}})
 	case snapshot.Multilabel:
-		list = append(list, tensorMetadata{predictionTensor, "BOOL", []int{-1, m.NumOutputs()}})
+		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BOOL", Shape: []int{-1, m.NumOutputs()}})
 	default:
-		list = append(list, tensorMetadata{predictionTensor, "FP64", []int{-1}})
+		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "FP64", Shape: []int{-1}})
 	}
 	if n := numProbabilities(m.Schema(), manifest.Link, m.NumOutputs()); n > 0 {
-		list = append(list, tensorMetadata{probabilitiesTensor, "FP64", []int{-1, n}})
+		list = append(list, tensorMetadata{Name: probabilitiesTensor, Datatype: "FP64", Shape: []int{-1, n}})
 	}
 	return list
 }
@@ -226,7 +228,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		held := inflightOf(r)
-		rows, err := rowsOf(v.model.Schema(), ask.Inputs, s.Limits(v.manifest.Model).MaxEvents)
+		rows, err := rowsOf(v.model.Schema(), ask.Inputs, s.Limits(v.manifest.Model).MaxEvents, held)
 		if err == nil {
 			err = held.grow(int64(len(rows)) * v.predictionBytes)
 		}
@@ -239,17 +241,17 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		}
-		predictions, unseen := make([]snapshot.Prediction, len(rows)), 0
+		predictions, unseen, absent := make([]snapshot.Prediction, len(rows)), 0, 0
 		for i := range rows {
 			if predictions[i], err = v.model.Predict(&rows[i]); err != nil {
 				return nil, err
 			}
-			if err = held.growForNames(predictions[i].Unseen); err != nil {
+			if err = held.growForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
 				return nil, err
 			}
-			unseen += len(predictions[i].Unseen)
+			unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
 		}
-		s.counted(v, len(rows), unseen)
+		s.counted(v, len(rows), unseen, absent)
 		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, identity: v.identity()}
 		for _, t := range tensors {
 			t.Shape = slices.Clone(t.Shape)
@@ -300,191 +302,4 @@ func tensorValues(t tensorMetadata, s *snapshot.Schema, predictions []snapshot.P
 		return set
 	}
 	return values
-}
-
-// rowsOf turns the input tensors into events.
-func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int) ([]snapshot.Input, error) {
-	byName := make(map[string]*requestTensor, len(inputs))
-	for i := range inputs {
-		t := &inputs[i]
-		if byName[t.Name] != nil {
-			return nil, badRequest("inputs: the tensor %q is there twice", t.Name)
-		}
-		byName[t.Name] = t
-	}
-	var rows []snapshot.Input
-	for i, want := range inputTensors(s) {
-		t := byName[want.Name]
-		if t == nil {
-			return nil, badRequest("inputs: the tensor %q is missing", want.Name)
-		}
-		delete(byName, want.Name)
-		n, width, err := t.size(&want)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			if n > limit {
-				return nil, badRequest("inputs: %d rows, serve.max_events allows %d", n, limit)
-			}
-			rows = newRows(s, n)
-		}
-		if n != len(rows) {
-			return nil, badRequest("inputs: the tensor %q has %d rows, others have %d", t.Name, n, len(rows))
-		}
-		field := i // within the schema's list: categorical, numeric, multi
-		switch {
-		case i < len(s.Categorical):
-			err = t.names(rows, width, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
-		case want.Datatype == "FP64":
-			field -= len(s.Categorical)
-			err = t.numbers(rows, field)
-		default:
-			field -= len(s.Categorical) + len(s.Numeric)
-			err = t.names(rows, width, func(row *snapshot.Input, list []string) { row.Multi[field] = distinct(list) })
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for name := range byName {
-		return nil, badRequest("inputs: the model has no tensor %q", name)
-	}
-	return rows, nil
-}
-
-func newRows(s *snapshot.Schema, n int) []snapshot.Input {
-	rows := make([]snapshot.Input, n)
-	for i := range rows {
-		rows[i] = snapshot.Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)),
-			Multi: make([][]string, len(s.Multi))}
-	}
-	return rows
-}
-
-// size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape [n] or [n, 1].
-func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
-	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") {
-		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype, want.Datatype)
-	}
-	width = 1
-	if len(t.Shape) == 2 {
-		width = t.Shape[1]
-	}
-	if len(t.Shape) < 1 || len(t.Shape) > 2 || t.Shape[0] < 0 || len(want.Shape) == 1 && width != 1 || len(t.Shape) < len(want.Shape) ||
-		width < 0 || width > event.DefaultLimits().MaxMulti {
-		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape, want.Shape)
-	}
-	return t.Shape[0], width, nil
-}
-
-// names hands each row the names that a tensor has for it.
-func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
-	list, err := elements[string](t, len(rows)*width)
-	if err != nil {
-		return err
-	}
-	longest := event.DefaultLimits().MaxIDBytes
-	for i, name := range list {
-		if len(name) > longest {
-			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name, len(name), i, longest)
-		}
-	}
-	for i := range rows {
-		set(&rows[i], list[i*width:(i+1)*width])
-	}
-	return nil
-}
-
-// numbers stores the numbers of a tensor in a numeric field.
-func (t *requestTensor) numbers(rows []snapshot.Input, field int) error {
-	list, err := elements[float64](t, len(rows))
-	if err != nil {
-		return err
-	}
-	largest := event.DefaultLimits().MaxNumber
-	for i, v := range list {
-		if math.Abs(v) > largest {
-			return badRequest("inputs: the tensor %q has a number of magnitude above %g at %d", t.Name, largest, i)
-		}
-		rows[i].Numeric[field] = v
-	}
-	return nil
-}
-
-// distinct returns the names of a multi field without filling and repetitions, as the decoder of events does.
-func distinct(list []string) []string {
-	list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return name == "" })
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for.
-func elements[T string | float64](t *requestTensor, want int) ([]T, error) {
-	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
-	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
-	list, rows := make([]T, 0, min(want, len(t.Data))), 0
-	next := func() error {
-		if len(list) == want {
-			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
-		}
-		token, err := in.ReadToken()
-		if err != nil {
-			return notList
-		}
-		if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
-			return badRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
-		}
-		v, ok := element[T](token)
-		if !ok {
-			return notList
-		}
-		list = append(list, v)
-		return nil
-	}
-	if t.Data.Kind() != '[' {
-		return nil, notList
-	}
-	_, _ = in.ReadToken()
-	nested := in.PeekKind() == '['
-	for in.PeekKind() != ']' {
-		if nested && in.PeekKind() != '[' {
-			return nil, notList
-		}
-		before := len(list)
-		if nested {
-			_, _ = in.ReadToken()
-		}
-		for !nested && len(list) == before || nested && in.PeekKind() != ']' {
-			if err := next(); err != nil {
-				return nil, err
-			}
-		}
-		if nested {
-			_, _ = in.ReadToken()
-			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
-				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1, t.Name, t.Shape)
-			}
-		}
-	}
-	if nested && rows != t.Shape[0] {
-		return nil, notList
-	}
-	if len(list) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
-	}
-	return list, nil
-}
-
-// element returns a token as an element of a tensor.
-func element[T string | float64](token jsontext.Token) (v T, ok bool) {
-	switch p := any(&v).(type) {
-	case *string:
-		*p, ok = token.String(), token.Kind() == '"'
-	case *float64:
-		var err error
-		*p, err = strconv.ParseFloat(token.String(), 64)
-		ok = err == nil && token.Kind() == '0'
-	}
-	return v, ok
 }

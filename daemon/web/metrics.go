@@ -13,6 +13,7 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	scored   *prometheus.CounterVec
 	unseen   *prometheus.CounterVec
+	absent   *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
@@ -32,6 +33,8 @@ func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
 			Help: "Events scored over HTTP."}, []string{"model"}),
 		unseen: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_unseen_names_total",
 			Help: "Names in events scored over HTTP that the version did not know."}, []string{"model"}),
+		absent: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_absent_fields_total",
+			Help: "Fields that events scored over HTTP lacked: they counted nothing."}, []string{"model"}),
 	}
 }
 
@@ -52,4 +55,5 @@ func (m *metrics) add(model string) {
 	m.seconds.WithLabelValues(model)
 	m.scored.WithLabelValues(model)
 	m.unseen.WithLabelValues(model)
+	m.absent.WithLabelValues(model)
 }

@@ -29,12 +29,17 @@ type prediction struct {
 	Outputs       []report.Number `json:"outputs"`       // raw, in the order of the manifest
 	Probabilities []report.Number `json:"probabilities"` // of the classes or levels; null where the link has none
 	Unseen        []string        `json:"unseen"`        // names such as user=u9 that the version does not know: they count nothing
+	Absent        []string        `json:"absent"`        // optional fields that the event lacks: they count nothing
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
-	out := prediction{Prediction: label(p), Outputs: report.Numbers(p.Outputs), Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen}
+	out := prediction{Prediction: label(p), Outputs: report.Numbers(p.Outputs), Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen,
+		Absent: p.Absent}
 	if out.Unseen == nil {
 		out.Unseen = []string{}
+	}
+	if out.Absent == nil {
+		out.Absent = []string{}
 	}
 	return out
 }
@@ -109,7 +114,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		out := scoreAnswer{v.identity(), make([]prediction, len(ask.Events))}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		unseen := 0
+		unseen, absent := 0, 0
 		for i, value := range ask.Events {
 			in, rejection := d.decode(value)
 			if rejection != nil {
@@ -119,13 +124,13 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return nil, err
 			}
-			if err := held.growForNames(p.Unseen); err != nil {
+			if err := held.growForNames(p.Unseen, p.Absent); err != nil {
 				return nil, err
 			}
-			unseen += len(p.Unseen)
+			unseen, absent = unseen+len(p.Unseen), absent+len(p.Absent)
 			out.Predictions[i] = predictionOf(&p)
 		}
-		s.counted(v, len(ask.Events), unseen)
+		s.counted(v, len(ask.Events), unseen, absent)
 		return out, nil
 	})
 }
@@ -155,8 +160,9 @@ func atMost(limit int) jsonv2.Options {
 	}))
 }
 
-// counted counts scored events and their unseen names.
-func (s *Server) counted(v *scorer, events, unseen int) {
+// counted counts scored events, their unseen names and the fields that they lack.
+func (s *Server) counted(v *scorer, events, unseen, absent int) {
+	s.metrics.absent.WithLabelValues(v.manifest.Model).Add(float64(absent))
 	s.metrics.scored.WithLabelValues(v.manifest.Model).Add(float64(events))
 	s.metrics.unseen.WithLabelValues(v.manifest.Model).Add(float64(unseen))
 }

@@ -15,6 +15,7 @@ type scorer struct {
 	header   string // the version, for the header
 	// predictionBytes is what a prediction takes in an answer, without names that it does not know.
 	predictionBytes int64
+	absence         event.Absence
 	decoders        sync.Pool
 }
 
@@ -33,10 +34,11 @@ func newScorer(m *snapshot.Model) *scorer {
 	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
 	s.predictionBytes = eventBytes + numberBytes*int64(numbers)
 	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
-		Categorical: schema.Categorical, Multi: schema.Multi}
+		Categorical: schema.Categorical, Multi: schema.Multi, Optional: schema.Optional}
 	for _, f := range schema.Numeric {
 		fields.Numeric = append(fields.Numeric, f.Name)
 	}
+	s.absence = fields.Absence()
 	s.decoders.New = func() any {
 		d := event.NewJSON(fields, event.DefaultLimits())
 		d.RequireLabel = false

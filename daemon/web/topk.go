@@ -78,7 +78,9 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 			}
 			out.Items[i] = topItem{item.Name, report.Number(item.Value)}
 		}
-		s.counted(v, 1, 0)
+		absent := 0
+		v.absence.Each(&d.event, func(string) { absent++ })
+		s.counted(v, 1, 0, absent)
 		return out, nil
 	})
 }

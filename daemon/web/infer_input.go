@@ -1,0 +1,234 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// rowsOf turns the input tensors into events. held takes what they have in the fields of tensors that the body left out.
+func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *inflight) ([]snapshot.Input, error) {
+	byName := make(map[string]*requestTensor, len(inputs))
+	for i := range inputs {
+		t := &inputs[i]
+		if byName[t.Name] != nil {
+			return nil, badRequest("inputs: the tensor %q is there twice", t.Name)
+		}
+		byName[t.Name] = t
+	}
+	var rows []snapshot.Input
+	wanted := inputTensors(s)
+	for i, want := range wanted {
+		t := byName[want.Name]
+		if t == nil && want.Optional {
+			continue
+		}
+		if t == nil {
+			return nil, badRequest("inputs: the tensor %q is missing", want.Name)
+		}
+		delete(byName, want.Name)
+		n, width, err := t.size(&want)
+		if err != nil {
+			return nil, err
+		}
+		if rows == nil {
+			if n > limit {
+				return nil, badRequest("inputs: %d rows, serve.max_events allows %d", n, limit)
+			}
+			if err := held.grow(valueBytes * int64(n) * int64(max(0, len(wanted)-len(inputs)))); err != nil {
+				return nil, err
+			}
+			rows = newRows(s, n)
+		}
+		if n != len(rows) {
+			return nil, badRequest("inputs: the tensor %q has %d rows, others have %d", t.Name, n, len(rows))
+		}
+		field := i // within the schema's list: categorical, numeric, multi
+		switch {
+		case i < len(s.Categorical):
+			err = t.categorical(rows, field, s.IsOptional(want.Name))
+		case want.Datatype == "FP64":
+			field -= len(s.Categorical)
+			err = t.numbers(rows, field, want.Optional)
+		default:
+			field -= len(s.Categorical) + len(s.Numeric)
+			err = t.names(rows, width, func(row *snapshot.Input, list []string) { row.Multi[field] = distinct(list) })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if rows == nil {
+		return nil, badRequest("inputs: there is no tensor, so the number of rows is not known")
+	}
+	for name := range byName {
+		return nil, badRequest("inputs: the model has no tensor %q", name)
+	}
+	return rows, nil
+}
+
+func newRows(s *snapshot.Schema, n int) []snapshot.Input {
+	rows := make([]snapshot.Input, n)
+	for i := range rows {
+		rows[i] = snapshot.Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)),
+			Multi: make([][]string, len(s.Multi))}
+		for f := range rows[i].Numeric {
+			rows[i].Numeric[f] = math.NaN() // absent, until there is a number
+		}
+	}
+	return rows
+}
+
+// size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape [n] or [n, 1].
+func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
+	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") {
+		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype, want.Datatype)
+	}
+	width = 1
+	if len(t.Shape) == 2 {
+		width = t.Shape[1]
+	}
+	if len(t.Shape) < 1 || len(t.Shape) > 2 || t.Shape[0] < 0 || len(want.Shape) == 1 && width != 1 || len(t.Shape) < len(want.Shape) ||
+		width < 0 || width > event.DefaultLimits().MaxMulti {
+		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape, want.Shape)
+	}
+	return t.Shape[0], width, nil
+}
+
+// names hands each row the names that a tensor has for it.
+func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *snapshot.Input, list []string)) error {
+	list, err := elements[string](t, len(rows)*width, nil)
+	if err != nil {
+		return err
+	}
+	longest := event.DefaultLimits().MaxIDBytes
+	for i, name := range list {
+		if len(name) > longest {
+			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name, len(name), i, longest)
+		}
+	}
+	for i := range rows {
+		set(&rows[i], list[i*width:(i+1)*width])
+	}
+	return nil
+}
+
+// categorical stores the names of a tensor in a categorical field.
+func (t *requestTensor) categorical(rows []snapshot.Input, field int, optional bool) error {
+	err := t.names(rows, 1, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
+	for i := range rows {
+		if err == nil && rows[i].Categorical[field] == "" && !optional {
+			err = &rejectedError{fmt.Sprintf("inputs: row %d", i), &event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"}}
+		}
+	}
+	return err
+}
+
+// numbers stores the numbers of a tensor in a numeric field; null is none.
+func (t *requestTensor) numbers(rows []snapshot.Input, field int, optional bool) error {
+	var absent *float64
+	if optional {
+		absent = new(math.NaN())
+	}
+	list, err := elements(t, len(rows), absent)
+	if err != nil {
+		return err
+	}
+	largest := event.DefaultLimits().MaxNumber
+	for i, v := range list {
+		if math.Abs(v) > largest {
+			return badRequest("inputs: the tensor %q has a number of magnitude above %g at %d", t.Name, largest, i)
+		}
+		rows[i].Numeric[field] = v
+	}
+	return nil
+}
+
+// distinct returns the names of a multi field without filling and repetitions, as the decoder of events does.
+func distinct(list []string) []string {
+	list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return name == "" })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for. null
+// stands for absent or, if that is nil, is refused.
+func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
+	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
+	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
+	list, rows := make([]T, 0, min(want, len(t.Data))), 0
+	next := func() error {
+		if len(list) == want {
+			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
+		}
+		token, err := in.ReadToken()
+		if err != nil {
+			return notList
+		}
+		if token.Kind() == 'n' && absent != nil {
+			list = append(list, *absent)
+			return nil
+		}
+		if token.Kind() == 'n' { // it is no element, and would else be read as the zero of its type
+			return badRequest("inputs: the tensor %q has a null at %d", t.Name, len(list))
+		}
+		v, ok := element[T](token)
+		if !ok {
+			return notList
+		}
+		list = append(list, v)
+		return nil
+	}
+	if t.Data.Kind() != '[' {
+		return nil, notList
+	}
+	_, _ = in.ReadToken()
+	nested := in.PeekKind() == '['
+	for in.PeekKind() != ']' {
+		if nested && in.PeekKind() != '[' {
+			return nil, notList
+		}
+		before := len(list)
+		if nested {
+			_, _ = in.ReadToken()
+		}
+		for !nested && len(list) == before || nested && in.PeekKind() != ']' {
+			if err := next(); err != nil {
+				return nil, err
+			}
+		}
+		if nested {
+			_, _ = in.ReadToken()
+			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
+				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1, t.Name, t.Shape)
+			}
+		}
+	}
+	if nested && rows != t.Shape[0] {
+		return nil, notList
+	}
+	if len(list) != want {
+		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
+	}
+	return list, nil
+}
+
+// element returns a token as an element of a tensor.
+func element[T string | float64](token jsontext.Token) (v T, ok bool) {
+	switch p := any(&v).(type) {
+	case *string:
+		*p, ok = token.String(), token.Kind() == '"'
+	case *float64:
+		var err error
+		*p, err = strconv.ParseFloat(token.String(), 64)
+		ok = err == nil && token.Kind() == '0'
+	}
+	return v, ok
+}
