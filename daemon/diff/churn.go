@@ -52,7 +52,7 @@ func same(a, b *snapshot.Input) bool {
 		slices.EqualFunc(a.Numeric, b.Numeric, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
 }
 
-// Churn compares the predictions of two comparable versions on events.
+// Churn compares the predictions of two comparable versions on events. One that either refuses is left out: it lacks a field that is not optional there.
 func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) {
 	if err := comparable(a.Schema(), b.Schema()); err != nil {
 		return report.Churn{}, err
@@ -63,10 +63,13 @@ func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) 
 	var outA, outB [][]float64 // per event, what is compared
 	for i := range events {
 		p, err := a.Predict(&events[i])
-		if err != nil {
-			return report.Churn{}, err
+		var q snapshot.Prediction
+		if err == nil {
+			q, err = b.Predict(&events[i])
 		}
-		q, err := b.Predict(&events[i])
+		if errors.Is(err, snapshot.ErrInput) {
+			continue
+		}
 		if err != nil {
 			return report.Churn{}, err
 		}
@@ -89,8 +92,8 @@ func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) 
 		}
 		outA, outB = append(outA, x), append(outB, y)
 	}
-	n := float64(len(events))
-	out := report.Churn{Events: len(events), MeanAbsolute: report.Number(total / n), LargestAbsolute: report.Number(largest),
+	n := float64(len(outA))
+	out := report.Churn{Events: len(outA), MeanAbsolute: report.Number(total / n), LargestAbsolute: report.Number(largest),
 		RankCorrelation: correlation(outA, outB)}
 	if !isNumber {
 		out.ChangedClasses = report.Some(changed / n)

@@ -151,6 +151,16 @@ func TestChurn(t *testing.T) {
 	for range 50 {
 		events = append(events, snapshot.Input{Categorical: []string{fmt.Sprint("u", rng.IntN(10)), fmt.Sprint("i", rng.IntN(9))}})
 	}
+	strict := *a
+	strict.Schema.Optional = slices.Clone(a.Schema.Categorical[1:])
+	for _, f := range a.Schema.Numeric {
+		strict.Schema.Optional = append(strict.Schema.Optional, f.Name)
+	}
+	strict.Schema.Optional = append(strict.Schema.Optional, a.Schema.Multi...)
+	gap := snapshot.Input{Categorical: append([]string{""}, events[0].Categorical[1:]...)}
+	if c, err := Churn(model(t, a), model(t, &strict), append([]snapshot.Input{gap}, events...)); err != nil || c.Events != len(events) {
+		t.Errorf("%+v, %v, want the event left out that one version refuses", c, err)
+	}
 	same, err := Churn(model(t, a), model(t, a), events)
 	if err != nil || same.MeanAbsolute != 0 || same.LargestAbsolute != 0 || *same.RankCorrelation != 1 || same.ChangedClasses != nil {
 		t.Errorf("%+v, error %v", same, err)

@@ -215,7 +215,7 @@ func TestScoreInterrupted(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		if err != nil || !strings.HasSuffix(b.String(), `{"type":"summary","scored":1,"invalid":0}`+"\n") {
+		if err != nil || !strings.HasSuffix(b.String(), `{"type":"summary","scored":1,"invalid":0,"absent":0}`+"\n") {
 			t.Errorf("%v, %s", err, b.String())
 		}
 	case <-time.After(2 * time.Minute):
