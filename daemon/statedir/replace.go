@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,13 +59,14 @@ func Claim(dir, beside string) error {
 	return durable.WriteFile(filepath.Join(beside, replacesFile), 0o600, durable.Bytes([]byte(filepath.Base(dir)+"\n")))
 }
 
-// removable returns an error wrapping ErrNotOurs unless beside was made for the place of dir, or is an empty directory.
+// removable returns an error wrapping ErrNotOurs unless beside was made for the place of dir, or holds nothing yet.
 func removable(dir, beside string) error {
 	if replaces(dir, beside) {
 		return nil
 	}
-	if files, err := os.ReadDir(beside); err == nil && len(files) == 0 {
-		return nil
+	files, err := os.ReadDir(beside)
+	if err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !temporary.MatchString(f.Name()) }) {
+		return nil // it was about to be
 	}
 	return fmt.Errorf("statedir: %s is there and was %w: look at what it is, then move it away or remove it", beside, ErrNotOurs)
 }
