@@ -130,6 +130,7 @@ type Manifest struct {
 	NumBasis      int    `json:"k"`
 	Schema        Schema `json:"schema"`
 	Files         []File `json:"files"`
+	CutFile       *File  `json:"cut_file,omitempty"`                 // has the cut, and cut is empty, where the cut is large; scoring does not need it
 	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
 	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	KeyID         string `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned

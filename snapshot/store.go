@@ -167,6 +167,13 @@ func encodeVersion(model string, c *Contents) (Manifest, []stagedFile, error) {
 	for _, f := range files {
 		manifest.Files = append(manifest.Files, File{f.name, int64(len(f.content)), hexSum(f.content)})
 	}
+	large, err := manifest.moveCut()
+	if err != nil {
+		return Manifest{}, nil, fmt.Errorf("%w: %w", ErrContents, err)
+	}
+	if large != nil {
+		files = append(files, *large)
+	}
 	manifest.PayloadDigest, err = manifest.payloadDigest(manifest.Files[0].SHA256, manifest.Files[1].SHA256)
 	return manifest, files, err
 }
@@ -326,7 +333,8 @@ func nextVersion(root *os.Root, latest int64) (int64, error) {
 	return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
 }
 
-// Manifest reads and verifies the manifest of a version without its files. It returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat.
+// Manifest reads and verifies the manifest of a version without its files: Cut reads its cut, where that is one of them. It returns ErrNotFound,
+// ErrSignature, ErrDigest or ErrFormat.
 func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
 		dir, m, err := openVersion(root, model, version, s.Keys)

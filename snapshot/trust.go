@@ -109,5 +109,11 @@ func (t Trust) readVersion(root *os.Root, model string, p Pointer) (*Model, erro
 		return nil, err
 	}
 	defer dir.Close()
-	return t.load(model, p, func(name string, limit int64) ([]byte, error) { return readFile(dir, name, limit) })
+	m, err := t.load(model, p, func(name string, limit int64) ([]byte, error) { return readFile(dir, name, limit) })
+	if err != nil {
+		return nil, err
+	}
+	m.manifest.Cut, err = readCut(dir, &m.manifest)
+	m.contents.Meta.Cut = m.manifest.Cut
+	return m, err
 }

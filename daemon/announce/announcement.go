@@ -42,7 +42,7 @@ type Announcement struct {
 	snapshot.Pointer
 	Summary Summary           `json:"summary"`
 	Files   []snapshot.File   `json:"files"`            // with size and digest
-	Inline  map[string][]byte `json:"inline,omitempty"` // every file of the version by name, manifest and signature included, or none
+	Inline  map[string][]byte `json:"inline,omitempty"` // every file of the version by name, manifest and signature included, but not cut.json; or none
 }
 
 // Summary is what a consumer wants to know of a version before it loads it; the manifest has the whole.

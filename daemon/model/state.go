@@ -141,30 +141,39 @@ func (s *State) compareWith(versions *snapshot.Store) {
 	if err := s.numbers.note(snapshot.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
 		s.log.Error("numbers of the versions not kept", "error", err)
 	}
+	var cut []snapshot.Cut
+	if err == nil {
+		cut, err = versions.Cut(&manifest)
+	}
 	if err != nil {
 		s.log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error", err)
 		return
 	}
-	s.published = manifest.Cut
-	for _, c := range manifest.Cut {
+	s.published = cut
+	for _, c := range cut {
 		if slices.Contains(s.settings.Input.Topics, c.Topic) && c.Next > 0 {
 			s.before = fmt.Sprintf("version %d in %s was cut at %s/%d: %d", latest.Version, s.settings.Publish.Store, c.Topic, c.Partition, c.Next)
 		}
 	}
-	behind := int64(0)
+	behind, partitions, first := int64(0), 0, ""
 	incarnation := make(map[string]uint32)
 	for _, l := range s.store.Ledger() {
 		incarnation[l.Topic] = max(incarnation[l.Topic], l.Incarnation)
 	}
-	for _, c := range manifest.Cut {
+	for _, c := range cut {
 		if incarnation[c.Topic] > 0 {
 			continue // which topic of that name was cut is not said
 		}
 		if next, ok := s.store.Position(c.Topic, c.Partition); ok && next < c.Next {
 			behind += c.Next - next
-			s.log.Warn("state is behind the newest version: offsets are read again before the next one is published",
-				"topic", c.Topic, "partition", c.Partition, "next", next, "published", c.Next, "version", latest.Version)
+			if partitions++; first == "" {
+				first = fmt.Sprintf("%s/%d is at offset %d, the version was cut at %d", c.Topic, c.Partition, next, c.Next)
+			}
 		}
+	}
+	if behind > 0 {
+		s.log.Warn("state is behind the newest version: offsets are read again before the next one is published",
+			"version", latest.Version, "partitions", partitions, "offsets", behind, "first", first)
 	}
 	s.rollbacks = max(s.rollbacks, behind)
 }
@@ -173,17 +182,19 @@ func (s *State) compareWith(versions *snapshot.Store) {
 // is empty: published cuts only grow. cut is nil for an update. ends are those of the logs, -1 where unknown: a log that ends below a cut is
 // not the one that was cut.
 func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartition]int64) string {
+	seen := make(map[consumer.TopicPartition]int64, len(cut))
+	for _, own := range cut {
+		seen[consumer.TopicPartition{Topic: own.Topic, Partition: own.Partition}] = own.Next
+	}
 	for _, c := range s.published {
 		if !slices.Contains(s.settings.Input.Topics, c.Topic) {
 			continue
 		}
 		next, _ := s.store.Position(c.Topic, c.Partition)
-		for _, own := range cut {
-			if own.Topic == c.Topic && own.Partition == c.Partition {
-				next = min(next, own.Next)
-			}
-		}
 		tp := consumer.TopicPartition{Topic: c.Topic, Partition: c.Partition}
+		if own, ok := seen[tp]; ok {
+			next = min(next, own)
+		}
 		if end, known := ends[tp]; next < c.Next && !(known && end >= 0 && end < c.Next) {
 			return fmt.Sprintf("%s is at offset %d, the newest version was cut at %d", tp, next, c.Next)
 		}

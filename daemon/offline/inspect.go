@@ -75,6 +75,9 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	if err != nil {
 		return storeError(err, path)
 	}
+	if cut, err := store.Cut(&manifest); err == nil { // else Open says what is wrong with it
+		manifest.Cut = cut
+	}
 	m, damage := t.Open(ref.Store, ref.Model, ref.selector()) // by its alias, which pins the manifest
 	if errors.Is(damage, snapshot.ErrSignature) {
 		return storeError(damage, path)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,7 +61,11 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("file")
 	sum, listed := "", name == manifestName || name == signatureName
-	for _, f := range manifest.Files {
+	files := manifest.Files
+	if manifest.CutFile != nil {
+		files = append(slices.Clone(files), *manifest.CutFile)
+	}
+	for _, f := range files {
 		if f.Name == name {
 			sum, listed = f.SHA256, true
 		}
