@@ -161,7 +161,6 @@ func exampleServer(t *testing.T) http.Handler {
 // exampleDaemon is ready and does what it is asked for.
 type exampleDaemon struct{}
 
-func (exampleDaemon) NotReady() []string { return nil }
 func (exampleDaemon) Status() web.Status {
 	return web.Status{Models: []web.ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}}}}
 }

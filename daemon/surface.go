@@ -67,16 +67,6 @@ func (d *Daemon) limits(name string) web.Limits {
 	return web.DefaultLimits()
 }
 
-// NotReady returns why the daemon is not ready. A model without a snapshot does not make it so.
-func (d *Daemon) NotReady() (reasons []string) {
-	for _, m := range d.models {
-		for _, reason := range m.NotReady() {
-			reasons = append(reasons, m.Name()+": "+reason)
-		}
-	}
-	return reasons
-}
-
 // Status is what the status page shows.
 func (d *Daemon) Status() web.Status {
 	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load()}

@@ -48,9 +48,12 @@ var (
 	foldInResets     = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
 	featuresTotal    = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
 	unseenTotal      = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	modelReady       = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
+	modelNotReady    = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled    = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled}
+		progressiveLoss, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled,
+		modelReady, modelNotReady}
 )
 
 // Describe implements prometheus.Collector.
@@ -93,6 +96,15 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			off = 1
 		}
 		gauge(trainDisabled, off, name)
+		not := make(map[string]float64, len(causes))
+		ready := 1.0
+		for _, reason := range m.NotReady() {
+			not[reason.Cause], ready = 1, 0
+		}
+		gauge(modelReady, ready, name)
+		for _, cause := range causes {
+			gauge(modelNotReady, not[cause], name, cause)
+		}
 		counter(duplicates, float64(store.Duplicates()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)

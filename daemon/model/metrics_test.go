@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -157,7 +158,8 @@ func TestCollectorShowsTheLedger(t *testing.T) {
 	conf.Storage.Path, conf.Storage.MinFreeBytes = t.TempDir(), 4096
 	guard := space.New(conf.Storage.Path, 1, slog.New(slog.DiscardHandler))
 	guard.Look()
-	u := &Model{state: &State{settings: model, store: store, guard: guard}, trainer: &Trainer{cycle: learning, pause: &pause{}}}
+	u := &Model{state: &State{settings: model, store: store, guard: guard}, reader: &reader{consumer: new(consumer.Consumer)},
+		trainer: &Trainer{cycle: learning, pause: &pause{}, versions: &Versions{settings: model}}}
 	for p := range int32(2) {
 		if err := store.Begin("r", p, 10); err != nil {
 			t.Fatal(err)

@@ -233,18 +233,3 @@ func (r *reader) logEnds() map[consumer.TopicPartition]int64 {
 	}
 	return ends
 }
-
-// notReady says why the model is not being fed; it is empty if it is.
-func (r *reader) notReady() (reasons []string) {
-	if reason := r.state.guard.Reason(); reason != "" {
-		reasons = append(reasons, reason)
-	}
-	status := r.consumer.Status()
-	if status.Ready {
-		return reasons
-	}
-	if len(status.Reasons) == 0 {
-		return append(reasons, "connecting")
-	}
-	return append(reasons, status.Reasons...)
-}

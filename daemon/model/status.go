@@ -26,9 +26,6 @@ func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progre
 // Lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
 func (m *Model) Lag() int64 { return m.reader.lag() }
 
-// NotReady says why the model is not being fed; it is empty if it is. A model without a snapshot is ready.
-func (m *Model) NotReady() []string { return m.reader.notReady() }
-
 // Rate returns the events applied a second, from the start of the model to its last one.
 func (m *Model) Rate() float64 {
 	reading := time.Duration(m.reader.reading.Load()).Seconds()
@@ -51,7 +48,7 @@ func (m *Model) Summary() (report.RunModel, error) {
 
 // Status is what the status page shows of the model.
 func (m *Model) Status() web.ModelStatus {
-	out := web.ModelStatus{Name: m.name, Progressive: m.Progressive(), Events: m.reader.applied.Load()}
+	out := web.ModelStatus{Name: m.name, NotReady: m.NotReady(), Progressive: m.Progressive(), Events: m.reader.applied.Load()}
 	if v := m.trainer.versions.serving.Load(); v != nil {
 		out.Champion, out.Published = &v.version, v.at
 	}

@@ -235,6 +235,7 @@ func (t *Trainer) refit(ctx context.Context) trained {
 	case err != nil:
 		t.metrics.trainFailed.WithLabelValues(name).Inc()
 		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
+		t.versions.withoutVersion("the last refit failed: %v", err)
 		return trained{}
 	}
 	t.metrics.trained(&challenger.Version, time.Since(start).Seconds())

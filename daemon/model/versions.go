@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -34,12 +35,17 @@ type Versions struct {
 	renewed  time.Time             // last attempt to renew the champion; zero renews it now
 	serving  atomic.Pointer[dated] // what consumers have
 	judged   atomic.Pointer[dated] // the last version of this run
+
+	trouble   atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
+	lost      atomic.Bool                // publisher.Lost()
+	fruitless atomic.Pointer[string]     // why the last refit without a version for consumers ended so
 }
 
 // dated is a version and when it was published.
 type dated struct {
 	version report.Version
 	at      time.Time
+	expires time.Time // consumers refuse it from then on; zero is never
 }
 
 // newVersions opens the store of snapshots and compares the state with what is in it. The error carries its exit code.
@@ -168,6 +174,7 @@ func (v *Versions) lastRefit() (*cycle.Champion, error) {
 func (v *Versions) follow() {
 	lost := v.publisher.Lost()
 	version, err := v.publisher.Follow()
+	v.lost.Store(v.publisher.Lost())
 	v.refused()
 	if err != nil {
 		v.log.Error("champion not loaded", "reason", err)
@@ -205,7 +212,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
 	number := manifest.Version
 	v.champion = &number
-	v.serving.Store(&dated{ch.Version, manifest.Created})
+	v.serving.Store(&dated{ch.Version, manifest.Created, manifest.Expires})
 	v.metrics.live(v.settings.Name, ch, manifest.Created, manifest.Expires)
 }
 
@@ -247,6 +254,8 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 		v.failed(err)
 		return err
 	}
+	v.trouble.Store(nil)
+	v.lost.Store(v.publisher.Lost())
 	v.state.numbers.confirm()
 	v.metrics.published.WithLabelValues(v.settings.Name, "success").Inc()
 	v.nameStrays()
@@ -256,6 +265,7 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 // failed logs and counts a version that could not be published.
 func (v *Versions) failed(err error, attributes ...any) {
 	v.metrics.published.WithLabelValues(v.settings.Name, "failure").Inc()
+	v.troubled(err)
 	attributes = append(attributes, "error", err)
 	if stack := stackOf(err); stack != "" {
 		attributes = append(attributes, "stack", stack)
@@ -266,19 +276,19 @@ func (v *Versions) failed(err error, attributes ...any) {
 // emit counts, logs and emits a published version.
 func (v *Versions) emit(ch *cycle.Champion) error {
 	version := &ch.Version
-	last := &dated{*version, time.Now()}
+	last := &dated{version: *version, at: time.Now()}
+	if after := v.settings.Publish.ExpiresAfter.Std(); after > 0 {
+		last.expires = last.at.Add(after)
+	}
 	v.judged.Store(last)
 	if version.Decision == publish.Promoted {
 		v.serving.Store(last)
 		v.promoted++
 		number := version.Version
 		v.champion = &number
-		published, expires := time.Now(), time.Time{}
-		if after := v.settings.Publish.ExpiresAfter.Std(); after > 0 {
-			expires = published.Add(after)
-		}
-		v.metrics.live(v.settings.Name, ch, published, expires)
+		v.metrics.live(v.settings.Name, ch, last.at, last.expires)
 	} else {
+		v.withoutVersion("version %d was kept back: %s", version.Version, version.Reason)
 		v.kept++
 	}
 	v.log.Info("version judged", "version", version.Version, "kind", version.Kind, "decision", version.Decision, "reason", version.Reason,

@@ -3,20 +3,23 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // readiness is what /-/ready answers.
 type readiness struct {
-	Ready   bool             `json:"ready"`   // there is no reason against it
-	Reasons []string         `json:"reasons"` // why the daemon is not ready, empty if it is
+	Ready   bool             `json:"ready"`   // every model is ready, or the one that was asked for
+	Reasons []string         `json:"reasons"` // those of all models, each with the name of its model; empty if they are ready
 	Models  []modelReadiness `json:"models"`  // in the order of the configuration
 }
 
-// modelReadiness says which version a model has, or why it has none. That does not make the daemon unready.
+// modelReadiness says whether a model does its work, and which version it has, or why it has none. Not to have one yet does not make it unready.
 type modelReadiness struct {
-	Model   string `json:"model"`
-	Version *int64 `json:"version"`          // the champion; null before the first version
-	Reason  string `json:"reason,omitempty"` // why there is no version
+	Model   string   `json:"model"`
+	Ready   bool     `json:"ready"`            // there is no reason against it
+	Reasons []string `json:"reasons"`          // why it is not ready, empty if it is
+	Version *int64   `json:"version"`          // the champion; null before the first version
+	Reason  string   `json:"reason,omitempty"` // why there is no version
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
@@ -26,19 +29,33 @@ func (*Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// ready answers whether the daemon does its work, which a model without a version does not decide.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
-	out := readiness{Reasons: s.Daemon.NotReady(), Models: []modelReadiness{}}
-	for _, m := range s.Daemon.Status().Models {
-		one := modelReadiness{Model: m.Name, Reason: m.Waiting}
+// ready answers whether each model, or the one that the query names, does its work: it is fed, and consumers get what it learns. It is not ready
+// while its brokers cannot be reached or all of its partitions have halted, while its disk is full, when the version that consumers have has
+// expired, when the store of versions is lost or did not take the last one, and when its refits end without a first version. A model that is too
+// young to have one is ready.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	named, some := r.URL.Query().Get("model"), r.URL.Query().Has("model")
+	if _, ok := s.caches[named]; some && !ok {
+		return s.noModel()
+	}
+	state := s.Daemon.Status()
+	if some {
+		state.Models = slices.DeleteFunc(state.Models, func(m ModelStatus) bool { return m.Name != named })
+	}
+	out := readiness{Reasons: append([]string{}, state.NotReady()...), Models: []modelReadiness{}}
+	for _, m := range state.Models {
+		one := modelReadiness{Model: m.Name, Ready: len(m.NotReady) == 0, Reasons: []string{}, Reason: m.Waiting}
+		for _, reason := range m.NotReady {
+			one.Reasons = append(one.Reasons, reason.Text)
+		}
 		if m.Champion != nil {
 			one.Version = &m.Champion.Version
 		}
 		out.Models = append(out.Models, one)
 	}
 	status := http.StatusServiceUnavailable
-	if len(out.Reasons) == 0 {
-		out.Ready, out.Reasons, status = true, []string{}, http.StatusOK
+	if out.Ready = len(out.Reasons) == 0; out.Ready {
+		status = http.StatusOK
 	}
 	return answer(w, status, out)
 }
@@ -60,7 +77,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 	named, some := r.URL.Query().Get("model"), r.URL.Query().Has("model")
 	if _, ok := s.caches[named]; some && !ok {
-		return &requestError{http.StatusNotFound, "there is no such model"}
+		return s.noModel()
 	}
 	for _, m := range s.Models {
 		if some && named != m.Name {

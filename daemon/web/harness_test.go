@@ -197,15 +197,13 @@ func within(t testing.TB, limit time.Duration, what string, f func() bool) {
 
 // fakeDaemon records what it is asked to do.
 type fakeDaemon struct {
-	reasons []string
 	state   Status
 	reload  error
 	reloads int
 	refits  []string
 }
 
-func (d *fakeDaemon) NotReady() []string { return d.reasons }
-func (d *fakeDaemon) Status() Status     { return d.state }
+func (d *fakeDaemon) Status() Status { return d.state }
 func (d *fakeDaemon) Reload(context.Context) error {
 	d.reloads++
 	return d.reload

@@ -51,7 +51,8 @@ var Routes = []Route{
 	{Methods: "GET", Paths: "/static/style.css", Serve: (*Server).style, Summary: "Style sheet of the status page", Gives: Media("text/css")},
 	{Methods: "GET", Paths: "/openapi.json", Serve: (*Server).openAPI, Summary: "This document", Gives: Media("application/json")},
 	{Methods: "GET", Paths: "/-/healthy", Serve: (*Server).healthy, Summary: "Does the process run?", Gives: Media("text/plain")},
-	{Methods: "GET", Paths: "/-/ready", Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{}, With: []int{200, 503}},
+	{Methods: "GET", Paths: "/-/ready", Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{}, With: []int{200, 503},
+		Refuses: []int{404}, Params: []string{"model"}},
 	{Methods: "POST PUT", Paths: "/-/reload", Serve: (*Server).reload, Summary: "Take up the configuration file", Gives: done{}, Refuses: []int{422},
 		Lifecycle: true},
 	{Methods: "POST PUT", Paths: "/-/refit", Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202}, Refuses: []int{404, 500},
@@ -167,9 +168,14 @@ func (s *Server) cached(r *http.Request) (*modelCache, error) {
 	if found := s.caches[r.PathValue("model")]; found != nil {
 		return found, nil
 	}
+	return nil, s.noModel()
+}
+
+// noModel is the error of a request for a model that there is not.
+func (s *Server) noModel() error {
 	names := make([]string, len(s.Models))
 	for i, m := range s.Models {
 		names[i] = m.Name
 	}
-	return nil, &requestError{http.StatusNotFound, "there is no such model: there is " + strings.Join(names, ", ")}
+	return &requestError{http.StatusNotFound, "there is no such model: there is " + strings.Join(names, ", ")}
 }

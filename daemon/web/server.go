@@ -38,9 +38,7 @@ const (
 
 // Daemon is what the surface asks of the running daemon. Its methods may be called from any goroutine.
 type Daemon interface {
-	// NotReady returns why the daemon is not ready, nothing if it is.
-	NotReady() []string
-	// Status is what the status page shows.
+	// Status is what the status page and /-/ready show.
 	Status() Status
 }
 

@@ -14,12 +14,27 @@ import (
 
 // Status is what an operator wants to see of a running daemon.
 type Status struct {
-	Now      time.Time
-	Started  time.Time
-	Models   []ModelStatus
-	Disks    []DiskStatus
-	Reload   ReloadStatus
-	NotReady []string
+	Now     time.Time
+	Started time.Time
+	Models  []ModelStatus
+	Disks   []DiskStatus
+	Reload  ReloadStatus
+}
+
+// NotReady returns why models are not ready, each with the name of the model; nothing if all are.
+func (s Status) NotReady() (list []string) {
+	for i := range s.Models {
+		for _, reason := range s.Models[i].NotReady {
+			list = append(list, s.Models[i].Name+": "+reason.Text)
+		}
+	}
+	return list
+}
+
+// Reason is why a model is not ready.
+type Reason struct {
+	Cause string // one of a few words
+	Text  string // for people
 }
 
 // ModelStatus is the state of one model.
@@ -27,6 +42,7 @@ type ModelStatus struct {
 	Name      string
 	Champion  *report.Version // what consumers have; nil before the first version
 	Waiting   string          // why there is no champion, empty if there is one
+	NotReady  []Reason        // why the model does not do its work, nothing if it does
 	Published time.Time       // when the champion was
 	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
 	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
@@ -75,7 +91,6 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 // status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template escapes all of them.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	state := s.Daemon.Status()
-	state.NotReady = s.Daemon.NotReady()
 	var page bytes.Buffer
 	if err := statusPage.Execute(&page, struct {
 		Status

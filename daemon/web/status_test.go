@@ -34,7 +34,8 @@ func night(text string) Status {
 		GapRelative: report.Some(0.0123), GapKind: "certified"}
 	return Status{Now: now, Started: now.Add(-26 * time.Hour), Reload: ReloadStatus{At: now.Add(-time.Hour), Error: "refitd.yaml:3:1: " + text},
 		Disks: []DiskStatus{{"/var/lib/refitd/" + text, 100 << 20, 512 << 20}, {"/srv/snapshots", 80 << 30, 512 << 20}},
-		Models: []ModelStatus{{Name: "ratings", Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
+		Models: []ModelStatus{{Name: "ratings", NotReady: []Reason{{"reading", text}},
+			Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
 			Progressive: report.Progressive{Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
 				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)}},
 			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
@@ -45,7 +46,7 @@ func night(text string) Status {
 func TestStatusPage(t *testing.T) {
 	const attack = `<script>alert(1)</script><img src=x onerror=alert(2)>"'&{{.}}`
 	b := newBench(t)
-	b.fake.state, b.fake.reasons = night(attack), []string{"ratings: " + attack}
+	b.fake.state = night(attack)
 	w := b.want(http.StatusOK, nil, "GET", "/", nil)
 	page := w.Body.String()
 	for _, bad := range []string{"<script", "<img", "style=", "onerror=alert(2)>", "javascript:", "http://", "https://"} {
@@ -77,7 +78,7 @@ func TestStatusPage(t *testing.T) {
 		strings.Contains(css.Body.String(), "url(") {
 		t.Errorf("style sheet %v", css.Header())
 	}
-	b.fake.state, b.fake.reasons = Status{}, nil
+	b.fake.state = Status{}
 	if page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String(); !strings.Contains(page, "<h2>Ready</h2>") {
 		t.Errorf("a daemon without models:\n%s", page)
 	}

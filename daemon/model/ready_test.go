@@ -1,0 +1,72 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// TestNotReadyWithoutVersions: a model whose refits fail before its first version, one whose versions cannot be published and one whose version
+// has expired are not ready, for a reason each; too young a model is, and so is one whose refit fails beside a version.
+func TestNotReadyWithoutVersions(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, new(lockedBuffer))
+	p.onlyWhenAsked()
+	a := p.a
+	fit, write := a.trainer.fit, a.trainer.versions.write
+	var failing, refusing atomic.Bool
+	failing.Store(true)
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		if failing.Load() {
+			return nil, errors.New("singular")
+		}
+		return fit(ctx, s)
+	}
+	a.trainer.versions.write = func(ctx context.Context, ch *cycle.Champion) error {
+		if refusing.Load() {
+			return fmt.Errorf("manifest: %w: too large", snapshot.ErrContents)
+		}
+		return write(ctx, ch)
+	}
+	defer p.start(t)()
+	is := func(cause, text string) bool {
+		list := a.NotReady()
+		collected := testutil.CollectAndCount(NewCollector([]*Model{a}, p.options.Config), "refitd_model_not_ready")
+		return collected == len(causes) && (cause == "" && len(list) == 0 || len(list) == 1 && list[0].Cause == cause && strings.Contains(list[0].Text, text))
+	}
+	until(t, "all events, and ready without a version", func() bool { return a.reader.applied.Load() == 2000 && is("", "") })
+	a.trainer.Refit()
+	until(t, "a failure", func() bool { return is(causeNoVersion, "singular") })
+	failing.Store(false)
+	refusing.Store(true)
+	a.trainer.Refit()
+	until(t, "a refusal", func() bool {
+		list := a.NotReady() // that the refit before failed counts until there is a version
+		return len(list) == 2 && list[0].Cause == causeUnpublishable && strings.Contains(list[0].Text, "too large")
+	})
+	refusing.Store(false)
+	a.trainer.Refit()
+	until(t, "a version", func() bool { return is("", "") && a.trainer.versions.serving.Load() != nil })
+	failing.Store(true)
+	a.trainer.Refit()
+	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
+	until(t, "another failure", func() bool { return failures() == 2 })
+	if !is("", "") {
+		t.Errorf("a failure beside a version: %v", a.NotReady())
+	}
+	expired := *a.trainer.versions.serving.Load()
+	expired.expires = time.Now().Add(-time.Second)
+	a.trainer.versions.serving.Store(&expired)
+	if !is(causeExpired, "publish.expires_after") {
+		t.Errorf("an expired version: %v", a.NotReady())
+	}
+}
