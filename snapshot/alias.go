@@ -100,7 +100,11 @@ func (s *Store) expect(root *os.Root, model string, move Move) (*Pointer, error)
 // commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
 // that the log does not have, from which recover writes the record. The caller holds the lock.
 func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move) error {
-	last, err := newestSequence(root) // no alias has a larger number: recoverLog saw to that
+	most, err := mostMoves(root)
+	if err != nil {
+		return err
+	}
+	last, err := newestSequence(root, most) // no alias has a larger number: recoverLog saw to that
 	if err != nil {
 		return err
 	}

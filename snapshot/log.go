@@ -173,8 +173,8 @@ func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error
 	return live, nil
 }
 
-// newestSequence returns the largest sequence in the log's last lines, as far as counting can have come to it, 0 if there is none.
-func newestSequence(root *os.Root) (newest int64, err error) {
+// newestSequence returns the largest sequence in the log's last lines up to most, 0 if there is none.
+func newestSequence(root *os.Root, most int64) (newest int64, err error) {
 	f, err := openLog(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -192,7 +192,7 @@ func newestSequence(root *os.Root) (newest int64, err error) {
 		return 0, err
 	}
 	for line := range bytes.Lines(tail) {
-		if r, err := decodeRecord(line); err == nil && line[len(line)-1] == '\n' && r.Sequence <= maxMoves {
+		if r, err := decodeRecord(line); err == nil && line[len(line)-1] == '\n' && r.Sequence <= most {
 			newest = max(newest, r.Sequence)
 		}
 	}
@@ -253,7 +253,11 @@ func (s *Store) recoverLog(root *os.Root, model string) error {
 	if err := resumeRotation(root); err != nil {
 		return err
 	}
-	last, err := newestSequence(root)
+	most, err := mostMoves(root)
+	if err != nil {
+		return err
+	}
+	last, err := newestSequence(root, most)
 	if err != nil {
 		return err
 	}
@@ -261,7 +265,7 @@ func (s *Store) recoverLog(root *os.Root, model string) error {
 	if err != nil {
 		return err
 	}
-	aliases = slices.DeleteFunc(aliases, func(a namedPointer) bool { return s.forged(model, a.name, &a.Pointer) != nil })
+	aliases = slices.DeleteFunc(aliases, func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil })
 	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for i := 0; i < len(aliases); {
 		a := aliases[i]

@@ -15,7 +15,6 @@ const (
 	maxPlausible    = 1 << 40
 	movesPerVersion = 16
 	movesBeside     = 1 << 24
-	maxMoves        = movesPerVersion*maxPlausible + movesBeside
 )
 
 // plausible returns ErrFormat if the number of the move is larger than the version that p names allows.
@@ -25,6 +24,20 @@ func (p *Pointer) plausible() error {
 			p.Sequence, p.Version, movesPerVersion, movesBeside)
 	}
 	return nil
+}
+
+// mostMoves is the largest number of a move in the log that a writer goes on from, given the newest version there is: half of what readers without keys
+// take, and so are the versions that it goes on from half of theirs. Whoever puts a number into a log, an alias or the name of a directory cannot
+// make a writer count on to where readers stop.
+func mostMoves(root *os.Root) (int64, error) {
+	versions, err := versionsIn(root)
+	newest := int64(0)
+	for _, v := range versions {
+		if v <= maxPlausible/2 {
+			newest = max(newest, v)
+		}
+	}
+	return (movesPerVersion*newest + movesBeside) / 2, err
 }
 
 // forged returns an error if the store has keys and none of them signed an alias as it stands, or if nobody can have counted to its number.

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,5 +59,47 @@ func TestStoreWithKeys(t *testing.T) {
 	}
 	if _, err := forger.Manifest("m", 3); err != nil {
 		t.Errorf("the forged version was removed: %v", err)
+	}
+}
+
+// A number that somebody wrote into the log, an alias or the name of a directory does not make the publisher count on to where readers without keys
+// refuse what it says.
+func TestInventedNumbers(t *testing.T) {
+	for _, number := range []int64{movesBeside, 1 << 25, 1 << 43, 1 << 50, 1<<63 - 1} {
+		for what, attack := range map[string]func(dir string, number int64) error{
+			"log": func(dir string, number int64) error {
+				f, err := os.OpenFile(filepath.Join(dir, logFile), os.O_APPEND|os.O_WRONLY, 0)
+				if err == nil {
+					_, err = fmt.Fprintf(f, `{"sequence":%d,"time":"2026-01-01T00:00:00Z","event":"alias"}`+"\n", number)
+					err = errors.Join(err, f.Close())
+				}
+				return err
+			},
+			"alias": func(dir string, number int64) error {
+				m := Pointer{Version: 1, ManifestDigest: "sha256:00", Sequence: number, Event: EventPublish}
+				m.seal("m", Champion, nil)
+				b, err := m.encode()
+				return errors.Join(err, os.WriteFile(filepath.Join(dir, aliasDir, Champion), b, 0o644))
+			},
+			"directory": func(dir string, number int64) error {
+				return os.Mkdir(filepath.Join(dir, fmt.Sprint(min(number, maxVersion))), 0o755)
+			},
+		} {
+			store, dir := publish(t, 2)
+			must(t, setAlias(t, store, Champion, 1))
+			must(t, attack(filepath.Join(dir, "m"), number))
+			for range 3 {
+				m, err := store.Publish(t.Context(), "m", testContents(small), Move{Alias: Champion})
+				if err != nil {
+					t.Fatalf("%s, %d: %v", what, number, err)
+				}
+				if p, err := store.Alias("m", Champion); err != nil || p.Version != m.Version || what == "alias" && number == movesBeside && p.Sequence <= number {
+					t.Errorf("%s, %d: champion %+v, %v, want version %d", what, number, p, err, m.Version)
+				}
+			}
+			if strays, err := store.Aliases("m"); err != nil || len(strays) != 2 {
+				t.Errorf("%s, %d: aliases %v, %v", what, number, strays, err)
+			}
+		}
 	}
 }

@@ -321,8 +321,8 @@ func nextVersion(root *os.Root, latest int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	versions = slices.DeleteFunc(versions, func(v int64) bool { return v > maxPlausible && latest <= maxPlausible })
-	next := slices.Max(append(versions, latest)) + 1
+	versions = slices.DeleteFunc(append(versions, latest, 0), func(v int64) bool { return v > maxPlausible/2 })
+	next := slices.Max(versions) + 1
 	for ; next <= maxVersion; next++ { // a file that has the name of a version stays where it is
 		if _, err := root.Lstat(strconv.FormatInt(next, 10)); errors.Is(err, fs.ErrNotExist) {
 			return next, nil
