@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -192,4 +193,25 @@ func TestReadyOfLostStore(t *testing.T) {
 		status, _ := askReady(t, base, "")
 		return status == http.StatusOK
 	})
+}
+
+// TestReadyWhileRenewed: a version that would have expired without events is renewed, and its model stays ready.
+func TestReadyWhileRenewed(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(65, 1500)
+	const life = 2 * time.Second
+	d, _, stop := startWith(b, b.Configure("w", append(daemontest.Simple, "every_events: 0", "every_events: 1000",
+		"update_every: 0s", "update_every: 0s, expires_after: 2s")...))
+	defer stop()
+	base := "http://" + d.Addr()
+	daemontest.Within(t, daemontest.Patience, "a champion", func() bool {
+		status, _ := daemontest.Get(t, base+"/v2/health/ready")
+		return status == http.StatusOK
+	})
+	for until := time.Now().Add(2 * life); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if status, r := askReady(t, base, ""); status != http.StatusOK {
+			t.Fatalf("%d %q", status, r.Reasons)
+		}
+	}
 }

@@ -88,6 +88,18 @@ func (v *Versions) troubled(err error) {
 	}
 }
 
+// standsUntil notes that the store took a renewal of the champion, and when consumers refuse it now; the zero time is never.
+func (v *Versions) standsUntil(expires time.Time) {
+	if serving := v.serving.Load(); serving != nil {
+		renewed := *serving
+		renewed.expires = expires
+		v.serving.Store(&renewed)
+	}
+	if trouble := v.trouble.Load(); trouble != nil && trouble.Cause == causeStore {
+		v.trouble.Store(nil)
+	}
+}
+
 // withoutVersion notes why a refit ended without a version for consumers. It counts until there is one.
 func (v *Versions) withoutVersion(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)

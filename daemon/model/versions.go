@@ -235,8 +235,10 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 	pointer, done, err := v.publisher.Renew(ctx)
 	if err != nil && ctx.Err() == nil {
 		v.log.Error("champion not renewed", "error", err)
+		v.troubled(err)
 	}
 	if done {
+		v.standsUntil(pointer.Renewal.Expires)
 		v.metrics.renew(v.settings.Name, pointer.Renewal.Renewed, pointer.Renewal.Expires)
 	}
 }
