@@ -52,6 +52,9 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 		if v, status := a.served(); status != http.StatusOK || number(v) != version {
 			t.Fatalf("status %d, version %s, want %d, %v after it was made", status, v, version, time.Since(w.Status().Created))
 		}
+		if answer, err := http.Get("http://" + a.daemon.Addr() + "/-/ready"); err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("ready: %+v, %v", answer, err)
+		}
 		if m := w.Model(); m == nil {
 			t.Fatalf("the consumer has no model: %+v", w.Status())
 		}
