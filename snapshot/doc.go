@@ -33,6 +33,7 @@
 //	<store>/<model>/<version>/manifest.json      shape, schema, origin, metrics, size and SHA-256 of the other files; written last
 //	<store>/<model>/<version>/manifest.sig       {"key_id":…,"algorithm":"ed25519","signature":…} over the bytes of manifest.json, if signed
 //	<store>/<model>/<version>/cut.json           where the events behind the version end, if that has no room in the manifest; Watch does not read it
+//	<store>/<model>/<version>/model.sig          OpenSSF Model Signing bundle over all other files of the directory, if asked for; not read here
 //	<store>/<model>/<version>/model.safetensors  F64 or F32 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test

@@ -41,6 +41,8 @@ type Store struct {
 	By     string       // who publishes and moves aliases, for the publish log. Set it before use.
 	Logger *slog.Logger // gets a line for what is repaired; nil logs nothing. Set it before use.
 	Signer *Signer      // signs manifests and aliases; nil leaves them unsigned. Set it before use.
+	// ModelSigner, if not nil, puts model.sig beside the manifest of each version: an OpenSSF Model Signing bundle. Set it before use.
+	ModelSigner *ModelSigner
 	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version or alias that none of
 	// them signed is ErrSignature, is not listed, is not gone on from, and may be replaced. Nil takes unsigned ones. Set it before use.
 	Keys Keys
@@ -84,7 +86,15 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 		if err != nil {
 			return err
 		}
-		if err := s.writeVersion(ctx, root, manifest.Version, append(files, last...)); err != nil {
+		staged := append(files, last...)
+		if s.ModelSigner != nil {
+			b, err := s.ModelSigner.sign(manifest.Version, staged)
+			if err != nil {
+				return fmt.Errorf("%s: %w", modelSignatureFile, err)
+			}
+			staged = slices.Insert(staged, len(staged)-1, stagedFile{modelSignatureFile, b}) // the manifest is written last
+		}
+		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
 			return err
 		}
 		record := Record{Event: EventPublish}

@@ -152,6 +152,7 @@ type Publish struct {
 	Keep        int      `json:"keep"`         // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
 
+	OMSKeyFile     string   `json:"oms_key_file,omitempty"` // ECDSA P-256 key in PEM that signs versions by OpenSSF Model Signing, beside; empty: none
 	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
 	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures are taken from the store, beside the signing key's
 	RenewEvery     Duration `json:"renew_every,omitempty"`  // time between two words that the champion still stands
@@ -290,7 +291,7 @@ func (s *Schema) Event() event.Schema {
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
-	c.Publish.TrustedKeys, c.Publish.RenewEvery = nil, 0
+	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice

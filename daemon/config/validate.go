@@ -201,14 +201,21 @@ func (v *validator) model(m *Model, path string) {
 	v.oneOf(at("publish.tensors"), m.Publish.Tensors, tensorsF64, "f32")
 	v.duration(at("publish.renew_every"), m.Publish.RenewEvery, time.Second, 10*time.Minute)
 	v.duration(at("publish.expires_after"), m.Publish.ExpiresAfter, 0, 10*365*24*time.Hour)
-	if path := m.Publish.SigningKeyFile; path != "" && !v.contents(at("publish.signing_key_file"), path) {
-		if err := CheckPrivate(path); err != nil {
-			v.bad(at("publish.signing_key_file"), path, "the path of a key that only its owner may read ("+err.Error()+")")
-		}
-	}
+	v.privateKey(at("publish.signing_key_file"), m.Publish.SigningKeyFile)
+	v.privateKey(at("publish.oms_key_file"), m.Publish.OMSKeyFile)
 	v.trustedKeys(&m.Publish, at("publish.trusted_keys"))
 	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
 	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
+}
+
+// privateKey checks the path of a key to sign with, empty for none.
+func (v *validator) privateKey(key, path string) {
+	if path == "" || v.contents(key, path) {
+		return
+	}
+	if err := CheckPrivate(path); err != nil {
+		v.bad(key, path, "the path of a key that only its owner may read ("+err.Error()+")")
+	}
 }
 
 // trustedKeys checks the files of public keys, and that there is a key to sign with: what is published unsigned would not be taken back.

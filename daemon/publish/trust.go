@@ -33,6 +33,13 @@ func (p *Publisher) Refusals() []Refusal {
 
 // loadKeys lets the store sign, and take nothing but what the keys of the configuration signed.
 func (p *Publisher) loadKeys(c *config.Publish) error {
+	if c.OMSKeyFile != "" {
+		signer, err := snapshot.LoadModelSigner(c.OMSKeyFile)
+		if err != nil {
+			return err
+		}
+		p.store.ModelSigner = signer
+	}
 	if c.SigningKeyFile == "" {
 		return nil
 	}

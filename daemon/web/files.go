@@ -21,10 +21,12 @@ const (
 	chunkTimeout = 30 * time.Second // for the client to take a chunk: 1 KiB/s is the slowest that gets through
 )
 
-// The files that the manifest does not list: itself, with its own digest in its last line, and its signature, where there is one.
+// The files that the manifest does not list: itself, with its own digest in its last line, its signature and its OpenSSF Model Signing bundle,
+// where there are such.
 const (
 	manifestName  = "manifest.json"
 	signatureName = "manifest.sig"
+	bundleName    = "model.sig"
 )
 
 // file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
@@ -60,7 +62,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("file")
-	sum, listed := "", name == manifestName || name == signatureName
+	sum, listed := "", name == manifestName || name == signatureName || name == bundleName
 	files := manifest.Files
 	if manifest.CutFile != nil {
 		files = append(slices.Clone(files), *manifest.CutFile)
@@ -86,7 +88,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	switch name {
 	case manifestName:
 		h.Set("ETag", etagOf(manifest.Digest))
-	case signatureName: // of a few bytes, without a digest
+	case signatureName, bundleName: // of a few bytes, without a digest
 	default:
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))
