@@ -240,11 +240,6 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 	if done {
 		v.standsUntil(pointer.Renewal.Expires)
 		v.metrics.renew(v.settings.Name, pointer.Renewal.Renewed, pointer.Renewal.Expires)
-		if serving := v.serving.Load(); serving != nil && serving.expires.Before(pointer.Renewal.Expires) && !serving.expires.IsZero() {
-			longer := *serving
-			longer.expires = pointer.Renewal.Expires
-			v.serving.Store(&longer)
-		}
 	}
 }
 
