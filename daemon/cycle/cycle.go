@@ -204,6 +204,9 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 	if l, ok := c.learner.(*posteriorLearner); ok {
 		w.posterior = l.state(v)
 		w.model = w.posterior.Model()
+		if w.posterior.Group != nil { // its model is of another kernel
+			w.model = mapModel(c.champion.convex, c.champion.Vocabulary, v)
+		}
 		return w
 	}
 	w.model = mapModel(c.champion.Model, c.champion.Vocabulary, v)

@@ -41,6 +41,7 @@ type refitJob struct {
 	select_ *encoded
 	gate    *encoded
 	problem *solver.Problem
+	groups  []int32 // posterior.State.Group, nil: every field for itself
 	means   *means
 	golden  []event.Event
 	sample  *Sample
@@ -123,6 +124,7 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm
 	}
 	v.GapRelative = report.Some(relative)
 	if variational != nil {
+		ch.convex = best.model
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 	}
 	if variational != nil && variational.loss <= best.loss {
@@ -167,6 +169,7 @@ func (j *refitJob) prepare() error {
 
 // encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
 func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
+	j.groups = findGroups(j.schema, events, j.vocab.NumFields())
 	train, kept := encode(j.vocab, j.target, events, weights)
 	j.train = train
 	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),
@@ -219,7 +222,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
 	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
-	if warm == nil || warm.posterior == nil {
+	if warm == nil || warm.posterior == nil || !slices.Equal(warm.posterior.Group, j.groups) {
 		state = j.newPosterior(vectors, prior, k)
 	} else {
 		state = warm.posterior

@@ -29,7 +29,7 @@ func (r *Refit) updatePrecision() {
 		d := s.precision(f)
 		for a := range q {
 			d[a] = r.counts[f] / total[f*q+a]
-			if a > 0 {
+			if a > 0 && s.leads(f) {
 				d[a] = min(d[a], r.cap)
 			}
 		}

@@ -45,11 +45,12 @@ type FoldIn struct {
 	increment []float64   // evidence and right side of one event
 }
 
-// event is the example that a fold-in works on: its values, and per entry the mean row and covariance.
+// event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group.
 type event struct {
 	value []float64
 	mean  [][]float64
 	cov   [][]float64
+	group []int32
 }
 
 // rowMath is what a fold-in asks of the form of the model: sharedRows or outputRows.
@@ -148,11 +149,14 @@ func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
 // gather fills the event with its mixed rows.
 func (f *FoldIn) gather(features []Feature, values []float64) {
 	v := &f.event
-	v.value, v.mean, v.cov = values, v.mean[:0], v.cov[:0]
+	v.value, v.mean, v.cov, v.group = values, v.mean[:0], v.cov[:0], v.group[:0]
 	for len(f.mixed) < len(features) {
 		f.mixed = append(f.mixed, mixedRow{mean: make([]float64, len(f.zero)), slot: -1})
 	}
 	for e, feature := range features {
+		if f.base.Group != nil {
+			v.group = append(v.group, f.base.Group[feature.Field])
+		}
 		switch {
 		case feature.Row >= 0:
 			row := &f.rows[feature.Row]

@@ -2,16 +2,19 @@ package posterior
 
 import "github.com/refitd/refitd/solver/internal/dense"
 
-// rowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them.
+// rowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them. What meets are its
+// parts: its entries, each for itself, or with groups the sums of the entries of each group.
 type rowView struct {
 	sign  []float64   // k
 	value []float64   // the example's values x_e
 	mean  [][]float64 // per entry, the mean row (q)
 	cov   [][]float64 // per entry, the packed covariance (q×q)
-	sum   []float64   // k, S_r = Σ_e x_e E[h_er]
-	slope []float64   // q, scratch: ∂z/∂row of one feature
-	cross []float64   // q, scratch: a covariance times a slope
-	rest  []float64   // q, scratch: the slope of what is left without one feature
+	group []int32     // per entry, its group; empty where every entry is a part
+	parts parts
+	sum   []float64 // k, S_r = Σ_p x_p E[h_pr]
+	slope []float64 // q, scratch: ∂z/∂row of one feature
+	cross []float64 // q, scratch: a covariance times a slope
+	rest  []float64 // q, scratch: the slope of what is left without one feature
 
 	pairs []float64 // packed q×q: the products of two signs, 0 for the linear weight
 }
@@ -31,20 +34,24 @@ func newRowView(sign []float64) *rowView {
 
 // gather points the view at an example of the state and returns the mean of z.
 func (v *rowView) gather(s *State, index []int32, value []float64) float64 {
-	v.value, v.mean, v.cov = value, v.mean[:0], v.cov[:0]
+	v.value, v.mean, v.cov, v.group = value, v.mean[:0], v.cov[:0], v.group[:0]
 	for _, j := range index {
 		m, c := s.Row(int(j))
 		v.mean, v.cov = append(v.mean, m), append(v.cov, c)
+		if s.Group != nil {
+			v.group = append(v.group, s.Group[s.Field[j]])
+		}
 	}
 	return v.predict()
 }
 
-// predict refreshes the sums from the gathered rows and returns the mean of z. O(nnz·k).
+// predict refreshes the parts and sums from the gathered rows and returns the mean of z. O(nnz·k).
 func (v *rowView) predict() float64 {
+	v.parts.add(v)
 	clear(v.sum)
 	z := 0.0
-	for e, x := range v.value {
-		row := v.mean[e]
+	for p, x := range v.parts.value {
+		row := v.parts.mean[p]
 		z += x * row[0]
 		for r, h := range row[1:] {
 			// Σ_{i<j} a_i a_j grows by a·(sum so far).
@@ -55,23 +62,27 @@ func (v *rowView) predict() float64 {
 	return z
 }
 
-// gradient stores E[∂z/∂row_e] = x_e (1, s_r (S_r − x_e h_er)) in dst, for entry e.
-func (v *rowView) gradient(dst []float64, e int) {
-	x := v.value[e]
+// gradient stores E[∂z/∂row_e] = x_e (1, s_r (S_r − what the part of e adds to it)) in dst, for entry e.
+func (v *rowView) gradient(dst []float64, e int) { v.slopeOf(dst, v.value[e], v.parts.of(e)) }
+
+// slopeOf stores x (1, s_r (S_r − x_p h_pr)) in dst.
+func (v *rowView) slopeOf(dst []float64, x float64, p int) {
+	own := v.parts.value[p]
 	dst[0] = x
-	for r, h := range v.mean[e][1:] {
-		dst[r+1] = v.sign[r] * x * (v.sum[r] - x*h)
+	for r, h := range v.parts.mean[p][1:] {
+		dst[r+1] = v.sign[r] * x * (v.sum[r] - own*h)
 	}
 }
 
-// variance returns Var z for independent rows: Σ_e g_eᵀ C_e g_e plus, for every pair of entries, the product of both covariances.
+// variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both covariances.
 func (v *rowView) variance() float64 {
 	total := 0.0
-	for e, x := range v.value {
-		v.gradient(v.slope, e)
-		total += quadratic(v.cov[e], v.slope)
-		for f, y := range v.value[:e] {
-			total += x * x * y * y * v.basisInner(v.cov[e], v.cov[f])
+	v.parts.addCovariances(v)
+	for p, x := range v.parts.value {
+		v.slopeOf(v.slope, x, p)
+		total += quadratic(v.parts.cov[p], v.slope)
+		for f, y := range v.parts.value[:p] {
+			total += x * x * y * y * v.basisInner(v.parts.cov[p], v.parts.cov[f])
 		}
 	}
 	return total
@@ -109,11 +120,13 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 	}
 	// The partners' uncertainty: Cov(y) = x² Σ_l x_l² C_l (signs applied) and Cov(y, rest) = x Σ_l x_l s∘(C_l g_l), g_l the gradient of
 	// the rest by row l.
-	for l, xl := range v.value {
-		if l == e {
+	v.parts.addCovariances(v)
+	part := v.parts.of(e)
+	for l, xl := range v.parts.value {
+		if l == part {
 			continue
 		}
-		c := v.cov[l]
+		c := v.parts.cov[l]
 		dense.AddScaledProduct(precision, omega*x*x*xl*xl, v.pairs, c)
 		v.crossWith(l, e, c)
 		for r := 1; r < q; r++ {
@@ -125,8 +138,8 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 
 // crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).
 func (v *rowView) crossWith(l, e int, c []float64) {
-	xl := v.value[l]
-	if len(v.value) == 2 { // nothing but feature l is left, so only its linear weight moves the rest
+	xl := v.parts.value[l]
+	if len(v.value) == 2 { // nothing but part l is left, so only its linear weight moves the rest
 		for r := range v.cross {
 			v.cross[r] = xl * c[r*(r+1)/2]
 		}
@@ -134,7 +147,7 @@ func (v *rowView) crossWith(l, e int, c []float64) {
 	}
 	v.rest[0] = xl
 	for r, s := range v.sign {
-		v.rest[r+1] = s * xl * (v.sum[r] - v.value[e]*v.mean[e][r+1] - xl*v.mean[l][r+1])
+		v.rest[r+1] = s * xl * (v.sum[r] - v.value[e]*v.mean[e][r+1] - xl*v.parts.mean[l][r+1])
 	}
 	multiply(v.cross, c, v.rest)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
-// pairs is the fast path for samples in which every row has two features of value 1, the first of one field and the second of another: a
-// user and an item. What a feature's posterior needs from a row is then a fixed list of expectations of the partner's, its block; a feature
-// adds up the blocks of its partners and solves once. For Gaussian outputs the weight of a row is the noise precision times the row's own
+// pairs is the fast path for samples in which every row is a pair of units: of two features of value 1, the first of one field and the second
+// of another, such as a user and an item, or of two groups (units.go). What a unit's posterior needs from a row is then a fixed list of
+// expectations of the partner's, its block; a unit adds up the blocks of its partners and solves once. For Gaussian outputs the weight of a row is the noise precision times the row's own
 // weight, so the sums are plain, and the residual, θ and the noise follow from them: no pass over the rows is needed at all.
 //
 // The block of a feature with row (w, h) and signed coordinates y = (1, s∘h), seen by a partner, is
@@ -27,12 +27,13 @@ type pairs struct {
 	total   [3]float64 // Gaussian: Σ weight·target^e, e = 0, 1, 2
 }
 
-// side is one of the two fields.
+// side is one of the two fields, or groups.
 type side struct {
 	field    int
-	features []int32   // the field's features that occur, ascending
-	start    []int     // len(features)+1: the places of a feature's rows in partner and rows
-	partner  []int32   // the other feature of the row, as its place in the other side's features
+	features []int32   // the field's features that occur, ascending: its units
+	units    *units    // of a group
+	start    []int     // units+1: the places of a unit's rows in partner and rows
+	partner  []int32   // the other unit of the row, as its place in the other side
 	rows     []int32   // the rows
 	weighted []float64 // Gaussian: weight times target of the rows, in the same order
 	weight   []float64 // Gaussian: weights of the rows; nil when all are 1
@@ -47,8 +48,14 @@ const (
 	chunkShares = 4
 )
 
+// size returns the number of units.
+func (s *side) size() int { return len(s.start) - 1 }
+
 // newPairs returns nil unless the sample is made of pairs.
 func newPairs(r *Refit) *pairs {
+	if r.state.Group != nil {
+		return newUnitPairs(r)
+	}
 	x, field := r.problem.X, r.state.Field
 	if x.NumRows() == 0 || len(x.Index) != 2*x.NumRows() {
 		return nil
@@ -63,8 +70,7 @@ func newPairs(r *Refit) *pairs {
 	if a >= b {
 		return nil
 	}
-	k := r.state.NumBasis
-	p := &pairs{refit: r, stride: (2*(k+1) + 1 + k*(k+1)/2 + 7) &^ 7}
+	p := &pairs{refit: r}
 	local := make([]int32, x.NumColumns)
 	for n, f := range []int32{a, b} {
 		s := &p.sides[n]
@@ -78,10 +84,23 @@ func newPairs(r *Refit) *pairs {
 			}
 		}
 	}
-	p.order(local)
-	p.blocks = make([]float64, p.stride*max(len(p.sides[0].features), len(p.sides[1].features)))
+	first, second := make([]int32, x.NumRows()), make([]int32, x.NumRows())
+	for i := range first {
+		first[i], second[i] = local[x.Index[2*i]], local[x.Index[2*i+1]]
+	}
+	p.prepare(first, second)
+	return p
+}
+
+// prepare orders the rows, whose units of the first and second side are given, and makes room for the sums.
+func (p *pairs) prepare(first, second []int32) {
+	r := p.refit
+	k := r.state.NumBasis
+	p.stride = (2*(k+1) + 1 + k*(k+1)/2 + 7) &^ 7
+	p.order(first, second)
+	p.blocks = make([]float64, p.stride*max(p.sides[0].size(), p.sides[1].size()))
 	if r.state.Likelihood == Gaussian {
-		p.squares, p.errors = make([]float64, len(p.sides[1].features)), make([]float64, len(p.sides[1].features))
+		p.squares, p.errors = make([]float64, p.sides[1].size()), make([]float64, p.sides[1].size())
 		for i, t := range r.problem.Targets {
 			w := r.problem.Weight(i)
 			p.total[0] += w
@@ -89,19 +108,16 @@ func newPairs(r *Refit) *pairs {
 			p.total[2] += w * t * t
 		}
 	}
-	return p
 }
 
-// order lists the rows of both sides by feature and, within a feature, by partner: it scatters the rows by the features of the first side,
-// the result by those of the second, and that by those of the first again, each time stably. local numbers the features of both sides.
-func (p *pairs) order(local []int32) {
-	index := p.refit.problem.X.Index
-	n := p.refit.problem.X.NumRows()
+// order lists the rows of both sides by unit and, within a unit, by partner: it scatters the rows by the units of the first side, the result
+// by those of the second, and that by those of the first again, each time stably.
+func (p *pairs) order(first, second []int32) {
+	n := len(first)
 	next := append([]int(nil), p.sides[0].start...)
 	rows, partner := make([]int32, n), make([]int32, n)
-	for i := range n {
-		t := local[index[2*i]]
-		rows[next[t]], partner[next[t]] = int32(i), local[index[2*i+1]]
+	for i, t := range first {
+		rows[next[t]], partner[next[t]] = int32(i), second[i]
 		next[t]++
 	}
 	p.sides[1].scatter(p.sides[0].start, partner, rows)
@@ -151,32 +167,49 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 	}
 	for n := range p.sides {
 		if p.sides[n].field == field {
-			p.share(1 - n)
-			features := len(p.sides[n].features)
-			size := max(1, min(chunkBytes/(8*p.stride), (features+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
-			p.each(features, size, func() func(lo, hi int) {
-				w := p.newWork(size)
-				return func(lo, hi int) {
-					if p.refit.yield(ctx) == nil {
-						w.update(n, lo, hi)
-					}
-				}
-			})
-			return ctx.Err()
+			return p.sweepSide(ctx, n)
 		}
 	}
 	return nil
 }
 
-// share fills the blocks with the expectations of a side's features. O(features·k²).
+// sweepSide updates the features of a side.
+func (p *pairs) sweepSide(ctx context.Context, n int) error {
+	p.share(1 - n)
+	size := max(1, min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
+	p.each(p.sides[n].size(), size, func() func(lo, hi int) {
+		w := p.newWork(size)
+		return func(lo, hi int) {
+			if p.refit.yield(ctx) == nil {
+				w.update(n, lo, hi)
+			}
+		}
+	})
+	if u := p.sides[n].units; u != nil && ctx.Err() == nil {
+		u.sweep(p, n)
+	}
+	return ctx.Err()
+}
+
+// row returns the mean and packed covariance of a unit.
+func (p *pairs) row(n, t int) (mean, cov []float64) {
+	if u := p.sides[n].units; u != nil {
+		return u.row(t)
+	}
+	return p.refit.state.Row(int(p.sides[n].features[t]))
+}
+
+// share fills the blocks with the expectations of a side's units. O(units·k²).
 func (p *pairs) share(n int) {
 	s := p.refit.state
 	k, q := s.NumBasis, s.NumBasis+1
-	features := p.sides[n].features
-	p.each(len(features), featureBlock, func() func(lo, hi int) {
+	if u := p.sides[n].units; u != nil {
+		u.addRows(s)
+	}
+	p.each(p.sides[n].size(), featureBlock, func() func(lo, hi int) {
 		return func(lo, hi int) {
 			for t := lo; t < hi; t++ {
-				mean, cov := s.Row(int(features[t]))
+				mean, cov := p.row(n, t)
 				b := p.blocks[t*p.stride : (t+1)*p.stride]
 				y, offset, second := b[:q], b[q:2*q], b[2*q+1:]
 				y[0], offset[0] = 1, mean[0]
@@ -222,7 +255,7 @@ func (w *pairWork) update(n, lo, hi int) {
 	clear(w.heads)
 	copy(w.next, side.start[lo:hi])
 	tile := max(1, tileBytes/(8*w.stride))
-	for end := tile; end < len(w.sides[1-n].features)+tile; end += tile {
+	for end := tile; end < w.sides[1-n].size()+tile; end += tile {
 		for t := lo; t < hi; t++ {
 			from, to := w.next[t-lo], w.next[t-lo]
 			for to < side.start[t+1] && int(side.partner[to]) < end {
@@ -235,7 +268,12 @@ func (w *pairWork) update(n, lo, hi int) {
 		}
 	}
 	for t := lo; t < hi; t++ {
-		w.finish(n, t, w.sums[(t-lo)*w.stride:(t-lo+1)*w.stride], w.heads[(t-lo)*(q+1):(t-lo+1)*(q+1)])
+		sums, head := w.sums[(t-lo)*w.stride:(t-lo+1)*w.stride], w.heads[(t-lo)*(q+1):(t-lo+1)*(q+1)]
+		if side.units != nil {
+			side.units.keep(w.pairs, t, sums, head)
+			continue
+		}
+		w.finish(n, t, sums, head)
 	}
 }
 
@@ -243,15 +281,25 @@ func (w *pairWork) update(n, lo, hi int) {
 func (w *pairWork) finish(n, t int, sums, head []float64) {
 	r, side := w.refit, &w.sides[n]
 	s := r.state
-	q := s.NumBasis + 1
 	j := int(side.features[t])
 	prior := s.precision(side.field)
+	w.evidence(w.solve.evidence, w.solve.right, sums, head)
+	mean, cov := s.Row(j)
+	w.solve.finish(prior, mean, cov, &r.logDet[j])
+	if n == 1 && s.Likelihood == Gaussian {
+		w.residual(t, sums, head, mean, cov, prior)
+	}
+}
+
+// evidence stores the packed evidence noise·Σ E[y yᵀ] and the right side noise·Σ E[y (t − θ − w)] that the sums hold; for Logistic θ is in the
+// targets.
+func (p *pairs) evidence(a, b, sums, head []float64) {
+	s := p.refit.state
+	q := len(b)
 	noise := 1.0
 	if s.Likelihood == Gaussian {
 		noise = s.Noise
 	}
-	// The evidence is noise·Σ E[y yᵀ], the right side noise·Σ E[y (t − θ − w)]; for Logistic θ is in the targets.
-	a, b := w.solve.evidence, w.solve.right
 	sum, offset, second := sums[:q], sums[q:2*q], sums[2*q+1:]
 	for row, c := 0, 0; c < q; row, c = row+c+1, c+1 {
 		a[row] = noise * sum[c]
@@ -263,11 +311,6 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 		if s.Likelihood == Gaussian {
 			b[c] = noise * (b[c] - s.Bias[0]*sum[c])
 		}
-	}
-	mean, cov := s.Row(j)
-	w.solve.finish(prior, mean, cov, &r.logDet[j])
-	if n == 1 && s.Likelihood == Gaussian {
-		w.residual(t, sums, head, mean, cov, prior)
 	}
 }
 
@@ -342,11 +385,14 @@ func (p *pairs) predict() {
 	k, q := s.NumBasis, s.NumBasis+1
 	first := &p.sides[0]
 	p.share(1)
-	p.each(len(first.features), featureBlock, func() func(lo, hi int) {
+	if first.units != nil {
+		first.units.addRows(s)
+	}
+	p.each(first.size(), featureBlock, func() func(lo, hi int) {
 		own := make([]float64, p.stride)
 		return func(lo, hi int) {
 			for t := lo; t < hi; t++ {
-				mean, cov := s.Row(int(first.features[t]))
+				mean, cov := p.row(0, t)
 				y, offset, second := own[:q], own[q:2*q], own[2*q+1:]
 				y[0], offset[0], own[2*q] = mean[0]*mean[0]+cov[0], 2*mean[0], 1
 				for a := 1; a <= k; a++ {

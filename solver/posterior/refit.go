@@ -38,6 +38,7 @@ type Refit struct {
 	epochs  int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
+	leading   []*leading   // of State.Group
 	outputs   *outputSweep // nil for outputs that share z
 }
 
@@ -69,7 +70,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 			r.counts[s.Field[j]]++
 		}
 	}
-	r.exclusive = r.exclusiveFields()
+	r.exclusive, r.leading = r.exclusiveFields(), r.leadings()
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil
@@ -100,6 +101,9 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 		if err := r.sweepField(ctx, f); err != nil {
 			return 0, err
 		}
+	}
+	for _, l := range r.leading {
+		l.recenter(r.state)
 	}
 	r.predict()
 	r.updateOutputs()

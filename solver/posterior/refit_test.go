@@ -3,6 +3,7 @@ package posterior
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -189,11 +190,18 @@ func TestFeatureUpdateAgainstDefinition(t *testing.T) {
 // TestMomentsBySampling checks mean and variance of z, and the moments behind an update, for an example of four features with values
 // other than one, against draws from the posterior.
 func TestMomentsBySampling(t *testing.T) {
+	for _, group := range [][]int32{nil, {0, 0, 2}, {0, 1, 1}, {0, 1, 2}} {
+		t.Run(fmt.Sprint(group), func(t *testing.T) { testMomentsBySampling(t, group) })
+	}
+}
+
+func testMomentsBySampling(t *testing.T, group []int32) {
 	r := rand.New(rand.NewPCG(5, 6))
 	p := &solver.Problem{X: solver.NewRows(4, 1, 4), Targets: []float64{1}, Outputs: 1, Loss: solver.Squared{}, Field: []int32{0, 0, 1, 2}, NumFields: 3}
 	index, value := []int32{0, 1, 2, 3}, []float64{0.5, -1, 1, 2}
 	p.X.Append(index, value)
 	s := randomState(r, p, Gaussian, 2)
+	s.Group = group
 	v := newRowView(s.Sign)
 	mean := v.gather(s, index, value)
 	variance := v.variance()
@@ -234,7 +242,7 @@ func TestMomentsBySampling(t *testing.T) {
 				}
 				out += x * rows[i][0]
 				for l, y := range value[:i] {
-					if l == skip {
+					if l == skip || s.together(int32(i), int32(l)) {
 						continue
 					}
 					for c := range 2 {
@@ -250,7 +258,7 @@ func TestMomentsBySampling(t *testing.T) {
 		y := [3]float64{value[1]}
 		for c := range 2 {
 			for l, x := range value {
-				if l != 1 {
+				if l != 1 && !s.together(1, int32(l)) {
 					y[c+1] += s.Sign[c] * value[1] * x * rows[l][c+1]
 				}
 			}

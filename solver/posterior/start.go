@@ -28,9 +28,10 @@ const startVariance = 0.15
 // without its diagonal, the fields take turns: T's rows of a field times the coordinates of all features, divided by the root of each
 // feature's frequency, are orthonormalised and become the field's coordinates (subspace iteration, Golub and Van Loan 2013, section
 // 7.3, block by block). On a million ratings two sweeps from there do what five do from small random coordinates.
-// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess.
-func Start(l Likelihood, p *solver.Problem, k int, prior Prior, r *rand.Rand) *State {
+// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group.
+func Start(l Likelihood, p *solver.Problem, group []int32, k int, prior Prior, r *rand.Rand) *State {
 	s := New(l, p.Outputs, k, p.Field, p.NumFields, prior)
+	s.Group = group
 	d := len(s.Field)
 	start := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows()), frequency: make([]float64, d),
 		basis: make([]float64, d*k), next: make([]float64, d*k), size: make([]float64, k)}
@@ -41,12 +42,18 @@ func Start(l Likelihood, p *solver.Problem, k int, prior Prior, r *rand.Rand) *S
 		}
 	}
 	start.linear()
-	for i := range start.basis {
-		start.basis[i] = r.NormFloat64()
+	for j, f := range s.Field {
+		for a := range k {
+			if v := r.NormFloat64(); s.leads(int(f)) {
+				start.basis[j*k+a] = v
+			}
+		}
 	}
 	for range startRounds {
 		for f := range s.NumFields {
-			start.turn(f)
+			if s.leads(f) {
+				start.turn(f)
+			}
 		}
 	}
 	start.finish(1 / math.Sqrt(prior.Basis))
@@ -156,7 +163,7 @@ func (w *starter) turn(f int) {
 			}
 			next := w.next[int(j)*k : int(j)*k+k]
 			for b, l := range index {
-				if b != a {
+				if b != a && !s.together(j, l) {
 					dense.AddScaled(next, e*value[a]*value[b], w.basis[int(l)*k:int(l)*k+k])
 				}
 			}

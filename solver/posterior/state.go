@@ -24,6 +24,7 @@ type State struct {
 	Noises     []float64 // Gaussian, separate: precision of each output's noise; m
 	Field      []int32   // d, the field of each feature
 	NumFields  int
+	Group      []int32   // NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil: each feature by itself
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
 	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance
@@ -206,34 +207,26 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 }
 
 // Model returns the posterior mean as a model: unit basis vectors, their scale in the output weights. Basis vectors that vanish are
-// left out.
+// left out. With groups it is a model of the homogeneous kernel: see groupedVectors.
 func (s *State) Model() *solver.Model {
-	k, d, outputs, linear := s.NumBasis, len(s.Field), len(s.Bias), s.numLinear()
+	d, outputs, linear := len(s.Field), len(s.Bias), s.numLinear()
 	q := s.rowSize()
-	norm := make([]float64, k)
-	for j := range d {
-		for r, h := range s.Mean[j*q+linear : j*q+q] {
-			norm[r] += h * h
-		}
-	}
-	var keep []int
-	for r, n := range norm {
-		if n > 0 {
-			keep = append(keep, r)
-		}
-	}
 	m := solver.NewModel(solver.ANOVA, d, outputs, true)
+	vectors := s.vectors()
+	if s.Group != nil {
+		m.Kernel, vectors = solver.Homogeneous, s.groupedVectors(vectors)
+	}
 	copy(m.Bias, s.Bias)
-	m.NumBasis = len(keep)
-	m.Basis = make([]float64, d*len(keep))
-	m.Weights = make([]float64, len(keep)*outputs)
-	for a, r := range keep {
-		scale := 1 / math.Sqrt(norm[r])
+	m.NumBasis = len(vectors)
+	m.Basis = make([]float64, d*len(vectors))
+	m.Weights = make([]float64, len(vectors)*outputs)
+	for a, v := range vectors {
+		scale := 1 / math.Sqrt(v.square)
 		for j := range d {
-			m.Basis[j*len(keep)+a] = s.Mean[j*q+linear+r] * scale
+			m.Basis[j*len(vectors)+a] = v.factor(s.group(j)) * s.Mean[j*q+linear+v.r] * scale
 		}
 		for c := range outputs {
-			m.Weights[a*outputs+c] = s.weight(r, c) * norm[r]
+			m.Weights[a*outputs+c] = v.weight * s.weight(v.r, c) * v.square
 		}
 	}
 	for j := range d {
@@ -290,6 +283,8 @@ func (s *State) Validate() error {
 	switch {
 	case s.Likelihood < Gaussian || s.Likelihood > Multinomial, s.Likelihood == Multinomial && !s.Separate, s.NumBasis < 0, s.NumFields < 0, outputs == 0:
 		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, outputs)
+	case s.Group != nil && (len(s.Group) != s.NumFields || s.Separate):
+		return fmt.Errorf("posterior: invalid state: groups for %d of %d fields", len(s.Group), s.NumFields)
 	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.rowSize() ||
 		len(s.Mean) != d*s.rowSize() || len(s.Covariance) != d*s.covarianceSize():
 		return fmt.Errorf("posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances and %d precisions",
