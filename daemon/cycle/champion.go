@@ -31,6 +31,7 @@ type Champion struct {
 	posterior *posterior.State // of the variational stage; nil without one
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	means     *means
+	horizon   int // in horizons, of its refit
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.

@@ -39,6 +39,7 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	progressive *Progressive
+	mixture     *mixture // nil if what is live is the fold-in alone
 	sgd         *sgdBias
 	lastClass   int
 	since       backlog
@@ -65,6 +66,11 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if target.IsNumeric() {
 		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
 	}
+	by := -1
+	if len(m.Train.FoldIn.By) > 0 {
+		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
+	}
+	c.mixture = newMixture(target, len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	return c, nil
 }
@@ -106,7 +112,8 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		c.names.Unseen += prescored.names.Unseen
 	}
 	c.learner.outputs(c.outputs, ev)
-	o[live] = c.target.outcome(ev, c.outputs, c.targets)
+	o[foldIn] = c.target.outcome(ev, c.outputs, c.targets)
+	o[live] = c.mix(ev, o[foldIn], prescored)
 	if c.sgd != nil {
 		o[baseline2].number(c.target.Clip(c.sgd.predict(ev)) - ev.Label)
 	} else if c.lastClass >= 0 {
@@ -123,10 +130,31 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	if c.sgd != nil {
 		c.sgd.learn(ev)
 	}
+	if c.mixture != nil {
+		c.mixture.learn(ev, c.targets)
+	}
 	c.lastClass = classOf(c.target, ev, c.targets)
 	if payload != nil {
 		c.since.add(position, payload)
 	}
+}
+
+// mix returns the outcome of the mixture on an event whose outputs under the fold-in are in c.outputs.
+func (c *Cycle) mix(ev *event.Event, alone outcome, prescored *Score) outcome {
+	if c.mixture == nil {
+		return alone
+	}
+	var consumers []float64
+	if c.published != nil && prescored != nil {
+		consumers = prescored.outputs
+	}
+	c.mixture.predict(ev, c.outputs, consumers)
+	if c.target.IsNumeric() {
+		alone.number(c.target.Clip(c.mixture.value()) - ev.Label)
+		return alone
+	}
+	c.mixture.outputs(c.outputs)
+	return c.target.outcome(ev, c.outputs, c.targets)
 }
 
 // NameCounts counts the names of categorical and multi fields in events that were scored with the version that consumers have.
@@ -174,11 +202,11 @@ func (c *Cycle) checkLive() {
 	}
 	c.goodEnough = liveCheckEvery
 	w := c.progressive.window()
-	if c.champion == nil || w[published].N < liveCheckEvery || w[live].N != w[published].N {
+	if c.champion == nil || w[published].N < liveCheckEvery || w[foldIn].N != w[published].N {
 		return
 	}
 	numeric := c.target.IsNumeric()
-	if w[live].judged(numeric) > liveTolerance*w[published].judged(numeric) {
+	if w[foldIn].judged(numeric) > liveTolerance*w[published].judged(numeric) {
 		c.learner = c.newLearner(c.champion, nil)
 		c.resets++
 		c.goodEnough = len(c.progressive.ring)
@@ -190,6 +218,7 @@ type warmStart struct {
 	model     *solver.Model
 	posterior *posterior.State // nil without a variational stage
 	lambda    float64
+	horizon   int
 	up        bool // look for a better λ above the last one, else below
 }
 
@@ -200,11 +229,11 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 	if c.champion == nil || c.Cold {
 		return nil
 	}
-	w := &warmStart{lambda: c.champion.Lambda, up: c.champion.Version.Version%2 == 0}
+	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0}
 	if l, ok := c.learner.(*posteriorLearner); ok {
 		w.posterior = l.state(v)
 		w.model = w.posterior.Model()
-		if w.posterior.Group != nil { // its model is of another kernel
+		if w.posterior.Group != nil { // its model is of another kernel than the convex stage's
 			w.model = mapModel(c.champion.convex, c.champion.Vocabulary, v)
 		}
 		return w
@@ -314,7 +343,9 @@ func (c *Cycle) Champion() *Champion {
 func (c *Cycle) Progressive() report.Progressive {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.progressive.Report()
+	p := c.progressive.Report()
+	p.Parts = c.mixture.report()
+	return p
 }
 
 // LiveIsWorse reports whether the live model's window loss exceeds the published one's: an update would not help then.
@@ -322,7 +353,7 @@ func (c *Cycle) LiveIsWorse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, numeric := c.progressive.window(), c.target.IsNumeric()
-	return w[published].N > 0 && w[live].N == w[published].N && w[live].judged(numeric) > w[published].judged(numeric)
+	return w[published].N > 0 && w[foldIn].N == w[published].N && w[foldIn].judged(numeric) > w[published].judged(numeric)
 }
 
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.

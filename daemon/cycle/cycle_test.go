@@ -312,6 +312,7 @@ func TestRefitWithoutRows(t *testing.T) {
 func TestReviveGoesOn(t *testing.T) {
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
+	t.Run("groups", func(t *testing.T) { reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(stream(8, 3000))) })
 	t.Run("multiclass", func(t *testing.T) {
 		reviveGoesOn(t, classesModel(event.Multiclass, nil), classesModel(event.Multiclass, smaller), classStream(event.Multiclass, 2000))
 	})
@@ -350,7 +351,8 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	if len(again.Golden) != len(opened.Contents().Golden) {
 		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published", len(again.Golden), len(opened.Contents().Golden))
 	}
-	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) {
+	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
+		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
 		t.Error("the revived champion differs")
 	}
 	if _, err := Revive(m, opened, keep[:len(keep)/2]); err == nil {

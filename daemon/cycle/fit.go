@@ -121,7 +121,7 @@ const offlineSweeps = 40
 
 // validLoss is what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
 func (j *refitJob) validLoss(model *solver.Model) float64 {
-	loss := j.select_.loss(j.target, model)
+	loss := j.select_.loss(j.target, model, nil)
 	if j.target.IsNumeric() || math.IsNaN(loss) {
 		return loss
 	}

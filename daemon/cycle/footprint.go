@@ -28,3 +28,15 @@ func LiveFootprint(maxRows, maxName int) int64 {
 	const pools = 2 * maxPool // of names of relearned events
 	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*maxBacklogBytes + maxBacklog*backlogEntry
 }
+
+// slotBytes is a name in slots, beside its bytes: its place in the list and its map entry.
+const slotBytes = 110
+
+// MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each with names of at most maxName
+// bytes.
+func MixtureFootprint(rows, outputs, maxName int) int64 {
+	contexts := min(rows, max(16, baselineNumbers/outputs))
+	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
+	const baselines = baselineFields + 1 // names of fields, and entities with a last label
+	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(numLearned+6+baselineFields))
+}

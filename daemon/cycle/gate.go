@@ -49,7 +49,7 @@ func (j *refitJob) decide(ch *Champion) {
 	}
 	old, rival, metrics := j.rival()
 	v.ChampionGate = metrics
-	loss := j.gate.loss(j.target, ch.Model)
+	loss := j.gate.loss(j.target, ch.Model, j.gateWeights())
 	if loss <= old*(1+gate.Tolerance) {
 		say("not_worse", "gate loss %.5f, %s %.5f", loss, rival, old)
 		return
@@ -82,44 +82,68 @@ func (j *refitJob) gateLoss(version *Champion) (loss float64, metrics *report.Me
 	scorer := newScorer(version.Model, version.Vocabulary)
 	m := j.target.Outputs()
 	outputs := make([]float64, m)
-	quality := NewQuality(j.target, nil)
+	quality, sum := NewQuality(j.target, nil), weightedSum{weights: j.gateWeights()}
 	for i := range j.gate.events {
 		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
 		scorer.outputs(outputs, ev)
-		loss += j.target.Judged(ev, outputs, targets)
+		sum.add(i, j.target.Judged(ev, outputs, targets))
 		quality.Add(ev, outputs, targets)
 	}
-	return loss / float64(len(j.gate.events)), quality.Metrics()
+	return sum.mean(), quality.Metrics()
 }
+
+// gateWeights returns the weights of the gate rows, which fade as the training rows do, nil if all count alike.
+func (j *refitJob) gateWeights() []float64 {
+	if len(j.sample.GateAge) != len(j.gate.events) {
+		return nil
+	}
+	return decayed(nil, j.sample.GateAge, horizons[j.horizon])
+}
+
+// weightedSum is a sum over rows with weights, nil counting each once.
+type weightedSum struct {
+	weights    []float64
+	sum, total float64
+}
+
+func (s *weightedSum) add(row int, v float64) {
+	w := 1.0
+	if s.weights != nil {
+		w = s.weights[row]
+	}
+	s.sum, s.total = s.sum+w*v, s.total+w
+}
+
+func (s *weightedSum) mean() float64 { return s.sum / s.total }
 
 // baseline returns the loss on the gate rows of a prediction without a model: of numbers the better of the two means of the training rows, of
 // classes outputs that are all 0.
 func (j *refitJob) baseline() (loss float64, name string) {
 	m, field := j.target.Outputs(), j.baselineField()
-	zero, global, item := make([]float64, m), 0.0, 0.0
+	zero, weights := make([]float64, m), j.gateWeights()
+	global, item := weightedSum{weights: weights}, weightedSum{weights: weights}
 	for i := range j.gate.events {
 		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
 		if !j.target.IsNumeric() {
-			global += j.target.Judged(ev, zero, targets)
+			global.add(i, j.target.Judged(ev, zero, targets))
 			continue
 		}
 		mean := j.means.global
 		e := j.target.Clip(mean) - ev.Label
-		global += e * e
+		global.add(i, e*e)
 		if field >= 0 {
 			if of, ok := j.means.byName[ev.Categorical[field]]; ok {
 				mean = of
 			}
 		}
 		e = j.target.Clip(mean) - ev.Label
-		item += e * e
+		item.add(i, e*e)
 	}
-	n := float64(len(j.gate.events))
 	switch {
 	case !j.target.IsNumeric():
-		return global / n, "outputs that are all 0"
-	case field >= 0 && item < global:
-		return item / n, "the mean by " + j.model.Evaluate.BaselineBy
+		return global.mean(), "outputs that are all 0"
+	case field >= 0 && item.mean() < global.mean():
+		return item.mean(), "the mean by " + j.model.Evaluate.BaselineBy
 	}
-	return global / n, "the mean"
+	return global.mean(), "the mean"
 }

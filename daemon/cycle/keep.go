@@ -78,13 +78,18 @@ type kept struct {
 	Global    float64
 	ByName    map[string]float64
 	Majority  int
+	Horizon   int
+	Convex    *solver.Model // of the convex stage, where the posterior has groups
 }
 
 const keptFormat = 1
 
 // Keep returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
 func (ch *Champion) Keep() ([]byte, error) {
-	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior}
+	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior, Horizon: ch.horizon}
+	if ch.posterior != nil && ch.posterior.Group != nil {
+		k.Convex = ch.convex
+	}
 	if ch.means != nil {
 		k.Global, k.ByName, k.Majority = ch.means.global, ch.means.byName, ch.means.majority
 	}
@@ -119,7 +124,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
 		}
 	}
-	ch.Lambda, ch.posterior = k.Lambda, k.Posterior
+	ch.Lambda, ch.posterior, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
 	ch.means = &means{global: k.Global, byName: k.ByName, majority: k.Majority}
 	return ch, nil
 }

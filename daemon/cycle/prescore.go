@@ -20,6 +20,7 @@ type Score struct {
 	baseline0 outcome
 	baseline1 outcome // of numeric labels
 	names     NameCounts
+	outputs   []float64 // m
 }
 
 // Prescorer scores events before they are observed, so that one goroutine can do it beside another that learns from those before them. It
@@ -56,7 +57,7 @@ func (p *Prescorer) take(version *consumed) bool {
 
 // Score scores an event that is observed later. Observe makes no use of it if consumers have another version by then.
 func (p *Prescorer) Score(dst *Score, ev *event.Event) {
-	*dst = Score{}
+	*dst = Score{outputs: dst.outputs[:0]}
 	if p.of != nil && p.cycle.target.Encode(p.targets, ev) {
 		p.score(dst, ev, p.targets)
 	}
@@ -64,8 +65,8 @@ func (p *Prescorer) Score(dst *Score, ev *event.Event) {
 
 // score is Score of an event with the given targets.
 func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
-	*dst = Score{of: p.of}
 	p.scorer.outputs(p.outputs, ev)
+	*dst = Score{of: p.of, outputs: append(dst.outputs[:0], p.outputs...)}
 	t, m := p.cycle.target, p.of.means
 	dst.published = t.outcome(ev, p.outputs, targets)
 	dst.names = p.scorer.names(ev)

@@ -15,6 +15,7 @@ const (
 	baseline0 // global_mean or majority
 	baseline1 // item_mean or last_label
 	baseline2 // sgd_bias
+	foldIn    // the fold-in alone, which updates publish
 	numRoles
 )
 

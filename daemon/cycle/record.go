@@ -44,6 +44,7 @@ type keptStart struct {
 	Posterior *posterior.State
 	Lambda    float64
 	Up        bool
+	Horizon   int
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -77,7 +78,7 @@ func (r *recorder) finish(w *warmStart) ([]byte, error) {
 	}
 	var start keptStart
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -136,7 +137,7 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, workers int
 			if !r.start.Warm {
 				return nil
 			}
-			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up}
+			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up, horizon: r.start.Horizon}
 			if w.posterior != nil {
 				w.posterior.Field = v.field
 			}

@@ -41,6 +41,7 @@ type refitJob struct {
 	select_ *encoded
 	gate    *encoded
 	problem *solver.Problem
+	horizon int     // in horizons
 	groups  []int32 // posterior.State.Group, nil: every field for itself
 	means   *means
 	golden  []event.Event
@@ -92,6 +93,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := j.chooseHorizon(ctx, warm); err != nil {
+		return nil, err
+	}
 	best, variational, err := j.stages(ctx, warm)
 	if err != nil {
 		return nil, err
@@ -105,7 +109,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 // challenger wraps the better of the two stages with its version, not yet judged.
 func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
-		Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means}
+		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means}
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
@@ -186,7 +190,8 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		return nil, nil, err
 	}
 	settings.Tolerance = streamTolerance
-	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m) }
+	fading := decayed(nil, j.sample.SelectAge, horizons[j.horizon])
+	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, fading) }
 	variational := j.model.Train.Refit == "variational"
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
 	if variational {

@@ -20,6 +20,9 @@ type Sample struct {
 	Select    [][]byte
 	Gate      [][]byte
 	Weights   []float64 // of the training rows, mean 1; nil counts every row once
+	TrainAge  []float64 // of the rows, in events that were applied since; nil if not known
+	SelectAge []float64
+	GateAge   []float64
 	Cut       []report.Cut
 	Digest    string
 	Lineage   string
@@ -85,13 +88,13 @@ func classesOf(events []event.Event) []string {
 	return classes
 }
 
-// loss returns the mean judged loss of a model on the part, NaN when the part is empty.
-func (e *encoded) loss(t *Target, model *solver.Model) float64 {
-	total := 0.0
+// loss returns the mean judged loss of a model on the part, NaN when the part is empty. weights nil counts every row once.
+func (e *encoded) loss(t *Target, model *solver.Model, weights []float64) float64 {
+	sum := weightedSum{weights: weights}
 	e.each(t, model, func(i int, outputs, targets []float64) {
-		total += t.Judged(&e.events[i], outputs, targets)
+		sum.add(i, t.Judged(&e.events[i], outputs, targets))
 	})
-	return total / float64(len(e.events))
+	return sum.mean()
 }
 
 // each calls f with the outputs of a model for every row.

@@ -24,7 +24,7 @@ func TestWindowForgetsOutliers(t *testing.T) {
 				o[i].number(0.3 * r.NormFloat64())
 				o[i].loss = o[i].square / 2
 			}
-			o[live].number(1.52 * r.NormFloat64())
+			o[foldIn].number(1.52 * r.NormFloat64())
 			if n == 10 || n == window+5 {
 				for i := range o {
 					o[i].number(1e9 / float64(1+n))

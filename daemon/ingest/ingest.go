@@ -355,10 +355,35 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
 		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
 	}
+	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	for _, c := range s.Cut {
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}
 	return out, nil
+}
+
+// ages returns how many events of all partitions were applied after each row, as far as offsets tell: a partition's own count for as many of the
+// others as they have more.
+func ages(s *sketch.Sample, rows []sketch.Row) []float64 {
+	type partition struct {
+		topic string
+		id    int32
+		born  uint32
+	}
+	applied := make(map[partition]*sketch.LedgerRow, len(s.Ledger))
+	total := int64(0)
+	for i := range s.Ledger {
+		l := &s.Ledger[i]
+		total += l.Applied
+		applied[partition{l.Topic, l.Partition, l.Incarnation}] = l
+	}
+	out := make([]float64, len(rows))
+	for i := range rows {
+		if l := applied[partition{rows[i].Topic, rows[i].Partition, rows[i].Incarnation}]; l != nil && l.Next > l.Start {
+			out[i] = float64(total) * float64(l.Next-rows[i].Offset) / float64(l.Next-l.Start)
+		}
+	}
+	return out
 }
 
 func payloads(rows []sketch.Row) [][]byte {

@@ -57,7 +57,12 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		basis = config.VariationalBasis(n, k)
 	}
 	separate := event.Task(m.Schema.Task).HasClasses() // linear weights, see posterior.State
-	model := solver.ModelFootprint(d, k, outputs, m.Train.Linear > 0)
+	grouped := len(m.Schema.Categorical)+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
+	vectors := k
+	if grouped {
+		vectors = 2 * k
+	}
+	model := solver.ModelFootprint(d, vectors, outputs, m.Train.Linear > 0)
 	maxName := int(m.Input.MaxIDBytes)
 	parts := map[string]int64{
 		"sample_index":  sketch.IndexFootprint(n+h, m.Sample.Cap.By != ""),
@@ -76,10 +81,14 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.FoldIn.Enabled && names > 0 {
 		parts["fold_in"] += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
 	}
+	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {
 		state = posterior.Footprint(d, basis, outputs, separate)
 		parts["variational"] = posteriors*state + posterior.SweepFootprint(n, entries, outputs, separate)
+		if grouped {
+			parts["variational"] += posterior.UnitsFootprint(n, basis)
+		}
 	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
 		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model

@@ -116,6 +116,14 @@ type Progressive struct {
 	WindowN   int64     `json:"window_n"`  // events in the window
 	Window    Scores    `json:"window"`    // over the last evaluate.window events
 	Baselines Baselines `json:"baselines"` // over the same window
+	Parts     []Part    `json:"parts"`     // of what is live
+}
+
+// Part is one of the predictors that the live prediction is mixed from.
+type Part struct {
+	Name   string  `json:"name"`   // fold_in, published, the name of a baseline, or stack
+	Weight Number  `json:"weight"` // of the mean, by recent loss
+	Loss   *Number `json:"loss"`   // recent, the squared error of numbers or the logarithmic loss
 }
 
 // Step is one λ and k that fit tried.

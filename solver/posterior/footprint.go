@@ -20,6 +20,11 @@ func SweepFootprint(n, entries, outputs int, separate bool) int64 {
 	return int64(n) * int64(8*numbers+12*entries)
 }
 
+// UnitsFootprint returns the bytes that a Refit takes besides where fields have groups, for n rows and k basis vectors.
+func UnitsFootprint(n, k int) int64 {
+	return 2 * 8 * int64(min(n, maxUnits(n))) * int64(unitNumbers(k+1))
+}
+
 // FoldInFootprint returns the bytes of a FoldIn with so many rows, each with one posterior per rate.
 func FoldInFootprint(rows, rates, k, outputs int, separate bool) int64 {
 	s := shape(k, outputs, separate)

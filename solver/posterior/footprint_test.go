@@ -1,6 +1,7 @@
 package posterior
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -80,4 +81,22 @@ func TestFootprints(t *testing.T) {
 			runtime.KeepAlive(f)
 		})
 	}
+}
+
+// TestUnitsFootprint measures a refit over units of two groups.
+func TestUnitsFootprint(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p, group := groupedRatings(r, 20_000, 40, false)
+	s := New(Gaussian, 1, 8, p.Field, p.NumFields, PriorFor(Gaussian, 1))
+	s.Group = group
+	before := heap()
+	f, err := NewRefit(s, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const entries = 6
+	if took, most := heap()-before, SweepFootprint(20_000, entries, 1, false)+UnitsFootprint(20_000, 8); f.pairs == nil || took > most {
+		t.Errorf("a refit over units takes %d bytes, its footprint is %d", took, most)
+	}
+	runtime.KeepAlive(f)
 }

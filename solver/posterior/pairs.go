@@ -11,8 +11,9 @@ import (
 
 // pairs is the fast path for samples in which every row is a pair of units: of two features of value 1, the first of one field and the second
 // of another, such as a user and an item, or of two groups (units.go). What a unit's posterior needs from a row is then a fixed list of
-// expectations of the partner's, its block; a unit adds up the blocks of its partners and solves once. For Gaussian outputs the weight of a row is the noise precision times the row's own
-// weight, so the sums are plain, and the residual, θ and the noise follow from them: no pass over the rows is needed at all.
+// expectations of the partner's, its block; a unit adds up the blocks of its partners and solves once. For Gaussian outputs the weight of a row
+// is the noise precision times the row's own weight, so the sums are plain, and the residual, θ and the noise follow from them: no pass
+// over the rows is needed at all.
 //
 // The block of a feature with row (w, h) and signed coordinates y = (1, s∘h), seen by a partner, is
 //
@@ -47,6 +48,9 @@ const (
 	tileBytes   = 256 << 10
 	chunkShares = 4
 )
+
+// blockSize is the length of a block for k basis vectors.
+func blockSize(k int) int { return (2*(k+1) + 1 + k*(k+1)/2 + 7) &^ 7 }
 
 // size returns the number of units.
 func (s *side) size() int { return len(s.start) - 1 }
@@ -96,7 +100,7 @@ func newPairs(r *Refit) *pairs {
 func (p *pairs) prepare(first, second []int32) {
 	r := p.refit
 	k := r.state.NumBasis
-	p.stride = (2*(k+1) + 1 + k*(k+1)/2 + 7) &^ 7
+	p.stride = blockSize(k)
 	p.order(first, second)
 	p.blocks = make([]float64, p.stride*max(p.sides[0].size(), p.sides[1].size()))
 	if r.state.Likelihood == Gaussian {

@@ -33,8 +33,11 @@ type units struct {
 	plain    []float64 // Gaussian: per unit Σ weight·(E w² − 2(t − θ)w), Σ weight·w and Σ weight·y (q)
 }
 
-// unitShare is the largest number of units per row of the sample: with more, rows one by one are as fast and take less memory.
-const unitShare = 0.5
+// maxUnits returns the largest number of units of one side for n rows: with more, rows one by one are about as fast and take less memory.
+func maxUnits(n int) int { return 5000 + n/10 }
+
+// unitNumbers is how many numbers a unit takes: its block, sum, evidence, right side and covariance.
+func unitNumbers(q int) int { return 2*packedSize(q) + 3*q + 2 + blockSize(q-1) }
 
 // newUnitPairs returns nil unless the rows have features of exactly two groups, and few enough distinct sets of them.
 func newUnitPairs(r *Refit) *pairs {
@@ -55,7 +58,7 @@ func newUnitPairs(r *Refit) *pairs {
 	var of [2][]int32
 	for n, g := range groups {
 		u, units := newUnits(r, g)
-		if float64(u.size) > unitShare*float64(x.NumRows()) {
+		if u.size > maxUnits(x.NumRows()) {
 			return nil
 		}
 		p.sides[n] = side{field: u.fields[0], units: u, start: make([]int, u.size+1)}

@@ -1,0 +1,205 @@
+package cycle
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// baseline is a predictor that needs no model. It belongs to one goroutine.
+type baseline interface {
+	name() string
+	// predict stores its prediction in dst, a number or probabilities, and reports whether it has one.
+	predict(dst []float64, ev *event.Event) bool
+	// learn takes up the event that predict was called with last.
+	learn(ev *event.Event, targets []float64)
+}
+
+// Fields of names beyond the first baselineFields have no baselines of their own.
+const baselineFields = 2
+
+// newBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a last label.
+func newBaselines(t *Target, fields, by, limit int) []baseline {
+	width := 1
+	if !t.IsNumeric() {
+		width = t.Outputs()
+		limit = min(limit, max(16, baselineNumbers/width))
+	}
+	frequent := func(name string, field int, fade float64, last bool) baseline {
+		return &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width, limit: limit, slots: newSlots(1, limit),
+			before: newSlots(1, limit)}
+	}
+	all := []baseline{frequent("mean", -1, 1, false), frequent("recent_mean", -1, 0.98, false)}
+	if t.IsNumeric() {
+		all = append(all, &numberSGD{newSGDBias(t, fields, limit), t})
+	}
+	for f := range min(fields, baselineFields) {
+		all = append(all, frequent([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
+	}
+	all = append(all, frequent("last_label", -1, 0.99, true))
+	if by >= 0 {
+		all = append(all, frequent("entity_last_label", by, 0.99, true))
+	}
+	return all
+}
+
+// baselineNumbers bounds the numbers of one baseline of classes.
+const baselineNumbers = 1 << 20
+
+// baselinePrior is how many events of the mean of all count beside those of one context.
+const baselinePrior = 2
+
+// conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a name, of those after the
+// same last label, or after the same last label of the same entity. Events fade as others of the context come.
+type conditional struct {
+	title  string
+	target *Target
+	field  int // of names or entities, -1 for none
+	last   bool
+	fade   float64
+	width  int
+	limit  int
+
+	all    []float64 // width sums, and their number
+	slots  *slots
+	rows   []float64 // by slot, like all
+	key    string    // of the event
+	at     int32
+	before *slots   // with field and last: entities
+	labels []string // by slot of before, the last label
+	entity int32
+	latest string // with last and no field
+}
+
+func (b *conditional) name() string { return b.title }
+
+func (b *conditional) predict(dst []float64, ev *event.Event) bool {
+	b.context(ev)
+	b.at = -1
+	if b.field >= 0 || b.last {
+		if b.key == "" {
+			return false
+		}
+		b.at = b.slots.find(0, b.key)
+	}
+	if len(b.all) == 0 {
+		return false
+	}
+	n := b.all[b.width]
+	var row []float64
+	total := float64(baselinePrior)
+	if b.at >= 0 {
+		row = b.rows[int(b.at)*(b.width+1) : int(b.at+1)*(b.width+1)]
+		total += row[b.width]
+	}
+	for c := range dst {
+		dst[c] = baselinePrior * b.all[c] / n
+		if row != nil {
+			dst[c] += row[c]
+		}
+		dst[c] /= total
+	}
+	return true
+}
+
+// context sets the key of the event, empty without one.
+func (b *conditional) context(ev *event.Event) {
+	b.key = ""
+	switch {
+	case b.last && b.field < 0:
+		b.key = b.latest
+	case b.last:
+		if b.entity = b.before.find(0, ev.Categorical[b.field]); b.entity >= 0 {
+			b.key = b.labels[b.entity]
+		}
+	case b.field >= 0:
+		b.key = ev.Categorical[b.field]
+	}
+}
+
+func (b *conditional) learn(ev *event.Event, targets []float64) {
+	if len(b.all) == 0 {
+		b.all = make([]float64, b.width+1)
+		if !b.target.IsNumeric() { // as many as there are classes, one each
+			for c := range targets {
+				b.all[c] = 1 / float64(len(targets))
+			}
+			b.all[b.width] = 1
+		}
+	}
+	fade := 1.0
+	if b.field < 0 && !b.last {
+		fade = b.fade
+	}
+	b.add(b.all, fade, ev, targets)
+	if b.key != "" {
+		at, fresh := b.slots.touch(b.at, 0, b.key)
+		for len(b.rows) < int(at+1)*(b.width+1) {
+			b.rows = append(b.rows, 0)
+		}
+		row := b.rows[int(at)*(b.width+1) : int(at+1)*(b.width+1)]
+		if fresh {
+			clear(row)
+		}
+		b.add(row, b.fade, ev, targets)
+	}
+	if !b.last {
+		return
+	}
+	label := labelKey(b.target, ev)
+	if b.field < 0 {
+		b.latest = label
+		return
+	}
+	at, _ := b.before.touch(b.entity, 0, ev.Categorical[b.field])
+	for len(b.labels) < int(at+1) {
+		b.labels = append(b.labels, "")
+	}
+	b.labels[at] = label
+}
+
+func (b *conditional) add(row []float64, fade float64, ev *event.Event, targets []float64) {
+	for c := range row {
+		row[c] *= fade
+	}
+	row[b.width]++
+	if b.target.IsNumeric() {
+		row[0] += ev.Label
+		return
+	}
+	for c, t := range targets {
+		if t > 0 {
+			row[c]++
+		}
+	}
+}
+
+// numberSGD is the sgd_bias baseline as a part.
+type numberSGD struct {
+	*sgdBias
+	target *Target
+}
+
+func (b *numberSGD) name() string { return "sgd_bias" }
+
+func (b *numberSGD) predict(dst []float64, ev *event.Event) bool {
+	dst[0] = b.target.Clip(b.sgdBias.predict(ev))
+	return true
+}
+
+func (b *numberSGD) learn(ev *event.Event, _ []float64) { b.sgdBias.learn(ev) }
+
+// labelKey names a label. Numbers that are not levels are told apart to a few digits.
+func labelKey(t *Target, ev *event.Event) string {
+	switch {
+	case t.IsNumeric() || t.Task == event.Binary:
+		return strconv.FormatFloat(ev.Label, 'g', labelDigits, 64)
+	case len(ev.Classes) == 0:
+		return "-" // of several labels none
+	}
+	return strings.Join(ev.Classes, "\x00")
+}
+
+// labelDigits is how finely the last label is told apart.
+const labelDigits = 2

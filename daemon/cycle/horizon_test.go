@@ -1,0 +1,99 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestDecayedWeights have the mean 1 and halve with each half-life.
+func TestDecayedWeights(t *testing.T) {
+	age := []float64{0, 100, 200, 700}
+	for _, base := range [][]float64{nil, {1, 2, 0.5, 1}} {
+		w, sum := decayed(base, age, 100), 0.0
+		for i := range w {
+			sum += w[i]
+			b, first := 1.0, 1.0
+			if base != nil {
+				b, first = base[i], base[0]
+			}
+			if got, want := w[i]/w[0], b/first*math.Exp2(-age[i]/100); math.Abs(got-want) > 1e-12 {
+				t.Errorf("base %v: row %d counts %g of the first, want %g", base, i, got, want)
+			}
+		}
+		if math.Abs(sum-float64(len(w))) > 1e-12 {
+			t.Errorf("base %v: weights add up to %g", base, sum)
+		}
+		if still := decayed(base, age, math.Inf(1)); len(still) != len(base) {
+			t.Errorf("base %v: weights %v where nothing decays", base, still)
+		}
+	}
+}
+
+// TestIsLessNeedsEvidence: a difference counts if it is larger than its standard error, weighted.
+func TestIsLessNeedsEvidence(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	n := 400
+	a, b, weight := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range a {
+		b[i], weight[i] = 1+0.3*r.NormFloat64(), 1
+		a[i] = b[i] - 0.05 + 0.3*r.NormFloat64()
+		if i%2 == 0 {
+			weight[i] = 1e-6
+			a[i] += 10 // of no weight
+		}
+	}
+	if !isLess(a, b, weight) {
+		t.Error("a clear gain does not count")
+	}
+	if isLess(b, a, weight) || isLess(b, b, weight) {
+		t.Error("a loss, or nothing, counts as a gain")
+	}
+}
+
+// TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what follows than one that cannot; on
+// a stream that stays as it is nothing is forgotten.
+func TestHorizonFollowsAChange(t *testing.T) {
+	run := func(change, ages bool) (loss float64, horizon int) {
+		m := ratingsModel(nil)
+		c := newCycle(t, m)
+		events := stream(5, 8000)
+		if change {
+			events = append(events[:4000], stream(77, 4000)...)
+		}
+		for to := 1000; to <= 7000; to += 1000 {
+			observeAll(c, events[to-1000:to])
+			s := sampleOf(events[:to])
+			if ages {
+				for i := range to {
+					age := float64(to-i) * 20 // as if 20 times as many events came
+					switch i % 10 {
+					case 0:
+						s.SelectAge = append(s.SelectAge, age)
+					case 1:
+						s.GateAge = append(s.GateAge, age)
+					default:
+						s.TrainAge = append(s.TrainAge, age)
+					}
+				}
+			}
+			c.Install(refit(t, c, s))
+		}
+		champion := c.Champion()
+		scorer, outputs := newScorer(champion.Model, champion.Vocabulary), make([]float64, c.target.Outputs())
+		for i := range events[7000:] {
+			ev := &events[7000+i]
+			scorer.outputs(outputs, ev)
+			loss += squared(c.target.Clip(c.target.Value(outputs))-ev.Label) / 1000
+		}
+		return loss, champion.horizon
+	}
+	forgetting, chosen := run(true, true)
+	keeping, _ := run(true, false)
+	if chosen == 0 || forgetting > 0.9*keeping {
+		t.Errorf("after a change: loss %.3f with horizon %g, %.3f without", forgetting, horizons[chosen], keeping)
+	}
+	if _, chosen := run(false, true); chosen != 0 {
+		t.Errorf("a stream that does not change is forgotten with horizon %g", horizons[chosen])
+	}
+}
