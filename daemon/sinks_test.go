@@ -78,9 +78,9 @@ func TestStoreAway(t *testing.T) {
 	if !serves() {
 		t.Error("without the store the daemon does not serve the champion that it has")
 	}
-	daemontest.Within(t, daemontest.Patience, "a daemon that is ready without the store", func() bool {
-		status, _ := daemontest.Get(t, base+"/-/ready")
-		return status == http.StatusOK
+	daemontest.Within(t, daemontest.Patience, "a daemon that says that its store is away", func() bool {
+		status, text := daemontest.Get(t, base+"/-/ready")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "store")
 	})
 	if n := len(announced(b, "champions")); n != before {
 		t.Errorf("%d announcements while the store was away", n-before)
@@ -104,6 +104,10 @@ func TestStoreAway(t *testing.T) {
 	}
 	was := latest().Version
 	daemontest.Within(t, daemontest.Patience, "the version that waited", func() bool { return latest().Version > was })
+	daemontest.Within(t, daemontest.Patience, "a daemon that is ready again", func() bool {
+		status, _ := daemontest.Get(t, base+"/-/ready")
+		return status == http.StatusOK
+	})
 	t.Logf("published %v after the store was back (bar 60s)", time.Since(back))
 	stop()
 	list, versions := announced(b, "champions"), map[int64]string{}

@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack/lapack64"
+	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // How the stack forgets, how strongly it holds to the first part, in events, and how many events pass between two solutions.
@@ -89,10 +88,11 @@ func (s *stack) solve() {
 	for i := range s.n {
 		s.factor[i*s.n+i] += stackRidge
 	}
-	t, ok := lapack64.Potrf(blas64.Symmetric{N: s.n, Stride: s.n, Data: s.factor, Uplo: blas.Lower})
+	var lapack gonum.Implementation
+	ok := lapack.Dpotrf(blas.Lower, s.n, s.factor, s.n)
 	copy(s.weights, s.right)
 	if ok {
-		lapack64.Potrs(t, blas64.General{Rows: s.n, Cols: 1, Stride: 1, Data: s.weights})
+		lapack.Dpotrs(blas.Lower, s.n, 1, s.factor, s.n, s.weights, 1)
 	}
 	for _, w := range s.weights {
 		ok = ok && !math.IsNaN(w) && !math.IsInf(w, 0)

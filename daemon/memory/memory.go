@@ -56,7 +56,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.Refit == "variational" {
 		basis = config.VariationalBasis(n, k)
 	}
-	separate := event.Task(m.Schema.Task).HasClasses() // linear weights, see posterior.State
+	separate := event.Task(m.Schema.Task).HasClasses()                        // linear weights, see posterior.State
 	grouped := len(m.Schema.Categorical)+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
 	vectors := k
 	if grouped {
