@@ -100,6 +100,7 @@ type Meta struct {
 	Progressive      *Metrics           `json:"progressive,omitempty"` // of the version consumers had, over the window before the cut
 	Cut              []Cut              `json:"cut"`
 	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil for a refit that ended by itself
+	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade
 	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
 	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
 	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time

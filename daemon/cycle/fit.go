@@ -36,7 +36,7 @@ type FitOutcome struct {
 // variational stage where the configuration asks for it, kept if it scores better there.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
-	j := &refitJob{model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
+	j := &refitJob{given: -1, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
 	var err error
 	if j.target, err = NewTarget(in.Model, classesOf(in.Train)); err != nil {
 		return nil, err

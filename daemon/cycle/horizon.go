@@ -19,7 +19,7 @@ const (
 	recentHalfLife = 5_000
 	horizonSweeps  = 2
 	horizonErrors  = 2.0
-	horizonRows    = 50 // select rows by weight, below which nothing is changed
+	horizonRows    = 50 // select rows of equal weight, below which nothing is changed
 )
 
 // decayed returns the weights of rows of the given ages, of mean 1 as sample weights are, base nil counting as 1 each. Where nothing decays it
@@ -42,50 +42,73 @@ func decayed(base, age []float64, halfLife float64) []float64 {
 	return out
 }
 
+// fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that it chooses.
+func (j *refitJob) fade(ctx context.Context, warm *warmStart) error {
+	if j.given >= 0 {
+		j.horizon = j.given
+	} else if err := j.chooseHorizon(ctx, warm); err != nil {
+		return err
+	}
+	if j.horizon > 0 {
+		j.problem.Weights = decayed(j.problem.Weights, j.sample.TrainAge, horizons[j.horizon])
+	}
+	return nil
+}
+
 // chooseHorizon sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
-// a shorter or longer horizon predicts better, and as long as it does the next is tried. It runs before the stages.
+// a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
 func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 	if warm == nil || warm.posterior == nil || warm.posterior.Separate || !slices.Equal(warm.posterior.Group, j.groups) || j.model.Sample.HalfLife > 0 ||
 		len(j.sample.TrainAge) != j.problem.X.NumRows() || len(j.sample.SelectAge) != len(j.select_.events) {
 		return nil
 	}
 	j.horizon = warm.horizon
-	oldest := slices.Max(j.sample.TrainAge)
 	weight := decayed(nil, j.sample.SelectAge, recentHalfLife)
-	total := 0.0
-	for _, w := range weight {
-		total += w
+	if effective(weight) < horizonRows {
+		return nil
 	}
-	if total >= horizonRows {
-		now, err := j.lossesAt(ctx, warm, j.horizon)
-		if err != nil {
-			return err
-		}
-		for _, step := range []int{1, -1} {
-			moved := false
-			for h := j.horizon + step; h >= 0 && h < len(horizons); h += step {
-				if h > 0 && horizons[h] > oldest {
-					if step < 0 {
-						h = 1 // all of them are much the same: go on with the first
-					}
-					continue
-				}
-				next, err := j.lossesAt(ctx, warm, h)
-				if err != nil {
-					return err
-				}
-				if !isLess(next, now, weight) {
-					break
-				}
-				j.horizon, now, moved = h, next, true
-			}
-			if moved {
+	now, err := j.lossesAt(ctx, warm, j.horizon)
+	for _, step := range []int{1, -1} {
+		moved := false
+		for h := j.next(j.horizon, step); err == nil && h >= 0; h = j.next(h, step) {
+			var losses []float64
+			if losses, err = j.lossesAt(ctx, warm, h); err != nil || !isLess(losses, now, weight) {
 				break
 			}
+			j.horizon, now, moved = h, losses, true
+		}
+		if moved {
+			break
 		}
 	}
-	j.problem.Weights = decayed(j.problem.Weights, j.sample.TrainAge, horizons[j.horizon])
-	return nil
+	if IsInterrupted(err) {
+		return nil
+	}
+	return err
+}
+
+// next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.
+func (j *refitJob) next(h, step int) int {
+	oldest := slices.Max(j.sample.TrainAge)
+	for h += step; h > 0 && h < len(horizons); h += step {
+		if horizons[h] <= oldest {
+			return h
+		}
+	}
+	if h == 0 {
+		return 0
+	}
+	return -1
+}
+
+// effective returns the number of rows of equal weight that tell as much as rows of these weights.
+func effective(weights []float64) float64 {
+	sum, square := 0.0, 0.0
+	for _, w := range weights {
+		sum += w
+		square += w * w
+	}
+	return sum * sum / square
 }
 
 // lossesAt returns the losses on the select rows of the live posterior after a few sweeps over rows that fade with a horizon.
@@ -104,9 +127,6 @@ func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) (
 	refit.Yield, refit.Deadline = j.yield, j.budget.deadline
 	for range horizonSweeps {
 		if _, err := refit.Sweep(ctx); err != nil {
-			if j.budget.over(ctx) {
-				break
-			}
 			return nil, err
 		}
 	}
@@ -130,4 +150,20 @@ func isLess(a, b, weight []float64) bool {
 		square += w * w * d * d
 	}
 	return mean < -horizonErrors*math.Sqrt(square)/n
+}
+
+// horizonOf returns the place in horizons of a half-life in events, 0 for none, or -1.
+func horizonOf(halfLife int64) int {
+	if halfLife == 0 {
+		return 0
+	}
+	return slices.Index(horizons, float64(halfLife))
+}
+
+// halfLife returns the half-life in events of a place in horizons, 0 for none.
+func halfLife(horizon int) int64 {
+	if horizon == 0 {
+		return 0
+	}
+	return int64(horizons[horizon])
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // TestDecayedWeights have the mean 1 and halve with each half-life.
@@ -55,7 +57,7 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 // a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
 	run := func(change, ages bool) (loss float64, horizon int) {
-		m := ratingsModel(nil)
+		m := ratingsModel(func(m *config.Model) { m.Publish.KeepSample = true })
 		c := newCycle(t, m)
 		events := stream(5, 8000)
 		if change {
@@ -77,7 +79,11 @@ func TestHorizonFollowsAChange(t *testing.T) {
 					}
 				}
 			}
-			c.Install(refit(t, c, s))
+			ch := refit(t, c, s)
+			if change && to >= 6000 {
+				repeated(t, ch, m, 2)
+			}
+			c.Install(ch)
 		}
 		champion := c.Champion()
 		scorer, outputs := newScorer(champion.Model, champion.Vocabulary), make([]float64, c.target.Outputs())

@@ -41,7 +41,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort,
+		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
 		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if ch.Watermark > 0 {
@@ -166,7 +166,8 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	ch.Version = report.Version{Model: manifest.Model, Version: manifest.Version, Kind: manifest.Kind, Parent: manifest.Parent,
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
-		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm}
+		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
+		HorizonEvents: manifest.HorizonEvents}
 	if manifest.Gap != nil {
 		ch.Version.Gap = report.Some(float64(*manifest.Gap))
 	}

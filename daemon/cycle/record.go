@@ -126,13 +126,18 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 }
 
 // Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its model. The time budget
-// of the configuration does not apply. It takes the training rows of the record.
-func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, workers int) (*Champion, error) {
+// of the configuration does not apply, and the training rows fade with the given half-life in events, 0 for none, as they did. It takes the training
+// rows of the record.
+func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife int64, workers int) (*Champion, error) {
+	given := horizonOf(halfLife)
+	if given < 0 {
+		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: use the build that made the version", halfLife)
+	}
 	if cut == nil {
 		cut = &snapshot.CutShort{Solves: noCut}
 	}
 	schema := r.Model.Schema.Event()
-	j := &refitJob{model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, budget: budget{repeat: cut},
+	j := &refitJob{given: given, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, budget: budget{repeat: cut},
 		project: func(v *Vocabulary) *warmStart {
 			if !r.start.Warm {
 				return nil

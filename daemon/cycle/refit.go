@@ -42,6 +42,7 @@ type refitJob struct {
 	gate    *encoded
 	problem *solver.Problem
 	horizon int     // in horizons
+	given   int     // the horizon of a refit that is repeated, -1 of any other
 	groups  []int32 // posterior.State.Group, nil: every field for itself
 	means   *means
 	golden  []event.Event
@@ -58,7 +59,7 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead, project: c.projectLive,
+	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead, project: c.projectLive,
 		workers: c.Workers, now: c.now, sample: sample}
 	c.mu.Unlock()
 	budget := time.Duration(j.model.Train.TimeBudget)
@@ -93,7 +94,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.chooseHorizon(ctx, warm); err != nil {
+	if err := j.fade(ctx, warm); err != nil {
 		return nil, err
 	}
 	best, variational, err := j.stages(ctx, warm)
@@ -115,7 +116,7 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
 		Lambda: report.Number(best.lambda / lambdaUnit(j.problem)), Rows: int64(j.problem.X.NumRows()), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
 		Objective: report.Number(best.step.Objective), Gap: report.Some(best.step.Gap), GapKind: string(solver.Estimated),
-		Cut: j.sample.Cut, Solver: "algorithm1:" + j.model.Train.Solver,
+		Cut: j.sample.Cut, HorizonEvents: halfLife(j.horizon), Solver: "algorithm1:" + j.model.Train.Solver,
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
 	}
 	relative := 0.0

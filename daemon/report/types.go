@@ -83,11 +83,12 @@ type Version struct {
 	Reason           string   `json:"reason"`             // of the decision, for people
 	Cut              []Cut    `json:"cut"`                // where the training sample ends
 	PayloadDigest    string   `json:"payload_digest"`
-	Solver           string   `json:"solver"`            // the stages
-	StochasticEpochs int      `json:"stochastic_epochs"` // passes of the stochastic solver
-	FISTAIterations  int      `json:"fista_iterations"`  // of the accelerated solver
-	Sweeps           int      `json:"sweeps"`            // of the variational solver
-	Evidence         *Number  `json:"evidence"`          // lower bound of the log evidence, of variational refits; else null
+	Solver           string   `json:"solver"`                   // the stages
+	StochasticEpochs int      `json:"stochastic_epochs"`        // passes of the stochastic solver
+	FISTAIterations  int      `json:"fista_iterations"`         // of the accelerated solver
+	Sweeps           int      `json:"sweeps"`                   // of the variational solver
+	HorizonEvents    int64    `json:"horizon_events,omitempty"` // half-life of its training rows in events; absent if they did not fade
+	Evidence         *Number  `json:"evidence"`                 // lower bound of the log evidence, of variational refits; else null
 	Warm             bool     `json:"warm"`
 	TrainSeconds     Number   `json:"train_seconds"`
 }
