@@ -131,7 +131,8 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife int64, workers int) (*Champion, error) {
 	given := horizonOf(halfLife)
 	if given < 0 {
-		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: use the build that made the version", halfLife)
+		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: "+
+			"use the build that made the version", halfLife)
 	}
 	if cut == nil {
 		cut = &snapshot.CutShort{Solves: noCut}
