@@ -16,7 +16,7 @@ import (
 func TestPeakMemory(t *testing.T) {
 	many, few, rows := 30_000, 120, 5000
 	switch {
-	case tier.Asked(tier.Long):
+	case tier.Asked(tier.Long) && tier.Asked(tier.Load):
 		many, few, rows = 20_000_000, 10_000, 200_000
 	case tier.Asked(tier.Load):
 		many, few, rows = 1_000_000, 2000, 100_000

@@ -16,9 +16,11 @@ type Memory struct {
 	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>, and process
 }
 
-// HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program.
+// HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program, nor what a goal that the
+// collector only tends to is passed by (a peak of 20 million new names was 1 % above the total without that).
 func (m *Memory) HeapBytes() int64 {
-	heap := m.TotalBytes - m.Parts[ProcessPart]/2
+	const passed = 32
+	heap := m.TotalBytes - m.TotalBytes/passed - m.Parts[ProcessPart]/2
 	for part, bytes := range m.Parts {
 		if strings.HasSuffix(part, ".badger") {
 			heap -= bytes / 2
@@ -47,6 +49,7 @@ var memoryKeys = map[string]string{
 	"fetch":         "kafka.max_partition_fetch_bytes",
 	"badger":        "sample.size",
 	"fold_in":       "train.fold_in.max_rows and input.max_id_bytes",
+	"mixture":       "train.fold_in.max_rows and input.max_id_bytes",
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",
 	"kept_sample":   "publish.keep_sample",
