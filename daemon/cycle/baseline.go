@@ -26,20 +26,19 @@ func newBaselines(t *Target, fields, by, limit int) []baseline {
 		width = t.Outputs()
 		limit = min(limit, max(16, baselineNumbers/width))
 	}
-	frequent := func(name string, field int, fade float64, last bool) baseline {
-		return &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width, limit: limit, slots: newSlots(1, limit),
-			before: newSlots(1, limit)}
+	of := func(name string, field int, fade float64, last bool) baseline {
+		return &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width, slots: newSlots(1, limit), before: newSlots(1, limit)}
 	}
-	all := []baseline{frequent("mean", -1, 1, false), frequent("recent_mean", -1, 0.98, false)}
+	all := []baseline{of("mean", -1, 1, false), of("recent_mean", -1, 0.98, false)}
 	if t.IsNumeric() {
 		all = append(all, &numberSGD{newSGDBias(t, fields, limit), t})
 	}
 	for f := range min(fields, baselineFields) {
-		all = append(all, frequent([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
+		all = append(all, of([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
 	}
-	all = append(all, frequent("last_label", -1, 0.99, true))
+	all = append(all, of("last_label", -1, 0.99, true))
 	if by >= 0 {
-		all = append(all, frequent("entity_last_label", by, 0.99, true))
+		all = append(all, of("entity_last_label", by, 0.99, true))
 	}
 	return all
 }
@@ -58,8 +57,7 @@ type conditional struct {
 	field  int // of names or entities, -1 for none
 	last   bool
 	fade   float64
-	width  int
-	limit  int
+	width  int // of a prediction
 
 	all    []float64 // width sums, and their number
 	slots  *slots
