@@ -254,9 +254,10 @@ func TestOpenTransaction(t *testing.T) {
 	await(t, "the reason", func() bool {
 		return strings.Contains(r.reasons(), "t/0: waiting at the last stable offset 10, 6 below the end of the log: a transaction of a producer is open")
 	})
-	if s := r.Status(); !s.Ready || s.Partitions[0].Lag != 6 || !strings.Contains(r.log.String(), "waiting at the last stable offset") {
+	if s := r.Status(); !s.Ready || s.Partitions[0].Lag != 6 {
 		t.Errorf("%+v", s)
 	}
+	await(t, "the log", func() bool { return strings.Contains(r.log.String(), "waiting at the last stable offset") })
 	<-time.After(2 * time.Second)
 	if r.metric(t, "refitd_consumer_stalls_total") > 0 {
 		t.Error("the watchdog fired")
