@@ -305,10 +305,10 @@ func (a *attacked) exchange() {
 	forged := a.plant(nil)
 	root := filepath.Join(a.dir, "ratings")
 	for _, v := range versions {
-		if err := os.RemoveAll(filepath.Join(root, fmt.Sprint(v))); err == nil {
-			err = os.CopyFS(filepath.Join(root, fmt.Sprint(v)), os.DirFS(filepath.Join(root, fmt.Sprint(forged))))
+		if err := os.RemoveAll(filepath.Join(root, fmt.Sprint(v))); err != nil {
+			a.T.Fatal(err)
 		}
-		if err != nil {
+		if err := os.CopyFS(filepath.Join(root, fmt.Sprint(v)), os.DirFS(filepath.Join(root, fmt.Sprint(forged)))); err != nil {
 			a.T.Fatal(err)
 		}
 	}
