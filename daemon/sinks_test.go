@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/announce"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -26,21 +25,25 @@ func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement
 		b.T.Fatal(err)
 	}
 	defer reader.Close()
-	for {
-		ctx, cancel := context.WithTimeout(b.T.Context(), 500*time.Millisecond)
-		fetches := reader.PollFetches(ctx)
-		cancel()
-		if fetches.NumRecords() == 0 {
-			return list
+	ends, err := kadm.NewClient(reader).ListEndOffsets(b.T.Context(), topic)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	end, _ := ends.Lookup(topic, 0) // announcements have one partition
+	for next := int64(0); next < end.Offset; {
+		fetches := reader.PollFetches(b.T.Context())
+		if err := fetches.Err(); err != nil {
+			b.T.Fatal(err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			a, err := announce.Read(r)
 			if err != nil {
 				b.T.Fatal(err)
 			}
-			list = append(list, a)
+			list, next = append(list, a), r.Offset+1
 		})
 	}
+	return list
 }
 
 // TestStoreAway: E12. While the store of versions cannot be written to, reading goes on, consumers keep what they have and the topic tells of
