@@ -29,6 +29,7 @@ type Champion struct {
 	Chosen      bool            // by an operator, not by the gate
 
 	posterior *posterior.State // of the variational stage; nil without one
+	gaussian  *posterior.State // of gaussianTarget; nil without one
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	means     *means
 	horizon   int // in horizons, of its refit

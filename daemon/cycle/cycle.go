@@ -35,6 +35,7 @@ type Cycle struct {
 
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     learner
+	companions  []*companion
 	champion    *Champion   // the last promoted refit
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
@@ -70,8 +71,8 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
-	c.mixture = newMixture(target, len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
-	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
+	c.learner, c.companions, c.prescorer = c.newLearner(nil, nil), c.newCompanions(nil, nil), c.NewPrescorer()
+	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
 	return c, nil
 }
 
@@ -125,6 +126,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	}
 	if c.config.Train.FoldIn.Enabled {
 		c.learner.learn(ev, c.targets, ev.Weight)
+		for _, beside := range c.companions {
+			beside.learn(ev)
+		}
 		c.checkLive()
 	}
 	if c.sgd != nil {
@@ -148,7 +152,7 @@ func (c *Cycle) mix(ev *event.Event, alone outcome, prescored *Score) outcome {
 	if c.published != nil && prescored != nil {
 		consumers = prescored.outputs
 	}
-	c.mixture.predict(ev, c.outputs, consumers)
+	c.mixture.predict(ev, c.outputs, consumers, c.companions)
 	if c.target.IsNumeric() {
 		alone.number(c.target.Clip(c.mixture.value()) - ev.Label)
 		return alone
@@ -184,6 +188,10 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		c.learner.gather(&ev)
 		c.learner.learn(&ev, c.targets, ev.Weight)
+		for _, beside := range c.companions {
+			beside.learner.gather(&ev)
+			beside.learn(&ev)
+		}
 		c.since.add(position, payload)
 	}
 	return nil
@@ -217,6 +225,7 @@ func (c *Cycle) checkLive() {
 type warmStart struct {
 	model     *solver.Model
 	posterior *posterior.State // nil without a variational stage
+	gaussian  *posterior.State // that of gaussianTarget
 	lambda    float64
 	horizon   int
 	up        bool // look for a better λ above the last one, else below
@@ -230,6 +239,11 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 		return nil
 	}
 	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0}
+	for _, beside := range c.companions {
+		if l, ok := beside.learner.(*posteriorLearner); ok && beside.name == partGaussian {
+			w.gaussian = l.state(v)
+		}
+	}
 	if l, ok := c.learner.(*posteriorLearner); ok {
 		w.posterior = l.state(v)
 		w.model = w.posterior.Model()
@@ -247,9 +261,9 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 func (c *Cycle) Install(ch *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
-	next := c.newLearner(ch, c.learner)
+	next, beside := c.newLearner(ch, c.learner), c.newCompanions(ch, c.companions)
 	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
-		c.install(ch, next)
+		c.install(ch, next, beside)
 		return
 	}
 	c.since.cut(ch.Version.Cut)
@@ -261,13 +275,13 @@ func (c *Cycle) Install(ch *Champion) {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
-			c.relearn(next, pending, &ev, targets)
+			c.relearn(next, beside, pending, &ev, targets)
 		}()
 		last = len(pending)
 		pending, done = c.since.from(done)
 	}
-	c.relearn(next, pending, &ev, targets)
-	c.install(ch, next)
+	c.relearn(next, beside, pending, &ev, targets)
+	c.install(ch, next, beside)
 }
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
@@ -281,7 +295,7 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones.
 const maxPool = 4096
 
-func (c *Cycle) relearn(l learner, payloads [][]byte, ev *event.Event, targets []float64) {
+func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -292,13 +306,19 @@ func (c *Cycle) relearn(l learner, payloads [][]byte, ev *event.Event, targets [
 		if DecodeEvent(ev, p, c.pool) == nil && c.target.Encode(targets, ev) {
 			l.gather(ev)
 			l.learn(ev, targets, ev.Weight)
+			for _, beside := range companions {
+				if !beside.lasting {
+					beside.learner.gather(ev)
+					beside.learn(ev)
+				}
+			}
 		}
 	}
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *Champion, next learner) {
-	c.champion, c.learner, c.instead = ch, next, nil
+func (c *Cycle) install(ch *Champion, next learner, companions []*companion) {
+	c.champion, c.learner, c.companions, c.instead = ch, next, companions, nil
 	c.published = &consumed{ch.Model, ch.Vocabulary, ch.means}
 }
 

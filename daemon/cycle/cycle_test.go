@@ -352,6 +352,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published", len(again.Golden), len(opened.Contents().Golden))
 	}
 	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
+		!reflect.DeepEqual(again.gaussian, ch.gaussian) ||
 		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
 		t.Error("the revived champion differs")
 	}

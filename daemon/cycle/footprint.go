@@ -32,6 +32,9 @@ func LiveFootprint(maxRows, maxName int) int64 {
 // slotBytes is a name in slots, beside its bytes: its place in the list and its map entry.
 const slotBytes = 110
 
+// SlotsFootprint returns the bytes of as many names as learners keep.
+func SlotsFootprint(rows, maxName int) int64 { return int64(rows) * int64(slotBytes+maxName) }
+
 // MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each with names of at most maxName
 // bytes.
 func MixtureFootprint(rows, outputs, maxName int) int64 {

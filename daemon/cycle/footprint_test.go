@@ -85,10 +85,10 @@ func TestMixtureFootprint(t *testing.T) {
 	const rows = 5000
 	target := targetOf(t, "ordinal")
 	before := heap()
-	m := newMixture(target, 2, 0, rows)
+	m := newMixture(target, nil, 2, 0, rows)
 	for i := range 4 * rows {
 		ev := &event.Event{Label: float64(1 + i%5), Weight: 1, Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)}}
-		m.predict(ev, nil, nil)
+		m.predict(ev, nil, nil, nil)
 		m.learn(ev, nil)
 	}
 	if took, said := heap()-before, MixtureFootprint(rows, 1, 16); took > said || 2*took < said {

@@ -100,6 +100,11 @@ func (j *refitJob) gateWeights() []float64 {
 	return decayed(nil, j.sample.GateAge, horizons[j.horizon])
 }
 
+// selectWeights returns those of the select rows, alike.
+func (j *refitJob) selectWeights() []float64 {
+	return decayed(nil, j.sample.SelectAge, horizons[j.horizon])
+}
+
 // weightedSum is a sum over rows with weights, nil counting each once.
 type weightedSum struct {
 	weights    []float64

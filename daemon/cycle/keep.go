@@ -80,13 +80,14 @@ type kept struct {
 	Majority  int
 	Horizon   int
 	Convex    *solver.Model // of the convex stage, where the posterior has groups
+	Gaussian  *posterior.State
 }
 
 const keptFormat = 1
 
 // Keep returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
 func (ch *Champion) Keep() ([]byte, error) {
-	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior, Horizon: ch.horizon}
+	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior, Gaussian: ch.gaussian, Horizon: ch.horizon}
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
@@ -118,13 +119,16 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if err != nil {
 		return nil, err
 	}
-	if k.Posterior != nil {
-		k.Posterior.Field = ch.Vocabulary.field
-		if err := k.Posterior.Validate(); err != nil {
+	for _, p := range []*posterior.State{k.Posterior, k.Gaussian} {
+		if p == nil {
+			continue
+		}
+		p.Field = ch.Vocabulary.field
+		if err := p.Validate(); err != nil {
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
 		}
 	}
-	ch.Lambda, ch.posterior, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
+	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
 	ch.means = &means{global: k.Global, byName: k.ByName, majority: k.Majority}
 	return ch, nil
 }

@@ -26,6 +26,7 @@ const (
 type mixture struct {
 	target    *Target
 	by        int // the categorical field whose entities have losses of their own, or -1
+	learned   int // the first parts: fold-in, published and companions
 	baselines []baseline
 	stack     *stack // of numbers, the last part
 	parts     []part
@@ -47,7 +48,7 @@ type part struct {
 	told    fading  // loss as report.Part tells it
 }
 
-// The first parts are the learned ones.
+// The first parts are the learned ones; companions follow.
 const (
 	partFoldIn = iota
 	partPublished
@@ -55,21 +56,21 @@ const (
 )
 
 // newMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
-func newMixture(t *Target, fields, by, limit int) *mixture {
+func newMixture(t *Target, companions []string, fields, by, limit int) *mixture {
 	if !t.IsNumeric() && t.Link == snapshot.Identity {
 		return nil
 	}
-	return mixtureOf(t, newBaselines(t, fields, by, limit), by, limit)
+	return mixtureOf(t, companions, newBaselines(t, fields, by, limit), by, limit)
 }
 
-// mixtureOf returns the mixture of the learned parts with the given baselines.
-func mixtureOf(t *Target, baselines []baseline, by, limit int) *mixture {
-	m := &mixture{target: t, by: by, baselines: baselines, entity: -1, scale: fading{rate: mixtureFade}}
+// mixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
+func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit int) *mixture {
+	m := &mixture{target: t, by: by, learned: numLearned + len(companions), baselines: baselines, entity: -1, scale: fading{rate: mixtureFade}}
 	width := 1
 	if !t.IsNumeric() {
 		width = t.Outputs()
 	}
-	names := []string{"fold_in", "published"}
+	names := append([]string{"fold_in", "published"}, companions...)
 	for _, b := range m.baselines {
 		names = append(names, b.name())
 	}
@@ -84,12 +85,20 @@ func mixtureOf(t *Target, baselines []baseline, by, limit int) *mixture {
 	return m
 }
 
-// predict takes up an event with the outputs of the fold-in and those of what consumers have, nil without one.
-func (m *mixture) predict(ev *event.Event, foldIn, published []float64) {
-	m.take(&m.parts[partFoldIn], foldIn)
-	m.take(&m.parts[partPublished], published)
+// predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and what stands beside them.
+func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companions []*companion) {
+	take(&m.parts[partFoldIn], m.target, foldIn)
+	take(&m.parts[partPublished], m.target, published)
+	for i := numLearned; i < m.learned; i++ {
+		m.parts[i].present = false
+		for _, c := range companions {
+			if c.name == m.parts[i].name {
+				take(&m.parts[i], c.target, c.predict(ev))
+			}
+		}
+	}
 	for i, b := range m.baselines {
-		p := &m.parts[numLearned+i]
+		p := &m.parts[m.learned+i]
 		p.present = b.predict(p.value, ev)
 	}
 	if m.stack != nil {
@@ -112,15 +121,15 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64) {
 	}
 }
 
-// take sets the prediction of a model with the given outputs.
-func (m *mixture) take(p *part, outputs []float64) {
+// take sets the prediction of a model of a target with the given outputs.
+func take(p *part, t *Target, outputs []float64) {
 	if p.present = outputs != nil; !p.present {
 		return
 	}
 	switch {
-	case m.target.IsNumeric():
-		p.value[0] = m.target.Clip(m.target.Value(outputs))
-	case m.target.Link == snapshot.Softmax:
+	case t.IsNumeric():
+		p.value[0] = t.Clip(t.Value(outputs))
+	case t.Link == snapshot.Softmax:
 		softmaxTo(p.value, outputs)
 	default:
 		for c, o := range outputs {

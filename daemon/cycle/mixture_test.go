@@ -47,7 +47,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				parts[i] = &scripted{title: fmt.Sprint("part", i)}
 				baselines = append(baselines, parts[i])
 			}
-			m := mixtureOf(target, baselines, -1, 100)
+			m := mixtureOf(target, nil, baselines, -1, 100)
 			m.stack = nil
 			m.parts = m.parts[:numLearned+len(parts)]
 			r := rand.New(rand.NewPCG(11, 1))
@@ -67,7 +67,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				if i%5 == 4 {
 					parts[3].says = nil
 				}
-				m.predict(ev, nil, nil)
+				m.predict(ev, nil, nil, nil)
 				if target.IsNumeric() {
 					mixed[i] = squared(m.value() - ev.Label)
 				} else {

@@ -149,7 +149,7 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 }
 
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
-// repeated from where that was.
+// repeated from where that was. Where the companion is cut short, whose sweeps come last, the version is whole.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
 	m := ratingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
@@ -170,9 +170,9 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 		return ch, calls, took
 	}
 	_, all, _ := run(math.MaxInt)
-	for _, from := range []int{all / 2, all - 40} {
+	for i, from := range []int{all / 2, all - 70, all - 40} {
 		ch, calls, took := run(from)
-		if ch.CutShort == nil || took > budget+wait || (ch.CutShort.Sweeps != nil) != (from > all/2) {
+		if (ch.CutShort == nil) != (i == 2) || took > budget+wait || i < 2 && (ch.CutShort.Sweeps != nil) != (i == 1) {
 			t.Errorf("slow from block %d of %d on: ended at %d after %v, cut %+v", from, all, calls, took, ch.CutShort)
 		}
 		repeated(t, ch, m, 2)
@@ -236,7 +236,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			loss /= 2 // each is better
 			return loss
 		}
-		fit, err := j.sweep(ctx, j.newPosterior(nil, prior, 3), prior, 6)
+		fit, err := j.sweep(ctx, j.newPosterior(nil, prior, 3), &sweeping{problem: j.problem, prior: prior, limit: 6, judge: j.judge, budget: &j.budget})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,6 +103,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	}
 	ch := j.challenger(best, variational, warm)
 	ch.CutShort, ch.Kept = j.budget.cut, kept
+	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
+		return nil, err
+	}
 	j.decide(ch)
 	return ch, nil
 }
@@ -191,7 +194,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		return nil, nil, err
 	}
 	settings.Tolerance = streamTolerance
-	fading := decayed(nil, j.sample.SelectAge, horizons[j.horizon])
+	fading := j.selectWeights()
 	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, fading) }
 	variational := j.model.Train.Refit == "variational"
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
@@ -239,7 +242,7 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 		state.SetPrior(renewed)
 	}
 	addVectors(state, vectors, prior, k)
-	return j.sweep(ctx, state, prior, sweeps)
+	return j.sweep(ctx, state, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: &j.budget})
 }
 
 // baselineField returns the categorical field of the item mean, or -1.

@@ -111,21 +111,30 @@ func hasVector(s *posterior.State, h []float64) bool {
 	return false
 }
 
+// sweeping is what sweep goes by.
+type sweeping struct {
+	problem *solver.Problem
+	prior   posterior.Prior
+	limit   int
+	judge   func(*solver.Model) float64 // loss on the select rows
+	budget  *budget
+}
+
 // sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
 // gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
-func (j *refitJob) sweep(ctx context.Context, s *posterior.State, prior posterior.Prior, limit int) (*variationalFit, error) {
-	refit, err := posterior.NewRefit(s, j.problem, prior.Cap, j.workers)
+func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) (*variationalFit, error) {
+	refit, err := posterior.NewRefit(s, by.problem, by.prior.Cap, j.workers)
 	if err != nil {
 		return nil, err
 	}
-	refit.Yield, refit.Deadline = j.yield, j.budget.deadline
-	limit = j.budget.sweeps(limit)
+	refit.Yield, refit.Deadline = j.yield, by.budget.deadline
+	limit := by.budget.sweeps(by.limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
 		e, err := refit.Sweep(ctx)
-		if j.budget.over(ctx) {
-			j.budget.swept(n - 1)
+		if by.budget.over(ctx) {
+			by.budget.swept(n - 1)
 			break
 		}
 		if err != nil {
@@ -136,7 +145,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, prior posterio
 		}
 		evidence = e
 		fit := &variationalFit{state: s.Clone(), model: s.Model(), sweeps: n, evidence: e}
-		fit.loss = j.judge(fit.model)
+		fit.loss = by.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {
 			best, worse = fit, 0
 		} else {

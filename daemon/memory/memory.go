@@ -81,11 +81,18 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.FoldIn.Enabled && names > 0 {
 		parts["fold_in"] += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
 	}
+	if cycle.HasGaussian(m) {
+		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
+			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
+	}
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {
 		state = posterior.Footprint(d, basis, outputs, separate)
 		parts["variational"] = posteriors*state + posterior.SweepFootprint(n, entries, outputs, separate)
+		if cycle.HasGaussian(m) { // in the champion, in training, and its best so far
+			parts["variational"] += 3 * posterior.Footprint(d, basis, 1, false)
+		}
 		if grouped {
 			parts["variational"] += posterior.UnitsFootprint(n, basis)
 		}
