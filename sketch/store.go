@@ -105,6 +105,17 @@ func (s *Store) Position(topic string, number int32) (next int64, ok bool) {
 	return 0, false
 }
 
+// Row returns the ledger's row of a partition; ok is false before Begin. O(1).
+func (s *Store) Row(topic string, number int32) (row LedgerRow, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.places[partition{topic, number}]
+	if ok {
+		row = s.ledger[i]
+	}
+	return row, ok
+}
+
 // Ledger returns a copy of the ledger, ordered by topic and partition.
 func (s *Store) Ledger() []LedgerRow {
 	s.mu.Lock()

@@ -210,12 +210,8 @@ func (s *State) takeFresh() bool { return s.fresh.Swap(false) }
 
 // lastRecord returns what the ledger knows of the last record applied of a partition.
 func (s *State) lastRecord(topic string, partition int32) (offset int64, crc uint32, ok bool) {
-	for _, l := range s.store.Ledger() {
-		if l.Topic == topic && l.Partition == partition {
-			return l.LastOffset, l.LastCRC, l.LastOffset >= 0
-		}
-	}
-	return 0, 0, false
+	l, ok := s.store.Row(topic, partition)
+	return l.LastOffset, l.LastCRC, ok && l.LastOffset >= 0
 }
 
 // halt writes a halt at an offset into the ledger.
