@@ -11,7 +11,7 @@ import (
 func TestNumbersAreClipped(t *testing.T) {
 	store := NewStore(t.TempDir())
 	for version, clip := range map[int]float64{1: 0, 2: 1.5} {
-		c := testContents(shape{Regression, Identity, ANOVA, 2, true})
+		c := testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 		for i := range c.Golden {
 			c.Golden[i].Outputs = nil
 		}
@@ -40,7 +40,7 @@ func TestNumbersAreClipped(t *testing.T) {
 			t.Errorf("an infinite number gives %g, a missing one %g", v, score(40))
 		}
 	}
-	c := testContents(shape{Regression, Identity, ANOVA, 2, true})
+	c := testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 	c.Schema.Numeric[0].Clip = -1
 	if _, err := NewModel(c); !errors.Is(err, ErrContents) {
 		t.Errorf("error %v", err)

@@ -32,9 +32,9 @@ const (
 
 // Contents is everything that a version is made of, except what Publish adds. The parameters are those of
 //
-//	o(x)_c = Σ_r Weights[r,c] K(h_r, x) + Σ_j Linear[j,c] x_j + Bias[c]
+//	o(x)_c = Σ_r Weights[r,c] K(h_r, x) + Σ_j Linear[j,c] x_j + Σ_j MapWeights[j,c] φ_j(x) + Bias[c]
 //
-// with d = NumFeatures columns, m = NumOutputs outputs and k = NumBasis basis vectors.
+// with d = NumFeatures columns, m = NumOutputs outputs, k = NumBasis basis vectors and the D columns φ of Schema.FeatureMap.
 type Contents struct {
 	Schema      Schema
 	Kernel      string // anova or homogeneous
@@ -47,6 +47,7 @@ type Contents struct {
 	Weights     []float64  // k×m, row-major
 	Linear      []float64  // d×m, feature-major; nil for no linear term
 	Bias        []float64  // m
+	MapWeights  []float64  // D×m, of the columns of Schema.FeatureMap; nil without one
 	Vocabulary  [][]string // names per categorical field, then per multi field, in column order
 	Meta        Meta
 	Golden      []Golden // at least one; a handful that covers seen, unseen and missing names is enough
@@ -96,12 +97,19 @@ func (c *Contents) validate() error {
 	if c.Linear == nil {
 		linear = 0
 	}
+	mapped := 0
+	if fm := c.Schema.FeatureMap; fm != nil {
+		if err := fm.validate(); err != nil {
+			return err
+		}
+		mapped = fm.NumColumns() * m
+	}
 	nonzero := false
 	for _, t := range []struct {
 		name   string
 		values []float64
 		want   int // below 2^62
-	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m}} {
+	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m}, {"map_weights", c.MapWeights, mapped}} {
 		if len(t.values) != t.want {
 			return fmt.Errorf("%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)", t.name, len(t.values), t.want, d, m, k)
 		}

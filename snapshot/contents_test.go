@@ -15,26 +15,34 @@ type shape struct {
 	task, link, kernel string
 	k                  int
 	linear             bool
+	mapped             string // kind of the feature map, or none
 }
 
 var shapes = []shape{
-	{Regression, Identity, ANOVA, 0, true},
-	{Regression, Identity, ANOVA, 1, false},
-	{Regression, Identity, Homogeneous, 3, true},
-	{Binary, Logistic, Homogeneous, 2, true},
-	{Binary, Identity, ANOVA, 2, true},
-	{Multiclass, Softmax, ANOVA, 4, false},
-	{Multiclass, Logistic, ANOVA, 1, true},
-	{Multilabel, Logistic, ANOVA, 2, true},
-	{Multilabel, Identity, Homogeneous, 2, false},
-	{Ordinal, OrdinalLink, ANOVA, 5, true},
-	{Ordinal, Identity, ANOVA, 0, true},
-	{Multiclass, Identity, Homogeneous, 3, false},
-	{Ordinal, OrdinalLink, Homogeneous, 4, false},
+	{Regression, Identity, ANOVA, 0, true, ""},
+	{Regression, Identity, ANOVA, 1, false, ""},
+	{Regression, Identity, Homogeneous, 3, true, ""},
+	{Binary, Logistic, Homogeneous, 2, true, ""},
+	{Binary, Identity, ANOVA, 2, true, ""},
+	{Multiclass, Softmax, ANOVA, 4, false, ""},
+	{Multiclass, Logistic, ANOVA, 1, true, ""},
+	{Multilabel, Logistic, ANOVA, 2, true, ""},
+	{Multilabel, Identity, Homogeneous, 2, false, ""},
+	{Ordinal, OrdinalLink, ANOVA, 5, true, ""},
+	{Ordinal, Identity, ANOVA, 0, true, ""},
+	{Multiclass, Identity, Homogeneous, 3, false, ""},
+	{Ordinal, OrdinalLink, Homogeneous, 4, false, ""},
+	{Multiclass, Softmax, Homogeneous, 2, true, Fourier},
+	{Regression, Identity, ANOVA, 0, false, Bins},
+	{Binary, Logistic, ANOVA, 2, true, Fourier},
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("%s-%s-%s-%d-%v", s.task, s.link, s.kernel, s.k, s.linear)
+	name := fmt.Sprintf("%s-%s-%s-%d-%v", s.task, s.link, s.kernel, s.k, s.linear)
+	if s.mapped != "" {
+		name += "-" + s.mapped
+	}
+	return name
 }
 
 var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -68,6 +76,16 @@ func testContents(s shape) *Contents {
 	c.Basis, c.Weights, c.Bias = normal(c.NumFeatures*s.k), normal(s.k*c.NumOutputs), normal(c.NumOutputs)
 	if s.linear {
 		c.Linear = normal(c.NumFeatures * c.NumOutputs)
+	}
+	scaling := []MapScaling{{40, 15}}
+	switch s.mapped {
+	case Fourier:
+		c.Schema.FeatureMap = NewFourier(12, 1, scaling)
+	case Bins:
+		c.Schema.FeatureMap = NewBins(4, scaling, [][]float64{{-60, 1, 20, 30, 35, 40, 70}})
+	}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		c.MapWeights = normal(fm.NumColumns() * c.NumOutputs)
 	}
 	for _, in := range testInputs() {
 		c.Golden = append(c.Golden, Golden{Input: in, Outputs: slowOutputs(c, &in)})
@@ -127,6 +145,11 @@ func slowOutputs(c *Contents, in *Input) []float64 {
 				out[o] += c.Linear[j*c.NumOutputs+o] * v
 			}
 		}
+		if c.Schema.FeatureMap != nil && in.Numeric != nil {
+			for j, v := range slowMapColumns(c.Schema.FeatureMap, in.Numeric) {
+				out[o] += c.MapWeights[j*c.NumOutputs+o] * v
+			}
+		}
 		for r := range c.NumBasis {
 			kernel := 0.0
 			for i := range x {
@@ -181,7 +204,7 @@ func TestContentsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := NewStore(t.TempDir())
-			c := testContents(shape{Binary, Logistic, ANOVA, 2, true})
+			c := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""})
 			for i := range c.Golden {
 				c.Golden[i].Outputs = nil // or they would betray every change
 			}
@@ -198,7 +221,7 @@ func TestContentsRefused(t *testing.T) {
 
 // TestZeroIsAPrediction: where all labels were 0, the model of an output that is the label has no parameter but zeros, and says so.
 func TestZeroIsAPrediction(t *testing.T) {
-	store, c := NewStore(t.TempDir()), testContents(shape{Regression, Identity, ANOVA, 2, true})
+	store, c := NewStore(t.TempDir()), testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 	clear(c.Weights)
 	clear(c.Linear)
 	clear(c.Bias)
@@ -228,7 +251,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestPayloadDigest(t *testing.T) {
-	s := shape{Ordinal, OrdinalLink, ANOVA, 2, true}
+	s := shape{Ordinal, OrdinalLink, ANOVA, 2, true, ""}
 	want, err := PayloadDigest(testContents(s))
 	if err != nil {
 		t.Fatal(err)

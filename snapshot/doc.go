@@ -21,12 +21,13 @@
 //
 // With the columns x of an event (see Schema), the m outputs are
 //
-//	o(x)_c = Σ_r V[r,c] K(h_r, x) + Σ_j w[j,c] x_j + b_c
+//	o(x)_c = Σ_r V[r,c] K(h_r, x) + Σ_j w[j,c] x_j + Σ_j u[j,c] φ_j(x) + b_c
 //	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous)
 //
-// (Blondel, Niculae, Otsuka and Ueda 2017), and the link of the manifest turns them into a prediction. Names that the vocabulary does
-// not have contribute nothing, are counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain
-// name; where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with ErrInput.
+// (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap, if it has one, and the link of the manifest
+// turns them into a prediction. Names that the vocabulary does not have contribute nothing, are counted by Score and named by Predict and
+// Explain. So do fields that an event lacks, which Predict and Explain name; where the schema says which fields are optional
+// (Schema.Optional), an event that lacks another one is refused with ErrInput.
 //
 // # Files
 //
@@ -34,7 +35,8 @@
 //	<store>/<model>/<version>/manifest.sig       {"key_id":…,"algorithm":"ed25519","signature":…} over the bytes of manifest.json, if signed
 //	<store>/<model>/<version>/cut.json           where the events behind the version end, if that has no room in the manifest; Watch does not read it
 //	<store>/<model>/<version>/model.sig          OpenSSF Model Signing bundle over all other files of the directory, if asked for; not read here
-//	<store>/<model>/<version>/model.safetensors  F64 or F32 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m
+//	<store>/<model>/<version>/model.safetensors  F64 or F32 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m,
+//	                                             and of a feature map map_weights D×m with map_frequencies D×p, map_phases D or map_edges p×(B−1)
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
@@ -72,7 +74,7 @@
 //
 // # Promise
 //
-// Formats 1 and 2 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
+// Formats 1 to 3 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
 // anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). The
 // version in testdata/v1 is read by the tests of every build and never written again.
 //
@@ -80,4 +82,5 @@
 //
 //	1  first format; since then with signatures, expiry, counts and previous manifest, moves of aliases numbered and logged
 //	2  numeric fields have a limit (NumericField.Clip); versions without one are written as format 1, which older builds read
+//	3  the schema may have a feature map (Schema.FeatureMap); versions without one are written as before
 package snapshot

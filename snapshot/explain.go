@@ -11,13 +11,16 @@ import (
 // Constant names the column of an augmented model that is 1 in every event.
 const Constant = "(constant)"
 
+// Mapped names what a fourier feature map adds: one function of all numeric fields.
+const Mapped = "(fourier)"
+
 // MaxExplained bounds the columns of an event that is explained: their pairs are 131,328.
 const MaxExplained = 512
 
 // Term is what some features of an event add to the outputs.
 type Term struct {
 	// Features are none for the bias, one for a linear term, two for an interaction, and the same one twice for a square: "user=u1" for a
-	// name, "age" for a number, Constant.
+	// name, "age" for a number, "age=bin3" for a bin of one, Constant, Mapped.
 	Features     []string
 	Contribution []float64 // to each output
 }
@@ -52,6 +55,7 @@ func (m *Model) Explain(in *Input) (Explanation, error) {
 	e.add(slices.Clone(m.contents.Bias))
 	m.explainLinear(&e, names, &s)
 	m.explainPairs(&e, names, &s)
+	m.explainMap(&e, &s)
 	slices.SortStableFunc(e.Terms, func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) })
 	return e, nil
 }
@@ -73,6 +77,25 @@ func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 			share[o] *= s.value[i]
 		}
 		e.add(share, names[i])
+	}
+}
+
+// explainMap adds what the feature map contributes: a term for each bin, and one for all the cosines, which are functions of all numbers together.
+func (m *Model) explainMap(e *Explanation, s *Scratch) {
+	c := &m.contents
+	sum := make([]float64, c.NumOutputs)
+	for j, x := range s.phi {
+		share := slices.Clone(c.MapWeights[j*c.NumOutputs : (j+1)*c.NumOutputs])
+		for o := range share {
+			share[o] *= x
+			sum[o] += share[o]
+		}
+		if fm := c.Schema.FeatureMap; fm.Kind == Bins {
+			e.add(share, fmt.Sprintf("%s=bin%d", c.Schema.Numeric[j/fm.Count].Name, j%fm.Count))
+		}
+	}
+	if len(s.phi) > 0 && c.Schema.FeatureMap.Kind == Fourier {
+		e.add(sum, Mapped)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestExplainAddsUp(t *testing.T) {
 
 func TestExplainTerms(t *testing.T) {
 	for _, kernel := range []string{ANOVA, Homogeneous} {
-		c := testContents(shape{Binary, Logistic, kernel, 2, true})
+		c := testContents(shape{Binary, Logistic, kernel, 2, true, ""})
 		m, err := NewModel(c)
 		must(t, err)
 		in := Input{Categorical: []string{"u2", ""}, Numeric: []float64{60}, Multi: [][]string{{"a", "x"}}}
@@ -100,5 +100,25 @@ func TestExplainRefuses(t *testing.T) {
 	must(t, err)
 	if _, err := m.Explain(&Input{Multi: [][]string{c.Vocabulary[0]}}); !errors.Is(err, ErrInput) {
 		t.Errorf("too many features: %v, want ErrInput", err)
+	}
+}
+
+// A fourier map is one term, bins are one each.
+func TestExplainFeatureMap(t *testing.T) {
+	for _, kind := range []string{Fourier, Bins} {
+		c := testContents(shape{Regression, Identity, ANOVA, 0, false, kind})
+		clear(c.Bias)
+		m, err := NewModel(c)
+		must(t, err)
+		in := Input{Numeric: []float64{38}}
+		e, err := m.Explain(&in)
+		must(t, err)
+		want := Mapped
+		if kind == Bins {
+			want = "age=bin2" // edges 1, 30 and 40
+		}
+		if len(e.Terms) != 1 || !slices.Equal(e.Terms[0].Features, []string{want}) || !closeTo(e.Terms[0].Contribution, e.Outputs, goldenTolerance) {
+			t.Errorf("%s: terms %+v, want one of %q that is %v", kind, e.Terms, want, e.Outputs)
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
-const FormatVersion = 2
+const FormatVersion = 3
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -218,7 +218,7 @@ func decodeManifest(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
 	if needs := m.Schema.format(); m.Format < needs {
-		return m, fmt.Errorf("manifest.json: %w: a number with a limit is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
+		return m, fmt.Errorf("manifest.json: %w: what the schema has is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
 	return m, nil

@@ -85,6 +85,7 @@ type Scratch struct {
 	value []float64
 	sum   []float64 // Σ h_r,j x_j
 	kern  []float64 // Σ (h_r,j x_j)², then K(h_r, x)
+	phi   []float64 // columns of the feature map; empty where an event has none
 
 	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
 	names         []string
@@ -96,8 +97,8 @@ type Scratch struct {
 }
 
 // Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute
-// nothing. It takes O(nnz(x)·(k+m) + k·m) and does not allocate once s has grown. It panics unless dst has length m and the slices of
-// in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center.
+// nothing. It takes O(nnz(x)·(k+m) + k·m), with a feature map O(D·(p+m)) more, and does not allocate once s has grown. It panics unless dst has
+// length m and the slices of in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center.
 func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 	if len(dst) != m.contents.NumOutputs {
 		panic(fmt.Sprintf("snapshot: dst has length %d, the model has %d outputs", len(dst), m.contents.NumOutputs))
@@ -161,6 +162,13 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	if schema.Augment {
 		s.index, s.value = append(s.index, int32(m.contents.NumFeatures-1)), append(s.value, 1)
 	}
+	s.phi = s.phi[:0]
+	if fm := schema.FeatureMap; fm != nil && in.Numeric != nil {
+		s.phi = slices.Grow(s.phi, fm.NumColumns())[:fm.NumColumns()]
+		if !fm.Columns(s.phi, in.Numeric) {
+			s.phi = s.phi[:0]
+		}
+	}
 	return unseen
 }
 
@@ -173,6 +181,13 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 		for e, j := range s.index {
 			x := s.value[e]
 			for o, w := range c.Linear[int(j)*numOut : (int(j)+1)*numOut] {
+				dst[o] += w * x
+			}
+		}
+	}
+	for j, x := range s.phi {
+		if x != 0 { // most bins
+			for o, w := range c.MapWeights[j*numOut : (j+1)*numOut] {
 				dst[o] += w * x
 			}
 		}

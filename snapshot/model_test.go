@@ -115,7 +115,7 @@ func TestPredict(t *testing.T) {
 }
 
 func TestPredictRefuses(t *testing.T) {
-	m, err := NewModel(testContents(shape{Regression, Identity, ANOVA, 2, true}))
+	m, err := NewModel(testContents(shape{Regression, Identity, ANOVA, 2, true, ""}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestMultiValue(t *testing.T) {
 }
 
 func TestScoreDoesNotAllocate(t *testing.T) {
-	m, err := NewModel(testContents(shape{Ordinal, OrdinalLink, ANOVA, 5, true}))
+	m, err := NewModel(testContents(shape{Ordinal, OrdinalLink, ANOVA, 5, true, ""}))
 	if err != nil {
 		t.Fatal(err)
 	}

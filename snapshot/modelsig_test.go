@@ -116,7 +116,7 @@ func TestModelSignature(t *testing.T) {
 		if signed {
 			store.Signer, _ = signer(t, 1)
 		}
-		if _, err := store.Publish(t.Context(), "m", testContents(shape{Regression, Identity, ANOVA, 2, true})); err != nil {
+		if _, err := store.Publish(t.Context(), "m", testContents(shape{Regression, Identity, ANOVA, 2, true, ""})); err != nil {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(store.dir, "m", "1")

@@ -34,6 +34,8 @@ type Schema struct {
 	// Optional names those of the fields that an event may lack: such a field then contributes nothing. An event that lacks another one is
 	// refused with ErrInput. Nil, as in versions written before there was a choice, lets an event lack any.
 	Optional []string `json:"optional,omitzero"`
+
+	FeatureMap *FeatureMap `json:"feature_map,omitempty"` // further columns of the numeric fields; nil for none
 }
 
 // NumericField is a number that becomes (value − Center) / Scale, within ±Clip. Scale is positive.
@@ -112,6 +114,11 @@ func (s *Schema) validate() error {
 			return fmt.Errorf("schema.optional: %q is not a field of the schema", name)
 		}
 	}
+	if s.FeatureMap != nil {
+		if err := s.FeatureMap.validateShape(len(s.Numeric)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(distinct("schema fields", fields), distinct("schema.optional", s.Optional))
 }
 
@@ -126,11 +133,15 @@ func (s Schema) digested() Schema {
 	return s
 }
 
-// format returns the version of the format that the schema needs: builds that read format 1 alone do not know of limits.
+// format returns the version of the format that the schema needs: builds that read format 1 alone do not know of limits, those of format 2 of
+// no feature map.
 func (s *Schema) format() int {
+	if s.FeatureMap != nil {
+		return FormatVersion
+	}
 	for _, f := range s.Numeric {
 		if f.Clip > 0 {
-			return FormatVersion
+			return 2
 		}
 	}
 	return 1

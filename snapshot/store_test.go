@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-var small = shape{Ordinal, OrdinalLink, ANOVA, 1, true}
+var small = shape{Ordinal, OrdinalLink, ANOVA, 1, true, ""}
 
 // publish publishes n versions of a model "m" in a new store.
 func publish(t *testing.T, n int) (*Store, string) {

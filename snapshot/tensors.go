@@ -23,15 +23,22 @@ func tensorBytes(dtype string) int {
 // tensorHeader returns the header of model.safetensors for a shape: the length of the JSON as 8 bytes little-endian, the JSON itself,
 // padded with spaces so that the numbers start at a multiple of 8. A shape has one header of each type and no other: a reader compares bytes,
 // so there is no offset, name or shape in a file that it would have to trust.
-func tensorHeader(d, m, k int, linear bool, dtype string) (header []byte, numbers int, err error) {
+func tensorHeader(d, m, k int, linear bool, fm *FeatureMap, dtype string) (header []byte, numbers int, err error) {
 	// The products stay below 2^63: see the limits in contents.go.
 	total := int64(d)*int64(k) + int64(k)*int64(m) + int64(m)
 	if linear {
 		total += int64(d) * int64(m)
 	}
+	var tables []table
+	if fm != nil {
+		tables = append([]table{{"map_weights", nil, []int{fm.NumColumns(), m}}}, fm.tables()...)
+	}
+	for _, t := range tables {
+		total += t.size()
+	}
 	if total > maxModelBytes/8 { // of memory, where every number takes 8 bytes
-		return nil, 0, fmt.Errorf("%d parameters (%d features, %d basis vectors, %d outputs), the limit is %d: lower train.max_features or train.max_basis",
-			total, d, k, m, maxModelBytes/8)
+		return nil, 0, fmt.Errorf("%d parameters (%d features, %d basis vectors, %d outputs), the limit is %d: "+
+			"lower train.max_features, train.max_basis or train.feature_map", total, d, k, m, maxModelBytes/8)
 	}
 	text := []byte(`{"__metadata__":{"format":"refitd 1"}`)
 	offset := 0
@@ -53,6 +60,9 @@ func tensorHeader(d, m, k int, linear bool, dtype string) (header []byte, number
 		tensor("linear", d, m)
 	}
 	tensor("bias", m)
+	for _, t := range tables {
+		tensor(t.name, t.shape...)
+	}
 	text = append(text, '}')
 	for len(text)%8 != 0 {
 		text = append(text, ' ')
@@ -66,9 +76,17 @@ func (c *Contents) rounded() *Contents {
 		return c
 	}
 	r := *c
-	for _, values := range []*[]float64{&r.Basis, &r.Weights, &r.Linear, &r.Bias} {
+	lists := []*[]float64{&r.Basis, &r.Weights, &r.Linear, &r.Bias, &r.MapWeights}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		copied := *fm
+		r.Schema.FeatureMap = &copied
+		for _, t := range copied.tables() {
+			lists = append(lists, t.values)
+		}
+	}
+	for _, values := range lists {
 		if *values == nil {
-			continue // no linear term
+			continue // no linear term or map
 		}
 		to := make([]float64, len(*values))
 		for i, v := range *values {
@@ -79,15 +97,22 @@ func (c *Contents) rounded() *Contents {
 	return &r
 }
 
-// encodeTensors returns the bytes of model.safetensors: little-endian, basis d×k, weights k×m, linear d×m if there is one, bias m.
+// encodeTensors returns the bytes of model.safetensors: little-endian, basis d×k, weights k×m, linear d×m if there is one, bias m, and of a
+// feature map its weights and tables.
 func encodeTensors(c *Contents) ([]byte, error) {
 	dtype := cmp.Or(c.Tensors, F64)
-	header, numbers, err := tensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil, dtype)
+	header, numbers, err := tensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap, dtype)
 	if err != nil {
 		return nil, err
 	}
 	b := append(make([]byte, 0, len(header)+tensorBytes(dtype)*numbers), header...)
-	for _, values := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias} {
+	lists := [][]float64{c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		for _, t := range fm.tables() {
+			lists = append(lists, *t.values)
+		}
+	}
+	for _, values := range lists {
 		for _, v := range values {
 			if dtype == F32 {
 				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
@@ -106,7 +131,7 @@ func decodeTensors(c *Contents, b []byte) error {
 		dtype  string
 		linear bool
 	}{{F64, false}, {F64, true}, {F32, false}, {F32, true}} {
-		header, numbers, err := tensorHeader(d, m, k, form.linear, form.dtype)
+		header, numbers, err := tensorHeader(d, m, k, form.linear, c.Schema.FeatureMap, form.dtype)
 		if err != nil {
 			return fmt.Errorf("model.safetensors: %w: %w", ErrFormat, err)
 		}
@@ -136,6 +161,12 @@ func decodeTensors(c *Contents, b []byte) error {
 			c.Linear = take(d * m)
 		}
 		c.Bias = take(m)
+		if fm := c.Schema.FeatureMap; fm != nil {
+			c.MapWeights = take(fm.NumColumns() * m)
+			for _, t := range fm.tables() {
+				*t.values = take(int(t.size()))
+			}
+		}
 		return nil
 	}
 	return fmt.Errorf("model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64 or F32", ErrFormat, d, m, k)

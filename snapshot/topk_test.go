@@ -129,7 +129,7 @@ func widen(c *Contents, n int) {
 
 // Equal values come in the order of the vocabulary, whichever way the heap turned.
 func TestTopKTies(t *testing.T) {
-	c := testContents(shape{Regression, Identity, ANOVA, 0, true})
+	c := testContents(shape{Regression, Identity, ANOVA, 0, true, ""})
 	widen(c, 100)
 	clear(c.Linear)
 	for _, j := range []int{60, 7, 33} {
@@ -149,7 +149,7 @@ func TestTopKTies(t *testing.T) {
 }
 
 func TestTopKRefuses(t *testing.T) {
-	m, err := NewModel(testContents(shape{Multiclass, Softmax, ANOVA, 2, true}))
+	m, err := NewModel(testContents(shape{Multiclass, Softmax, ANOVA, 2, true, ""}))
 	must(t, err)
 	for name, q := range map[string]Query{
 		"a field that is not categorical": {Over: "tags", K: 1, Class: "red"},
@@ -180,7 +180,7 @@ func TestTopKDoesNotAllocate(t *testing.T) {
 }
 
 func TestScoreBatch(t *testing.T) {
-	m, err := NewModel(testContents(shape{Ordinal, OrdinalLink, ANOVA, 5, true}))
+	m, err := NewModel(testContents(shape{Ordinal, OrdinalLink, ANOVA, 5, true, ""}))
 	must(t, err)
 	in, s := testInputs(), new(Scratch)
 	got, want := make([]float64, len(in)*m.NumOutputs()), make([]float64, m.NumOutputs())

@@ -52,13 +52,37 @@ def row(event):
     return x
 
 
-def outputs(x):
+def mapped(event):
+    """The columns of the feature map, zero where the event has none of its fields."""
+    spec, p = schema["feature_map"], len(schema["numeric"])
+    present = [field["name"] in event for field in schema["numeric"]]
+    z = np.zeros(p)
+    for i, (field, by) in enumerate(zip(schema["numeric"], spec["scaling"])):
+        if present[i]:
+            z[i] = min(max((event[field["name"]] - by["center"]) / by["scale"], -spec["clip"]), spec["clip"])
+    if spec["kind"] == "fourier":
+        count = spec["count"]
+        phi = 4 * np.sqrt(2 / count) * np.cos(tensors["map_frequencies"] @ z + tensors["map_phases"])
+        return phi if any(present) else np.zeros(count)
+    phi = np.zeros((p, spec["count"]))
+    for i in range(p):
+        if present[i]:
+            phi[i, np.searchsorted(tensors["map_edges"][i], z[i], side="right")] = 1
+    return phi.ravel()
+
+
+def outputs(event):
+    x = row(event)
     a = tensors["basis"] * x[:, None]
     kernel = a.sum(0) ** 2
     if manifest["kernel"] == "anova":
         kernel = (kernel - (a**2).sum(0)) / 2
     o = kernel @ tensors["weights"] + tensors["bias"]
-    return o + x @ tensors["linear"] if "linear" in tensors else o
+    if "linear" in tensors:
+        o = o + x @ tensors["linear"]
+    if "feature_map" in schema:
+        o = o + mapped(event) @ tensors["map_weights"]
+    return o
 
 
 def predict(o):
@@ -79,7 +103,7 @@ def predict(o):
 
 files = [folder / "golden.jsonl", *map(Path, sys.argv[2:])]
 events = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-scores = np.array([outputs(row(golden["event"])) for golden in events])
+scores = np.array([outputs(golden["event"]) for golden in events])
 np.testing.assert_allclose(scores, [golden["outputs"] for golden in events], rtol=1e-9, atol=1e-9)
 for o, golden in zip(scores, events):
     label, want = predict(o), golden["prediction"]
