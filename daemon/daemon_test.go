@@ -53,6 +53,13 @@ func TestRunUntilEnd(t *testing.T) {
 	if v := model.Manifest().Version; m.Champion == nil || v != *m.Champion {
 		t.Errorf("the store's champion is %d, the summary's %v", v, m.Champion)
 	}
+	held := map[string]bool{}
+	for _, p := range model.Manifest().Parts {
+		held[p.Name] = p.InVersions
+	}
+	if mixture, ok := held["stack"]; !held["fold_in"] || !held["published"] || !ok || mixture || model.Manifest().Live == nil {
+		t.Errorf("the manifest does not say what of the live prediction it holds: live %+v, parts %+v", model.Manifest().Live, model.Manifest().Parts)
+	}
 	in, err := model.Schema().InputFromMap(map[string]any{"user": "u6", "item": "i2"})
 	if err != nil {
 		t.Fatal(err)

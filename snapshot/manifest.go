@@ -68,6 +68,14 @@ type Counts struct {
 	Gap      int64 `json:"gap"`
 }
 
+// Part is one of the predictors that the daemon's live prediction is mixed from.
+type Part struct {
+	Name       string  `json:"name"`
+	Weight     Number  `json:"weight"`      // of the mean, by recent loss
+	Loss       *Number `json:"loss"`        // recent; null before there is one
+	InVersions bool    `json:"in_versions"` // whether versions hold it; the others are for the daemon alone
+}
+
 // Meta is what the trainer tells of a version. It has no influence on scores and is not part of the payload digest.
 type Meta struct {
 	Writer           string             `json:"writer"` // name and version of the program
@@ -98,6 +106,8 @@ type Meta struct {
 	Decision         string             `json:"decision"` // promoted or kept
 	Reason           string             `json:"reason"`
 	Progressive      *Metrics           `json:"progressive,omitempty"` // of the version consumers had, over the window before the cut
+	Live             *Metrics           `json:"live,omitempty"`        // of the daemon's live prediction over the same window: a mixture of parts
+	Parts            []Part             `json:"parts,omitempty"`       // of that mixture
 	Cut              []Cut              `json:"cut"`
 	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil for a refit that ended by itself
 	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade

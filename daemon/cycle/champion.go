@@ -25,8 +25,8 @@ type Champion struct {
 	CutShort   *snapshot.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
 
-	Progressive *report.Metrics // window loss of what consumers had, when this was published
-	Chosen      bool            // by an operator, not by the gate
+	Observed *report.Progressive // when this was published; nil offline
+	Chosen   bool                // by an operator, not by the gate
 
 	posterior *posterior.State // of the variational stage; nil without one
 	gaussian  *posterior.State // of gaussianTarget; nil without one

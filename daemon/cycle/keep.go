@@ -41,8 +41,14 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		Progressive: metrics(ch.Progressive), Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
+		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
 		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+	}
+	if o := ch.Observed; o != nil {
+		c.Meta.Progressive, c.Meta.Live = metrics(o.Window.Published), metrics(o.Window.Live)
+		for _, p := range o.Parts {
+			c.Meta.Parts = append(c.Meta.Parts, snapshot.Part{Name: p.Name, Weight: snapshot.Number(p.Weight), Loss: number(p.Loss), InVersions: p.InVersions})
+		}
 	}
 	if ch.Watermark > 0 {
 		c.Meta.Watermark = time.UnixMilli(ch.Watermark)

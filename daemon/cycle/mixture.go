@@ -296,7 +296,8 @@ func (m *mixture) report() []report.Part {
 	parts := make([]report.Part, len(m.parts))
 	for i := range m.parts {
 		p := &m.parts[i]
-		parts[i] = report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean())}
+		parts[i] = report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean()),
+			InVersions: i < numLearned}
 	}
 	return parts
 }

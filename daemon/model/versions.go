@@ -245,8 +245,8 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 
 // publish writes a version; a store that cannot be written to is logged and counted.
 func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
-	window := v.cycle.Progressive().Window
-	ch.Progressive = window.Published
+	seen := v.cycle.Progressive()
+	ch.Observed = &seen
 	defer v.refused()
 	if err := v.write(ctx, ch); err != nil {
 		if ctx.Err() != nil {

@@ -125,6 +125,8 @@ type Part struct {
 	Name   string  `json:"name"`   // fold_in, published, the name of a baseline, or stack
 	Weight Number  `json:"weight"` // of the mean, by recent loss
 	Loss   *Number `json:"loss"`   // recent, the squared error of numbers or the logarithmic loss
+	// InVersions says whether versions hold the part: what consumers have is without the others.
+	InVersions bool `json:"in_versions"`
 }
 
 // Step is one λ and k that fit tried.

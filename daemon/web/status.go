@@ -85,7 +85,7 @@ var (
 )
 
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "digest": shortDigest,
+	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "loss": lossText, "digest": shortDigest,
 }).Parse(statusHTML))
 
 // status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template escapes all of them.
@@ -187,6 +187,13 @@ func numberText(n *report.Number) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2g", float64(*n))
+}
+
+func lossText(n *report.Number) string {
+	if n == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4f", float64(*n))
 }
 
 func shortDigest(digest string) string {

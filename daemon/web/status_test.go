@@ -37,7 +37,8 @@ func night(text string) Status {
 		Models: []ModelStatus{{Name: "ratings", NotReady: []Reason{{"reading", text}},
 			Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
 			Progressive: report.Progressive{Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
-				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)}},
+				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)},
+				Parts:     []report.Part{{Name: "fold_in", Weight: 0.25, Loss: report.Some(0.54321), InVersions: true}, {Name: "stack", Weight: 0.75}}},
 			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
 			Halted: []HaltedPartition{{"ratings", 3, 1204331, text}}}, {Name: "clicks", Lag: 5}}}
 }
@@ -66,6 +67,7 @@ func TestStatusPage(t *testing.T) {
 		"relative gap 0.012 certified",
 		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
 		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, "Halted: ratings partition 3 at offset 1204331",
+		"<td>fold_in</td><td>0.250</td><td>0.5432</td><td>yes</td>", "<td>stack</td><td>0.750</td><td>–</td><td>no</td>",
 		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
