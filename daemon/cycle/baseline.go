@@ -36,12 +36,15 @@ func newBaselines(t *Target, fields, by, limit int) []baseline {
 	for f := range min(fields, baselineFields) {
 		all = append(all, of([]string{"first_mean", "second_mean"}[f], f, 0.99, false))
 	}
-	all = append(all, of("last_label", -1, 0.99, true))
+	all = append(all, of(lastLabelPart, -1, 0.99, true))
 	if by >= 0 {
 		all = append(all, of("entity_last_label", by, 0.99, true))
 	}
 	return all
 }
+
+// lastLabelPart is the part that predicts from the label of the event before.
+const lastLabelPart = "last_label"
 
 // baselineNumbers bounds the numbers of one baseline of classes.
 const baselineNumbers = 1 << 20

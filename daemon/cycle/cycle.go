@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type Cycle struct {
 	now           func() time.Time
 	pool          interner // names of relearned events
 	baselineField int      // categorical field of the item mean, or -1
+	entityFields  []int    // categorical fields by whose names events are new or known
 
 	evicted atomic.Int64 // names that the fold-in gave up for others
 
@@ -42,7 +44,6 @@ type Cycle struct {
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	sgd         *sgdBias
-	lastClass   int
 	since       backlog
 	resets      int
 	names       NameCounts
@@ -52,6 +53,7 @@ type Cycle struct {
 	score     Score
 	outputs   []float64
 	targets   []float64
+	value     []float64 // of a baseline
 }
 
 // New returns the cycle of a model without a champion. now is the clock for training times; events are never timed.
@@ -62,8 +64,13 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		return nil, err
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
-		progressive: newProgressive(target.IsNumeric(), m.Evaluate.Window), goodEnough: liveCheckEvery,
-		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), lastClass: -1}
+		goodEnough: liveCheckEvery, outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1)}
+	for f, name := range schema.Categorical {
+		if slices.Contains(m.Train.FoldIn.By, name) || len(m.Train.FoldIn.By) == 0 {
+			c.entityFields = append(c.entityFields, f)
+		}
+	}
+	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	if target.IsNumeric() {
 		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
 	}
@@ -102,6 +109,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
 	var o [numRoles]outcome
+	versus := c.progressive.compare(c.targets)
 	if c.published != nil {
 		if prescored == nil || prescored.of != c.published {
 			prescored = &c.score
@@ -109,6 +117,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 			c.prescorer.score(prescored, ev, c.targets)
 		}
 		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
+		versus.slice = prescored.slice
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
 	}
@@ -116,11 +125,11 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	o[foldIn] = c.target.outcome(ev, c.outputs, c.targets)
 	o[live] = c.mix(ev, o[foldIn], prescored)
 	if c.sgd != nil {
-		o[baseline2].number(c.target.Clip(c.sgd.predict(ev)) - ev.Label)
-	} else if c.lastClass >= 0 {
-		o[baseline1] = outcome{present: true, correct: classOf(c.target, ev, c.targets) == c.lastClass}
+		o[baseline2] = c.target.numberOutcome(ev, c.sgd.predict(ev), c.value, c.targets)
+	} else {
+		o[baseline1] = c.lastLabel(versus)
 	}
-	c.progressive.add(&o)
+	c.progressive.add(&o, versus)
 	if !learn {
 		return
 	}
@@ -137,7 +146,6 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)
 	}
-	c.lastClass = classOf(c.target, ev, c.targets)
 	if payload != nil {
 		c.since.add(position, payload)
 	}
@@ -159,6 +167,21 @@ func (c *Cycle) mix(ev *event.Event, alone outcome, prescored *Score) outcome {
 	}
 	c.mixture.outputs(c.outputs)
 	return c.target.outcome(ev, c.outputs, c.targets)
+}
+
+// lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it where there is a mixture.
+func (c *Cycle) lastLabel(versus compared) outcome {
+	p := c.mixture.part(lastLabelPart)
+	if !versus.hasLast || p != nil && !p.present {
+		return outcome{}
+	}
+	o := outcome{present: true, correct: versus.last, class: versus.before}
+	if p != nil {
+		o.lossy, o.loss = true, c.mixture.loss(p, nil, c.targets)
+		chance := min(max(p.value[min(int(o.class), len(p.value)-1)], leastProbability), 1-leastProbability)
+		o.score = float32(math.Log(chance) - math.Log1p(-chance))
+	}
+	return o
 }
 
 // NameCounts counts the names of categorical and multi fields in events that were scored with the version that consumers have.

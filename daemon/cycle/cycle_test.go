@@ -98,7 +98,7 @@ func sampleOf(events []event.Event) *Sample {
 	return s
 }
 
-func newCycle(t *testing.T, m *config.Model) *Cycle {
+func newCycle(t testing.TB, m *config.Model) *Cycle {
 	t.Helper()
 	c, err := New(m, time.Now)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestHeldOutEventsTeachNothing(t *testing.T) {
 				c.Observe(&events[200+i], false, Position{}, nil, nil)
 			}
 		}
-		c.progressive = newProgressive(true, 500)
+		c.progressive = newProgressive(c.target, 500, true)
 		observeAll(c, events[250:])
 		if before.N != 200 {
 			t.Fatal("events not counted")

@@ -84,9 +84,11 @@ type kept struct {
 	Global    float64
 	ByName    map[string]float64
 	Majority  int
-	Horizon   int
-	Convex    *solver.Model // of the convex stage, where the posterior has groups
-	Gaussian  *posterior.State
+	// Frequencies are of classes; nil in what earlier builds kept.
+	Frequencies []float64
+	Horizon     int
+	Convex      *solver.Model // of the convex stage, where the posterior has groups
+	Gaussian    *posterior.State
 }
 
 const keptFormat = 1
@@ -98,7 +100,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 		k.Convex = ch.convex
 	}
 	if ch.means != nil {
-		k.Global, k.ByName, k.Majority = ch.means.global, ch.means.byName, ch.means.majority
+		k.Global, k.ByName, k.Majority, k.Frequencies = ch.means.global, ch.means.byName, ch.means.majority, ch.means.frequencies
 	}
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(&k); err != nil {
@@ -135,8 +137,25 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 		}
 	}
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
-	ch.means = &means{global: k.Global, byName: k.ByName, majority: k.Majority}
+	if ch.means, err = keptMeans(ch.Target, &k); err != nil {
+		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
+	}
 	return ch, nil
+}
+
+// keptMeans returns the baselines that were kept.
+func keptMeans(t *Target, k *kept) (*means, error) {
+	m := &means{global: k.Global, byName: k.ByName, majority: k.Majority}
+	if n := len(k.Frequencies); n == t.Outputs() && !t.IsNumeric() {
+		m.frequencies = k.Frequencies
+	} else if n > 0 {
+		return nil, fmt.Errorf("frequencies of %d classes, the model has %d", n, t.Outputs())
+	}
+	if m.majority < 0 || m.majority >= max(2, t.Outputs()) {
+		return nil, fmt.Errorf("class %d is most frequent, the model has %d", m.majority, t.Outputs())
+	}
+	m.predict(t)
+	return m, nil
 }
 
 // ErrOtherSettings is returned for a champion that was trained with another configuration: the model begins anew.

@@ -284,6 +284,19 @@ func (m *mixture) loss(p *part, ev *event.Event, targets []float64) float64 {
 	return loss
 }
 
+// part returns that of a name, nil if there is none.
+func (m *mixture) part(name string) *part {
+	if m == nil {
+		return nil
+	}
+	for i := range m.parts {
+		if m.parts[i].name == name {
+			return &m.parts[i]
+		}
+	}
+	return nil
+}
+
 // report returns the parts.
 func (m *mixture) report() []report.Part {
 	if m == nil {

@@ -83,7 +83,8 @@ func TestSlotsAgainstList(t *testing.T) {
 
 // TestProgressiveWindow compares the running sums with sums over the outcomes themselves.
 func TestProgressiveWindow(t *testing.T) {
-	p := newProgressive(true, 7)
+	target := newCycle(t, ratingsModel(nil)).target
+	p := newProgressive(target, 7, true)
 	r := rand.New(rand.NewPCG(2, 2))
 	var all [][numRoles]outcome
 	for n := range 100 {
@@ -94,7 +95,7 @@ func TestProgressiveWindow(t *testing.T) {
 			}
 		}
 		all = append(all, o)
-		p.add(&o)
+		p.add(&o, compared{})
 		last := all[max(0, len(all)-7):]
 		for role := range numRoles {
 			count, square := int64(0), 0.0
@@ -116,7 +117,7 @@ func TestProgressiveWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newProgressive(true, 7)
+	again := newProgressive(target, 7, true)
 	if err := again.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(again.sums, p.sums) {
 		t.Errorf("sums %+v came back as %+v, error %v", p.sums, again.sums, err)
 	}

@@ -20,6 +20,7 @@ type Score struct {
 	baseline0 outcome
 	baseline1 outcome // of numeric labels
 	names     NameCounts
+	slice     slice
 	outputs   []float64 // m
 }
 
@@ -31,11 +32,12 @@ type Prescorer struct {
 	scorer  *scorer // with of
 	outputs []float64
 	targets []float64
+	value   []float64 // of a baseline
 }
 
 // NewPrescorer returns a prescorer that scores nothing until Refresh.
 func (c *Cycle) NewPrescorer() *Prescorer {
-	return &Prescorer{cycle: c, outputs: make([]float64, c.target.Outputs()), targets: make([]float64, c.target.Outputs())}
+	return &Prescorer{cycle: c, outputs: make([]float64, c.target.Outputs()), targets: make([]float64, c.target.Outputs()), value: make([]float64, 1)}
 }
 
 // Refresh takes up the version that consumers have now, and reports whether they have one.
@@ -69,20 +71,33 @@ func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
 	*dst = Score{of: p.of, outputs: append(dst.outputs[:0], p.outputs...)}
 	t, m := p.cycle.target, p.of.means
 	dst.published = t.outcome(ev, p.outputs, targets)
-	dst.names = p.scorer.names(ev)
+	dst.names, dst.slice = p.scorer.names(ev), p.slice(ev)
 	if m == nil {
 		return
 	}
 	if !t.IsNumeric() {
-		dst.baseline0 = outcome{present: true, correct: classOf(t, ev, targets) == m.majority}
+		dst.baseline0 = m.outcome(t, ev, targets)
 		return
 	}
-	dst.baseline0.number(t.Clip(m.global) - ev.Label)
+	dst.baseline0 = t.numberOutcome(ev, m.global, p.value, targets)
 	item := m.global
 	if field := p.cycle.baselineField; field >= 0 {
 		if v, ok := m.byName[ev.Categorical[field]]; ok {
 			item = v
 		}
 	}
-	dst.baseline1.number(t.Clip(item) - ev.Label)
+	dst.baseline1 = t.numberOutcome(ev, item, p.value, targets)
+}
+
+// slice returns whether the version knows the names of the event in the fields of entities.
+func (p *Prescorer) slice(ev *event.Event) slice {
+	if len(p.cycle.entityFields) == 0 {
+		return unsliced
+	}
+	for _, f := range p.cycle.entityFields {
+		if name := ev.Categorical[f]; name != "" && p.of.vocab.Column(f, name) < 0 {
+			return newEntity
+		}
+	}
+	return knownEntity
 }

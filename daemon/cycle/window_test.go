@@ -22,24 +22,24 @@ func TestWindowForgetsOutliers(t *testing.T) {
 			var o [numRoles]outcome
 			for i := range o {
 				o[i].number(0.3 * r.NormFloat64())
-				o[i].loss = o[i].square / 2
+				o[i].loss, o[i].lossy = o[i].square/2, true
 			}
 			o[foldIn].number(1.52 * r.NormFloat64())
 			if n == 10 || n == window+5 {
 				for i := range o {
 					o[i].number(1e9 / float64(1+n))
-					o[i].loss = o[i].square / 2
+					o[i].loss, o[i].lossy = o[i].square/2, true
 				}
 			}
 			all = append(all, o)
-			c.progressive.add(&o)
+			c.progressive.add(&o, compared{})
 			if n%(1+window/40) > 0 && n < 3*window {
 				continue
 			}
 			want := [numRoles]tally{}
 			for i := max(0, len(all)-window); i < len(all); i++ {
 				for role := range want {
-					want[role].add(&all[i][role])
+					want[role].add(&all[i][role], compared{})
 				}
 			}
 			got := c.progressive.window()
@@ -68,9 +68,9 @@ func TestErrorsStayFinite(t *testing.T) {
 			o[i].number(v)
 			o[i].loss = boundedError(v * v)
 		}
-		c.progressive.add(&o)
+		c.progressive.add(&o, compared{})
 		o[live] = c.target.outcome(&event.Event{Label: 3}, []float64{v, v, v, v}, []float64{1, 1, -1, -1})
-		c.progressive.add(&o)
+		c.progressive.add(&o, compared{})
 	}
 	if _, err := c.Sums(); err != nil {
 		t.Error(err)

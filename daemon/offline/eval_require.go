@@ -2,7 +2,9 @@ package offline
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +25,34 @@ var allMetrics = []metric{
 	{"accuracy", func(m *report.Metrics) *report.Number { return m.Accuracy }},
 	{"ndcg_1", func(m *report.Metrics) *report.Number { return m.NDCG1 }},
 	{"ndcg_5", func(m *report.Metrics) *report.Number { return m.NDCG5 }},
+	{"ndcg_10", func(m *report.Metrics) *report.Number { return m.NDCG10 }},
+	{"recall_10", func(m *report.Metrics) *report.Number { return m.Recall10 }},
+	{"auc", func(m *report.Metrics) *report.Number { return m.AUC }},
+	{"ece", func(m *report.Metrics) *report.Number { return m.ECE }},
+	{"entropy_normalised", func(m *report.Metrics) *report.Number { return m.EntropyNormalised }},
+	{"kappa_last", func(m *report.Metrics) *report.Number { return m.KappaLast }},
+	{"macro_f1", func(m *report.Metrics) *report.Number { return m.MacroF1 }},
+}
+
+// recallOf begins the name of the metric of one class: recall_per_class.spam.
+const recallOf = "recall_per_class."
+
+// metricOf returns the metric of a name.
+func metricOf(name string) (metric, bool) {
+	if class, ok := strings.CutPrefix(name, recallOf); ok {
+		return metric{name, func(m *report.Metrics) *report.Number {
+			if v, ok := m.RecallPerClass[class]; ok {
+				return &v
+			}
+			return nil
+		}}, true
+	}
+	for _, m := range allMetrics {
+		if m.name == name {
+			return m, true
+		}
+	}
+	return metric{}, false
 }
 
 // metricNames returns the names of the metrics that are there, of all for nil.
@@ -32,6 +62,12 @@ func metricNames(m *report.Metrics) []string {
 		if m == nil || c.value(m) != nil {
 			names = append(names, c.name)
 		}
+	}
+	if m == nil {
+		return append(names, recallOf+"CLASS")
+	}
+	for _, class := range slices.Sorted(maps.Keys(m.RecallPerClass)) {
+		names = append(names, recallOf+class)
 	}
 	return names
 }
@@ -61,11 +97,9 @@ func (r *Requirement) UnmarshalText(text []byte) error {
 		return fmt.Errorf("requirement %q does not end in a number: write, for example, rmse<=0.95", s)
 	}
 	r.bound = bound
-	for _, m := range allMetrics {
-		if m.name == name {
-			r.metric = m
-			return nil
-		}
+	var ok bool
+	if r.metric, ok = metricOf(name); ok {
+		return nil
 	}
 	return fmt.Errorf("requirement %q: unknown metric %q: the metrics are %s", s, name, strings.Join(metricNames(nil), ", "))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/publish"
-	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -135,21 +134,13 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	return err
 }
 
-// meanMetrics are METRICS of a predictor without a training loss.
+// meanMetrics are METRICS of a predictor of numbers.
 func meanMetrics(t *cycle.Target, events []event.Event, group func(*event.Event) string, predict func(*event.Event) float64) *report.Metrics {
-	a, ranking := quality.NewNumberAccumulator(t.Low, t.High), quality.NewRanking()
+	q := cycle.NewQuality(t, group)
 	for i := range events {
-		ev := &events[i]
-		value := predict(ev)
-		a.AddNumber(0, value, ev.Label)
-		if group != nil {
-			ranking.Add(group(ev), value, ev.Label)
-		}
+		q.AddNumber(&events[i], predict(&events[i]))
 	}
-	m := a.Metrics()
-	m.Loss = nil
-	ranking.AddTo(&m)
-	return &m
+	return q.Metrics()
 }
 
 // linearRidge is the ridge of the linear baseline where the model has no linear term: the default of train.linear.
@@ -175,10 +166,11 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 	return cycle.Metrics(linear.Champion.Target, linear.Champion.Vocabulary, linear.Champion.Model, test, in.Group), nil
 }
 
-// groupBy returns the ranking group of rating tasks: the name in a categorical field. It is nil for other tasks and without such a field.
+// groupBy returns the ranking group of numeric and binary labels: the name in a categorical field. It is nil for other tasks and without such a
+// field.
 func groupBy(s *config.Schema, field string) func(*event.Event) string {
-	f := slices.Index(s.Categorical, field)
-	if f < 0 || !event.Task(s.Task).IsNumeric() {
+	f, task := slices.Index(s.Categorical, field), event.Task(s.Task)
+	if f < 0 || !task.IsNumeric() && task != event.Binary {
 		return nil
 	}
 	return func(ev *event.Event) string { return ev.Categorical[f] }

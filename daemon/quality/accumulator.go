@@ -84,14 +84,15 @@ func (a *Accumulator) Metrics() report.Metrics {
 // sum is Neumaier's compensated sum (1974).
 type sum struct{ total, rest float64 }
 
-func (s *sum) add(v float64) {
-	t := s.total + v
-	if math.Abs(s.total) >= math.Abs(v) {
-		s.rest += (s.total - t) + v
-	} else {
-		s.rest += (v - t) + s.total
+func (s *sum) add(v float64) { s.total, s.rest = AddTo(s.total, s.rest, v) }
+
+// AddTo adds v to a compensated sum, whose value is total + rest.
+func AddTo(total, rest, v float64) (newTotal, newRest float64) {
+	t := total + v
+	if math.Abs(total) >= math.Abs(v) {
+		return t, rest + ((total - t) + v)
 	}
-	s.total = t
+	return t, rest + ((v - t) + total)
 }
 
 // value returns the sum; once a term was not finite the compensation is meaningless and left out.
@@ -140,10 +141,36 @@ func (r *Ranking) NDCG(k int) float64 {
 	return total.value() / float64(len(r.groups))
 }
 
-// AddTo stores nDCG at 1 and 5 in m, unless nothing was ranked.
+// Recall returns the share of each group's best items, those of the highest relevance in it, that are among its first k, averaged over the
+// groups that have a relevance above 0; of more than k best items k are enough. NaN without such groups.
+func (r *Ranking) Recall(k int) float64 {
+	total, groups := sum{}, 0
+	for _, group := range slices.Sorted(maps.Keys(r.groups)) {
+		items := slices.Clone(r.groups[group])
+		slices.SortStableFunc(items, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
+		best := slices.MaxFunc(items, func(a, b ranked) int { return cmp.Compare(a.relevance, b.relevance) }).relevance
+		if !(best > 0) {
+			continue
+		}
+		all, found := 0, 0
+		for i, item := range items {
+			if item.relevance == best {
+				if all++; i < k {
+					found++
+				}
+			}
+		}
+		groups++
+		total.add(float64(found) / float64(min(k, all)))
+	}
+	return total.value() / float64(groups)
+}
+
+// AddTo stores nDCG at 1, 5 and 10 and recall at 10 in m, unless nothing was ranked.
 func (r *Ranking) AddTo(m *report.Metrics) {
 	if len(r.groups) > 0 {
-		m.NDCG1, m.NDCG5 = report.Some(r.NDCG(1)), report.Some(r.NDCG(5))
+		m.NDCG1, m.NDCG5, m.NDCG10 = report.Some(r.NDCG(1)), report.Some(r.NDCG(5)), report.Some(r.NDCG(10))
+		m.Recall10 = known(r.Recall(10))
 	}
 }
 

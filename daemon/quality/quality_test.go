@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestNumberAccumulator(t *testing.T) {
 	free := NewNumberAccumulator(0, 0)
 	free.AddNumber(1, 7, 4)
 	near(t, "rmse without range", free.Metrics().RMSE, 3)
-	if m := NewNumberAccumulator(1, 5).Metrics(); m != (report.Metrics{}) {
+	if m := NewNumberAccumulator(1, 5).Metrics(); !reflect.DeepEqual(m, report.Metrics{}) {
 		t.Errorf("metrics of nothing %+v", m)
 	}
 }

@@ -62,6 +62,13 @@ var metricColumns = []struct {
 	{"accuracy", func(m *Metrics) *Number { return m.Accuracy }},
 	{"ndcg@1", func(m *Metrics) *Number { return m.NDCG1 }},
 	{"ndcg@5", func(m *Metrics) *Number { return m.NDCG5 }},
+	{"ndcg@10", func(m *Metrics) *Number { return m.NDCG10 }},
+	{"recall@10", func(m *Metrics) *Number { return m.Recall10 }},
+	{"auc", func(m *Metrics) *Number { return m.AUC }},
+	{"ece", func(m *Metrics) *Number { return m.ECE }},
+	{"entropy/base", func(m *Metrics) *Number { return m.EntropyNormalised }},
+	{"kappa/last", func(m *Metrics) *Number { return m.KappaLast }},
+	{"macro f1", func(m *Metrics) *Number { return m.MacroF1 }},
 }
 
 // writeMetrics prints one line for each metrics that is there, with the columns that any of them has.

@@ -2,13 +2,22 @@ package report
 
 // Metrics are how good predictions are: those measures that apply to the task, the others absent.
 type Metrics struct {
-	N        int64   `json:"n"`                  // events
-	Loss     *Number `json:"loss,omitempty"`     // mean over the n events
-	RMSE     *Number `json:"rmse,omitempty"`     // of predictions clipped to the range of labels
-	MAE      *Number `json:"mae,omitempty"`      // of the same
-	Accuracy *Number `json:"accuracy,omitempty"` // share of events whose class, or whole set of classes, is right
-	NDCG1    *Number `json:"ndcg_1,omitempty"`   // of the first item of each user or group, mean
-	NDCG5    *Number `json:"ndcg_5,omitempty"`   // of the first five
+	N        int64   `json:"n"`                   // events
+	Loss     *Number `json:"loss,omitempty"`      // mean over the n events
+	RMSE     *Number `json:"rmse,omitempty"`      // of predictions clipped to the range of labels
+	MAE      *Number `json:"mae,omitempty"`       // of the same
+	Accuracy *Number `json:"accuracy,omitempty"`  // share of events whose class, or whole set of classes, is right
+	NDCG1    *Number `json:"ndcg_1,omitempty"`    // of the first item of each user or group, mean
+	NDCG5    *Number `json:"ndcg_5,omitempty"`    // of the first five
+	NDCG10   *Number `json:"ndcg_10,omitempty"`   // of the first ten
+	Recall10 *Number `json:"recall_10,omitempty"` // share of a group's items of the best label among its first ten, mean
+	AUC      *Number `json:"auc,omitempty"`       // area under the ROC curve of a binary label
+	ECE      *Number `json:"ece,omitempty"`       // expected calibration error, of 15 bins of equal mass: of the predicted class, or of 1
+	// EntropyNormalised is the log loss over that of the class frequencies of the events before.
+	EntropyNormalised *Number           `json:"entropy_normalised,omitempty"`
+	KappaLast         *Number           `json:"kappa_last,omitempty"`       // share of the last label's errors, as a prediction, that is avoided
+	MacroF1           *Number           `json:"macro_f1,omitempty"`         // mean of the classes' F1
+	RecallPerClass    map[string]Number `json:"recall_per_class,omitempty"` // share of a class's events predicted as it; up to 256 classes
 }
 
 // PartitionState is one account of the ledger: applied + rejected + control + aborted + holes + gap = next − start.
@@ -111,13 +120,21 @@ type Baselines struct {
 
 // Progressive is how good the predictions of events were that were scored before they were learned from.
 type Progressive struct {
-	N         int64     `json:"n"`         // events scored
-	NoModel   int64     `json:"no_model"`  // of these, before the first version
-	All       Scores    `json:"all"`       // over all events
-	WindowN   int64     `json:"window_n"`  // events in the window
-	Window    Scores    `json:"window"`    // over the last evaluate.window events
-	Baselines Baselines `json:"baselines"` // over the same window
-	Parts     []Part    `json:"parts"`     // of what is live
+	N         int64     `json:"n"`                // events scored
+	NoModel   int64     `json:"no_model"`         // of these, before the first version
+	All       Scores    `json:"all"`              // over all events
+	WindowN   int64     `json:"window_n"`         // events in the window
+	Window    Scores    `json:"window"`           // over the last evaluate.window events
+	Baselines Baselines `json:"baselines"`        // over the same window
+	Slices    *Slices   `json:"slices,omitempty"` // over the same window; absent without categorical fields
+	Parts     []Part    `json:"parts"`            // of what is live
+}
+
+// Slices are the scores of some of the events: by whether the version that consumers had knew all of the event's names in the fields of
+// train.fold_in.by. Events before the first version are in neither.
+type Slices struct {
+	NewEntity   Scores `json:"new_entity"`   // a name was unknown
+	KnownEntity Scores `json:"known_entity"` // all were known
 }
 
 // Part is one of the predictors that the live prediction is mixed from.
@@ -184,9 +201,10 @@ type BacktestTick struct {
 
 // LastTenth holds the metrics over the last tenth of a backtest.
 type LastTenth struct {
-	Published *Metrics  `json:"published"` // of the last promoted refit
-	Live      *Metrics  `json:"live"`      // of the champion with what was learned since
-	Baselines Baselines `json:"baselines"` // on the same events
+	Published *Metrics  `json:"published"`        // of the last promoted refit
+	Live      *Metrics  `json:"live"`             // of the champion with what was learned since
+	Baselines Baselines `json:"baselines"`        // on the same events
+	Slices    *Slices   `json:"slices,omitempty"` // of the same events
 }
 
 // BacktestSummary ends backtest.

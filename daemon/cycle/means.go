@@ -1,0 +1,167 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// means are the baselines that a refit fits on its sample: the mean label, or the most frequent class.
+type means struct {
+	global      float64
+	byName      map[string]float64 // mean label by name of the baseline field
+	majority    int                // class index, for binary 0 or 1
+	frequencies []float64          // of the classes, of a binary label that of the positive one; nil of a champion that was kept without
+	outputs     []float64          // that predict the frequencies, or the majority alone
+}
+
+// fitMeans computes the means of a sample. field is the categorical field of the item mean, or -1.
+func fitMeans(t *Target, events []event.Event, weights []float64, field int) *means {
+	m := &means{byName: make(map[string]float64)}
+	total, sum := 0.0, 0.0
+	counts, sums := make(map[string]float64), make(map[string]float64)
+	classes, present := make([]float64, max(2, t.Outputs())), make([]float64, t.Outputs())
+	targets := make([]float64, t.Outputs())
+	for i := range events {
+		ev, w := &events[i], 1.0
+		if weights != nil {
+			w = weights[i]
+		}
+		if t.IsNumeric() {
+			total += w
+			sum += w * ev.Label
+			if field >= 0 && ev.Categorical[field] != "" {
+				counts[ev.Categorical[field]] += w
+				sums[ev.Categorical[field]] += w * ev.Label
+			}
+			continue
+		}
+		if t.Encode(targets, ev) {
+			total += w
+			classes[t.class(targets)] += w
+			for c, v := range targets {
+				if v > t.threshold() {
+					present[c] += w
+				}
+			}
+		}
+	}
+	if total > 0 && t.IsNumeric() {
+		m.global = sum / total
+	}
+	for name, n := range counts {
+		if n > 0 {
+			m.byName[name] = sums[name] / n
+		}
+	}
+	m.majority = argmax(classes)
+	if !t.IsNumeric() {
+		prior := t.classPrior()
+		for c := range present {
+			present[c] = (present[c] + prior) / (total + 1)
+		}
+		m.frequencies = present
+	}
+	m.predict(t)
+	return m
+}
+
+// classPrior is what counts of a class beside the events: one event of no class in particular.
+func (t *Target) classPrior() float64 {
+	if t.Task == event.Multiclass {
+		return 1 / float64(t.Outputs())
+	}
+	return 0.5
+}
+
+// predict sets the outputs of classes.
+func (m *means) predict(t *Target) {
+	if t.IsNumeric() {
+		return
+	}
+	m.outputs = make([]float64, t.Outputs())
+	switch {
+	case m.frequencies == nil && t.Task == event.Binary:
+		m.outputs[0] = float64(2*m.majority-1) + t.threshold()
+	case m.frequencies == nil:
+		m.outputs[m.majority] = 1
+	default:
+		for c, p := range m.frequencies {
+			switch t.Link {
+			case snapshot.Softmax:
+				p = math.Log(p)
+			case snapshot.Logistic:
+				p = math.Log(p) - math.Log1p(-p)
+			}
+			m.outputs[c] = p
+		}
+	}
+}
+
+// outcome is that of the majority class and of the frequencies, if there are any and outputs are probabilities.
+func (m *means) outcome(t *Target, ev *event.Event, targets []float64) outcome {
+	o := t.outcome(ev, m.outputs, targets)
+	o.lossy = m.frequencies != nil && t.hasProbabilities()
+	return o
+}
+
+// sgdBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
+type sgdBias struct {
+	global float64
+	bias   []map[string]*float64 // per categorical field, the first two
+	limit  int
+
+	of []*float64 // of the event that predict was called with last, nil where it has none
+}
+
+// The steps of the sgd_bias baseline; they are part of its definition.
+const (
+	sgdStep      = 0.05
+	sgdShrinkage = 0.02
+)
+
+func newSGDBias(t *Target, fields, limit int) *sgdBias {
+	fields = min(fields, 2)
+	s := &sgdBias{bias: make([]map[string]*float64, fields), limit: limit, of: make([]*float64, fields)}
+	for f := range s.bias {
+		s.bias[f] = make(map[string]*float64)
+	}
+	if t.Low < t.High {
+		s.global = (t.Low + t.High) / 2
+	}
+	return s
+}
+
+func (s *sgdBias) predict(ev *event.Event) float64 {
+	for f, bias := range s.bias {
+		s.of[f] = bias[ev.Categorical[f]]
+	}
+	return s.value()
+}
+
+func (s *sgdBias) value() float64 {
+	v := s.global
+	for _, b := range s.of {
+		if b != nil {
+			v += *b
+		}
+	}
+	return v
+}
+
+// learn takes a step towards the label of the event that predict was called with last.
+func (s *sgdBias) learn(ev *event.Event) {
+	e := ev.Label - s.value()
+	s.global += sgdStep * e
+	for f, b := range s.of {
+		if b == nil {
+			if len(s.bias[f]) >= s.limit || ev.Categorical[f] == "" {
+				continue // a baseline, too, is bounded
+			}
+			b = new(float64)
+			s.bias[f][ev.Categorical[f]] = b
+		}
+		*b += sgdStep * (e - sgdShrinkage**b)
+	}
+}

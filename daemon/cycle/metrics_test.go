@@ -1,0 +1,477 @@
+package cycle
+
+import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/quality"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// colours is a multi-class model of two names.
+func colours() *config.Model {
+	return ratingsModel(func(m *config.Model) {
+		m.Schema.Task, m.Schema.Levels, m.Schema.Classes, m.Train.Loss = "multiclass", 0, []string{"red", "green", "blue"}, "mlogistic"
+		m.Evaluate.BaselineBy = ""
+	})
+}
+
+// labelled gives events of stream one of three classes.
+func labelled(seed uint64, n int) []event.Event {
+	events := stream(seed, n)
+	for i := range events {
+		events[i].Classes = []string{[]string{"red", "green", "blue"}[min(2, int(events[i].Label)/2)]}
+		events[i].Label = 0
+	}
+	return events
+}
+
+// check compares METRICS member by member.
+func check(t *testing.T, what string, got, want *report.Metrics, tolerance float64) {
+	t.Helper()
+	g, w := reflect.ValueOf(*got), reflect.ValueOf(*want)
+	for i := range g.NumField() {
+		name := g.Type().Field(i).Name
+		a, isNumber := g.Field(i).Interface().(*report.Number)
+		if !isNumber {
+			if !reflect.DeepEqual(g.Field(i).Interface(), w.Field(i).Interface()) {
+				t.Fatalf("%s: %s %v, want %v", what, name, g.Field(i), w.Field(i))
+			}
+			continue
+		}
+		b := w.Field(i).Interface().(*report.Number)
+		if (a == nil) != (b == nil) || a != nil && !(math.Abs(float64(*a-*b)) <= tolerance*(1+math.Abs(float64(*b)))) {
+			t.Fatalf("%s: %s %v, want %v", what, name, text(a), text(b))
+		}
+	}
+}
+
+func text(n *report.Number) string {
+	if n == nil {
+		return "none"
+	}
+	return fmt.Sprint(float64(*n))
+}
+
+// near returns b in place of an a that a sketch tells to a tolerance.
+func near(a, b *report.Number, tolerance float64) *report.Number {
+	if a == nil || b == nil || math.Abs(float64(*a-*b)) > tolerance {
+		return a
+	}
+	return b
+}
+
+// drawnOutcome draws an event of a class and what one predictor makes of it.
+func drawnOutcome(r *rand.Rand, t *Target, targets []float64) (o outcome, outputs []float64) {
+	outputs = make([]float64, len(targets))
+	for c := range outputs {
+		outputs[c] = targets[c] + 2*r.NormFloat64()
+	}
+	return t.outcome(&event.Event{}, outputs, targets), outputs
+}
+
+// TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with those of a Quality that is given the
+// events of the window alone; and once a loss of 1e18 has left the window, nothing of it is left.
+func TestWindowMetricsByDefinition(t *testing.T) {
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours()} {
+		c := newCycle(t, m)
+		const window = windowBlock + 37
+		p, q := newProgressive(c.target, window, true), c.target
+		r := rand.New(rand.NewPCG(5, 5))
+		type past struct {
+			ev               event.Event
+			outputs, targets []float64
+			slice            slice
+			last             bool
+		}
+		var all []past
+		base := newReference(q)
+		for n := range 3 * window {
+			e := past{ev: event.Event{Label: float64(r.IntN(2))}, targets: make([]float64, q.Outputs()), slice: slice(r.IntN(int(numSlices)))}
+			if len(q.Classes) > 0 {
+				e.ev.Classes = q.Classes[r.IntN(2)+r.IntN(2):][:1]
+			}
+			if !q.Encode(e.targets, &e.ev) {
+				t.Fatal("no targets")
+			}
+			var o [numRoles]outcome
+			o[live], e.outputs = drawnOutcome(r, q, e.targets)
+			if o[published] = o[live]; n == 5 || n == window+9 {
+				for i := range o {
+					o[i] = outcome{present: true, lossy: true, loss: 1e18, square: 1e18, abs: 1e9}
+				}
+				e.outputs = nil
+			}
+			versus := p.compare(e.targets)
+			if want := base.next(e.targets); versus != want {
+				t.Fatalf("%s: compared with %+v, want %+v", name, versus, want)
+			}
+			versus.slice, e.last = e.slice, versus.last
+			p.add(&o, versus)
+			if all = append(all, e); n%307 != 0 && n < 3*window-2 {
+				continue
+			}
+			recent := all[max(0, len(all)-window):]
+			parts := map[slice]*Quality{unsliced: NewQuality(q, nil), newEntity: NewQuality(q, nil), knownEntity: NewQuality(q, nil)}
+			spoilt, sums := false, tally{}
+			for _, e := range recent {
+				if e.outputs == nil {
+					spoilt = true
+					break
+				}
+				parts[unsliced].Add(&e.ev, e.outputs, e.targets)
+				if e.slice != unsliced {
+					parts[e.slice].Add(&e.ev, e.outputs, e.targets)
+				}
+				if e.last {
+					sums.Last++
+				}
+			}
+			if spoilt || len(recent) < 300 {
+				continue
+			}
+			got := p.Report()
+			for what, x := range map[string]struct{ got, want *report.Metrics }{
+				"window": {got.Window.Live, parts[unsliced].Metrics()}, "published": {got.Window.Published, parts[unsliced].Metrics()},
+				"new": {got.Slices.NewEntity.Live, parts[newEntity].Metrics()}, "known": {got.Slices.KnownEntity.Published, parts[knownEntity].Metrics()},
+			} {
+				x.got.AUC, x.got.ECE = near(x.got.AUC, x.want.AUC, 0.002), near(x.got.ECE, x.want.ECE, 0.01)
+				// Quality begins to compare at its first event, the window has what was before it.
+				x.want.KappaLast, x.want.EntropyNormalised = x.got.KappaLast, x.got.EntropyNormalised
+				check(t, fmt.Sprintf("%s, event %d, %s", name, n, what), x.got, x.want, 1e-12)
+			}
+			accuracy, last := float64(*got.Window.Live.Accuracy), float64(sums.Last)/float64(len(recent))
+			if want := (accuracy - last) / (1 - last); math.Abs(float64(*got.Window.Live.KappaLast)-want) > 1e-12 {
+				t.Fatalf("%s: κ %g, want %g", name, *got.Window.Live.KappaLast, want)
+			}
+		}
+		if p.sums.All[live].Compared != int64(len(all)) {
+			t.Errorf("%s: %d of %d compared", name, p.sums.All[live].Compared, len(all))
+		}
+	}
+}
+
+// TestEntropyOfReference: entropy_normalised is the log loss over that of the frequencies of the events before, by its definition.
+func TestEntropyOfReference(t *testing.T) {
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours()} {
+		q := newCycle(t, m).target
+		r := rand.New(rand.NewPCG(6, 6))
+		quality, loss, base := NewQuality(q, nil), 0.0, 0.0
+		classes := max(2, q.Outputs())
+		counts, n := make([]float64, classes), 0.0
+		for range 500 {
+			class := min(r.IntN(4), classes-1)
+			ev := event.Event{Label: float64(class)}
+			if len(q.Classes) > 0 {
+				ev.Classes = q.Classes[class : class+1]
+			}
+			targets := make([]float64, q.Outputs())
+			q.Encode(targets, &ev)
+			_, outputs := drawnOutcome(r, q, targets)
+			quality.Add(&ev, outputs, targets)
+			loss += q.Loss.Eval(nil, outputs, targets)
+			base -= math.Log((counts[class] + 1/float64(classes)) / (n + 1))
+			counts[class]++
+			n++
+		}
+		if got := float64(*quality.Metrics().EntropyNormalised); math.Abs(got-loss/base) > 1e-12 {
+			t.Errorf("%s: %g, want %g", name, got, loss/base)
+		}
+	}
+}
+
+// TestBaselinesCarryEveryMetric: baselines of classes have the metrics of their frequencies, those of numbers the loss if numbers are what it takes.
+func TestBaselinesCarryEveryMetric(t *testing.T) {
+	events := labelled(7, 1500)
+	c := newCycle(t, colours())
+	observeAll(c, events[:700])
+	ch := refit(t, c, sampleOf(events[:700]))
+	c.Install(ch)
+	c.progressive = newProgressive(c.target, 800, true)
+	c.StartTail()
+	entropy := 0.0
+	want, last, lastRight := NewQuality(c.target, nil), "", 0
+	targets := make([]float64, 3)
+	for i := range events[700:] {
+		ev := &events[700+i]
+		c.Observe(ev, true, Position{}, nil, nil)
+		c.target.Encode(targets, ev)
+		p := ch.means.frequencies[c.target.class(targets)]
+		entropy -= math.Log(p)
+		want.Add(ev, []float64{math.Log(ch.means.frequencies[0]), math.Log(ch.means.frequencies[1]), math.Log(ch.means.frequencies[2])}, targets)
+		if ev.Classes[0] == last {
+			lastRight++
+		}
+		last = ev.Classes[0]
+	}
+	p := c.Progressive()
+	majority, after := p.Baselines.Majority, p.Baselines.LastLabel
+	if math.Abs(float64(*majority.Loss)-entropy/800) > 1e-9 || math.Abs(float64(*majority.EntropyNormalised)-1) > 0.05 {
+		t.Errorf("majority: loss %v, want %g; %v of the base rate", text(majority.Loss), entropy/800, text(majority.EntropyNormalised))
+	}
+	majority.KappaLast, majority.EntropyNormalised = nil, nil
+	w := want.Metrics()
+	w.KappaLast, w.EntropyNormalised = nil, nil
+	check(t, "majority", majority, w, 1e-6)
+	if after.N != 799 || math.Abs(float64(*after.Accuracy)-float64(lastRight)/799) > 1e-12 || after.Loss == nil || after.ECE == nil || *after.KappaLast != 0 ||
+		after.MacroF1 == nil || len(after.RecallPerClass) != 3 {
+		t.Errorf("last label: %+v, accuracy %v, want %g", after, text(after.Accuracy), float64(lastRight)/799)
+	}
+	if p.Window.Live.KappaLast == nil || *p.Window.Live.KappaLast <= 0 || *p.Window.Live.EntropyNormalised >= 1 {
+		t.Errorf("live κ %v, %v of the base rate", text(p.Window.Live.KappaLast), text(p.Window.Live.EntropyNormalised))
+	}
+	tail := c.Tail()
+	check(t, "the tail of all", tail.Live, p.Window.Live, 1e-12)
+	check(t, "the tail's slice", tail.Slices.KnownEntity.Live, p.Slices.KnownEntity.Live, 1e-12)
+
+	hinge := colours()
+	hinge.Train.Loss, hinge.Train.Refit = "smoothed_hinge", "output"
+	c = newCycle(t, hinge)
+	observeAll(c, events[:300])
+	c.Install(refit(t, c, sampleOf(events[:300])))
+	observeAll(c, events[300:600])
+	b := c.Progressive()
+	if m := b.Baselines.Majority; m.Loss != nil || m.ECE != nil || m.MacroF1 == nil || b.Window.Live.ECE != nil || b.Window.Live.EntropyNormalised != nil {
+		t.Errorf("without probabilities %+v, live %+v", m, b.Window.Live)
+	}
+
+	c = newCycle(t, amountsModel(nil))
+	observeAll(c, amountEvents(t, 400))
+	if m := c.Progressive().Baselines.SGDBias; m.Loss == nil || math.Abs(float64(*m.Loss)-float64(*m.RMSE**m.RMSE)/2) > 1e-9 {
+		t.Errorf("SGD biases: loss %v of RMSE %v", text(m.Loss), text(m.RMSE))
+	}
+	c = newCycle(t, ratingsModel(nil))
+	observeAll(c, stream(1, 100))
+	if m := c.Progressive().Baselines.SGDBias; m.Loss != nil || m.RMSE == nil {
+		t.Errorf("a number has a loss of levels: %+v", m)
+	}
+}
+
+func amountEvents(t *testing.T, n int) []event.Event {
+	decoder := event.NewJSON(amountsModel(nil).Schema.Event(), event.DefaultLimits())
+	events := make([]event.Event, n)
+	for i, line := range amounts(4, n, "a", "0", 1) {
+		if r := decoder.Decode(&events[i], []byte(line), 1); r != nil {
+			t.Fatal(r)
+		}
+	}
+	return events
+}
+
+// TestSlicesByDefinition: an event is of a new entity if the version that consumers have does not know its name in a field of train.fold_in.by, and in
+// no slice before there is a version.
+func TestSlicesByDefinition(t *testing.T) {
+	for _, by := range [][]string{{"user"}, {"item"}, {"user", "item"}} {
+		m := ratingsModel(func(m *config.Model) { m.Train.FoldIn.By, m.Evaluate.Window = by, 2000 })
+		c := newCycle(t, m)
+		events := stream(8, 1200)
+		for i := range events[600:] {
+			ev := &events[600+i]
+			if i%3 == 0 {
+				ev.Categorical = []string{fmt.Sprintf("new%d", i), ev.Categorical[1]}
+			}
+			if i%5 == 0 {
+				ev.Categorical = []string{ev.Categorical[0], fmt.Sprintf("new%d", i)}
+			}
+			if i%7 == 0 {
+				ev.Categorical = []string{"", ev.Categorical[1]} // absent
+			}
+		}
+		observeAll(c, events[:500])
+		c.Install(refit(t, c, sampleOf(events[:500])))
+		known, fresh, square := int64(0), int64(0), 0.0
+		s := newScorer(c.champion.Model, c.champion.Vocabulary)
+		outputs := make([]float64, c.target.Outputs())
+		for i := range events[500:] {
+			ev := &events[500+i]
+			c.Observe(ev, true, Position{}, nil, nil)
+			unknown := false
+			for f, name := range m.Schema.Categorical {
+				for _, field := range by {
+					unknown = unknown || field == name && ev.Categorical[f] != "" && c.champion.Vocabulary.Column(f, ev.Categorical[f]) < 0
+				}
+			}
+			if unknown {
+				fresh++
+				s.outputs(outputs, ev)
+				e := c.target.Clip(c.target.Value(outputs)) - ev.Label
+				square += e * e
+			} else {
+				known++
+			}
+		}
+		got := c.Progressive().Slices
+		if got.NewEntity.Published.N != fresh || got.NewEntity.Live.N != fresh || got.KnownEntity.Published.N != known || fresh == 0 || known == 0 {
+			t.Errorf("%v: %d new and %d known, want %d and %d", by, got.NewEntity.Published.N, got.KnownEntity.Published.N, fresh, known)
+		}
+		if v := float64(*got.NewEntity.Published.RMSE); math.Abs(v-math.Sqrt(square/float64(fresh))) > 1e-9 {
+			t.Errorf("%v: RMSE %g, want %g", by, v, math.Sqrt(square/float64(fresh)))
+		}
+	}
+	if newCycle(t, switchModel()).Progressive().Slices != nil {
+		t.Error("slices without entities")
+	}
+}
+
+// TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions go on without what they lack, and damaged ones are
+// refused.
+func TestProgressiveSumsOfBothBuilds(t *testing.T) {
+	events := labelled(9, 600)
+	run := func(c *Cycle, from, to int) {
+		observeAll(c, events[from:to])
+	}
+	whole := newCycle(t, colours())
+	run(whole, 0, 600)
+	first := newCycle(t, colours())
+	run(first, 0, 300)
+	b, err := first.Sums()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newCycle(t, colours())
+	if err := again.Restore(b); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) || !reflect.DeepEqual(again.progressive.all, first.progressive.all) {
+		t.Errorf("%s came back as %s, error %v", b, back, err)
+	}
+	check(t, "all after a restart", again.Progressive().All.Live, first.Progressive().All.Live, 0)
+	run(again, 300, 600)
+	if got, want := again.Progressive().All.Live, whole.Progressive().All.Live; got.N != want.N || got.MacroF1 == nil || got.ECE == nil || got.KappaLast == nil {
+		t.Errorf("after a restart %+v", got)
+	}
+
+	old := newCycle(t, colours())
+	const before = `{"n":300,"no_model":300,"all":[{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":300,"loss":150,"square":0,"abs":0,"correct":210},` +
+		`{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":299,"loss":0,"square":0,"abs":0,"correct":100},{"n":0,"loss":0,"square":0,"abs":0,"correct":0},` +
+		`{"n":300,"loss":200,"square":0,"abs":0,"correct":200}]}`
+	if err := old.Restore([]byte(before)); err != nil {
+		t.Fatal(err)
+	}
+	run(old, 300, 400)
+	if m := old.Progressive().All.Live; m.N != 400 || m.Loss == nil || m.Accuracy == nil || m.ECE != nil || m.MacroF1 != nil || m.KappaLast != nil ||
+		m.EntropyNormalised != nil {
+		t.Errorf("sums of an earlier build went on as %+v", m)
+	}
+	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil {
+		t.Errorf("its window %+v", m)
+	}
+	var sums map[string]any
+	if err := json.Unmarshal(b, &sums); err != nil {
+		t.Fatal(err)
+	}
+	sums["distributions"] = []any{"", "gA=="}
+	damaged, _ := json.Marshal(sums)
+	if err := newCycle(t, colours()).Restore(damaged); err == nil {
+		t.Error("a distribution that is cut off was restored")
+	}
+	sums["distributions"], sums["reference"] = nil, map[string]any{"counts": []int{1, 2}}
+	damaged, _ = json.Marshal(sums)
+	if err := newCycle(t, colours()).Restore(damaged); err == nil {
+		t.Error("counts of other classes were restored")
+	}
+}
+
+// TestLossBelowZeroIsCounted: it counts as 0 and is told; what rounding makes of 0 is not.
+func TestLossBelowZeroIsCounted(t *testing.T) {
+	p := newProgressive(newCycle(t, switchModel()).target, 10, false)
+	for _, loss := range []float64{-1, -1e-12, 0, 2} {
+		var o [numRoles]outcome
+		o[live] = outcome{present: true, lossy: true, loss: loss}
+		p.add(&o, compared{known: true})
+	}
+	if p.invalid != 1 || *p.Report().All.Live.Loss != 0.5 || *p.Report().Window.Live.Loss != 0.5 {
+		t.Errorf("%d counted, losses %v and %v", p.invalid, text(p.Report().All.Live.Loss), text(p.Report().Window.Live.Loss))
+	}
+}
+
+// TestMeansKeptWithoutFrequencies: a champion of an earlier build goes on with its most frequent class alone.
+func TestMeansKeptWithoutFrequencies(t *testing.T) {
+	for _, m := range []*config.Model{switchModel(), colours()} {
+		target := newCycle(t, m).target
+		old := struct {
+			Format   int
+			Version  int64
+			Majority int
+		}{keptFormat, 3, 1}
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(&old); err != nil {
+			t.Fatal(err)
+		}
+		var k kept
+		if err := gob.NewDecoder(&b).Decode(&k); err != nil {
+			t.Fatal(err)
+		}
+		got, err := keptMeans(target, &k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for class := range 2 {
+			ev := event.Event{Label: float64(class), Classes: m.Schema.Classes[:0]}
+			if len(m.Schema.Classes) > 0 {
+				ev.Classes = m.Schema.Classes[class : class+1]
+			}
+			targets := make([]float64, target.Outputs())
+			target.Encode(targets, &ev)
+			if o := got.outcome(target, &ev, targets); o.class != 1 || o.correct != (class == 1) || o.lossy {
+				t.Errorf("%s, class %d: %+v", m.Schema.Task, class, o)
+			}
+		}
+		k.Frequencies = make([]float64, 7)
+		if _, err := keptMeans(target, &k); err == nil {
+			t.Error("frequencies of other classes were taken")
+		}
+		k.Frequencies, k.Majority = nil, 9
+		if _, err := keptMeans(target, &k); err == nil {
+			t.Error("a class that there is not was taken")
+		}
+	}
+}
+
+// TestQualityOfSeveralLabels: macro F1 and recalls of labels, and rankings of binary labels.
+func TestQualityOfSeveralLabels(t *testing.T) {
+	m := colours()
+	m.Schema.Task, m.Train.Loss = "multilabel", "binary_logistic"
+	target := newCycle(t, m).target
+	q, counts := NewQuality(target, nil), quality.NewClasses(3)
+	for _, e := range []struct {
+		classes []string
+		outputs []float64
+	}{{[]string{"red"}, []float64{1, -1, -1}}, {[]string{"red", "blue"}, []float64{1, 1, -1}}, {nil, []float64{-1, -1, 2}}} {
+		targets := make([]float64, 3)
+		target.Encode(targets, &event.Event{Classes: e.classes})
+		q.Add(&event.Event{Classes: e.classes}, e.outputs, targets)
+		for c := range 3 {
+			pair := [2]int{-1, -1}
+			if e.outputs[c] > 0 {
+				pair[0] = c
+			}
+			if targets[c] > 0 {
+				pair[1] = c
+			}
+			counts.Add(pair[0], pair[1])
+		}
+	}
+	got := q.Metrics()
+	if got.MacroF1 == nil || math.Abs(float64(*got.MacroF1)-counts.MacroF1()) > 1e-12 || got.RecallPerClass["red"] != 1 || got.RecallPerClass["blue"] != 0 ||
+		got.ECE != nil || got.AUC != nil || math.Abs(float64(*got.KappaLast)-1.0/3) > 1e-12 {
+		t.Errorf("%+v, macro F1 %v, κ %v", got, text(got.MacroF1), text(got.KappaLast))
+	}
+	c := newCycle(t, switchModel())
+	q = NewQuality(c.target, func(ev *event.Event) string { return "u" })
+	for i, score := range []float64{3, 2, 1} {
+		ev := event.Event{Label: float64(i % 2)}
+		q.Add(&ev, []float64{score}, []float64{2*ev.Label - 1})
+	}
+	if got = q.Metrics(); *got.AUC != 0.5 || *got.Recall10 != 1 || math.Abs(float64(*got.NDCG1)) > 0 || math.Abs(float64(*got.NDCG10)-1/math.Log2(3)) > 1e-12 {
+		t.Errorf("ranked %+v", got)
+	}
+}

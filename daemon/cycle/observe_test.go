@@ -1,0 +1,32 @@
+package cycle
+
+import (
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// BenchmarkObserve scores and learns events with a version that was refitted on those before: ratings of two fields, and classes.
+func BenchmarkObserve(b *testing.B) {
+	for _, test := range []struct {
+		name   string
+		model  *config.Model
+		events []event.Event
+	}{{"ratings", ratingsModel(nil), stream(3, 4000)}, {"binary", switchModel(), numbers(3, 4000)}} {
+		b.Run(test.name, func(b *testing.B) {
+			c := newCycle(b, test.model)
+			observeAll(c, test.events[:2000])
+			ch, err := c.Refit(b.Context(), sampleOf(test.events[:2000]))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.Install(ch)
+			rest := test.events[2000:]
+			b.ResetTimer()
+			for i := range b.N {
+				c.Observe(&rest[i%len(rest)], i%10 > 0, Position{}, nil, nil)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package cycle
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// reference predicts the classes of events from the labels of those before alone: by their frequencies so far, and as the last of them. Models are
+// measured against it. Its fields are part of the progressive sums of the state.
+type reference struct {
+	target *Target
+	Events int64   `json:"events"`
+	Counts []int64 `json:"counts"`         // events by class; of a binary label the positive ones
+	Last   []int   `json:"last,omitempty"` // classes of the last event
+	now    []int
+}
+
+// compared is what the reference makes of one event.
+type compared struct {
+	base    float64 // loss of the frequencies of the events before; 0 without probabilities
+	class   int16   // of the event; of several the first, of none 0
+	before  int16   // class of the event before
+	hasLast bool    // there was one
+	last    bool    // its label is that of this event
+	known   bool    // false of numeric labels, for which nothing but slice is set
+	slice   slice
+}
+
+func newReference(t *Target) *reference {
+	return &reference{target: t, Counts: make([]int64, t.Outputs())}
+}
+
+// next compares with an event of the given targets, and then counts it.
+func (r *reference) next(targets []float64) (c compared) {
+	t := r.target
+	c.known, c.class = true, int16(t.class(targets))
+	r.now = r.now[:0]
+	for k, v := range targets {
+		if v > t.threshold() {
+			r.now = append(r.now, k)
+		}
+	}
+	if t.hasProbabilities() {
+		c.base = r.loss()
+	}
+	if c.hasLast = r.Events > 0; c.hasLast {
+		c.last = slices.Equal(r.now, r.Last)
+		if t.Task == event.Binary {
+			c.before = int16(len(r.Last))
+		} else if len(r.Last) > 0 {
+			c.before = int16(r.Last[0])
+		}
+	}
+	for _, k := range r.now {
+		r.Counts[k]++
+	}
+	r.Events++
+	r.Last = append(r.Last[:0], r.now...)
+	return c
+}
+
+// loss is that of the frequencies on the event whose classes are in now. One event of no class in particular counts beside those that came.
+func (r *reference) loss() float64 {
+	n, prior := float64(r.Events), r.target.classPrior()
+	if r.target.Link == snapshot.Softmax {
+		return -math.Log((float64(r.Counts[r.now[0]]) + prior) / (n + 1))
+	}
+	loss, at := 0.0, 0
+	for k, count := range r.Counts {
+		p := (float64(count) + prior) / (n + 1)
+		if at < len(r.now) && r.now[at] == k {
+			at++
+		} else {
+			p = 1 - p
+		}
+		loss -= math.Log(p)
+	}
+	return loss
+}

@@ -1,0 +1,255 @@
+package cycle
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/quality"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// outcome is one event's error of one predictor.
+type outcome struct {
+	loss, square, abs float64
+	score             float32 // Target.score; of classes
+	class             int16   // predicted; of classes, but not of several labels
+	correct, present  bool
+	lossy             bool // has a loss: the predictor has outputs that the loss takes
+}
+
+// outcome is the error of outputs on an event with the given targets.
+func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
+	o := outcome{present: true, lossy: true, loss: boundedError(t.Loss.Eval(nil, outputs, targets))}
+	switch {
+	case t.IsNumeric():
+		o.number(t.Clip(t.Value(outputs)) - ev.Label)
+	case t.Task == event.Multilabel:
+		o.correct = t.Correct(outputs, targets)
+	default:
+		at := 0
+		if t.Task == event.Multiclass {
+			at = argmax(outputs)
+			o.class, o.correct = int16(at), targets[at] > t.threshold()
+		} else {
+			o.class, o.correct = int16(t.predicted(outputs)), t.Correct(outputs, targets)
+		}
+		o.score = float32(t.score(outputs, at))
+	}
+	return o
+}
+
+// numberOutcome is the error of a predicted number of something without outputs. value is of length 1 and overwritten.
+func (t *Target) numberOutcome(ev *event.Event, v float64, value, targets []float64) (o outcome) {
+	v = t.Clip(v)
+	o.number(v - ev.Label)
+	value[0] = v
+	o.loss, o.lossy = t.lossOf(value, targets)
+	o.loss = boundedError(o.loss)
+	return o
+}
+
+func (o *outcome) number(e float64) {
+	o.present, o.square, o.abs = true, boundedError(e*e), boundedError(math.Abs(e))
+}
+
+// worstError is what an error counts as that is larger or no number: sums of errors stay numbers, which the state can hold.
+const worstError = 1e30
+
+func boundedError(e float64) float64 {
+	if e <= worstError {
+		return e
+	}
+	return worstError
+}
+
+// tally sums the errors of one predictor. Sums are compensated.
+type tally struct {
+	N          int64   `json:"n"`
+	Loss       float64 `json:"loss"`
+	LossRest   float64 `json:"loss_rest,omitempty"`
+	Square     float64 `json:"square"`
+	SquareRest float64 `json:"square_rest,omitempty"`
+	Abs        float64 `json:"abs"`
+	AbsRest    float64 `json:"abs_rest,omitempty"`
+	Correct    int64   `json:"correct"`
+	Lossy      int64   `json:"lossy,omitempty"`    // of the n events those that Loss is of
+	Compared   int64   `json:"compared,omitempty"` // of the n events those that Base and Last are of
+	Base       float64 `json:"base,omitempty"`     // sum of compared.base
+	Last       int64   `json:"last,omitempty"`     // events with compared.last
+}
+
+func (t *tally) add(o *outcome, c compared) {
+	if !o.present {
+		return
+	}
+	t.N++
+	if o.lossy {
+		t.Lossy++
+		t.Loss, t.LossRest = quality.AddTo(t.Loss, t.LossRest, o.loss)
+	}
+	if !c.known {
+		t.Square, t.SquareRest = quality.AddTo(t.Square, t.SquareRest, o.square)
+		t.Abs, t.AbsRest = quality.AddTo(t.Abs, t.AbsRest, o.abs)
+		return
+	}
+	t.Compared++
+	t.Base += c.base
+	if o.correct {
+		t.Correct++
+	}
+	if c.last {
+		t.Last++
+	}
+}
+
+func (t *tally) merge(o *tally) {
+	t.N, t.Correct, t.Lossy, t.Compared, t.Last = t.N+o.N, t.Correct+o.Correct, t.Lossy+o.Lossy, t.Compared+o.Compared, t.Last+o.Last
+	t.Loss, t.LossRest = quality.AddTo(t.Loss, t.LossRest+o.LossRest, o.Loss)
+	t.Square, t.SquareRest = quality.AddTo(t.Square, t.SquareRest+o.SquareRest, o.Square)
+	t.Abs, t.AbsRest = quality.AddTo(t.Abs, t.AbsRest+o.AbsRest, o.Abs)
+	t.Base += o.Base
+}
+
+// rmse returns the root of the mean square, NaN without events.
+func (t *tally) rmse() float64 { return math.Sqrt((t.Square + t.SquareRest) / float64(t.N)) }
+
+// judged returns the mean loss by which predictors are compared: the square for numeric labels, else the loss.
+func (t *tally) judged(numeric bool) float64 {
+	if numeric {
+		return (t.Square + t.SquareRest) / float64(t.N)
+	}
+	return (t.Loss + t.LossRest) / float64(t.N)
+}
+
+// metrics are METRICS without those of a distribution. The loss is there if every event had one; lossless predictors say so.
+func (t *tally) metrics(target *Target, lossless bool) *report.Metrics {
+	m := &report.Metrics{N: t.N}
+	if t.N == 0 {
+		return m
+	}
+	n := float64(t.N)
+	if !lossless || t.Lossy == t.N {
+		m.Loss = report.Some((t.Loss + t.LossRest) / n)
+	}
+	if target.IsNumeric() {
+		m.RMSE, m.MAE = report.Some(t.rmse()), report.Some((t.Abs+t.AbsRest)/n)
+		return m
+	}
+	m.Accuracy = report.Some(float64(t.Correct) / n)
+	t.compare(m, target)
+	return m
+}
+
+// compare stores in m how a predictor of classes compares with those of reference, if every event was compared.
+func (t *tally) compare(m *report.Metrics, target *Target) {
+	if t.Compared != t.N || t.N == 0 {
+		return
+	}
+	n := float64(t.N)
+	m.KappaLast = some(quality.Kappa(float64(t.Correct)/n, float64(t.Last)/n))
+	if t.Lossy == t.N && target.hasProbabilities() && t.Base > 0 {
+		m.EntropyNormalised = some((t.Loss + t.LossRest) / t.Base)
+	}
+}
+
+// distribution is what one predictor's classes and scores were like, in counts. Of labels of several classes and of numbers there is none.
+type distribution struct {
+	n       int64
+	classes *quality.Classes
+	scores  quality.Histogram
+}
+
+// newDistribution returns nil for tasks without one.
+func newDistribution(t *Target) *distribution {
+	if t.Task != event.Binary && t.Task != event.Multiclass {
+		return nil
+	}
+	return &distribution{classes: quality.NewClasses(len(t.classNames()))}
+}
+
+func (d *distribution) add(t *Target, o *outcome, c compared) {
+	if d == nil || !o.present {
+		return
+	}
+	d.n++
+	d.classes.Add(int(o.class), int(c.class))
+	if t.Task == event.Binary {
+		d.scores.Add(float64(o.score), c.class > 0)
+	} else if o.lossy {
+		d.scores.Add(float64(o.score), o.correct)
+	}
+}
+
+// addTo stores its metrics in m, if it is of all of m's events.
+func (d *distribution) addTo(m *report.Metrics, t *Target) {
+	if d == nil || d.n != m.N || d.n == 0 {
+		return
+	}
+	d.classes.AddTo(m, t.classNames())
+	scored := m.Loss != nil
+	if scored && t.hasProbabilities() {
+		m.ECE = some(d.scores.ECE())
+	}
+	if scored && t.Task == event.Binary {
+		m.AUC = some(d.scores.AUC())
+	}
+}
+
+// appendBinary appends the counts: n, and of each class right, predicted and actual, as unsigned varints, then the histogram. Of more classes than
+// quality.MaxRecalls it appends nothing, so that the sums stay small beside the events of a transaction.
+func (d *distribution) appendBinary(b []byte) []byte {
+	if len(d.classes.Actual) > quality.MaxRecalls {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(d.n))
+	for _, counts := range d.classes.All() {
+		for _, n := range counts {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return d.scores.AppendBinary(b)
+}
+
+// UnmarshalBinary restores what appendBinary appended for as many classes.
+func (d *distribution) UnmarshalBinary(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	next := func(to *int64) {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > math.MaxInt64/4 {
+			b = nil
+			return
+		}
+		*to, b = int64(v), b[n:]
+	}
+	next(&d.n)
+	for _, counts := range d.classes.All() {
+		for i := range counts {
+			next(&counts[i])
+		}
+	}
+	if b == nil {
+		return errors.New("cycle: counts of classes that are cut off")
+	}
+	return d.scores.UnmarshalBinary(b)
+}
+
+// account is a tally with its distribution.
+type account struct {
+	tally
+	*distribution
+}
+
+func (a *account) add(t *Target, o *outcome, c compared) {
+	a.tally.add(o, c)
+	a.distribution.add(t, o, c)
+}
+
+func (a *account) metrics(t *Target, lossless bool) *report.Metrics {
+	m := a.tally.metrics(t, lossless)
+	a.distribution.addTo(m, t)
+	return m
+}
