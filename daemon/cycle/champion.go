@@ -25,14 +25,15 @@ type Champion struct {
 	CutShort   *snapshot.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
 
-	Observed *report.Progressive // when this was published; nil offline
+	Observed *report.Progressive // when this was published; nil if nobody reads it
 	Chosen   bool                // by an operator, not by the gate
 
 	posterior *posterior.State // of the variational stage; nil without one
 	gaussian  *posterior.State // of gaussianTarget; nil without one
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	means     *means
-	horizon   int // in horizons, of its refit
+	horizon   int  // in horizons, of its refit
+	again     bool // of an update: it is the last refit
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.

@@ -41,6 +41,7 @@ type Cycle struct {
 	champion    *Champion   // the last promoted refit
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
+	lag         lag
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	sgd         *sgdBias
@@ -64,7 +65,8 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		return nil, err
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
-		goodEnough: liveCheckEvery, outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1)}
+		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}},
+		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1)}
 	for f, name := range schema.Categorical {
 		if slices.Contains(m.Train.FoldIn.By, name) || len(m.Train.FoldIn.By) == 0 {
 			c.entityFields = append(c.entityFields, f)
@@ -118,6 +120,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		}
 		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
 		versus.slice = prescored.slice
+		if prescored.compared {
+			c.lag.add(prescored.update, prescored.refit)
+		}
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
 	}
@@ -342,11 +347,12 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 
 func (c *Cycle) install(ch *Champion, next learner, companions []*companion) {
 	c.champion, c.learner, c.companions, c.instead = ch, next, companions, nil
-	c.published = &consumed{ch.Model, ch.Vocabulary, ch.means}
+	refit := frozen{ch.Model, ch.Vocabulary}
+	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }
 
 // Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil without a
-// champion. PublishUpdate makes it what consumers have.
+// champion. NextUpdate says whether consumers should have it.
 func (c *Cycle) Update() *Champion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -358,13 +364,6 @@ func (c *Cycle) Update() *Champion {
 	u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
-}
-
-// PublishUpdate makes an update what consumers have, from the next event on.
-func (c *Cycle) PublishUpdate(u *Champion) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.published = &consumed{u.Model, u.Vocabulary, c.champion.means}
 }
 
 // Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.
@@ -389,14 +388,6 @@ func (c *Cycle) Progressive() report.Progressive {
 	p := c.progressive.Report()
 	p.Parts = c.mixture.report()
 	return p
-}
-
-// LiveIsWorse reports whether the live model's window loss exceeds the published one's: an update would not help then.
-func (c *Cycle) LiveIsWorse() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w, numeric := c.progressive.window(), c.target.IsNumeric()
-	return w[published].N > 0 && w[foldIn].N == w[published].N && w[foldIn].judged(numeric) > w[published].judged(numeric)
 }
 
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.

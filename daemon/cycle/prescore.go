@@ -2,14 +2,15 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/solver"
 )
 
-// consumed is the version that consumers have, with the baselines that the champion's refit fitted. It does not change.
+// consumed is the version that consumers have, with the baselines that the champion's refit fitted, and the two that it is one of or could have been:
+// the last promoted refit and the newest update, which has no model before there is one. It does not change.
 type consumed struct {
-	model *solver.Model
-	vocab *Vocabulary
-	means *means
+	frozen
+	means  *means
+	refit  frozen
+	update frozen
 }
 
 // Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its scoring does not depend on
@@ -19,6 +20,9 @@ type Score struct {
 	published outcome
 	baseline0 outcome
 	baseline1 outcome // of numeric labels
+	compared  bool    // the two that follow are there
+	update    float64 // loss by which predictors are compared, of the newest update
+	refit     float64 // of the last promoted refit
 	names     NameCounts
 	slice     slice
 	outputs   []float64 // m
@@ -30,6 +34,8 @@ type Prescorer struct {
 	cycle   *Cycle
 	of      *consumed
 	scorer  *scorer // with of
+	update  *scorer // these are nil where it is scorer
+	refit   *scorer
 	outputs []float64
 	targets []float64
 	value   []float64 // of a baseline
@@ -49,9 +55,10 @@ func (p *Prescorer) Refresh() bool {
 
 func (p *Prescorer) take(version *consumed) bool {
 	if p.of != version {
-		p.of, p.scorer = version, nil
+		p.of, p.scorer, p.update, p.refit = version, nil, nil, nil
 		if version != nil {
 			p.scorer = newScorer(version.model, version.vocab)
+			p.update, p.refit = version.rival(&version.update), version.rival(&version.refit)
 		}
 	}
 	return version != nil
@@ -72,6 +79,9 @@ func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
 	t, m := p.cycle.target, p.of.means
 	dst.published = t.outcome(ev, p.outputs, targets)
 	dst.names, dst.slice = p.scorer.names(ev), p.slice(ev)
+	if dst.compared = p.of.update.model != nil; dst.compared {
+		dst.update, dst.refit = p.judged(p.update, dst, ev, targets), p.judged(p.refit, dst, ev, targets)
+	}
 	if m == nil {
 		return
 	}
@@ -100,4 +110,25 @@ func (p *Prescorer) slice(ev *event.Event) slice {
 		}
 	}
 	return knownEntity
+}
+
+// rival returns a scorer of a model that is not what consumers have, else nil.
+func (v *consumed) rival(m *frozen) *scorer {
+	if m.model == nil || m.model == v.model {
+		return nil
+	}
+	return newScorer(m.model, m.vocab)
+}
+
+// judged is the loss of an event by which predictors are compared, of a scorer of what consumers could have, nil for what they have.
+func (p *Prescorer) judged(s *scorer, had *Score, ev *event.Event, targets []float64) float64 {
+	o := had.published
+	if s != nil {
+		s.outputs(p.outputs, ev)
+		o = p.cycle.target.outcome(ev, p.outputs, targets)
+	}
+	if p.cycle.target.IsNumeric() {
+		return o.square
+	}
+	return o.loss
 }

@@ -50,9 +50,6 @@ func TestWindowForgetsOutliers(t *testing.T) {
 				}
 			}
 		}
-		if window > 1000 && !c.LiveIsWorse() {
-			t.Errorf("window %d: a live RMSE of 1.5 is not worse than .3: %+v", window, c.Progressive().Window)
-		}
 	}
 }
 

@@ -49,16 +49,13 @@ type Trainer struct {
 	refitNow atomic.Bool                  // an operator asked for a refit
 	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
 
-	settings     *config.Model // as last tuned
-	tick         *time.Ticker
-	running      chan trained // nil without a refit under way
-	refitAt      time.Time    // end of the last refit
-	refitEvents  int64        // applied when it began
-	updateAt     time.Time
-	updateEvents int64
-	lookAt       time.Time
-	unpublished  *trained // that the store did not take, nil without one
-	retryAt      time.Time
+	settings    *config.Model // as last tuned
+	tick        *time.Ticker
+	running     chan trained // nil without a refit under way
+	schedule    cycle.Schedule
+	lookAt      time.Time
+	unpublished *trained // that the store did not take, nil without one
+	retryAt     time.Time
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
@@ -128,7 +125,7 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 // begin starts the clocks of the schedule.
 func (t *Trainer) begin() {
 	now := time.Now()
-	t.refitAt, t.updateAt, t.lookAt, t.tick = now, now, now, time.NewTicker(tickOf(t.settings))
+	t.schedule, t.lookAt, t.tick = cycle.NewSchedule(now), now, time.NewTicker(tickOf(t.settings))
 }
 
 // tune applies reloaded settings. On the trainer's goroutine: the cycle and the publisher see others at no other time.
@@ -177,20 +174,18 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
-	train, applied := &t.settings.Train, t.reader.applied.Load()
-	due := train.EveryEvents > 0 && applied-t.refitEvents >= int64(train.EveryEvents) ||
-		train.Every > 0 && applied > t.refitEvents && time.Since(t.refitAt) >= train.Every.Std()
-	if t.running == nil && (t.refitNow.Swap(false) || due && t.pause.over(time.Now())) {
-		t.refitEvents, t.running = applied, make(chan trained, 1)
+	applied := t.reader.applied.Load()
+	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
+		t.schedule.RefitBegun(applied)
+		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
 	}
 	if r := t.unpublished; r != nil && time.Now().After(t.retryAt) {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	every := t.settings.Publish.UpdateEvery.Std()
-	if every > 0 && time.Since(t.updateAt) >= every && applied > t.updateEvents {
-		t.updateAt, t.updateEvents = time.Now(), applied
+	if now := time.Now(); t.schedule.UpdateDue(&t.settings.Publish, now, applied) {
+		t.schedule.Updated(now, applied)
 		return t.contain("update", func() error { return t.update(ctx) })
 	}
 	return nil
@@ -247,7 +242,8 @@ func (t *Trainer) refit(ctx context.Context) trained {
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
 func (t *Trainer) install(ctx context.Context, r trained) error {
-	t.running, t.refitAt, t.unpublished = nil, time.Now(), nil
+	t.running, t.unpublished = nil, nil
+	t.schedule.RefitEnded(time.Now())
 	if r.err != nil || r.challenger == nil {
 		return r.err
 	}
@@ -281,7 +277,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 	}
 	if version.Decision == publish.Promoted {
 		t.cycle.Install(r.challenger)
-		t.updateAt, t.updateEvents = time.Time{}, 0 // consumers get what was learned since the cut with the next step
+		t.schedule.Promoted()
 		if err := t.state.keep(r.challenger); err != nil {
 			return err
 		}
@@ -308,38 +304,30 @@ func (t *Trainer) republish(ctx context.Context) error {
 	}
 	again.Model = last.Model
 	t.cycle.Renumber(&again)
-	t.updateAt, t.updateEvents = time.Time{}, 0
+	t.schedule.Promoted()
 	if err := t.state.keep(&again); err != nil {
 		return err
 	}
 	return t.versions.emit(&again)
 }
 
-// update publishes the live model, unless its window loss is worse than that of the version consumers have.
+// update publishes the live model, or whatever else consumers should have between refits.
 func (t *Trainer) update(ctx context.Context) error {
 	t.versions.follow()
 	if t.versions.publisher.Chosen() {
 		t.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
 		return nil
 	}
-	if t.cycle.LiveIsWorse() {
-		t.log.Info("update skipped", "reason", "the live model's window loss is worse than the published one's")
-		return nil
-	}
 	if t.waitsForState(nil) {
 		return nil
 	}
-	live := t.cycle.Update()
+	live, reason := t.cycle.NextUpdate()
 	if live == nil {
-		return nil
-	}
-	live.Version.Decision, live.Version.Reason = publish.Promoted, "fold-in since the last refit; its window loss is not worse"
-	if !live.Model.IsFinite() {
-		t.log.Error("update not finite")
+		t.log.Info("update skipped", "reason", reason)
 		return nil
 	}
 	if err := t.versions.publish(ctx, live); err != nil {
-		t.updateEvents = 0 // tried again when the next one is due, with new events or without
+		t.schedule.UpdateFailed()
 		return nil
 	}
 	t.cycle.PublishUpdate(live)

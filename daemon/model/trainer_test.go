@@ -144,7 +144,7 @@ func TestWallClockIsSet(t *testing.T) {
 	if err := s.install(t.Context(), trained{}); err != nil { // a refit without a model has ended
 		t.Fatal(err)
 	}
-	for name, at := range map[string]time.Time{"refit": s.refitAt, "update": s.updateAt, "look": s.lookAt, "start": p.a.reader.began} {
+	for name, at := range map[string]time.Time{"refit": s.schedule.RefitAt, "update": s.schedule.UpdateAt, "look": s.lookAt, "start": p.a.reader.began} {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("the time of the last %s, %v, has no monotonic reading", name, at)
 		}

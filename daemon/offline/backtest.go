@@ -23,20 +23,21 @@ type BacktestOptions struct {
 	Order  dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed   uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
 	Limit  int              `help:"Take this many events only."`
+	Clock  Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time (of the events)."`
 	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
 	Strict bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now    func() time.Time `kong:"-"`
 }
 
-// backtestTick is the number of events between ticks.
-const backtestTick = 10_000
+// backtestTicks is the number of ticks of a run, at least, if it has as many events.
+const backtestTicks = 50
 
 // backtestTopic is the name under which the file's events count in the ledger and in cuts.
 const backtestTopic = "backtest"
 
-// Backtest runs the daemon's own cycle over a file, without a broker or a clock: score each event, learn it, refit synchronously every
-// train.every_events. Same input, same numbers.
+// Backtest runs the daemon's own cycle over a file, without a broker: score each event, learn it, refit and publish updates when the schedule
+// has them due on a simulated clock. It stands still in a refit, so that none is cut short. Same input, same numbers.
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
 	set, err := ReadEvents(o.Model, o.Data, o.Format)
 	if err != nil {
@@ -48,6 +49,9 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	}
 	if err := set.Arrange(o.Order, o.Seed, o.Limit); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
+	}
+	if err := o.checkSchedule(set); err != nil {
+		return err
 	}
 	b, err := newBacktest(o, out)
 	if err != nil {
@@ -72,6 +76,7 @@ type backtest struct {
 	summary  report.BacktestSummary
 	began    time.Time
 	version  *int64
+	schedule cycle.Schedule
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
@@ -101,15 +106,17 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 }
 
 func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
-	n, every := len(examples), b.Model.Train.EveryEvents
+	n, clock := len(examples), simulated{Clock: b.Clock}
 	for i := range examples {
 		if ctx.Err() != nil {
 			break
 		}
-		if i > 0 && every > 0 && i%every == 0 {
-			if err := b.refit(ctx); err != nil {
-				return err
-			}
+		now := clock.at(i, &examples[i])
+		if i == 0 {
+			b.schedule = cycle.NewSchedule(now)
+		}
+		if err := b.step(ctx, now); err != nil {
+			return err
 		}
 		if i == n-n/10 {
 			b.cycle.StartTail()
@@ -118,7 +125,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 			return err
 		}
 		b.summary.Events++
-		if (i+1)%backtestTick == 0 {
+		if (i+1)%max(n/backtestTicks, 1) == 0 {
 			if err := b.out.Emit("tick", report.BacktestTick{Events: b.summary.Events, Seconds: b.seconds(), Version: b.version,
 				Progressive: b.cycle.Progressive()}); err != nil {
 				return err
@@ -127,6 +134,24 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 	}
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
 	return b.out.Emit("summary", b.summary)
+}
+
+// step does what is due before an event that comes now, as the daemon's trainer does.
+func (b *backtest) step(ctx context.Context, now time.Time) error {
+	applied := b.summary.Events
+	if b.schedule.RefitDue(&b.Model.Train, now, applied) {
+		b.schedule.RefitBegun(applied)
+		err := b.refit(ctx)
+		b.schedule.RefitEnded(now)
+		if err != nil {
+			return err
+		}
+	}
+	if b.schedule.UpdateDue(&b.Model.Publish, now, applied) {
+		b.schedule.Updated(now, applied)
+		return b.update(ctx)
+	}
+	return nil
 }
 
 func (b *backtest) refit(ctx context.Context) error {
@@ -142,15 +167,12 @@ func (b *backtest) refit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = b.versions.Publish(ctx, challenger)
-	switch {
-	case errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden): // the daemon's champion stays then, and so does this one
-		challenger.Version.Decision, challenger.Version.Reason = publish.Kept, err.Error()
-	case err != nil:
-		return storeError(err, b.Store)
+	if err := b.publish(ctx, challenger); err != nil {
+		return err
 	}
 	if challenger.Version.Decision == publish.Promoted {
 		b.cycle.Install(challenger)
+		b.schedule.Promoted()
 		b.summary.VersionsPromoted++
 		b.version = &challenger.Version.Version
 	} else {
@@ -158,6 +180,45 @@ func (b *backtest) refit(ctx context.Context) error {
 	}
 	b.summary.RefitSeconds += report.Seconds(b.Now().Sub(start))
 	return b.out.Emit("version", challenger.Version)
+}
+
+// update gives consumers what the cycle decides that they should have between refits.
+func (b *backtest) update(ctx context.Context) error {
+	update, _ := b.cycle.NextUpdate()
+	if update == nil {
+		if b.cycle.Champion() != nil {
+			b.summary.UpdatesSkipped++
+		}
+		return nil
+	}
+	if err := b.publish(ctx, update); err != nil {
+		return err
+	}
+	if update.Version.Decision == publish.Promoted {
+		b.cycle.PublishUpdate(update)
+		b.summary.UpdatesPublished++
+		b.version = &update.Version.Version
+	} else {
+		b.summary.UpdatesSkipped++
+	}
+	return b.out.Emit("version", update.Version)
+}
+
+// publish numbers a version, and writes it with --store. One that cannot be published is kept back: what consumers have stays then, as the
+// daemon's does.
+func (b *backtest) publish(ctx context.Context, ch *cycle.Champion) error {
+	if b.Store != "" {
+		seen := b.cycle.Progressive()
+		ch.Observed = &seen
+	}
+	err := b.versions.Publish(ctx, ch)
+	switch {
+	case errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden):
+		ch.Version.Decision, ch.Version.Reason = publish.Kept, err.Error()
+	case err != nil:
+		return storeError(err, b.Store)
+	}
+	return nil
 }
 
 func (b *backtest) seconds() report.Number { return report.Seconds(b.Now().Sub(b.began)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -28,17 +29,27 @@ func TestBacktest(t *testing.T) {
 		t.Error("the order of the events makes no difference")
 	}
 	lines, err := collect(t, func(out *report.Emitter) error {
-		return Backtest(t.Context(), BacktestOptions{Model: configured(t), Data: path, Format: dataset.MovieLens, Order: dataset.TimeOrder,
+		m := configured(t)
+		m.Publish.UpdateEvery = config.Duration(time.Second)
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: path, Format: dataset.MovieLens, Order: dataset.TimeOrder,
 			Limit: 1000, Store: t.TempDir(), Now: clock}, out)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := last(lines)
-	versions := number(t, s, "versions_promoted") + number(t, s, "versions_kept")
-	if number(t, s, "events") != 1000 || versions != 2 || len(lines) != 3 || number(t, s, "progressive.no_model") != 400 ||
-		number(t, s, "last_tenth.live.n") != 100 {
-		t.Errorf("lines %v", lines)
+	versions, refits, updates := ofType(lines, "version"), 0.0, 0.0
+	for _, v := range versions {
+		if v["kind"] == "refit" {
+			refits++
+		} else {
+			updates++
+		}
+	}
+	if number(t, s, "events") != 1000 || refits != 2 || number(t, s, "versions_promoted")+number(t, s, "versions_kept") != refits ||
+		updates < 1 || number(t, s, "updates_published") != updates || len(ofType(lines, "tick")) != 50 || len(lines) != 50+len(versions)+1 ||
+		number(t, s, "progressive.no_model") != 400 || number(t, s, "last_tenth.live.n") != 100 {
+		t.Errorf("%v refits and %v updates in %d lines, summary %v", refits, updates, len(lines), s)
 	}
 	if live, mean := number(t, s, "last_tenth.live.rmse"), number(t, s, "last_tenth.baselines.global_mean.rmse"); live >= mean {
 		t.Errorf("live rmse %g, global mean %g", live, mean)

@@ -117,6 +117,7 @@ func TestDroppedLines(t *testing.T) {
 func TestStrictWithoutDrops(t *testing.T) {
 	path := writeFile(t, "e.jsonl", strings.Join(jsonRatings(300), "\n"))
 	m := configured(t)
+	m.Train.EveryEvents = 200
 	lines, err := collect(t, func(out *report.Emitter) error {
 		return Backtest(t.Context(), BacktestOptions{Model: m, Data: path, Format: dataset.JSONL, Order: dataset.FileOrder, Strict: true, Now: clock}, out)
 	})

@@ -65,6 +65,16 @@ func number(t *testing.T, l line, path string) float64 {
 
 func last(lines []line) line { return lines[len(lines)-1] }
 
+// ofType returns the lines of one type.
+func ofType(lines []line, kind string) (out []line) {
+	for _, l := range lines {
+		if l["type"] == kind {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // wantExit fails unless err has the exit code and its text holds every one of the words.
 func wantExit(t *testing.T, err error, code int, words ...string) {
 	t.Helper()

@@ -191,17 +191,17 @@ type FitSummary struct {
 	Absent      Absent       `json:"absent"`   // events that lack it, by optional field
 }
 
-// BacktestTick is emitted every 10,000 events of a backtest.
+// BacktestTick is emitted at least 50 times in a backtest of as many events.
 type BacktestTick struct {
 	Events      int64       `json:"events"`      // so far
 	Seconds     Number      `json:"seconds"`     // so far
-	Version     *int64      `json:"version"`     // champion; null before the first version
+	Version     *int64      `json:"version"`     // what consumers have; null before the first version
 	Progressive Progressive `json:"progressive"` // so far
 }
 
 // LastTenth holds the metrics over the last tenth of a backtest.
 type LastTenth struct {
-	Published *Metrics  `json:"published"`        // of the last promoted refit
+	Published *Metrics  `json:"published"`        // of the version that consumers have
 	Live      *Metrics  `json:"live"`             // of the champion with what was learned since
 	Baselines Baselines `json:"baselines"`        // on the same events
 	Slices    *Slices   `json:"slices,omitempty"` // of the same events
@@ -211,9 +211,11 @@ type LastTenth struct {
 type BacktestSummary struct {
 	Events           int64       `json:"events"` // of the file
 	Seconds          Number      `json:"seconds"`
-	RefitSeconds     Number      `json:"refit_seconds"` // of these, spent in refits
-	VersionsPromoted int         `json:"versions_promoted"`
-	VersionsKept     int         `json:"versions_kept"`
+	RefitSeconds     Number      `json:"refit_seconds"`     // of these, spent in refits
+	VersionsPromoted int         `json:"versions_promoted"` // refits that became champion
+	VersionsKept     int         `json:"versions_kept"`     // refits that did not
+	UpdatesPublished int         `json:"updates_published"` // versions between refits
+	UpdatesSkipped   int         `json:"updates_skipped"`   // times when one was due and consumers kept what they had
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field

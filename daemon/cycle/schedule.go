@@ -1,0 +1,48 @@
+package cycle
+
+import (
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// Schedule says when a model is due for a refit and for an update, on whatever clock the times that it is asked with come from: the daemon's is
+// the monotonic one, that of a backtest is simulated. It belongs to one goroutine.
+type Schedule struct {
+	RefitAt  time.Time // end of the last refit
+	UpdateAt time.Time // of the last update; zero makes one due at once
+
+	refitEvents  int64 // applied when the last refit began
+	updateEvents int64 // applied at the last update
+}
+
+// NewSchedule returns the schedule of a model that begins now and has seen no events.
+func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now} }
+
+// RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or train.every after it
+// ended if there were events since.
+func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) bool {
+	return train.EveryEvents > 0 && applied-s.refitEvents >= int64(train.EveryEvents) ||
+		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std()
+}
+
+// RefitBegun notes that a refit begins on the events applied so far.
+func (s *Schedule) RefitBegun(applied int64) { s.refitEvents = applied }
+
+// RefitEnded notes that the refit under way has ended.
+func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
+
+// UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since.
+func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
+	every := publish.UpdateEvery.Std()
+	return every > 0 && now.Sub(s.UpdateAt) >= every && applied > s.updateEvents
+}
+
+// Updated notes that an update was made of the events applied so far, or that there was none to make.
+func (s *Schedule) Updated(now time.Time, applied int64) { s.UpdateAt, s.updateEvents = now, applied }
+
+// Promoted makes an update due at once: consumers get what was learned since the cut of the refit that was promoted.
+func (s *Schedule) Promoted() { s.UpdateAt, s.updateEvents = time.Time{}, 0 }
+
+// UpdateFailed lets the next update come when it is due, with new events or without.
+func (s *Schedule) UpdateFailed() { s.updateEvents = 0 }

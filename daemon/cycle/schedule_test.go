@@ -1,0 +1,48 @@
+package cycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// TestSchedule: what is due when, event by event and second by second.
+func TestSchedule(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	train := &config.Train{Every: config.Duration(30 * time.Second), EveryEvents: 100}
+	publish := &config.Publish{UpdateEvery: config.Duration(10 * time.Second)}
+	s := NewSchedule(start)
+	wants := func(what string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: due %v", what, got)
+		}
+	}
+	wants("refit without events", s.RefitDue(train, at(40), 0), false)
+	wants("refit before its time", s.RefitDue(train, at(29), 99), false)
+	wants("refit at its time", s.RefitDue(train, at(30), 1), true)
+	wants("refit after its events", s.RefitDue(train, at(1), 100), true)
+	wants("refit by events alone", s.RefitDue(&config.Train{EveryEvents: 100}, at(1000), 99), false)
+	wants("refit by neither", s.RefitDue(&config.Train{}, at(1000), 1000), false)
+	s.RefitBegun(100)
+	s.RefitEnded(at(35))
+	wants("the next refit without events", s.RefitDue(train, at(70), 100), false)
+	wants("the next refit, 30 s after the start of the last", s.RefitDue(train, at(60), 150), false)
+	wants("the next refit, 30 s after the end of the last", s.RefitDue(train, at(65), 150), true)
+	wants("the next refit after its events", s.RefitDue(train, at(36), 200), true)
+
+	wants("update before its time", s.UpdateDue(publish, at(9), 5), false)
+	wants("update at its time", s.UpdateDue(publish, at(10), 5), true)
+	wants("update that is switched off", s.UpdateDue(&config.Publish{}, at(1000), 5), false)
+	s.Updated(at(10), 5)
+	wants("the next update without events", s.UpdateDue(publish, at(20), 5), false)
+	wants("the next update", s.UpdateDue(publish, at(20), 6), true)
+	s.UpdateFailed()
+	wants("an update after one that failed, early", s.UpdateDue(publish, at(19), 5), false)
+	wants("an update after one that failed", s.UpdateDue(publish, at(20), 5), true)
+	s.Updated(at(20), 5)
+	s.Promoted()
+	wants("an update after a promotion", s.UpdateDue(publish, at(21), 5), true)
+}

@@ -1,0 +1,105 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as much as
+// mixtureLossMax units at most, and fewer than updateEvents say nothing against updates.
+const (
+	updateFade    = 0.9998
+	updateEvents  = 100
+	updateOutlier = 100 // mean losses are the most that one event is taken for
+)
+
+// frozen is a model that learns nothing any more, as consumers have it.
+type frozen struct {
+	model *solver.Model
+	vocab *Vocabulary
+}
+
+// lag compares updates with the last promoted refit on events that came after both, as consumers would have used them: what an update gains at
+// the event after it says little of the thousands until the next one. Where labels depend on those just before them, what was learned from
+// these is worse than nothing then. It belongs to one goroutine.
+type lag struct {
+	n, sum, squares float64 // of the update's loss less the refit's, in units, fading
+	scale           fading  // of the refit's loss
+}
+
+// add takes up the losses of both on one event.
+func (l *lag) add(update, refit float64) {
+	unit := l.scale.mean()
+	if unit > 0 { // an outlier does not set it
+		refit, update = min(refit, updateOutlier*unit), min(update, updateOutlier*unit)
+	}
+	l.scale.add(refit)
+	if unit = l.scale.mean(); !(unit > 0) {
+		return
+	}
+	d := min(max((update-refit)/unit, -mixtureLossMax), mixtureLossMax)
+	l.n, l.sum, l.squares = updateFade*l.n+1, updateFade*l.sum+d, updateFade*l.squares+d*d
+}
+
+// prefers reports whether consumers should get updates. While they do, updates have to be worse by a standard error to be left.
+func (l *lag) prefers(updates bool) bool {
+	if l.n < updateEvents {
+		return true
+	}
+	mean := l.sum / l.n
+	if !updates {
+		return mean <= 0
+	}
+	return mean <= math.Sqrt(max(l.squares/l.n-mean*mean, 0)/l.n)
+}
+
+// NextUpdate decides what consumers get between refits, judged for publication: the live model as Update returns it, or the last promoted
+// refit again where updates have predicted worse than it. Without either it returns nil and the reason. Both are compared from then on, whatever
+// is published; what the first update would have been is only compared. PublishUpdate makes an update that was published what consumers have.
+func (c *Cycle) NextUpdate() (u *Champion, reason string) {
+	live := c.Update()
+	switch {
+	case live == nil:
+		return nil, "there is no champion"
+	case !live.Model.IsFinite():
+		return nil, "the live model is not finite"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	had, first := c.published.isUpdate(), c.lag.n == 0 && c.published.update.model == nil
+	next := *c.published
+	next.update = frozen{live.Model, live.Vocabulary}
+	c.published = &next
+	switch {
+	case first:
+		return nil, "the first update is compared with the refit before consumers get any"
+	case c.lag.prefers(had):
+		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
+		return live, ""
+	case !had:
+		return nil, "updates predict worse than the last refit, on the events after them"
+	}
+	again := *c.champion
+	again.CutShort, again.again = nil, true
+	again.Version.Kind, again.Version.Decision = "update", "promoted"
+	again.Version.Reason = "the last refit again: updates of it predict worse, on the events after them"
+	return &again, ""
+}
+
+// PublishUpdate makes an update what consumers have, from the next event on.
+func (c *Cycle) PublishUpdate(u *Champion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := consumed{frozen: frozen{u.Model, u.Vocabulary}, means: c.champion.means, refit: frozen{c.champion.Model, c.champion.Vocabulary}}
+	if next.update = next.frozen; u.again {
+		next.refit = next.frozen
+		if c.published != nil {
+			next.update = c.published.update
+		}
+	}
+	c.published = &next
+}
+
+// isUpdate reports whether consumers have something else than the last promoted refit.
+func (v *consumed) isUpdate() bool { return v.model != v.refit.model }

@@ -1,0 +1,164 @@
+package cycle
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// runs draws binary events in runs of about 40 equal labels, with two numbers that say nothing: what was learned from the last events is right
+// for the next ones, and says nothing of those a while later.
+func runs(seed uint64, n int) []event.Event {
+	r := rand.New(rand.NewPCG(seed, 5))
+	events, label := make([]event.Event, n), 0.0
+	for i := range events {
+		if r.IntN(40) == 0 {
+			label = 1 - label
+		}
+		events[i] = event.Event{Label: label, Weight: 1, Numeric: []float64{r.NormFloat64(), r.NormFloat64()}}
+	}
+	return events
+}
+
+// newcomers draws ratings of users who come for 50 events each, with a mean of their own.
+func newcomers(seed uint64, n int) []event.Event {
+	r := rand.New(rand.NewPCG(seed, 6))
+	events, mean := make([]event.Event, n), 0.0
+	for i := range events {
+		if i%50 == 0 {
+			mean = 1.5 + float64(r.IntN(4))
+		}
+		events[i] = event.Event{Label: math.Round(min(max(mean+0.4*r.NormFloat64(), 1), 5)), Weight: 1, Time: int64(i),
+			Categorical: []string{fmt.Sprint("u", i/50), fmt.Sprint("i", r.IntN(20))}}
+	}
+	return events
+}
+
+// moved is 3,000 events whose labels are mostly 0 first, then mostly 1, and then runs.
+func moved(seed uint64, n int) []event.Event {
+	r, events := rand.New(rand.NewPCG(seed, 7)), runs(seed, n)
+	for i := range events[:3000] {
+		events[i].Label = 0
+		if (r.IntN(10) > 0) == (i >= 1000) {
+			events[i].Label = 1
+		}
+	}
+	return events
+}
+
+// TestUpdatesAtTheLagOfConsumers: updates are published where they predict the events after them better than the last refit does, and are not
+// where they predict them worse, as after runs of equal labels; where they come to that, consumers get the refit again. Losses are those of
+// the models scored by themselves.
+func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
+	for name, test := range map[string]struct {
+		events  []event.Event
+		ratings bool
+		least   int // updates published, with the refit again
+		most    int
+		again   int
+		worse   float64 // than the refit alone, at most
+	}{
+		"runs":      {events: runs(1, 8000), worse: 1},
+		"newcomers": {events: newcomers(1, 4000), ratings: true, least: 149, most: 149, worse: 0.8},
+		"moved":     {events: moved(1, 12000), least: 5, most: 15, again: 1, worse: 1.2},
+	} {
+		m, every := switchModel(), 500
+		if test.ratings {
+			m, every = ratingsModel(nil), 20
+		}
+		c := newCycle(t, m)
+		observeAll(c, test.events[:1000])
+		c.Install(refit(t, c, sampleOf(test.events[:1000])))
+		refitted := newScorer(c.champion.Model, c.champion.Vocabulary)
+		var newest, had *scorer = nil, refitted
+		var slow lag
+		slow.scale.rate = updateFade
+		published, again, withUpdates, without := 0, 0, 0.0, 0.0
+		for i := 1000; i < len(test.events); i++ {
+			if i%every == 0 {
+				u, reason := c.NextUpdate()
+				if (u == nil) == (reason == "") {
+					t.Fatalf("%s: update %v, reason %q", name, u, reason)
+				}
+				frozen := c.Update()
+				newest = newScorer(frozen.Model, frozen.Vocabulary)
+				if u != nil {
+					had = newScorer(u.Model, u.Vocabulary)
+					c.PublishUpdate(u)
+					published++
+					if u.Model == c.champion.Model {
+						again++
+					}
+				}
+			}
+			loss := func(s *scorer) float64 {
+				if s == nil {
+					return math.NaN()
+				}
+				if !c.target.Encode(c.targets, &test.events[i]) {
+					t.Fatal("event without a target")
+				}
+				s.outputs(c.outputs, &test.events[i])
+				o := c.target.outcome(&test.events[i], c.outputs, c.targets)
+				if c.target.IsNumeric() {
+					return o.square
+				}
+				return o.loss
+			}
+			a, b := loss(newest), loss(refitted)
+			if newest != nil {
+				slow.add(a, b)
+			}
+			withUpdates, without = withUpdates+loss(had), without+b
+			c.Observe(&test.events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
+		}
+		if !closeTo(c.lag.sum, slow.sum) || !closeTo(c.lag.n, slow.n) {
+			t.Errorf("%s: compared %g over %g, by the models themselves %g over %g", name, c.lag.sum, c.lag.n, slow.sum, slow.n)
+		}
+		if published < test.least || published > test.most || again != test.again || withUpdates > test.worse*without {
+			t.Errorf("%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g", name, published, again, withUpdates, without)
+		}
+	}
+}
+
+// TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all bounds changes nothing, and its
+// unit is of use again soon; while consumers have updates these may be worse by chance.
+func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
+	for _, outlier := range []float64{1e18, worstError} {
+		l := lag{scale: fading{rate: updateFade}}
+		r := rand.New(rand.NewPCG(3, 3))
+		worse := func(by float64, n int) {
+			for range n {
+				e := r.NormFloat64()
+				l.add(e*e+by*r.Float64(), e*e)
+			}
+		}
+		worse(0, updateEvents-1)
+		if !l.prefers(true) || !l.prefers(false) {
+			t.Error("updates need to prove themselves")
+		}
+		worse(0.2, 1000)
+		l.add(0, outlier)
+		worse(0.2, 1000)
+		if l.prefers(true) || l.prefers(false) {
+			t.Errorf("an outlier of %g lets updates be published that are worse", outlier)
+		}
+		worse(-0.2, 5000)
+		l.add(outlier, 0)
+		worse(-0.2, 100)
+		if !l.prefers(true) || !l.prefers(false) {
+			t.Errorf("an outlier of %g lets updates be held back that are better: %+v", outlier, l)
+		}
+	}
+	l := lag{scale: fading{rate: updateFade}}
+	for i := range 2000 {
+		l.add(1+0.5*float64(1-2*(i%2)), 1)
+	}
+	l.add(1.2, 1)
+	if !l.prefers(true) || l.prefers(false) {
+		t.Errorf("a difference by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
+	}
+}
