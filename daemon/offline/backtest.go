@@ -23,7 +23,7 @@ type BacktestOptions struct {
 	Order  dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed   uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
 	Limit  int              `help:"Take this many events only."`
-	Clock  Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time (of the events)."`
+	Clock  Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."`
 	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
 	Strict bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`

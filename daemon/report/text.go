@@ -201,8 +201,8 @@ func (p *Progressive) line() string {
 
 // WriteText prints the totals, the progressive table and that of the last tenth.
 func (s BacktestSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d versions promoted, %d kept back\n",
-		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept)
+	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d refits promoted, %d kept back; %d updates published, %d skipped\n",
+		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept, s.UpdatesPublished, s.UpdatesSkipped)
 	writeDropped(w, s.Dropped, s.Absent)
 	if err := s.Progressive.WriteText(w); err != nil {
 		return err
