@@ -77,7 +77,7 @@ var fields = map[string]string{
 	"fit": "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test " +
 		"features outputs valid test baselines seconds seed snapshot dropped absent",
 	"backtest_tick": "events seconds version progressive",
-	"backtest":      "events seconds refit_seconds versions_promoted versions_kept progressive last_tenth dropped absent",
+	"backtest":      "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth dropped absent",
 	"replay":        "records acknowledged skipped_lines bytes seconds partitions",
 	"eval":          "model version payload_digest metrics seen unseen rejected dropped absent seconds",
 	"score":         "line model version prediction outputs probabilities unseen absent",
