@@ -28,10 +28,11 @@ const startVariance = 0.15
 // without its diagonal, the fields take turns: T's rows of a field times the coordinates of all features, divided by the root of each
 // feature's frequency, are orthonormalised and become the field's coordinates (subspace iteration, Golub and Van Loan 2013, section
 // 7.3, block by block). On a million ratings two sweeps from there do what five do from small random coordinates.
-// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group.
-func Start(l Likelihood, p *solver.Problem, group []int32, k int, prior Prior, r *rand.Rand) *State {
+// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group, mainOnly State.MainOnly.
+func Start(l Likelihood, p *solver.Problem, group []int32, mainOnly []bool, k int, prior Prior, r *rand.Rand) *State {
 	s := New(l, p.Outputs, k, p.Field, p.NumFields, prior)
 	s.Group = group
+	s.SetMainOnly(mainOnly)
 	d := len(s.Field)
 	start := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows()), frequency: make([]float64, d),
 		basis: make([]float64, d*k), next: make([]float64, d*k), size: make([]float64, k)}
@@ -44,14 +45,14 @@ func Start(l Likelihood, p *solver.Problem, group []int32, k int, prior Prior, r
 	start.linear()
 	for j, f := range s.Field {
 		for a := range k {
-			if v := r.NormFloat64(); s.leads(int(f)) {
+			if v := r.NormFloat64(); s.starts(int(f)) {
 				start.basis[j*k+a] = v
 			}
 		}
 	}
 	for range startRounds {
 		for f := range s.NumFields {
-			if s.leads(f) {
+			if s.starts(f) {
 				start.turn(f)
 			}
 		}
@@ -163,7 +164,7 @@ func (w *starter) turn(f int) {
 			}
 			next := w.next[int(j)*k : int(j)*k+k]
 			for b, l := range index {
-				if b != a && !s.together(j, l) {
+				if b != a && !s.together(j, l) && !s.mainOnly(int(s.Field[l])) {
 					dense.AddScaled(next, e*value[a]*value[b], w.basis[int(l)*k:int(l)*k+k])
 				}
 			}
@@ -231,9 +232,11 @@ func (w *starter) finish(deviation float64) {
 		}
 		mean, cov := s.Row(j)
 		for a, v := range w.size {
-			mean[a+1] = deviation * math.Sqrt(features[f]*v/top) * w.basis[j*k+a]
+			if h := w.basis[j*k+a]; h != 0 {
+				mean[a+1] = deviation * math.Sqrt(features[f]*v/top) * h
+			}
 		}
-		for a, d := range s.precision(int(f)) {
+		for a, d := range s.precision(int(f))[:s.free(int(f))] {
 			cov[a*(a+1)/2+a] = startVariance / d
 		}
 	}
