@@ -256,7 +256,9 @@ type warmStart struct {
 	gaussian  *posterior.State // that of gaussianTarget
 	lambda    float64
 	horizon   int
-	up        bool // look for a better λ above the last one, else below
+	rows      int64 // of the champion's refit
+	version   int64 // of the champion
+	up        bool  // look for a better λ above the last one, else below
 }
 
 // projectLive maps the live model onto a refit's vocabulary, nil if the refit starts from nothing.
@@ -266,7 +268,8 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 	if c.champion == nil || c.Cold {
 		return nil
 	}
-	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0}
+	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0,
+		rows: c.champion.Version.Rows, version: c.champion.Version.Version}
 	for _, beside := range c.companions {
 		if l, ok := beside.learner.(*posteriorLearner); ok && beside.name == partGaussian {
 			w.gaussian = l.state(v)

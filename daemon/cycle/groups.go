@@ -17,10 +17,7 @@ const (
 // crossShare is the share of a field's names that its dependents' pairs have to reach for the field to be their cross.
 const crossShare = 0.95
 
-// maxGroups is how many groups the fields have to form. The published model has two basis vectors for one then; more groups would take one more each.
-const maxGroups = 2
-
-// findGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there are not two: a categorical or multi field that
+// findGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there is but one: a categorical or multi field that
 // is a function of another in these events (the age of a user, the genres of an item) is in that one's group. A field that is the cross of two others
 // has none.
 func findGroups(schema *event.Schema, events []event.Event, fields int) []int32 {
@@ -51,7 +48,7 @@ func findGroups(schema *event.Schema, events []event.Event, fields int) []int32 
 			group[f], found = int32(root), found || root != f
 		}
 	}
-	if groups := slices.Compact(slices.Sorted(slices.Values(group))); !found || len(groups) != maxGroups {
+	if groups := slices.Compact(slices.Sorted(slices.Values(group))); !found || len(groups) < 2 {
 		return nil
 	}
 	return group

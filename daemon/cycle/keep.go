@@ -42,7 +42,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
-		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if o := ch.Observed; o != nil {
 		c.Meta.Progressive, c.Meta.Live = metrics(o.Window.Published), metrics(o.Window.Live)
@@ -196,7 +196,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
-		HorizonEvents: manifest.HorizonEvents}
+		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
 	if manifest.Gap != nil {
 		ch.Version.Gap = report.Some(float64(*manifest.Gap))
 	}

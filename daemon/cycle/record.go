@@ -45,6 +45,8 @@ type keptStart struct {
 	Lambda    float64
 	Up        bool
 	Horizon   int
+	Rows      int64
+	Version   int64
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -78,7 +80,7 @@ func (r *recorder) finish(w *warmStart) ([]byte, error) {
 	}
 	var start keptStart
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -143,7 +145,8 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife in
 			if !r.start.Warm {
 				return nil
 			}
-			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up, horizon: r.start.Horizon}
+			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up, horizon: r.start.Horizon,
+				rows: r.start.Rows, version: r.start.Version}
 			if w.posterior != nil {
 				w.posterior.Field = v.field
 			}

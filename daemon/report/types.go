@@ -97,6 +97,7 @@ type Version struct {
 	FISTAIterations  int      `json:"fista_iterations"`         // of the accelerated solver
 	Sweeps           int      `json:"sweeps"`                   // of the variational solver
 	HorizonEvents    int64    `json:"horizon_events,omitempty"` // half-life of its training rows in events; absent if they did not fade
+	MainEffects      []string `json:"main_effects,omitempty"`   // fields with linear weights alone: no interaction of theirs was clear
 	Evidence         *Number  `json:"evidence"`                 // lower bound of the log evidence, of variational refits; else null
 	Warm             bool     `json:"warm"`
 	TrainSeconds     Number   `json:"train_seconds"`

@@ -85,6 +85,7 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 			if (f.pairs == nil) != (name == "rows") {
 				t.Fatalf("%s: fast path %t", name, f.pairs != nil)
 			}
+			clear(f.apart) // precisions as those of coordinates are
 			g, err := NewRefit(slow, p, 1e15, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -148,6 +149,43 @@ func TestMainEffectsNeverLowerTheEvidence(t *testing.T) {
 			if err := s.Validate(); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// TestChoosePrecision: the precision is where the evidence with the weights integrated out is greatest, far up for a field that carries nothing.
+func TestChoosePrecision(t *testing.T) {
+	for _, effect := range []float64{0, 0.2, 2} {
+		r := rand.New(rand.NewPCG(9, uint64(10*effect)))
+		p := withTags(r, 2000, false)
+		of := []float64{-1, 0.5, 1, -0.5, 0}
+		for i := range p.Targets {
+			index, _ := p.X.Row(i)
+			p.Targets[i] += effect * of[index[0]]
+		}
+		s := Start(Gaussian, p, nil, []bool{true, true, false, false}, 2, PriorFor(Gaussian, 1), r)
+		f, err := NewRefit(s, p, 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.observe()
+		f.choosePrecision(0, []int{0, 1, 2, 3, 4})
+		marginal := func(d float64) (sum float64) {
+			for j := range 5 {
+				a, b := f.mainEvidence(j)
+				sum += 0.5 * (math.Log(d) - math.Log(d+a) + b*b/(d+a))
+			}
+			return sum
+		}
+		chosen := s.precision(0)[0]
+		for e := -8.0; e <= 8; e += 0.01 {
+			if d := math.Pow(10, e); marginal(d) > marginal(chosen)+1e-6*math.Abs(marginal(chosen)) {
+				t.Errorf("effect %g: precision %g has %.9g, the chosen %g has %.9g", effect, d, marginal(d), chosen, marginal(chosen))
+				break
+			}
+		}
+		if (effect == 0) != (chosen > 1e4) {
+			t.Errorf("effect %g: precision %g", effect, chosen)
 		}
 	}
 }

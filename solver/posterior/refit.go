@@ -38,6 +38,7 @@ type Refit struct {
 	epochs  int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
+	apart     []bool       // of State.MainOnly: no row has two features of the field
 	leading   []*leading   // of State.Group
 	outputs   *outputSweep // nil for outputs that share z
 }
@@ -71,6 +72,9 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 		}
 	}
 	r.exclusive, r.leading = r.exclusiveFields(), r.leadings()
+	if s.MainOnly != nil {
+		r.apart = r.columns.apart(p.X, s.Field, s.NumFields)
+	}
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil

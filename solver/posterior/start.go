@@ -33,15 +33,7 @@ func Start(l Likelihood, p *solver.Problem, group []int32, mainOnly []bool, k in
 	s := New(l, p.Outputs, k, p.Field, p.NumFields, prior)
 	s.Group = group
 	s.SetMainOnly(mainOnly)
-	d := len(s.Field)
-	start := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows()), frequency: make([]float64, d),
-		basis: make([]float64, d*k), next: make([]float64, d*k), size: make([]float64, k)}
-	for i := range p.X.NumRows() {
-		index, value := p.X.Row(i)
-		for e, j := range index {
-			start.frequency[j] += p.Weight(i) * value[e] * value[e]
-		}
-	}
+	start := newStarter(s, p)
 	start.linear()
 	for j, f := range s.Field {
 		for a := range k {
@@ -70,6 +62,24 @@ type starter struct {
 	basis     []float64 // d×k
 	next      []float64 // d×k, a field's part of T·basis
 	size      []float64 // k, what the last turn divided the coordinates by
+}
+
+func newStarter(s *State, p *solver.Problem) *starter {
+	w := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows())}
+	w.prepare()
+	return w
+}
+
+// prepare counts the features and makes room for coordinates.
+func (w *starter) prepare() {
+	d, k := len(w.state.Field), w.state.NumBasis
+	w.frequency, w.basis, w.next, w.size = make([]float64, d), make([]float64, d*k), make([]float64, d*k), make([]float64, k)
+	for i := range w.problem.X.NumRows() {
+		index, value := w.problem.X.Row(i)
+		for e, j := range index {
+			w.frequency[j] += w.problem.Weight(i) * value[e] * value[e]
+		}
+	}
 }
 
 // linear sets θ and the linear weights, and the residual to what they leave. Logistic targets count with the slope of the logistic function
