@@ -11,7 +11,7 @@ import (
 )
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
-const FormatVersion = 3
+const FormatVersion = formatCrosses
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64

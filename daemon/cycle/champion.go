@@ -62,9 +62,10 @@ func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	s.model.Predict(dst, s.work, s.index, s.value)
 }
 
-// names counts those of the event that was scored last.
+// names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no surprise.
 func (s *scorer) names(ev *event.Event) (n NameCounts) {
-	for _, name := range ev.Categorical {
+	schema := s.vocab.schema
+	for _, name := range ev.Categorical[:schema.NumGiven()] {
 		if name != "" { // absent
 			n.Total++
 		}
@@ -74,7 +75,7 @@ func (s *scorer) names(ev *event.Event) (n NameCounts) {
 	}
 	n.Unseen = n.Total
 	for _, j := range s.index {
-		if j < s.vocab.numNames() {
+		if j < s.vocab.numNames() && !schema.IsCross(int(s.vocab.field[j])) {
 			n.Unseen--
 		}
 	}
