@@ -133,12 +133,15 @@ func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	if !present {
 		return false
 	}
-	amplitude := mapNorm * math.Sqrt(2/float64(m.Count))
+	amplitude := m.Amplitude()
 	for j, phase := range m.Phases {
 		dst[j] = amplitude * math.Cos(dst[j]+phase)
 	}
 	return true
 }
+
+// Amplitude returns the factor 4 √(2/D) of the cosines of a fourier map, which gives the columns of an event a length of about 4.
+func (m *FeatureMap) Amplitude() float64 { return mapNorm * math.Sqrt(2/float64(m.Count)) }
 
 // bin returns the bin of a finite number.
 func (m *FeatureMap) bin(f int, v float64) int {

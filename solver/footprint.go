@@ -20,3 +20,11 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
 func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }
+
+// DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem included.
+func DenseFootprint(n, columns, outputs int) int64 {
+	width := int64(columns + 1)
+	const perOutput = 7 // offsets and targets as given and in tiles, predictions at three points
+	const vectors = 2*linearMemory + 8
+	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (gammaBlocks+3)*width*width + int64(vectors+n/fitBlock+1)*width*int64(outputs))
+}

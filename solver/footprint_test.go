@@ -64,3 +64,19 @@ func TestFootprints(t *testing.T) {
 		runtime.KeepAlive(model)
 	}
 }
+
+// TestDenseFootprint: a fit takes its footprint, within 15 percent, and at most half of it less.
+func TestDenseFootprint(t *testing.T) {
+	const n, k, m = 6000, 60, 3
+	d := newDensePart(MultinomialLogistic{}, n, m, k, true)
+	before := heap()
+	f := d.fit(t.Context(), 1)
+	if !f.Fit(1) {
+		t.Fatal("no fit")
+	}
+	if took, said := heap()-before, DenseFootprint(n, k, m); float64(took) > 1.15*float64(said) || took < said/2 {
+		t.Errorf("a fit takes %d bytes, its footprint is %d", took, said)
+	}
+	runtime.KeepAlive(f)
+	runtime.KeepAlive(d)
+}

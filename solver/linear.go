@@ -28,16 +28,13 @@ type linearFit struct {
 	move   []float64 // n×m predictions of the direction
 	target []float64 // n×m
 
-	steps, turns [][]float64 // L-BFGS pairs s and y in scaled coordinates, oldest first
-	biasCurve    []float64   // second derivative in each bias, as settleBias last found it
+	memory    bfgs      // in scaled coordinates
+	biasCurve []float64 // second derivative in each bias, as settleBias last found it
 
 	size     int // rows per block, a multiple of fitTile
 	partials [][]float64
 	scratch  []fitScratch
 }
-
-// linearMemory is the number of L-BFGS pairs.
-const linearMemory = 8
 
 func newLinearFit(p *Problem, ridge, biasRidge float64, workers workers) *linearFit {
 	n, d, m := p.X.NumRows(), p.X.NumColumns, p.Outputs
@@ -254,11 +251,11 @@ func (f *linearFit) minimize(tolerance float64, iterations int) int {
 	f.pred, f.trial = f.trial, f.pred
 	f.toScaled(gradient)
 	for iteration := range iterations {
-		f.direction(direction, gradient)
+		f.memory.direction(direction, gradient)
 		slope := floats.Dot(direction, gradient)
 		if !(slope < 0) { // rounding left no descent: start over from the scaled gradient
-			f.steps, f.turns = nil, nil
-			f.direction(direction, gradient)
+			f.memory = bfgs{}
+			f.memory.direction(direction, gradient)
 			slope = floats.Dot(direction, gradient)
 		}
 		if !(-slope > tolerance*math.Abs(value)) {
@@ -288,7 +285,7 @@ func (f *linearFit) minimize(tolerance float64, iterations int) int {
 		f.toScaled(trialGradient)
 		floats.Mul(direction, f.scale)
 		floats.Scale(step, direction)
-		f.remember(direction, trialGradient, gradient)
+		f.memory.remember(direction, trialGradient, gradient)
 		gradient, trialGradient = trialGradient, gradient
 	}
 	return iterations
@@ -356,41 +353,6 @@ func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 
 		loss = rowLosses(f.workers, f.p, pred, grad)
 	}
 	return loss
-}
-
-// remember adds the pair (step, gradient − last) unless it has no curvature, reusing the memory of the oldest.
-func (f *linearFit) remember(step, gradient, last []float64) {
-	var s, y []float64
-	if len(f.steps) == linearMemory {
-		s, y = f.steps[0], f.turns[0]
-		f.steps, f.turns = append(f.steps[:0], f.steps[1:]...), append(f.turns[:0], f.turns[1:]...)
-	} else {
-		s, y = make([]float64, len(step)), make([]float64, len(step))
-	}
-	copy(s, step)
-	floats.SubTo(y, gradient, last)
-	if floats.Dot(s, y) > 1e-12*floats.Dot(s, s) {
-		f.steps, f.turns = append(f.steps, s), append(f.turns, y)
-	}
-}
-
-// direction stores −B g in dst, B the L-BFGS inverse Hessian by the two-loop recursion.
-func (f *linearFit) direction(dst, gradient []float64) {
-	for i, g := range gradient {
-		dst[i] = -g
-	}
-	alpha := make([]float64, len(f.steps))
-	for t := len(f.steps) - 1; t >= 0; t-- {
-		alpha[t] = floats.Dot(f.steps[t], dst) / floats.Dot(f.steps[t], f.turns[t])
-		floats.AddScaled(dst, -alpha[t], f.turns[t])
-	}
-	if t := len(f.steps) - 1; t >= 0 {
-		floats.Scale(floats.Dot(f.steps[t], f.turns[t])/floats.Dot(f.turns[t], f.turns[t]), dst)
-	}
-	for t := range f.steps {
-		beta := floats.Dot(f.turns[t], dst) / floats.Dot(f.steps[t], f.turns[t])
-		floats.AddScaled(dst, alpha[t]-beta, f.steps[t])
-	}
 }
 
 // rowLosses returns Σ_i w_i ℓ(t_i, pred_i) and stores the weighted gradients in grad (n×m).

@@ -36,6 +36,8 @@ type Model struct {
 	Weights     []float64 // k×m, the output weights V, row-major
 	Linear      []float64 // d×m, feature-major; nil for no linear term
 	Bias        []float64 // m
+	// Map holds the linear weights (D×m) of further dense columns, which AddMapped adds to what Predict says; nil without.
+	Map []float64
 }
 
 // NewModel returns a model without basis vectors: zero bias and, if linear, a zero linear term.
@@ -56,6 +58,7 @@ func (m *Model) Clone() *Model {
 		c.Linear = append([]float64{}, m.Linear...)
 	}
 	c.Bias = append([]float64(nil), m.Bias...)
+	c.Map = append([]float64(nil), m.Map...)
 	return &c
 }
 
@@ -113,9 +116,20 @@ func (m *Model) Predict(dst, work []float64, index []int32, value []float64) {
 	}
 }
 
+// AddMapped adds to m outputs what the D further columns of an example contribute. Columns may be nil where it has none.
+func (m *Model) AddMapped(dst, columns []float64) {
+	for j, x := range columns {
+		if x != 0 {
+			for c, w := range m.Map[j*m.NumOutputs : (j+1)*m.NumOutputs] {
+				dst[c] += w * x
+			}
+		}
+	}
+}
+
 // IsFinite reports whether no parameter is NaN or infinite.
 func (m *Model) IsFinite() bool {
-	for _, part := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias} {
+	for _, part := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias, m.Map} {
 		for _, v := range part {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return false

@@ -223,9 +223,9 @@ func (r *solve) first() {
 func (r *solve) resume(from *solve) {
 	copy(r.linear.theta, from.linear.theta)
 	copy(r.linear.biasCurve, from.linear.biasCurve)
-	for t := range from.linear.steps {
-		r.linear.steps = append(r.linear.steps, append([]float64(nil), from.linear.steps[t]...))
-		r.linear.turns = append(r.linear.turns, append([]float64(nil), from.linear.turns[t]...))
+	for t := range from.linear.memory.steps {
+		r.linear.memory.steps = append(r.linear.memory.steps, append([]float64(nil), from.linear.memory.steps[t]...))
+		r.linear.memory.turns = append(r.linear.memory.turns, append([]float64(nil), from.linear.memory.turns[t]...))
 	}
 	copy(r.pred, from.pred)
 	copy(r.gamma.grad, from.gamma.grad)

@@ -206,7 +206,7 @@ func (s *Schema) Causes() []Cause {
 			add(name, MissingField)
 		}
 	}
-	for _, f := range s.Categorical[:s.NumGiven()] {
+	for _, f := range s.Categorical {
 		feature(f, id)
 	}
 	for _, f := range s.Numeric {

@@ -48,6 +48,7 @@ var memoryKeys = map[string]string{
 	"refit":         "sample.size and train.max_basis",
 	"fetch":         "kafka.max_partition_fetch_bytes",
 	"badger":        "sample.size",
+	"feature_map":   "train.feature_map and sample.size",
 	"fold_in":       "train.fold_in.max_rows and input.max_id_bytes",
 	"mixture":       "train.fold_in.max_rows and input.max_id_bytes",
 	"garbage":       "sample.size",

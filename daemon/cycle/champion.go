@@ -32,8 +32,9 @@ type Champion struct {
 	gaussian  *posterior.State // of gaussianTarget; nil without one
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	means     *means
-	horizon   int  // in horizons, of its refit
-	again     bool // of an update: it is the last refit
+	horizon   int     // in horizons, of its refit
+	again     bool    // of an update: it is the last refit
+	mapRidge  float64 // that its model's weights on the feature map were fitted with; 0 without
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
@@ -50,6 +51,7 @@ type scorer struct {
 	index []int32
 	value []float64
 	work  []float64
+	phi   []float64 // columns of the feature map
 }
 
 func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
@@ -60,12 +62,12 @@ func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
 func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.model.Predict(dst, s.work, s.index, s.value)
+	s.phi = s.vocab.addMapped(dst, s.model, ev.Numeric, s.phi)
 }
 
-// names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no surprise.
+// names counts those of the event that was scored last.
 func (s *scorer) names(ev *event.Event) (n NameCounts) {
-	schema := s.vocab.schema
-	for _, name := range ev.Categorical[:schema.NumGiven()] {
+	for _, name := range ev.Categorical {
 		if name != "" { // absent
 			n.Total++
 		}
@@ -75,7 +77,7 @@ func (s *scorer) names(ev *event.Event) (n NameCounts) {
 	}
 	n.Unseen = n.Total
 	for _, j := range s.index {
-		if j < s.vocab.numNames() && !schema.IsCross(int(s.vocab.field[j])) {
+		if j < s.vocab.numNames() {
 			n.Unseen--
 		}
 	}

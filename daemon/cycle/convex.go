@@ -130,8 +130,13 @@ func thin(p *solver.Problem, n int) *solver.Problem {
 	for i := range rows {
 		rows[i] = int(int64(i) * int64(p.X.NumRows()) / int64(n))
 	}
+	return pick(p, rows)
+}
+
+// pick returns the problem of some rows of another.
+func pick(p *solver.Problem, rows []int) *solver.Problem {
 	out := *p
-	out.X, out.Targets, out.Weights = p.X.Select(rows), make([]float64, 0, n*p.Outputs), nil
+	out.X, out.Targets, out.Weights = p.X.Select(rows), make([]float64, 0, len(rows)*p.Outputs), nil
 	for _, i := range rows {
 		out.Targets = append(out.Targets, p.Target(i)...)
 		if p.Weights != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -256,9 +257,11 @@ type warmStart struct {
 	gaussian  *posterior.State // that of gaussianTarget
 	lambda    float64
 	horizon   int
-	rows      int64 // of the champion's refit
-	version   int64 // of the champion
-	up        bool  // look for a better λ above the last one, else below
+	up        bool // look for a better λ above the last one, else below
+
+	featureMap *snapshot.FeatureMap // nil without
+	mapWeights []float64            // of the champion on it; nil without
+	mapRidge   float64
 }
 
 // projectLive maps the live model onto a refit's vocabulary, nil if the refit starts from nothing.
@@ -269,7 +272,7 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 		return nil
 	}
 	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0,
-		rows: c.champion.Version.Rows, version: c.champion.Version.Version}
+		featureMap: c.champion.Vocabulary.Map, mapWeights: c.champion.Model.Map, mapRidge: c.champion.mapRidge}
 	for _, beside := range c.companions {
 		if l, ok := beside.learner.(*posteriorLearner); ok && beside.name == partGaussian {
 			w.gaussian = l.state(v)

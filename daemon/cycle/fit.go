@@ -56,7 +56,6 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if in.MaxSteps > 0 {
 		settings.MaxSteps = in.MaxSteps
 	}
-	j.relate(nil)
 	unit := lambdaUnit(j.problem)
 	var lambdas []float64
 	for _, l := range in.Lambdas {
@@ -96,7 +95,8 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 			return nil, err
 		}
 	}
-	ch := j.challenger(best, fit, nil)
+	j.vocab.Map = j.featureMap(nil)
+	ch := j.challenger(best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda]}
 	for _, v := range ch.Model.Weights {

@@ -1,5 +1,7 @@
 package cycle
 
+import "github.com/refitd/refitd/solver"
+
 // Bytes, measured or counted from the types; tests compare them.
 const (
 	rowBytes        = 560 // of a row beside what is in it: its copy's header, the decoded event twice while it is encoded, weights, headers of lists
@@ -42,4 +44,12 @@ func MixtureFootprint(rows, outputs, maxName int) int64 {
 	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
 	const baselines = baselineFields + 1 // names of fields, and entities with a last label
 	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(numLearned+6+baselineFields))
+}
+
+// MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits weights on it: the numbers, what
+// solver.DenseFit has of the rows for which there is room, the model tried, the best one and the champion's, and the map.
+func MapFootprint(n, p, columns, outputs int) int64 {
+	weights := int64(columns+1) * int64(outputs)
+	const models = 8
+	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(min(n, mapRows(columns)), columns, outputs)
 }

@@ -42,6 +42,7 @@ type gradientLearner struct {
 	grad      []float64
 	dense     []float64 // standardised numeric fields, then activations
 	work      []float64
+	phi       []float64 // columns of the champion's feature map
 	index     []int32
 	value     []float64
 	rows      []int32
@@ -127,6 +128,7 @@ func (l *gradientLearner) prepare(ev *event.Event) {
 		l.index, l.value = l.champion.Vocabulary.Encode(l.index[:0], l.value[:0], ev)
 		model.Predict(l.base, l.work, l.index, l.value)
 		copy(l.dense[numeric:], l.work[:model.NumBasis])
+		l.phi = l.champion.Vocabulary.addMapped(l.base, model, ev.Numeric, l.phi)
 	}
 	var fields []snapshot.NumericField
 	if l.champion != nil {
@@ -322,6 +324,7 @@ func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 	scale(champion.Bias)
 	scale(champion.Weights)
 	scale(champion.Linear)
+	scale(champion.Map)
 	if champion.Linear == nil {
 		champion.Linear = make([]float64, champion.NumFeatures*m)
 	}

@@ -58,7 +58,7 @@ func (j *refitJob) fade(ctx context.Context, warm *warmStart) error {
 // chooseHorizon sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
 // a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
 func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
-	if warm == nil || warm.posterior == nil || warm.posterior.Separate || j.model.Sample.HalfLife > 0 ||
+	if warm == nil || warm.posterior == nil || warm.posterior.Separate || !slices.Equal(warm.posterior.Group, j.groups) || j.model.Sample.HalfLife > 0 ||
 		len(j.sample.TrainAge) != j.problem.X.NumRows() || len(j.sample.SelectAge) != len(j.select_.events) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 		moved := false
 		for h := j.next(j.horizon, step); err == nil && h >= 0; h = j.next(h, step) {
 			var losses []float64
-			if losses, err = j.lossesAt(ctx, warm, h); err != nil || !isLess(losses, now, weight) {
+			if losses, err = j.lossesAt(ctx, warm, h); err != nil || !isLess(losses, now, weight, horizonErrors) {
 				break
 			}
 			j.horizon, now, moved = h, losses, true
@@ -137,8 +137,8 @@ func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) (
 	return losses, nil
 }
 
-// isLess reports whether the weighted mean of a is less than that of b by more than horizonErrors standard errors of the difference.
-func isLess(a, b, weight []float64) bool {
+// isLess reports whether the weighted mean of a is less than that of b by more than some standard errors of the difference.
+func isLess(a, b, weight []float64, margin float64) bool {
 	n, sum := 0.0, 0.0
 	for i, w := range weight {
 		n += w
@@ -149,7 +149,7 @@ func isLess(a, b, weight []float64) bool {
 		d := a[i] - b[i] - mean
 		square += w * w * d * d
 	}
-	return mean < -horizonErrors*math.Sqrt(square)/n
+	return mean < -margin*math.Sqrt(square)/n
 }
 
 // horizonOf returns the place in horizons of a half-life in events, 0 for none, or -1.

@@ -45,10 +45,10 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 			a[i] += 10 // of no weight
 		}
 	}
-	if !isLess(a, b, weight) {
+	if !isLess(a, b, weight, horizonErrors) {
 		t.Error("a clear gain does not count")
 	}
-	if isLess(b, a, weight) || isLess(b, b, weight) {
+	if isLess(b, a, weight, horizonErrors) || isLess(b, b, weight, horizonErrors) {
 		t.Error("a loss, or nothing, counts as a gain")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -22,18 +21,21 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: m.Schema.Cross, Multi: m.Schema.Multi, Numeric: v.Numeric,
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Numeric: v.Numeric,
 			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
+	}
+	if ch.Model.Map != nil {
+		c.Schema.FeatureMap, c.MapWeights = v.Map, ch.Model.Map
 	}
 	scorer := newScorer(ch.Model, v)
 	for i := range ch.Golden {
 		ev := &ch.Golden[i]
 		outputs := make([]float64, ch.Model.NumOutputs)
 		scorer.outputs(outputs, ev)
-		c.Golden = append(c.Golden, snapshot.Golden{Input: InputOf(v.schema, ev), Outputs: outputs})
+		c.Golden = append(c.Golden, snapshot.Golden{Input: snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}, Outputs: outputs})
 	}
 	x := &ch.Version
 	c.Meta = snapshot.Meta{
@@ -43,7 +45,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
-		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if o := ch.Observed; o != nil {
 		c.Meta.Progressive, c.Meta.Live = metrics(o.Window.Published), metrics(o.Window.Live)
@@ -58,11 +60,6 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
 	return c
-}
-
-// InputOf returns what a consumer gives of an event: its fields but for the crosses. It shares their memory.
-func InputOf(s *event.Schema, ev *event.Event) snapshot.Input {
-	return snapshot.Input{Categorical: ev.Categorical[:s.NumGiven()], Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
 func number(n *report.Number) *snapshot.Number {
@@ -95,13 +92,16 @@ type kept struct {
 	Horizon     int
 	Convex      *solver.Model // of the convex stage, where the posterior has groups
 	Gaussian    *posterior.State
+	Map         *snapshot.FeatureMap
+	MapRidge    float64
 }
 
 const keptFormat = 1
 
 // Keep returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
 func (ch *Champion) Keep() ([]byte, error) {
-	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior, Gaussian: ch.gaussian, Horizon: ch.horizon}
+	k := kept{Format: keptFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.posterior, Gaussian: ch.gaussian, Horizon: ch.horizon,
+		Map: ch.Vocabulary.Map, MapRidge: ch.mapRidge}
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
@@ -146,6 +146,10 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if ch.means, err = keptMeans(ch.Target, &k); err != nil {
 		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
 	}
+	ch.mapRidge = k.MapRidge
+	if ch.Vocabulary.Map == nil {
+		ch.Vocabulary.Map = k.Map // the model has no weights on it, the next one may have
+	}
 	return ch, nil
 }
 
@@ -179,7 +183,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
 	}
 	schema := m.Schema.Event()
-	v := &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, schema: &schema}
+	v := &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, Map: c.Schema.FeatureMap, schema: &schema}
 	if len(v.Names) != len(schema.Categorical)+len(schema.Multi) || len(v.Numeric) != len(schema.Numeric) {
 		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
 	}
@@ -191,11 +195,9 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	ch := &Champion{Vocabulary: v, Target: target, Sample: manifest.SampleDigest, Lineage: manifest.Lineage, Events: manifest.Events,
 		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / rowsPerLambda,
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
-			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias}}
+			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias, Map: c.MapWeights}}
 	for _, g := range c.Golden {
-		ev := event.Event{Categorical: slices.Clip(g.Input.Categorical), Numeric: g.Input.Numeric, Multi: g.Input.Multi}
-		schema.Complete(&ev)
-		ch.Golden = append(ch.Golden, ev)
+		ch.Golden = append(ch.Golden, event.Event{Categorical: g.Input.Categorical, Numeric: g.Input.Numeric, Multi: g.Input.Multi})
 	}
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
@@ -204,7 +206,10 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
-		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
+		HorizonEvents: manifest.HorizonEvents}
+	if fm := c.Schema.FeatureMap; fm != nil {
+		ch.Version.FeatureMap = fmt.Sprintf("%s:%d", fm.Kind, fm.Count)
+	}
 	if manifest.Gap != nil {
 		ch.Version.Gap = report.Some(float64(*manifest.Gap))
 	}

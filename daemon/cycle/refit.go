@@ -35,19 +35,18 @@ type refitJob struct {
 	now      func() time.Time
 	judge    func(*solver.Model) float64 // loss on the select rows
 
-	target   *Target
-	vocab    *Vocabulary
-	train    *encoded
-	select_  *encoded
-	gate     *encoded
-	problem  *solver.Problem
-	horizon  int     // in horizons
-	given    int     // the horizon of a refit that is repeated, -1 of any other
-	groups   []int32 // posterior.State.Group, nil: every field for itself
-	mainOnly []bool  // posterior.State.MainOnly, by relate
-	means    *means
-	golden   []event.Event
-	sample   *Sample
+	target  *Target
+	vocab   *Vocabulary
+	train   *encoded
+	select_ *encoded
+	gate    *encoded
+	problem *solver.Problem
+	horizon int     // in horizons
+	given   int     // the horizon of a refit that is repeated, -1 of any other
+	groups  []int32 // posterior.State.Group, nil: every field for itself
+	means   *means
+	golden  []event.Event
+	sample  *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -91,11 +90,11 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 		return nil, err
 	}
 	warm := j.project(j.vocab)
+	j.vocab.Map = j.featureMap(warm)
 	kept, err := record.finish(warm)
 	if err != nil {
 		return nil, err
 	}
-	j.relate(warm)
 	if err := j.fade(ctx, warm); err != nil {
 		return nil, err
 	}
@@ -103,7 +102,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := j.challenger(best, variational, warm)
+	ch := j.challenger(best, variational, j.mapped(ctx, best.model, warm), warm)
 	ch.CutShort, ch.Kept = j.budget.cut, kept
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
@@ -112,8 +111,8 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	return ch, nil
 }
 
-// challenger wraps the better of the two stages with its version, not yet judged.
-func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm *warmStart) *Champion {
+// challenger wraps the best of the stages with its version, not yet judged.
+func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
 		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means}
 	v := &ch.Version
@@ -141,8 +140,12 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, warm
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Solver += "+variational"
-		v.MainEffects = j.vocab.fieldNames(variational.state.MainOnly)
 		v.Sweeps, v.Evidence = variational.sweeps, report.Some(variational.evidence)
+	}
+	if mapped != nil {
+		ch.Model, ch.mapRidge = mapped.model, mapped.ridge
+		v.Solver += "+map"
+		v.FeatureMap = fmt.Sprintf("%s:%d", j.vocab.Map.Kind, j.vocab.Map.Count)
 	}
 	v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model))
 	v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model))
@@ -187,6 +190,7 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
 	j.means = fitMeans(j.target, train.events, kept, j.baselineField())
 	j.golden = slices.Clone(train.events[:min(goldenEvents, len(train.events))])
+	train.keepNumbers(j.model.Train.FeatureMap)
 	train.events = nil
 }
 
@@ -234,7 +238,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
 	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
-	if warm == nil || warm.posterior == nil {
+	if warm == nil || warm.posterior == nil || !slices.Equal(warm.posterior.Group, j.groups) {
 		state = j.newPosterior(vectors, prior, k)
 	} else {
 		state = warm.posterior
@@ -260,10 +264,12 @@ func (j *refitJob) degenerate(model *solver.Model) bool {
 	labelLow, labelHigh := math.Inf(1), math.Inf(-1)
 	m := j.target.Outputs()
 	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
+	var phi []float64
 	n := j.problem.X.NumRows()
 	for i := 0; i < n; i += max(1, n/probe) {
 		index, value := j.train.x.Row(i)
 		model.Predict(outputs, work, index, value)
+		phi = j.vocab.addMapped(outputs, model, j.train.numbers(i), phi)
 		low, high = min(low, outputs[0]), max(high, outputs[0])
 		labelLow, labelHigh = min(labelLow, j.train.targets[i*m]), max(labelHigh, j.train.targets[i*m])
 	}

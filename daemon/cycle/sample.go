@@ -35,6 +35,8 @@ type encoded struct {
 	events  []event.Event
 	x       *solver.Rows
 	targets []float64 // n×m
+	vocab   *Vocabulary
+	numeric []float64 // n×p numbers of the training rows, for a feature map
 }
 
 // events decodes rows; names is shared by the parts of a sample.
@@ -51,7 +53,7 @@ func decodeRows(rows [][]byte, names interner) ([]event.Event, error) {
 // encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights with them.
 func encode(v *Vocabulary, t *Target, events []event.Event, weights []float64) (*encoded, []float64) {
 	m := t.Outputs()
-	e := &encoded{x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]event.Event, 0, len(events)),
+	e := &encoded{vocab: v, x: solver.NewRows(v.NumColumns(), len(events), len(events)*3), events: make([]event.Event, 0, len(events)),
 		targets: make([]float64, 0, len(events)*m)}
 	var kept []float64
 	target := make([]float64, m)
@@ -101,9 +103,11 @@ func (e *encoded) loss(t *Target, model *solver.Model, weights []float64) float6
 func (e *encoded) each(t *Target, model *solver.Model, f func(i int, outputs, targets []float64)) {
 	m := t.Outputs()
 	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
+	var phi []float64
 	for i := range e.events {
 		index, value := e.x.Row(i)
 		model.Predict(outputs, work, index, value)
+		phi = e.vocab.addMapped(outputs, model, e.events[i].Numeric, phi)
 		f(i, outputs, e.targets[i*m:i*m+m])
 	}
 }

@@ -17,6 +17,9 @@ type Vocabulary struct {
 	Augment bool
 	Dropped int // names of the sample that there was no room for
 
+	// Map makes further columns of the numbers, which have linear weights alone, of models that have some (solver.Model.Map). Nil without.
+	Map *snapshot.FeatureMap
+
 	schema *event.Schema
 	index  []map[string]int32
 	field  []int32 // of each column
@@ -120,18 +123,6 @@ func (v *Vocabulary) NumFields() int {
 	return n
 }
 
-// fieldNames returns the names of the chosen fields, in their order.
-func (v *Vocabulary) fieldNames(chosen []bool) []string {
-	all := slices.Concat(v.schema.Categorical, v.schema.Multi, v.schema.Numeric)
-	var out []string
-	for f, name := range all {
-		if chosen != nil && chosen[f] {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // Column returns the column of a name in a categorical or multi field, or -1.
 func (v *Vocabulary) Column(field int, name string) int32 {
 	if j, ok := v.index[field][name]; ok {
@@ -178,7 +169,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 
 // with returns the vocabulary plus the names that hold a slot, at most limit names in all; the scaling stays.
 func (v *Vocabulary) with(s *slots, limit int) *Vocabulary {
-	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, schema: v.schema}
+	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, Map: v.Map, schema: v.schema}
 	total := 0
 	for f, names := range v.Names {
 		out.Names[f] = slices.Clone(names)

@@ -41,13 +41,13 @@ func Believes(m *snapshot.Model) *report.Belief {
 	}
 	slices.SortStableFunc(b.Basis, func(x, y report.BasisUsage) int { return cmp.Compare(y.Share, x.Share) })
 	b.Sizes.Features = make(map[string]int)
-	for f, field := range c.Schema.Named() {
-		b.Sizes.Features[field] = len(c.Vocabulary[f])
+	for f, list := range c.Vocabulary {
+		b.Sizes.Features[fieldOf(&c.Schema, f)] = len(list)
 	}
 	for _, f := range manifest.Files {
 		b.Sizes.Bytes += f.Bytes
 	}
-	for _, list := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias} {
+	for _, list := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights} {
 		b.Sizes.Parameters += len(list)
 		for _, v := range list {
 			if v != 0 {
@@ -97,7 +97,7 @@ func interactions(c *snapshot.Contents, o int, names []string) (best []report.In
 			if x.length*y.length*scale <= least {
 				break
 			}
-			if x.field == y.field && x.field < len(c.Schema.Categorical)+len(c.Schema.Cross) {
+			if x.field == y.field && x.field < len(c.Schema.Categorical) {
 				continue
 			}
 			if evaluated++; evaluated > maxPairs {

@@ -44,7 +44,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	n, h := m.Sample.Size, m.Sample.Holdout.Size
 	maxBytes := int64(m.Sample.MaxBytes)
 	heldOut := int64(float64(maxBytes) * float64(h) / float64(n))
-	names, numbers := len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
+	names, numbers := len(m.Schema.Categorical)+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
 		numbers++
 	}
@@ -56,8 +56,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.Refit == "variational" {
 		basis = config.VariationalBasis(n, k)
 	}
-	separate := event.Task(m.Schema.Task).HasClasses()                    // linear weights, see posterior.State
-	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
+	separate := event.Task(m.Schema.Task).HasClasses()                        // linear weights, see posterior.State
+	grouped := len(m.Schema.Categorical)+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
 	vectors := k
 	if grouped {
 		vectors = 2 * k
@@ -74,6 +74,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
 		"badger":        sketch.DiskFootprint(n+h, 0), // the payloads are in maxBytes
 		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
+	}
+	if columns := m.Train.FeatureMap.NumColumns(len(m.Schema.Numeric)); columns > 0 && m.Train.Refit != "variational" {
+		parts["feature_map"] = cycle.MapFootprint(n, len(m.Schema.Numeric), columns, outputs)
 	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
@@ -101,7 +104,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model
 	}
 	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
-	for _, part := range []string{"refit", "variational"} {
+	for _, part := range []string{"refit", "variational", "feature_map"} {
 		parts["garbage"] += parts[part] / 2
 	}
 	return parts

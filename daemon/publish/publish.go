@@ -289,7 +289,7 @@ func (p *Publisher) Renew(ctx context.Context) (pointer snapshot.Pointer, done b
 // single rounds the parameters of a model to F32, so that this process goes on from what a restart would find.
 func single(m *solver.Model) *solver.Model {
 	m = m.Clone()
-	for _, values := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias} {
+	for _, values := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias, m.Map} {
 		for i, v := range values {
 			values[i] = float64(float32(v))
 		}

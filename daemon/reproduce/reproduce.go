@@ -74,7 +74,8 @@ func (o *Outcome) compare(m *snapshot.Manifest, want, got *snapshot.Contents) {
 	for _, t := range []struct {
 		name      string
 		want, got []float64
-	}{{"basis", want.Basis, got.Basis}, {"weights", want.Weights, got.Weights}, {"linear", want.Linear, got.Linear}, {"bias", want.Bias, got.Bias}} {
+	}{{"basis", want.Basis, got.Basis}, {"weights", want.Weights, got.Weights}, {"linear", want.Linear, got.Linear}, {"bias", want.Bias, got.Bias},
+		{"map_weights", want.MapWeights, got.MapWeights}} {
 		if len(t.want) != len(t.got) {
 			differ("the length of "+t.name, len(t.want), len(t.got))
 			continue

@@ -1,0 +1,260 @@
+package cycle
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// How weights on a feature map are fitted: on mapNumbers/D of the newest rows at most (64 MiB), in at most mapMaxSteps steps to mapTolerance of the
+// objective.
+const (
+	mapNumbers   = 8 << 20
+	mapTolerance = 1e-4
+	mapMaxSteps  = 60
+)
+
+// mapRidges are the ridges that a refit chooses from; the first one starts in the middle. With less, weights gain nothing on the select rows and
+// grow without end.
+var mapRidges = []float64{75, 15, 3, 0.6, 0.12}
+
+// mappedFit is a model with weights on the feature map.
+type mappedFit struct {
+	model *solver.Model
+	ridge float64
+	loss  []float64 // on each of the select rows
+}
+
+// addMapped adds what a model's weights on the feature map contribute to its outputs, and returns the columns to be used again.
+func (v *Vocabulary) addMapped(dst []float64, model *solver.Model, numeric, columns []float64) []float64 {
+	if model.Map == nil {
+		return columns
+	}
+	columns = slices.Grow(columns[:0], v.Map.NumColumns())[:v.Map.NumColumns()]
+	if v.Map.Columns(columns, numeric) {
+		model.AddMapped(dst, columns)
+	}
+	return columns
+}
+
+// keepNumbers keeps the numbers of events that are about to be forgotten, if a map is to be made of them.
+func (e *encoded) keepNumbers(asked config.FeatureMap) {
+	if asked == "" {
+		return
+	}
+	for i := range e.events {
+		e.numeric = append(e.numeric, e.events[i].Numeric...)
+	}
+}
+
+// numbers returns those of a training row, nil unless they were kept.
+func (e *encoded) numbers(i int) []float64 {
+	if e.numeric == nil {
+		return nil
+	}
+	p := len(e.vocab.Numeric)
+	return e.numeric[i*p : i*p+p]
+}
+
+// featureMap returns the map of a refit, nil if none is asked for: the last one where it still fits the sample, since weights on it go on from refit to
+// refit, else one made of it.
+func (j *refitJob) featureMap(warm *warmStart) *snapshot.FeatureMap {
+	p := len(j.vocab.Numeric)
+	kind, count := j.model.Train.FeatureMap.Tried()
+	if kind == "" || p == 0 || len(j.train.numeric) == 0 {
+		return nil
+	}
+	values, scaling := make([][]float64, p), make([]snapshot.MapScaling, p)
+	for f := range values {
+		for i := f; i < len(j.train.numeric); i += p {
+			if v := j.train.numeric[i]; !math.IsNaN(v) {
+				values[f] = append(values[f], within(&j.vocab.Numeric[f], v))
+			}
+		}
+		scaling[f] = mapScaling(values[f])
+	}
+	if warm != nil && fits(warm.featureMap, kind, count, scaling) {
+		return warm.featureMap
+	}
+	if kind == snapshot.Bins {
+		return snapshot.NewBins(count, scaling, values)
+	}
+	return snapshot.NewFourier(count, j.model.Train.Seed, scaling)
+}
+
+// mapScaling returns mean and deviation of values without outliers.
+func mapScaling(values []float64) snapshot.MapScaling {
+	n, mean, square := 0.0, 0.0, 0.0
+	for _, v := range values { // Welford 1962
+		n++
+		d := v - mean
+		mean += d / n
+		square += d * (v - mean)
+	}
+	s := snapshot.MapScaling{Center: mean, Scale: 1}
+	if math.IsNaN(mean) || math.IsInf(mean, 0) { // it overflowed
+		s.Center = 0
+	}
+	if deviation := math.Sqrt(square / max(1, n)); deviation > 0 && !math.IsInf(deviation, 0) {
+		s.Scale = deviation
+	}
+	return s
+}
+
+// fits reports whether a map is of the kind asked for and the values of every field still lie where it has them: the mean within a deviation, the
+// deviation within a factor of 2.
+func fits(m *snapshot.FeatureMap, kind string, count int, now []snapshot.MapScaling) bool {
+	if m == nil || m.Kind != kind || m.Count != count || len(m.Scaling) != len(now) {
+		return false
+	}
+	for f, s := range m.Scaling {
+		if r := now[f].Scale / s.Scale; r < 0.5 || r > 2 || math.Abs(now[f].Center-s.Center) > s.Scale {
+			return false
+		}
+	}
+	return true
+}
+
+// mapped fits weights on the feature map on top of a model, which it does not change. It returns nil where there is no map, or where auto sees no
+// gain in it. A fit that the time budget ends is dropped.
+func (j *refitJob) mapped(ctx context.Context, base *solver.Model, warm *warmStart) *mappedFit {
+	if j.vocab.Map == nil || j.model.Train.Refit == "variational" || j.budget.over(ctx) {
+		return nil
+	}
+	part, rows := j.mapPart()
+	m, d := part.Outputs, j.vocab.Map.NumColumns()
+	offset, work, phi := make([]float64, len(part.Targets)), make([]float64, 2*base.NumBasis), make([]float64, d)
+	s := solver.DefaultSettings()
+	s.Workers, s.Yield, s.Tolerance, s.MaxIterations = j.workers, j.yield, mapTolerance, mapMaxSteps
+	for i := range rows {
+		index, value := j.train.x.Row(rows[i])
+		base.Predict(offset[i*m:i*m+m], work, index, value)
+	}
+	limited := ctx
+	if !j.budget.deadline.IsZero() {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, j.budget.deadline)
+		defer cancel()
+	}
+	fit := solver.NewDenseFit(limited, part, offset, d, s)
+	for i := range rows {
+		j.vocab.Map.Columns(phi, j.train.numbers(rows[i]))
+		fit.SetRow(i, phi)
+	}
+	if warm != nil && warm.featureMap == j.vocab.Map && len(warm.mapWeights) == d*m {
+		weights, _ := fit.Weights()
+		copy(weights, warm.mapWeights)
+	}
+	best := j.bestRidge(ctx, fit, base, warm)
+	if best == nil || !j.model.Train.FeatureMap.IsAuto() {
+		return best
+	}
+	errors := mapErrors
+	if warm != nil && warm.mapWeights != nil {
+		errors = 0
+	}
+	if !j.gains(best.loss, j.losses(base), errors) {
+		return nil
+	}
+	return best
+}
+
+// mapRows returns how many rows there is room for with so many columns.
+func mapRows(columns int) int { return max(1000, mapNumbers/columns) }
+
+// mapPart returns the problem of the newest rows that a map has room for, and where they stand among the training rows.
+func (j *refitJob) mapPart() (*solver.Problem, []int) {
+	n, limit := j.problem.X.NumRows(), mapRows(j.vocab.Map.NumColumns())
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	if n <= limit {
+		return j.problem, rows
+	}
+	if age := j.sample.TrainAge; len(age) == n {
+		slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(age[a], age[b]) })
+		rows = rows[:limit]
+		slices.Sort(rows)
+	} else {
+		for i := range limit {
+			rows[i] = int(int64(i) * int64(n) / int64(limit))
+		}
+		rows = rows[:limit]
+	}
+	return pick(j.problem, rows), rows
+}
+
+// bestRidge fits with the last ridge and with those beside it, as long as they predict the select rows better, nil if none was fitted in time.
+func (j *refitJob) bestRidge(ctx context.Context, fit *solver.DenseFit, base *solver.Model, warm *warmStart) *mappedFit {
+	start, steps := len(mapRidges)/2, []int{1, -1}
+	if warm != nil {
+		if at := slices.Index(mapRidges, warm.mapRidge); at >= 0 { // one side in this refit, the other in the next
+			start, steps = at, steps[:1]
+			if warm.up {
+				steps[0] = -1
+			}
+		}
+	}
+	best := j.mapAt(ctx, fit, base, mapRidges[start])
+	for _, step := range steps {
+		moved := false
+		for at := start + step; best != nil && at >= 0 && at < len(mapRidges); at += step {
+			next := j.mapAt(ctx, fit, base, mapRidges[at])
+			if next == nil || !j.gains(next.loss, best.loss, 0) {
+				break
+			}
+			best, moved = next, true
+		}
+		if moved {
+			break
+		}
+	}
+	j.budget.over(ctx) // notes where the clock ended this
+	return best
+}
+
+// mapAt fits with a ridge, nil if the refit is over before.
+func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver.Model, ridge float64) *mappedFit {
+	if j.budget.over(ctx) || !fit.Fit(ridge) {
+		return nil
+	}
+	j.budget.calls++
+	model := base.Clone()
+	weights, bias := fit.Weights()
+	model.Map = slices.Clone(weights)
+	for c, b := range bias {
+		model.Bias[c] += b
+	}
+	if !model.IsFinite() {
+		return nil
+	}
+	return &mappedFit{model, ridge, j.losses(model)}
+}
+
+// losses returns the loss of a model on each of the select rows.
+func (j *refitJob) losses(model *solver.Model) []float64 {
+	losses := make([]float64, len(j.select_.events))
+	j.select_.each(j.target, model, func(i int, outputs, targets []float64) {
+		losses[i] = j.target.Judged(&j.select_.events[i], outputs, targets)
+	})
+	return losses
+}
+
+// gains reports whether one list of losses on the select rows has the smaller mean, by more than some standard errors of the difference. Without rows
+// nothing gains.
+func (j *refitJob) gains(a, b []float64, errors float64) bool {
+	weight := j.selectWeights()
+	if weight == nil {
+		weight = slices.Repeat([]float64{1}, len(a))
+	}
+	return len(weight) > 0 && isLess(a, b, weight, errors)
+}
+
+// mapErrors is by how many standard errors auto wants a map to predict better than the model without, where the champion has none.
+const mapErrors = 1.0

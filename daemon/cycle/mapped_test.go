@@ -1,0 +1,163 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// chessModel is a model of three classes over two numbers, one of which an event may lack.
+func chessModel(asked config.FeatureMap) *config.Model {
+	m := config.DefaultModel()
+	m.Name = "chess"
+	m.Schema = config.Schema{Task: "multiclass", Label: "c", Classes: []string{"black", "white", "none"}, TimeUnit: "ms",
+		Numeric: []string{"x", "y"}, Optional: []string{"y"}}
+	m.Train.MaxBasis, m.Train.FeatureMap = 3, asked
+	m.Evaluate.Window = 500
+	m.Resolve()
+	return &m
+}
+
+// chess draws the fields of a board of unit squares, scaled, or with linear true the sides of a line, without an event that lacks a field.
+func chess(seed uint64, n int, scale float64, linear bool) []event.Event {
+	r := rand.New(rand.NewPCG(seed, 3))
+	events := make([]event.Event, n)
+	for i := range events {
+		x, y := 3*r.Float64(), 3*r.Float64()
+		white := (int(x)+int(y))%2 == 0
+		if linear {
+			white = r.NormFloat64() < 3*(x-y)
+		}
+		class := "black"
+		if white {
+			class = "white"
+		}
+		events[i] = event.Event{Weight: 1, Numeric: []float64{scale * x, 100 + scale*y}, Classes: []string{class}}
+		if !linear && r.IntN(40) == 0 {
+			events[i].Numeric[1], events[i].Classes = math.NaN(), []string{"none"}
+		}
+	}
+	return events
+}
+
+// Auto takes a map where it predicts better and leaves it out where it does not; what is asked for is taken in any case.
+func TestFeatureMapIsChosen(t *testing.T) {
+	for _, test := range []struct {
+		asked  config.FeatureMap
+		linear bool
+		want   string
+		least  float64
+	}{{"auto", false, "fourier:200", 0.88}, {"auto", true, "", 0.85}, {"none", false, "", 0}, {"fourier:100", true, "fourier:100", 0.8},
+		{"bins:12", true, "bins:12", 0.85}} {
+		m := chessModel("")
+		if err := m.Train.FeatureMap.UnmarshalText([]byte(test.asked)); err != nil {
+			t.Fatal(err)
+		}
+		ch := refit(t, newCycle(t, m), sampleOf(chess(1, 4000, 1, test.linear)))
+		if ch.Version.FeatureMap != test.want || (ch.Model.Map != nil) != (test.want != "") {
+			t.Errorf("%s, linear %t: the version has map %q, want %q", test.asked, test.linear, ch.Version.FeatureMap, test.want)
+		}
+		if got := float64(*ch.Version.Gate.Accuracy); got < test.least {
+			t.Errorf("%s, linear %t: gate accuracy %g, want at least %g", test.asked, test.linear, got, test.least)
+		}
+	}
+}
+
+// What is published scores as the trainer does, and a restart goes on from it: with the weights on the map, or without any but on the same map.
+func TestFeatureMapIsPublished(t *testing.T) {
+	for _, linear := range []bool{false, true} {
+		m, events := chessModel("auto"), chess(2, 3000, 1, linear)
+		ch := refit(t, newCycle(t, m), sampleOf(events))
+		published, err := snapshot.NewModel(ch.Contents(m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fm := published.Schema().FeatureMap; (fm != nil) == linear {
+			t.Fatalf("linear %t: published with a map: %t", linear, fm != nil)
+		}
+		keep, err := ch.Keep()
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := published.Manifest()
+		if manifest.ConfigHash != m.Hash() {
+			t.Fatal("another configuration")
+		}
+		again, err := Revive(m, published, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Vocabulary.Map == nil || !slices.Equal(again.Vocabulary.Map.Frequencies, ch.Vocabulary.Map.Frequencies) ||
+			again.mapRidge != ch.mapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
+			t.Errorf("linear %t: revived with another map", linear)
+		}
+		trainer, revived := newScorer(ch.Model, ch.Vocabulary), newScorer(again.Model, again.Vocabulary)
+		var s snapshot.Scratch
+		a, b, c := make([]float64, 3), make([]float64, 3), make([]float64, 3)
+		for i := range events[:200] {
+			trainer.outputs(a, &events[i])
+			revived.outputs(b, &events[i])
+			published.Score(c, &snapshot.Input{Numeric: events[i].Numeric}, &s)
+			for o := range a {
+				if a[o] != b[o] || math.Abs(a[o]-c[o]) > 1e-9*(1+math.Abs(a[o])) {
+					t.Fatalf("linear %t, event %d: trainer %v, revived %v, published %v", linear, i, a, b, c)
+				}
+			}
+		}
+	}
+}
+
+// A map stays from refit to refit, so that weights on it go on, until the numbers have left it.
+func TestFeatureMapStays(t *testing.T) {
+	for _, asked := range []config.FeatureMap{"fourier:40", "bins:8"} {
+		c, m := newCycle(t, chessModel(asked)), (*snapshot.FeatureMap)(nil)
+		for round, scale := range []float64{1, 1.3, 5} {
+			events := chess(uint64(round), 1000, scale, false)
+			ch := refit(t, c, sampleOf(events))
+			if stays := ch.Vocabulary.Map == m; stays != (round == 1) {
+				t.Errorf("%s, round %d: the map stays: %t", asked, round, stays)
+			}
+			m = ch.Vocabulary.Map
+			ch.Version.Version = int64(round + 1)
+			c.Install(ch)
+		}
+	}
+}
+
+// The live model goes on from a champion with a map, and an update of it scores alike.
+func TestUpdateWithFeatureMap(t *testing.T) {
+	c, events := newCycle(t, chessModel("fourier:40")), chess(4, 1500, 1, false)
+	ch := refit(t, c, sampleOf(events[:1000]))
+	ch.Version.Version = 1
+	c.Install(ch)
+	observeAll(c, events[1000:])
+	u := c.Update()
+	if u.Model.Map == nil {
+		t.Fatal("the update has no map")
+	}
+	scorer := newScorer(u.Model, u.Vocabulary)
+	got, want := make([]float64, 3), make([]float64, 3)
+	for i := range events[:50] {
+		scorer.outputs(got, &events[i])
+		c.learner.outputs(want, &events[i])
+		for o := range got {
+			if math.Abs(got[o]-want[o]) > 1e-9*(1+math.Abs(want[o])) {
+				t.Fatalf("event %d: the update says %v, live %v", i, got, want)
+			}
+		}
+	}
+}
+
+// Numbers without a spread, or so large that their spread overflows, make a map that is finite.
+func TestMapScalingIsFinite(t *testing.T) {
+	for _, values := range [][]float64{nil, {3, 3, 3}, {math.MaxFloat64, -math.MaxFloat64, 1}} {
+		if s := mapScaling(values); math.IsNaN(s.Center) || math.IsInf(s.Center, 0) || !(s.Scale > 0) || math.IsInf(s.Scale, 0) {
+			t.Errorf("%v: %+v", values, s)
+		}
+	}
+}
