@@ -406,6 +406,13 @@ func (c *Cycle) Resets() int {
 	return c.resets
 }
 
+// ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted as 0.
+func (c *Cycle) ImpossibleLosses() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progressive.invalid
+}
+
 // Sums returns the progressive sums for the state; Restore takes them back.
 func (c *Cycle) Sums() ([]byte, error) {
 	c.mu.Lock()

@@ -1,6 +1,10 @@
 package cycle
 
-import "github.com/refitd/refitd/solver"
+import (
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/quality"
+	"github.com/refitd/refitd/solver"
+)
 
 // Bytes, measured or counted from the types; tests compare them.
 const (
@@ -52,4 +56,18 @@ func MapFootprint(n, p, columns, outputs int) int64 {
 	weights := int64(columns+1) * int64(outputs)
 	const models = 8
 	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(min(n, mapRows(columns)), columns, outputs)
+}
+
+// observedBytes is an event of the progressive window.
+const observedBytes = 272
+
+// ProgressiveFootprint returns the bytes of the progressive losses over a window of so many events: the window, and counts of scores and classes for
+// each predictor, over all events and while a report is made.
+func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
+	bytes := int64(window) * observedBytes
+	if task == event.Binary || task == event.Multiclass {
+		stretches := int64(told + 2*(numRoles+told*int(numSlices))) // all, the report and the tail
+		bytes += stretches * (quality.HistogramBytes + 3*8*int64(outputs))
+	}
+	return bytes
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -473,5 +474,20 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 	}
 	if got = q.Metrics(); *got.AUC != 0.5 || *got.Recall10 != 1 || math.Abs(float64(*got.NDCG1)) > 0 || math.Abs(float64(*got.NDCG10)-1/math.Log2(3)) > 1e-12 {
 		t.Errorf("ranked %+v", got)
+	}
+}
+
+// TestProgressiveFootprint holds what a full window takes, and the report of it, against what is said.
+func TestProgressiveFootprint(t *testing.T) {
+	for _, m := range []*config.Model{ratingsModel(nil), colours()} {
+		c := newCycle(t, m)
+		before := heap()
+		p := newProgressive(c.target, 20_000, true)
+		p.StartTail()
+		w := p.windowStretch()
+		if took, said := heap()-before, ProgressiveFootprint(20_000, c.target.Outputs(), c.target.Task); took > said || 2*took < said {
+			t.Errorf("%s: progressive losses take %d bytes, said to be %d", m.Schema.Task, took, said)
+		}
+		runtime.KeepAlive([]any{p, w})
 	}
 }

@@ -88,6 +88,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
+	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, event.Task(m.Schema.Task))
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {

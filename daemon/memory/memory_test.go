@@ -36,13 +36,13 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %d", part, bytes)
 		}
 	}
-	if sum != m.TotalBytes || len(m.Parts) != 3+12 {
+	if sum != m.TotalBytes || len(m.Parts) != 3+13 {
 		t.Errorf("%d parts of %d bytes: %+v", len(m.Parts), sum, m)
 	}
 	c.Models = append(c.Models, c.Models[0])
 	c.Models[1].Name = "other"
 	c.Models[1].Input.DeadLetter.Topic, c.Models[1].Publish.KeepSample = "rejected", true
-	if more := Of(c); len(more.Parts) != 3+12+14 ||
+	if more := Of(c); len(more.Parts) != 3+13+15 ||
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}

@@ -44,15 +44,18 @@ var (
 	memoryComputed  = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
 	progressiveLoss = ofModel("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
 		"role")
-	foldInEvicted    = ofModel("fold_in_evicted_total", "Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
-	foldInResets     = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
-	featuresTotal    = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
-	unseenTotal      = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
-	modelReady       = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
-	modelNotReady    = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
-	trainDisabled    = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
-	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled,
+	progressiveMetric = ofModel("progressive_metric", "Metrics of the same predictions: over all events, the window, or its events with new or known entities.",
+		"metric", "window", "role")
+	progressiveInvalid = ofModel("progressive_invalid_total", "Losses below 0, which none can be: each is a bug. They count as 0.")
+	foldInEvicted      = ofModel("fold_in_evicted_total", "Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
+	foldInResets       = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
+	featuresTotal      = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
+	unseenTotal        = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	modelReady         = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
+	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
+	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
+	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
+		progressiveLoss, progressiveMetric, progressiveInvalid, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled,
 		modelReady, modelNotReady}
 )
 
@@ -88,9 +91,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 				gauge(ledgerOffsets, float64(n), name, topic, account)
 			}
 		}
-		for role, loss := range progressiveLosses(learning.Progressive()) {
-			gauge(progressiveLoss, loss, name, role)
+		progressive := learning.Progressive()
+		for _, r := range progressive.Roles() {
+			if loss, ok := quality.Loss(r.Metrics); ok {
+				gauge(progressiveLoss, loss, name, r.Name)
+			}
 		}
+		progressiveMetrics(&progressive, func(value float64, metric, window, role string) {
+			gauge(progressiveMetric, value, name, metric, window, role)
+		})
+		counter(progressiveInvalid, float64(learning.ImpossibleLosses()), name)
 		off := 0.0
 		if m.trainer.pause.until.Load() != nil {
 			off = 1
@@ -134,14 +144,28 @@ func accountsByTopic(m *config.Model, ledger []sketch.LedgerRow) map[string]map[
 	return sums
 }
 
-// progressiveLosses returns the headline loss of each predictor over the window.
-func progressiveLosses(p report.Progressive) map[string]float64 {
-	b, losses := &p.Baselines, make(map[string]float64)
-	for role, m := range map[string]*report.Metrics{"published": p.Window.Published, "live": p.Window.Live, "global_mean": b.GlobalMean,
-		"item_mean": b.ItemMean, "sgd_bias": b.SGDBias, "majority": b.Majority, "last_label": b.LastLabel} {
-		if loss, ok := quality.Loss(m); ok {
-			losses[role] = loss
+// progressiveMetrics calls f with every metric that there is. Their number is bounded: recalls of classes are not among them.
+func progressiveMetrics(p *report.Progressive, f func(value float64, metric, window, role string)) {
+	each := func(window, role string, m *report.Metrics) {
+		if m == nil {
+			return
+		}
+		for _, field := range report.MetricFields {
+			if v := field.Value(m); v != nil {
+				f(float64(*v), field.Name, window, role)
+			}
 		}
 	}
-	return losses
+	scores := func(window string, s *report.Scores) {
+		each(window, "published", s.Published)
+		each(window, "live", s.Live)
+	}
+	scores("all", &p.All)
+	for _, r := range p.Roles() {
+		each("window", r.Name, r.Metrics)
+	}
+	if p.Slices != nil {
+		scores("new_entity", &p.Slices.NewEntity)
+		scores("known_entity", &p.Slices.KnownEntity)
+	}
 }

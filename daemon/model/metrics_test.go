@@ -207,12 +207,15 @@ refitd_fold_in_evicted_total{model="ratings"} 0
 # HELP refitd_fold_in_resets_total Times the fold-in started again because it had become worse than the champion alone.
 # TYPE refitd_fold_in_resets_total counter
 refitd_fold_in_resets_total{model="ratings"} 0
+# HELP refitd_progressive_invalid_total Losses below 0, which none can be: each is a bug. They count as 0.
+# TYPE refitd_progressive_invalid_total counter
+refitd_progressive_invalid_total{model="ratings"} 0
 `)
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, roles := 0.0, map[string]float64{}
+	rows, roles, byName := 0.0, map[string]float64{}, map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			switch f.GetName() {
@@ -224,6 +227,12 @@ refitd_fold_in_resets_total{model="ratings"} 0
 						roles[l.GetValue()] = m.GetGauge().GetValue()
 					}
 				}
+			case "refitd_progressive_metric":
+				text := ""
+				for _, l := range m.GetLabel() { // metric, model, role, window
+					text += l.GetValue() + " "
+				}
+				byName[text] = m.GetGauge().GetValue()
 			case "refitd_storage_free_bytes", "refitd_reservoir_bytes":
 				if m.GetGauge().GetValue() <= 0 {
 					t.Errorf("%s is %g", f.GetName(), m.GetGauge().GetValue())
@@ -237,5 +246,11 @@ refitd_fold_in_resets_total{model="ratings"} 0
 	want := learning.Progressive()
 	if got := roles["live"]; got != float64(*want.Window.Live.RMSE) || roles["sgd_bias"] != float64(*want.Baselines.SGDBias.RMSE) {
 		t.Errorf("losses %v, want those of %+v", roles, want)
+	}
+	for name, value := range map[string]*report.Number{"rmse ratings live window ": want.Window.Live.RMSE, "mae ratings live all ": want.All.Live.MAE,
+		"loss ratings live window ": want.Window.Live.Loss, "mae ratings sgd_bias window ": want.Baselines.SGDBias.MAE} {
+		if got, ok := byName[name]; !ok || got != float64(*value) {
+			t.Errorf("%s: %g, want %g of %v", name, got, float64(*value), byName)
+		}
 	}
 }

@@ -111,13 +111,13 @@ func inputOf(ev *event.Event) snapshot.Input {
 func unmet(required []Requirement, m *report.Metrics) (missed, err error) {
 	var texts []string
 	for _, r := range required {
-		value := r.metric.value(m)
+		value := r.metric.Value(m)
 		if value == nil {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--require",
-				Err: fmt.Errorf("offline: --require %s: this model has no %s, it has %s", r, r.metric.name, strings.Join(metricNames(m), ", "))}
+				Err: fmt.Errorf("offline: --require %s: this model has no %s, it has %s", r, r.metric.Name, strings.Join(metricNames(m), ", "))}
 		}
 		if !r.isMetBy(float64(*value)) {
-			texts = append(texts, fmt.Sprintf("required %s, but %s is %g", r, r.metric.name, float64(*value)))
+			texts = append(texts, fmt.Sprintf("required %s, but %s is %g", r, r.metric.Name, float64(*value)))
 		}
 	}
 	if texts == nil {

@@ -83,7 +83,7 @@ func TestRequirements(t *testing.T) {
 		}
 		return collect(t, func(out *report.Emitter) error { return Eval(o, out) })
 	}
-	if _, err := eval("", "rmse<=1", "n>=300", "n<301", "mae > 0.1", "ndcg_5>0.5"); err != nil {
+	if _, err := eval("", "rmse<=1", "n>=300", "n<301", "mae > 0.1", "ndcg_5>0.5", "ndcg_10>0.5", "recall_10>0.1"); err != nil {
 		t.Error(err)
 	}
 	for _, required := range []string{"rmse<=0.01", "rmse<0.01", "n>300", "n>=301", "n<300"} {
@@ -107,6 +107,30 @@ func TestRequirements(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, word)
 		}
 	}
+}
+
+// TestRequirementsOfClasses: metrics of classes have bounds by their names, each recall by its class.
+func TestRequirementsOfClasses(t *testing.T) {
+	m := &report.Metrics{N: 10, AUC: report.Some(0.8), ECE: report.Some(0.02), EntropyNormalised: report.Some(0.7), KappaLast: report.Some(0.4),
+		MacroF1:        report.Some(0.6),
+		RecallPerClass: map[string]report.Number{"spam": 0.5, "a.b": 1}}
+	for text, met := range map[string]bool{"auc>=0.8": true, "auc>0.8": false, "ece<=0.02": true, "entropy_normalised<1": true, "kappa_last>0.5": false,
+		"macro_f1>=0.6":              true,
+		"recall_per_class.spam>=0.5": true, "recall_per_class.spam>0.5": false, "recall_per_class.a.b>=1": true} {
+		var r Requirement
+		if err := r.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if missed, err := unmet([]Requirement{r}, m); err != nil || (missed == nil) != met {
+			t.Errorf("%s: missed %v, error %v", text, missed, err)
+		}
+	}
+	var r Requirement
+	if err := r.UnmarshalText([]byte("recall_per_class.ham>=1")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := unmet([]Requirement{r}, m)
+	wantExit(t, err, report.ExitUsage, "no recall_per_class.ham", "macro_f1, recall_per_class.a.b, recall_per_class.spam")
 }
 
 func TestSnapshotNotThere(t *testing.T) {

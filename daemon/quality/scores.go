@@ -69,6 +69,9 @@ const (
 	histogramWidth = 1.0 / 32
 )
 
+// HistogramBytes is what a Histogram takes.
+const HistogramBytes = 32 * histogramCells
+
 // cell counts the events of one score.
 type cell struct {
 	score              float64 // of Scores

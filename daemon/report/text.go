@@ -51,27 +51,7 @@ type named struct {
 	metrics *Metrics
 }
 
-// metricColumns are the columns of a table of metrics, in order.
-var metricColumns = []struct {
-	name  string
-	value func(*Metrics) *Number
-}{
-	{"loss", func(m *Metrics) *Number { return m.Loss }},
-	{"rmse", func(m *Metrics) *Number { return m.RMSE }},
-	{"mae", func(m *Metrics) *Number { return m.MAE }},
-	{"accuracy", func(m *Metrics) *Number { return m.Accuracy }},
-	{"ndcg@1", func(m *Metrics) *Number { return m.NDCG1 }},
-	{"ndcg@5", func(m *Metrics) *Number { return m.NDCG5 }},
-	{"ndcg@10", func(m *Metrics) *Number { return m.NDCG10 }},
-	{"recall@10", func(m *Metrics) *Number { return m.Recall10 }},
-	{"auc", func(m *Metrics) *Number { return m.AUC }},
-	{"ece", func(m *Metrics) *Number { return m.ECE }},
-	{"entropy/base", func(m *Metrics) *Number { return m.EntropyNormalised }},
-	{"kappa/last", func(m *Metrics) *Number { return m.KappaLast }},
-	{"macro f1", func(m *Metrics) *Number { return m.MacroF1 }},
-}
-
-// writeMetrics prints one line for each metrics that is there, with the columns that any of them has.
+// writeMetrics prints one line for each metrics that is there, with the columns that any of them has, and then the recalls of classes.
 func writeMetrics(w io.Writer, rows ...named) error {
 	rows = slices.DeleteFunc(rows, func(r named) bool { return r.metrics == nil })
 	if len(rows) == 0 {
@@ -82,16 +62,57 @@ func writeMetrics(w io.Writer, rows ...named) error {
 	for i, r := range rows {
 		lines[i+1] = []string{r.name, whole(r.metrics.N)}
 	}
-	for _, c := range metricColumns {
-		if !slices.ContainsFunc(rows, func(r named) bool { return c.value(r.metrics) != nil }) {
+	for _, c := range MetricFields {
+		if !slices.ContainsFunc(rows, func(r named) bool { return c.Value(r.metrics) != nil }) {
 			continue
 		}
-		lines[0] = append(lines[0], c.name)
+		lines[0] = append(lines[0], c.Column)
 		for i, r := range rows {
-			lines[i+1] = append(lines[i+1], number(c.value(r.metrics)))
+			lines[i+1] = append(lines[i+1], number(c.Value(r.metrics)))
+		}
+	}
+	if err := table(w, lines); err != nil {
+		return err
+	}
+	return writeRecalls(w, rows)
+}
+
+// mostRecalls is how many classes a table of recalls has at most.
+const mostRecalls = 20
+
+// writeRecalls prints the recall of each class, unless there are too many.
+func writeRecalls(w io.Writer, rows []named) error {
+	var classes []string
+	for _, r := range rows {
+		classes = append(classes, r.metrics.RecallClasses()...)
+	}
+	slices.Sort(classes)
+	if classes = slices.Compact(classes); len(classes) == 0 || len(classes) > mostRecalls {
+		return nil
+	}
+	lines := [][]string{append([]string{"recall of"}, classes...)}
+	for _, r := range rows {
+		line := []string{r.name}
+		for _, class := range classes {
+			value := "-"
+			if v, ok := r.metrics.RecallPerClass[class]; ok {
+				value = plain(v)
+			}
+			line = append(line, value)
+		}
+		if r.metrics.RecallPerClass != nil {
+			lines = append(lines, line)
 		}
 	}
 	return table(w, lines)
+}
+
+func (s *Slices) rows() []named {
+	if s == nil {
+		return nil
+	}
+	return []named{{"published, new entities", s.NewEntity.Published}, {"live, new entities", s.NewEntity.Live},
+		{"published, known entities", s.KnownEntity.Published}, {"live, known entities", s.KnownEntity.Live}}
 }
 
 func (b *Baselines) rows() []named {
@@ -103,7 +124,7 @@ func (b *Baselines) rows() []named {
 func (p Progressive) WriteText(w io.Writer) error {
 	rows := []named{{"published, all", p.All.Published}, {"live, all", p.All.Live},
 		{fmt.Sprintf("published, last %d", p.WindowN), p.Window.Published}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
-	return writeMetrics(w, append(rows, p.Baselines.rows()...)...)
+	return writeMetrics(w, slices.Concat(rows, p.Slices.rows(), p.Baselines.rows())...)
 }
 
 // WriteText prints one line: the version, what it is and why it was promoted or kept back.
@@ -158,9 +179,9 @@ func (s Step) WriteText(w io.Writer) error {
 		line += fmt.Sprintf("  gap %s (%s)", number(s.Gap), s.GapKind)
 	}
 	if m := s.Valid; m != nil {
-		for _, c := range metricColumns {
-			if v := c.value(m); v != nil {
-				line += fmt.Sprintf("  %s %s", c.name, number(v))
+		for _, c := range MetricFields {
+			if v := c.Value(m); v != nil {
+				line += fmt.Sprintf("  %s %s", c.Column, number(v))
 			}
 		}
 	}
@@ -208,8 +229,8 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "last tenth")
-	rows := append([]named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}, s.LastTenth.Baselines.rows()...)
-	return writeMetrics(w, rows...)
+	rows := []named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}
+	return writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...)
 }
 
 // WriteText prints the totals and the offsets of each partition.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/refitd/refitd/daemon/quality"
@@ -116,46 +117,65 @@ type lossRow struct {
 	Role  string
 	N     int64
 	Value string
-	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves.
+	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves and for slices.
 	Verdict string
+	Others  string // the other metrics
 }
 
-// lossRows returns the window losses of the models, judged against the best baseline, and then of the baselines.
+// lossRows returns the window losses of the models, judged against the best baseline, then of the baselines, and of the models on events with
+// new and with known entities.
 func lossRows(p report.Progressive) []lossRow {
-	type predictor struct {
-		role    string
-		metrics *report.Metrics
-	}
-	models := []predictor{{"published", p.Window.Published}, {"live", p.Window.Live}}
-	b := p.Baselines
-	baselines := []predictor{{"global mean", b.GlobalMean}, {"item mean", b.ItemMean}, {"SGD biases", b.SGDBias},
-		{"majority", b.Majority}, {"last label", b.LastLabel}}
+	roles := p.Roles()
 	best, known := 0.0, false
-	for _, x := range baselines {
-		if loss, ok := quality.Loss(x.metrics); ok && (!known || loss < best) {
+	for _, r := range roles {
+		if loss, ok := quality.Loss(r.Metrics); ok && !r.Model && (!known || loss < best) {
 			best, known = loss, true
 		}
 	}
 	var rows []lossRow
-	for i, x := range append(models, baselines...) {
-		loss, ok := quality.Loss(x.metrics)
-		if !ok {
+	for _, r := range roles {
+		row, loss := rowOf(r.Title, r.Metrics)
+		if row == nil {
 			continue
 		}
-		name := "error rate"
-		if x.metrics.RMSE != nil {
-			name = "RMSE"
-		}
-		row := lossRow{Role: x.role, N: x.metrics.N, Value: fmt.Sprintf("%s %.4f", name, loss)}
-		if i < len(models) && known {
+		if r.Model && known {
 			row.Verdict = "better"
 			if loss > best {
 				row.Verdict = "worse"
 			}
 		}
-		rows = append(rows, row)
+		rows = append(rows, *row)
+	}
+	if s := p.Slices; s != nil {
+		for _, r := range []report.Role{{Title: "published, new entities", Metrics: s.NewEntity.Published}, {Title: "live, new entities", Metrics: s.NewEntity.Live},
+			{Title: "published, known entities", Metrics: s.KnownEntity.Published}, {Title: "live, known entities", Metrics: s.KnownEntity.Live}} {
+			if row, _ := rowOf(r.Title, r.Metrics); row != nil {
+				rows = append(rows, *row)
+			}
+		}
 	}
 	return rows
+}
+
+// rowOf returns the row of a predictor without a verdict, nil if it has no loss.
+func rowOf(title string, m *report.Metrics) (row *lossRow, loss float64) {
+	loss, ok := quality.Loss(m)
+	if !ok {
+		return nil, 0
+	}
+	name, headline := "error rate", "accuracy"
+	if m.RMSE != nil {
+		name, headline = "RMSE", "rmse"
+	}
+	row = &lossRow{Role: title, N: m.N, Value: fmt.Sprintf("%s %.4f", name, loss)}
+	var others []string
+	for _, f := range report.MetricFields {
+		if v := f.Value(m); v != nil && f.Name != headline {
+			others = append(others, fmt.Sprintf("%s %.4f", f.Column, float64(*v)))
+		}
+	}
+	row.Others = strings.Join(others, ", ")
+	return row, loss
 }
 
 func bytesText(n int64) string {

@@ -22,7 +22,7 @@ func descriptors(t *testing.T) int {
 }
 
 func metricsOf(rmse float64) *report.Metrics {
-	return &report.Metrics{N: 20000, RMSE: report.Some(rmse)}
+	return &report.Metrics{N: 20000, RMSE: report.Some(rmse), MAE: report.Some(0.75)}
 }
 
 // night is a daemon with something wrong everywhere, in the words of text.
@@ -37,6 +37,7 @@ func night(text string) Status {
 		Models: []ModelStatus{{Name: "ratings", NotReady: []Reason{{"reading", text}},
 			Champion: &one, Published: now.Add(-9 * time.Hour), Judged: &last, LastRefit: now.Add(-40 * time.Second),
 			Progressive: report.Progressive{Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
+				Slices:    &report.Slices{NewEntity: report.Scores{Published: metricsOf(1.2345), Live: &report.Metrics{}}},
 				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)},
 				Parts:     []report.Part{{Name: "fold_in", Weight: 0.25, Loss: report.Some(0.54321), InVersions: true}, {Name: "stack", Weight: 0.75}}},
 			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
@@ -66,7 +67,8 @@ func TestStatusPage(t *testing.T) {
 	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`,
 		"relative gap 0.012 certified",
 		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
-		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, "Halted: ratings partition 3 at offset 1204331",
+		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, `<td>mae 0.7500</td>`,
+		"<td>published, new entities</td><td>RMSE 1.2345</td>", "Halted: ratings partition 3 at offset 1204331",
 		"<td>fold_in</td><td>0.250</td><td>0.5432</td><td>yes</td>", "<td>stack</td><td>0.750</td><td>–</td><td>no</td>",
 		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
 		if !strings.Contains(page, want) {
