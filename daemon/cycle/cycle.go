@@ -43,6 +43,7 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	lag         lag
+	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	sgd         *sgdBias
@@ -136,6 +137,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		o[baseline1] = c.lastLabel(versus)
 	}
 	c.progressive.add(&o, versus)
+	if c.stretch != nil {
+		c.stretch.add(&o, versus, c.mixture, ev, c.targets)
+	}
 	if !learn {
 		return
 	}

@@ -284,6 +284,9 @@ func (m *mixture) loss(p *part, ev *event.Event, targets []float64) float64 {
 	return loss
 }
 
+// isBaseline reports whether a part needs no model.
+func (m *mixture) isBaseline(i int) bool { return i >= m.learned && i < m.learned+len(m.baselines) }
+
 // part returns that of a name, nil if there is none.
 func (m *mixture) part(name string) *part {
 	if m == nil {

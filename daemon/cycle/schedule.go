@@ -44,5 +44,5 @@ func (s *Schedule) Updated(now time.Time, applied int64) { s.UpdateAt, s.updateE
 // Promoted makes an update due at once: consumers get what was learned since the cut of the refit that was promoted.
 func (s *Schedule) Promoted() { s.UpdateAt, s.updateEvents = time.Time{}, 0 }
 
-// UpdateFailed lets the next update come when it is due, with new events or without.
-func (s *Schedule) UpdateFailed() { s.updateEvents = 0 }
+// UpdateAgain lets the next update come when it is due, with new events or without.
+func (s *Schedule) UpdateAgain() { s.updateEvents = 0 }

@@ -39,7 +39,7 @@ func TestSchedule(t *testing.T) {
 	s.Updated(at(10), 5)
 	wants("the next update without events", s.UpdateDue(publish, at(20), 5), false)
 	wants("the next update", s.UpdateDue(publish, at(20), 6), true)
-	s.UpdateFailed()
+	s.UpdateAgain()
 	wants("an update after one that failed, early", s.UpdateDue(publish, at(19), 5), false)
 	wants("an update after one that failed", s.UpdateDue(publish, at(20), 5), true)
 	s.Updated(at(20), 5)

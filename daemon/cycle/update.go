@@ -54,9 +54,12 @@ func (l *lag) prefers(updates bool) bool {
 	return mean <= math.Sqrt(max(l.squares/l.n-mean*mean, 0)/l.n)
 }
 
+// FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.
+const FirstUpdate = "the first update is compared with the refit before consumers get any"
+
 // NextUpdate decides what consumers get between refits, judged for publication: the live model as Update returns it, or the last promoted
 // refit again where updates have predicted worse than it. Without either it returns nil and the reason. Both are compared from then on, whatever
-// is published; what the first update would have been is only compared. PublishUpdate makes an update that was published what consumers have.
+// is published; the first is only compared. PublishUpdate makes an update that was published what consumers have.
 func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	live := c.Update()
 	switch {
@@ -73,7 +76,7 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	c.published = &next
 	switch {
 	case first:
-		return nil, "the first update is compared with the refit before consumers get any"
+		return nil, FirstUpdate
 	case c.lag.prefers(had):
 		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
 		return live, ""

@@ -324,10 +324,13 @@ func (t *Trainer) update(ctx context.Context) error {
 	live, reason := t.cycle.NextUpdate()
 	if live == nil {
 		t.log.Info("update skipped", "reason", reason)
+		if reason == cycle.FirstUpdate {
+			t.schedule.UpdateAgain()
+		}
 		return nil
 	}
 	if err := t.versions.publish(ctx, live); err != nil {
-		t.schedule.UpdateFailed()
+		t.schedule.UpdateAgain()
 		return nil
 	}
 	t.cycle.PublishUpdate(live)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -26,6 +27,7 @@ type BacktestOptions struct {
 	Clock  Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."`
 	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
+	Plot   string           `placeholder:"FILE" help:"Draw the loss of every predictor over the events, as .svg or .png."`
 	Strict bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now    func() time.Time `kong:"-"`
 }
@@ -39,6 +41,9 @@ const backtestTopic = "backtest"
 // Backtest runs the daemon's own cycle over a file, without a broker: score each event, learn it, refit and publish updates when the schedule
 // has them due on a simulated clock. It stands still in a refit, so that none is cut short. Same input, same numbers.
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
+	if err := checkFigure("--plot", o.Plot); err != nil {
+		return err
+	}
 	set, err := ReadEvents(o.Model, o.Data, o.Format)
 	if err != nil {
 		return err
@@ -77,6 +82,7 @@ type backtest struct {
 	began    time.Time
 	version  *int64
 	schedule cycle.Schedule
+	plot     *backtestPlot // nil without --plot
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
@@ -99,6 +105,10 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 		return nil, err
 	}
 	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c), began: o.Now()}
+	if o.Plot != "" {
+		b.plot = newBacktestPlot(event.Task(o.Model.Schema.Task).IsNumeric())
+		c.WatchLosses()
+	}
 	if b.versions, err = publish.New(o.Model, o.Store, o.Now, nil); err != nil {
 		return nil, err
 	}
@@ -125,6 +135,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 			return err
 		}
 		b.summary.Events++
+		if b.plot != nil && (i+1)%max(n/backtestPoints, 1) == 0 {
+			b.plot.add(b.summary.Events, b.cycle.TakeLosses())
+		}
 		if (i+1)%max(n/backtestTicks, 1) == 0 {
 			if err := b.out.Emit("tick", report.BacktestTick{Events: b.summary.Events, Seconds: b.seconds(), Version: b.version,
 				Progressive: b.cycle.Progressive()}); err != nil {
@@ -133,6 +146,11 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 	}
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
+	if b.plot != nil {
+		if err := b.plot.write(b.Plot); err != nil {
+			return err
+		}
+	}
 	return b.out.Emit("summary", b.summary)
 }
 
@@ -178,14 +196,20 @@ func (b *backtest) refit(ctx context.Context) error {
 	} else {
 		b.summary.VersionsKept++
 	}
+	if b.plot != nil {
+		b.plot.judged(b.summary.Events, &challenger.Version)
+	}
 	b.summary.RefitSeconds += report.Seconds(b.Now().Sub(start))
 	return b.out.Emit("version", challenger.Version)
 }
 
 // update gives consumers what the cycle decides that they should have between refits.
 func (b *backtest) update(ctx context.Context) error {
-	update, _ := b.cycle.NextUpdate()
+	update, reason := b.cycle.NextUpdate()
 	if update == nil {
+		if reason == cycle.FirstUpdate {
+			b.schedule.UpdateAgain()
+		}
 		if b.cycle.Champion() != nil {
 			b.summary.UpdatesSkipped++
 		}

@@ -40,7 +40,7 @@ const rankingField = "user"
 func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	began := o.Now()
 	o.Model.Train.Seed = o.Seed
-	if err := checkPath(o.Path); err != nil {
+	if err := checkFigure("--path", o.Path); err != nil {
 		return err
 	}
 	parts, err := readParts(&o, out)

@@ -9,17 +9,17 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// checkPath refuses a file for the path that no figure can be written to, before anything is fitted.
-func checkPath(path string) error {
+// checkFigure refuses a file, as a flag names it, that no figure can be written to, before anything is run. An empty one asks for none.
+func checkFigure(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	err := plot.Check(path)
 	if err == nil {
-		_, err = os.Stat(filepath.Dir(path)) // better known now than after a long fit
+		_, err = os.Stat(filepath.Dir(path)) // better known now than after a long run
 	}
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--path", Path: path, Err: fmt.Errorf("--path %s: %w", path, err)}
+		return &report.ExitError{Code: report.ExitUsage, Key: flag, Path: path, Err: fmt.Errorf("%s %s: %w", flag, path, err)}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255},
 }
 
-var black, grey = color.RGBA{A: 255}, color.RGBA{230, 230, 230, 255}
+var black, grey, dark = color.RGBA{A: 255}, color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}
 
 // markers go round with another period than the colours, so that lines differ in shape as well: disc, square, triangle, cross, ring, box,
 // pyramid, plus.
@@ -61,6 +61,11 @@ func (f *Figure) draw(c *canvas, columns, rows int) {
 	if f.Legend != "" {
 		entry(f.Legend)
 	}
+	f.legendOfMarks(func(m *Mark) {
+		x := legend.x + sample/2
+		c.mark(m, point{x, legend.y - 0.8*textSize}, point{x, legend.y + 0.2*textSize})
+		entry(m.Name)
+	})
 	charts := make([]chart, len(f.Panels))
 	left, top := make([]float64, columns), make([]float64, rows)
 	for i := range f.Panels {
@@ -83,6 +88,28 @@ func (f *Figure) draw(c *canvas, columns, rows int) {
 		charts[i].draw(c, names, point{x + panelGap + lineHeight + left[i%columns] + tickLength + axisGap + 4, y + panelGap + top[i/columns]},
 			point{x + panelWidth - panelGap, y + panelHeight - panelGap - 2*lineHeight - tickLength - axisGap})
 	}
+}
+
+// legendOfMarks calls add for the first mark of each name.
+func (f *Figure) legendOfMarks(add func(*Mark)) {
+	var names []string
+	for i := range f.Panels {
+		for j := range f.Panels[i].Marks {
+			if m := &f.Panels[i].Marks[j]; !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+				add(m)
+			}
+		}
+	}
+}
+
+// mark draws a mark between two points.
+func (c *canvas) mark(m *Mark, from, to point) {
+	lines := [][]point{{from, to}}
+	if m.Dashed {
+		lines = dashes(lines[0])
+	}
+	c.paths = append(c.paths, path{lines, dark, axisWidth})
 }
 
 // chart is a panel with the axes that its lines need.
@@ -139,7 +166,13 @@ func (ch *chart) draw(c *canvas, names []string, from, to point) {
 	c.text(point{middle, from.y - 8}, ch.Title, textSize+1, 0.5)
 	c.text(point{middle, bottom + tickLength + 2*lineHeight - 4}, ch.x.label, textSize, 0.5)
 	c.labels = append(c.labels, label{point{left - tickLength - 10 - ch.wide, (from.y + to.y) / 2}, ch.y.label, textSize, 0.5, true})
-	for i := range ch.Lines {
+	for i := range ch.Marks {
+		if m := &ch.Marks[i]; m.X >= ch.x.min && m.X <= ch.x.max {
+			x := place(m.X, ch.y.min).x
+			c.mark(m, point{x, from.y}, point{x, to.y})
+		}
+	}
+	for i := range slices.Backward(ch.Lines) { // the first on top
 		l := &ch.Lines[i]
 		x, y := l.points(ch.LogX, ch.LogY)
 		points, marked := make([]point, len(x)), []point(nil)

@@ -27,6 +27,15 @@ type Panel struct {
 	YLabel     string
 	LogX, LogY bool // logarithmic axis: values that are not positive are left out
 	Lines      []Line
+	Marks      []Mark
+}
+
+// Mark is a line across a panel where something happened. Marks of the same name look the same and stand in the legend once; those that
+// are outside of what the lines span, or not finite, are left out.
+type Mark struct {
+	Name   string
+	X      float64
+	Dashed bool
 }
 
 // Line is one series. Points that are not finite are left out. X and Y have the same length.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/color"
 	"image/png"
 	"io"
@@ -57,6 +58,35 @@ func count(list []string, want string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestMarks: marks are drawn where they are, and named once; what is outside or no number is left out.
+func TestMarks(t *testing.T) {
+	drawn := func(marks ...Mark) string {
+		path := filepath.Join(t.TempDir(), "figure.svg")
+		f := &Figure{Columns: 1, Panels: []Panel{{Lines: []Line{{Name: "live", X: []float64{0, 10}, Y: []float64{1, 2}}}, Marks: marks}}}
+		if err := f.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	colour := fmt.Sprintf("#%02x%02x%02x", dark.R, dark.G, dark.B)
+	one := drawn(Mark{"promoted", 5, false})
+	if n := strings.Count(one, colour); n != 2 { // and in the legend
+		t.Errorf("%d marks of one and of its name:\n%s", n, one)
+	}
+	more := drawn(Mark{"promoted", 5, false}, Mark{"promoted", 7, false}, Mark{"kept", 8, true}, Mark{"promoted", 11, false}, Mark{"kept", math.NaN(), true})
+	if n := strings.Count(more, colour); n != 5 || count(texts(t, []byte(more)), "promoted") != 1 || count(texts(t, []byte(more)), "kept") != 1 ||
+		strings.Contains(more, "NaN") {
+		t.Errorf("%d marks of three and of two names:\n%s", n, more)
+	}
+	if drawn(Mark{"promoted", 2, false}) == one {
+		t.Error("a mark is drawn at the same place wherever it is")
+	}
 }
 
 func TestSVG(t *testing.T) {
