@@ -16,7 +16,8 @@ func TestTakeLosses(t *testing.T) {
 		wants    []string
 		baseline string
 	}{
-		"numbers": {ratingsModel(nil), stream(5, 1400), []string{"live", "published", "fold_in", "fold_in_gaussian", "stack", "global_mean", "item_mean"}, "sgd_bias"},
+		"numbers": {ratingsModel(nil), stream(5, 1400),
+			[]string{"live", "published", "fold_in", "fold_in_gaussian", "stack", "global_mean", "item_mean"}, "sgd_bias"},
 		"classes": {switchModel(), numbers(5, 1400), []string{"live", "published", "fold_in", "mean", "last_label"}, "majority"},
 	} {
 		test.model.Evaluate.Window = 2000
