@@ -420,7 +420,7 @@ func TestSchemaAndValidation(t *testing.T) {
 		{"categorical: [user, item]", "categorical: [user, {name: item, optional: true}]", true},
 		{"categorical: [user, item]", "categorical: [user, {name: item, optional: 1}]", false},
 		{"categorical: [user, item]", "categorical: [user, {optional: true}]", false},
-		{"numeric: []", "numeric: [{name: price, of: item}]", false},
+		{"numeric: []", "numeric: [{name: price, unit: item}]", false},
 		{"multi: []", "multi: [{name: tags, optional: true}]", true},
 		{"time_unit: ms", "time_unit: min", false},
 		{"size: 200000", "size: 99", false},

@@ -48,7 +48,7 @@ type Contents struct {
 	Linear      []float64  // d×m, feature-major; nil for no linear term
 	Bias        []float64  // m
 	MapWeights  []float64  // D×m, of the columns of Schema.FeatureMap; nil without one
-	Vocabulary  [][]string // names per categorical field, then per multi field, in column order
+	Vocabulary  [][]string // names per field of Schema.Named, in column order
 	Meta        Meta
 	Golden      []Golden // at least one; a handful that covers seen, unseen and missing names is enough
 }
@@ -83,8 +83,8 @@ func (c *Contents) validate() error {
 		return err
 	}
 	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
-	if got, want := len(c.Vocabulary), len(c.Schema.Categorical)+len(c.Schema.Multi); got != want {
-		return fmt.Errorf("vocabulary of %d fields for %d categorical and multi fields", got, want)
+	if got, want := len(c.Vocabulary), c.Schema.firstMulti()+len(c.Schema.Multi); got != want {
+		return fmt.Errorf("vocabulary of %d fields for %d categorical, crossed and multi fields", got, want)
 	}
 	columns := c.Schema.numExtra()
 	for _, names := range c.Vocabulary {

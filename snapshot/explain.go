@@ -138,7 +138,7 @@ func (m *Model) columnName(j int) string {
 	f := sort.Search(fields, func(f int) bool { return int(m.first[f]) > j }) - 1
 	if f >= 0 {
 		if i := j - int(m.first[f]); i < len(m.contents.Vocabulary[f]) {
-			return s.fieldName(f) + "=" + m.contents.Vocabulary[f][i]
+			return s.Named()[f] + "=" + m.contents.Vocabulary[f][i]
 		}
 	}
 	if i := j - (m.contents.NumFeatures - s.numExtra()); i < len(s.Numeric) {

@@ -11,7 +11,7 @@ import (
 )
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
-const FormatVersion = 3
+const FormatVersion = formatCrosses
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -111,6 +111,7 @@ type Meta struct {
 	Cut              []Cut              `json:"cut"`
 	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil for a refit that ended by itself
 	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade
+	MainEffects      []string           `json:"main_effects,omitempty"`        // fields with linear weights alone, for no interaction of theirs was clear
 	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
 	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
 	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time

@@ -10,8 +10,9 @@ import (
 type Model struct {
 	manifest Manifest
 	contents Contents
-	index    []map[string]int32 // per categorical field, then per multi field: name to column
+	index    []map[string]int32 // per field of Schema.Named: name to column
 	first    []int32            // the column of the first name of each
+	crosses  [][]int            // the categorical fields of each cross
 	signedBy string
 	expires  time.Time // zero is never
 }
@@ -40,7 +41,8 @@ func newModel(c *Contents) (*Model, error) {
 
 // indexNames numbers the columns of the vocabulary.
 func (m *Model) indexNames() error {
-	column := int32(0)
+	m.indexCrosses()
+	column, fields := int32(0), m.contents.Schema.Named()
 	for f, names := range m.contents.Vocabulary {
 		m.first = append(m.first, column)
 		index := make(map[string]int32, len(names))
@@ -49,7 +51,7 @@ func (m *Model) indexNames() error {
 			column++
 		}
 		if _, ok := index[""]; ok || len(index) != len(names) {
-			return fmt.Errorf("vocabulary: field %q has an empty or repeated name", m.contents.Schema.fieldName(f))
+			return fmt.Errorf("vocabulary: field %q has an empty or repeated name", fields[f])
 		}
 		m.index = append(m.index, index)
 	}
@@ -86,6 +88,8 @@ type Scratch struct {
 	sum   []float64 // Σ h_r,j x_j
 	kern  []float64 // Σ (h_r,j x_j)², then K(h_r, x)
 	phi   []float64 // columns of the feature map; empty where an event has none
+
+	joined []byte // the name of a cross
 
 	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
 	names         []string
@@ -138,8 +142,11 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 			unseen++
 		}
 	}
+	if in.Categorical != nil {
+		m.encodeCrosses(in, s)
+	}
 	for f, names := range in.Multi {
-		index, start := m.index[len(schema.Categorical)+f], len(s.index)
+		index, start := m.index[schema.firstMulti()+f], len(s.index)
 		for _, name := range names {
 			if j, ok := index[name]; ok {
 				s.index = append(s.index, j)

@@ -131,9 +131,10 @@ func (p *Prediction) link(c *Contents) {
 // unseenNames lists the names that Score counted.
 func (m *Model) unseenNames(in *Input) []string {
 	var unseen []string
+	fields := m.contents.Schema.Named()
 	note := func(f int, name string) {
 		if _, ok := m.index[f][name]; !ok && name != "" {
-			unseen = append(unseen, m.contents.Schema.fieldName(f)+"="+name)
+			unseen = append(unseen, fields[f]+"="+name)
 		}
 	}
 	for f, name := range in.Categorical {
@@ -141,7 +142,7 @@ func (m *Model) unseenNames(in *Input) []string {
 	}
 	for f, names := range in.Multi {
 		for _, name := range names {
-			note(len(m.contents.Schema.Categorical)+f, name)
+			note(m.contents.Schema.firstMulti()+f, name)
 		}
 	}
 	return unseen

@@ -36,6 +36,13 @@ func TestPythonReadsSnapshots(t *testing.T) {
 			checks = append(checks, []string{filepath.Join(dir, name, "1"), randomEvents(t, s, tensors)})
 		}
 	}
+	for _, s := range some {
+		name := strings.ToLower(s.String() + "-crosses")
+		if _, err := NewStore(dir).Publish(t.Context(), name, withCrosses(s)); err != nil {
+			t.Fatal(err)
+		}
+		checks = append(checks, []string{filepath.Join(dir, name, "1")})
+	}
 	for _, files := range checks {
 		arguments := append([]string{filepath.Join("testdata", "score.py")}, files...)
 		if out, err := exec.Command("python3", arguments...).CombinedOutput(); err != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this order: the names of
-// each categorical field, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
+// each categorical field, those of each cross, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
 type Schema struct {
 	Task        string         `json:"task"`              // regression, binary, multiclass, multilabel or ordinal
 	Label       string         `json:"label"`             // field that is predicted
@@ -30,6 +30,10 @@ type Schema struct {
 	Multi       []string       `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
 	Numeric     []NumericField `json:"numeric,omitempty"`
 	Augment     bool           `json:"augment,omitempty"` // a last column that is always 1
+
+	// Cross lists sets of categorical fields. An event that has all of a set has one more name, CrossName of what it has there, in a field
+	// whose own name is CrossName of theirs; events do not give it. What has crosses is of format 4.
+	Cross [][]string `json:"cross,omitempty"`
 
 	// Optional names those of the fields that an event may lack: such a field then contributes nothing. An event that lacks another one is
 	// refused with ErrInput. Nil, as in versions written before there was a choice, lets an event lack any.
@@ -64,13 +68,17 @@ func MultiValue(n int) float64 {
 	return 1 / float64(n)
 }
 
-// fieldName returns the name of a field of the vocabulary: the categorical ones, then the multi ones.
-func (s *Schema) fieldName(f int) string {
-	if f < len(s.Categorical) {
-		return s.Categorical[f]
+// Named returns the fields of the vocabulary in the order of columns: categorical fields, crosses, multi fields.
+func (s *Schema) Named() []string {
+	names := slices.Clip(s.Categorical)
+	for _, parts := range s.Cross {
+		names = append(names, CrossName(parts...))
 	}
-	return s.Multi[f-len(s.Categorical)]
+	return append(names, s.Multi...)
 }
+
+// firstMulti returns how many fields of Named come before the multi ones.
+func (s *Schema) firstMulti() int { return len(s.Categorical) + len(s.Cross) }
 
 // numExtra returns the number of columns that have no name in the vocabulary.
 func (s *Schema) numExtra() int {
@@ -119,6 +127,12 @@ func (s *Schema) validate() error {
 			return err
 		}
 	}
+	if err := s.validateCrosses(); err != nil {
+		return err
+	}
+	for _, parts := range s.Cross {
+		fields = append(fields, CrossName(parts...))
+	}
 	return errors.Join(distinct("schema fields", fields), distinct("schema.optional", s.Optional))
 }
 
@@ -133,15 +147,24 @@ func (s Schema) digested() Schema {
 	return s
 }
 
-// format returns the version of the format that the schema needs: builds that read format 1 alone do not know of limits, those of format 2 of
-// no feature map.
+// The versions of the format by what they brought.
+const (
+	formatLimits  = 2 // of numbers
+	formatMap     = 3 // of features
+	formatCrosses = 4
+)
+
+// format returns the version of the format that the schema needs: builds that read up to an older one do not know of all that it has.
 func (s *Schema) format() int {
+	if len(s.Cross) > 0 {
+		return formatCrosses
+	}
 	if s.FeatureMap != nil {
-		return FormatVersion
+		return formatMap
 	}
 	for _, f := range s.Numeric {
 		if f.Clip > 0 {
-			return 2
+			return formatLimits
 		}
 	}
 	return 1

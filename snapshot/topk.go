@@ -34,7 +34,8 @@ const (
 )
 
 // TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
-// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k) for n names where one output ranks them, else O(n·k·m).
+// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k) for n names where one output ranks them, else O(n·k·m). In a field
+// that is part of a cross each name takes as long as Score.
 // Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown. It returns ErrInput.
 //
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
@@ -76,7 +77,13 @@ func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	m.encode(&event, s)
 	m.outputs(s.base, s)
 	s.exclude(m.index[field], m.first[field], q.Exclude)
-	if err := m.candidates(field, output, by, min(q.K, len(c.Vocabulary[field])), s); err != nil {
+	k := min(q.K, len(c.Vocabulary[field]))
+	if m.isCrossed(field) {
+		err = m.crossedCandidates(field, output, by, k, &event, s)
+	} else {
+		err = m.candidates(field, output, by, k, s)
+	}
+	if err != nil {
 		return dst, err
 	}
 	return m.ranked(dst, field, output, by, &event, s)
@@ -159,6 +166,30 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 			if len(s.heap) == k {
 				limit = m.limit(by, s.heap[0].key)
 			}
+		}
+	}
+	return nil
+}
+
+// crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as Score does.
+func (m *Model) crossedCandidates(field, output int, by ranking, k int, event *Input, s *Scratch) error {
+	s.heap = s.heap[:0]
+	for i, name := range m.contents.Vocabulary[field] {
+		if s.excluded[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		event.Categorical[field] = name
+		m.encode(event, s)
+		m.outputs(s.base, s)
+		key := s.base[output]
+		if by != byOutput {
+			key = m.key(by, output, s.base)
+		}
+		if math.IsNaN(key) {
+			return errTooFar
+		}
+		if x := (scored{key, m.first[field] + int32(i)}); len(s.heap) < k || s.heap[0].worse(x) {
+			s.push(x, k)
 		}
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 // encodeVocabulary returns the file vocabulary: a line ["field","name"] for each column that has a name, in column order.
 func encodeVocabulary(c *Contents) ([]byte, error) {
 	var b []byte
+	fields := c.Schema.Named()
 	for f, names := range c.Vocabulary {
-		field := c.Schema.fieldName(f)
+		field := fields[f]
 		prefix := append(appendString([]byte{'['}, field), ',')
 		for _, name := range names {
 			if !utf8.ValidString(name) {
@@ -32,10 +33,11 @@ func decodeVocabulary(c *Contents, b []byte) error {
 	if !utf8.Valid(b) {
 		return fmt.Errorf("vocabulary: %w: not UTF-8", ErrFormat)
 	}
-	c.Vocabulary = make([][]string, len(c.Schema.Categorical)+len(c.Schema.Multi))
-	prefixes := make([]string, len(c.Vocabulary))
-	for f := range prefixes {
-		prefixes[f] = string(append(appendString([]byte{'['}, c.Schema.fieldName(f)), ','))
+	fields := c.Schema.Named()
+	c.Vocabulary = make([][]string, len(fields))
+	prefixes := make([]string, len(fields))
+	for f, name := range fields {
+		prefixes[f] = string(append(appendString([]byte{'['}, name), ','))
 	}
 	rest, f := string(b), 0
 	for number := 1; rest != ""; number++ {

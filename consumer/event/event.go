@@ -34,14 +34,18 @@ type Schema struct {
 	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
-	Time        string // field with the event time; empty uses the record's own time stamp
-	TimeUnit    string // s, ms or us
-	Weight      string // optional field with a positive weight
-	Identity    string // optional field that identifies the event among duplicates
-	Categorical []string
+	Time        string   // field with the event time; empty uses the record's own time stamp
+	TimeUnit    string   // s, ms or us
+	Weight      string   // optional field with a positive weight
+	Identity    string   // optional field that identifies the event among duplicates
+	Categorical []string // the names of the crosses come last
 	Numeric     []string
 	Multi       []string
 	Optional    []string // those of the three that an event may lack
+	Cross       []Cross  // the last of the categorical fields, which values do not have: see Cross
+
+	// Of has, by name of a field, the categorical field that it is said to be a function of; others may be, too.
+	Of map[string]string
 }
 
 // MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other labels leaves them nothing.

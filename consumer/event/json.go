@@ -58,6 +58,7 @@ type JSON struct {
 	src     bytes.Buffer
 	json    *jsontext.Decoder
 	scratch []byte
+	joined  []byte // of a cross
 	seen    map[string]bool
 	seed    maphash.Seed
 	recent  [internSlots]string
@@ -127,7 +128,7 @@ func NewJSON(s Schema, l Limits) *JSON {
 	if s.Weight != "" {
 		claim(s.Weight, roleWeight, 0, new(int))
 	}
-	for i, f := range s.Categorical {
+	for i, f := range s.Categorical[:s.NumGiven()] {
 		claim(f, roleCategorical, i, &d.must)
 	}
 	for i, f := range s.Numeric {
@@ -154,10 +155,15 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 		return d.rejection(NotUTF8)
 	}
 	d.prepare(ev, recordTime)
-	if p := (parse{d: d, ev: ev, recordTime: recordTime}); p.flat(value) {
-		return nil
+	if p := (parse{d: d, ev: ev, recordTime: recordTime}); !p.flat(value) {
+		if r := d.decode(ev, value, recordTime); r != nil {
+			return r
+		}
 	}
-	return d.decode(ev, value, recordTime)
+	if len(d.schema.Cross) > 0 {
+		d.joined = d.schema.crosses(ev, d.joined, d.intern)
+	}
+	return nil
 }
 
 // decode reads any value that is UTF-8 and not too long.

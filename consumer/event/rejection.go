@@ -206,7 +206,7 @@ func (s *Schema) Causes() []Cause {
 			add(name, MissingField)
 		}
 	}
-	for _, f := range s.Categorical {
+	for _, f := range s.Categorical[:s.NumGiven()] {
 		feature(f, id)
 	}
 	for _, f := range s.Numeric {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // smallest is the smallest configuration of the command-line contract, word for word.
@@ -123,7 +126,7 @@ func TestDefaultsFile(t *testing.T) {
 	m := DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
-		Numeric: []string{}, Multi: []string{}}
+		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}}
 	m.Sample.Quotas, m.Publish.TrustedKeys = []Quota{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}
@@ -205,6 +208,19 @@ func TestMistakes(t *testing.T) {
 		{"entry without a name", "[user, item]", "[user, {optional: true}]", `7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
 		{"optional by a word", "[user, item]", "[user, {name: item, optional: maybe}]",
 			`7:123 models[0].schema.categorical[1].optional | expected true or false | `},
+		{"cross of an unknown field", "[user, item]", "[user, item], cross: [[user, itm]]",
+			`7:122 models[0].schema.cross[0][1] | is "itm": write one of the categorical fields ["user" "item"] | item`},
+		{"cross of one", "[user, item]", "[user, item], cross: [[user]]",
+			`7:115 models[0].schema.cross[0] | write a list of 2 to 4 categorical fields, such as [user, item] | `},
+		{"cross with itself", "[user, item]", "[user, item], cross: [[user, user]]", `7:122 models[0].schema.cross[0][1] | each field of a cross once | `},
+		{"cross twice", "[user, item]", "[user, item], cross: [[user, item], [item, user]]", `7:129 models[0].schema.cross[1] | cross[0] has the same fields | `},
+		{"cross with a taken name", "[user, item]", "[user, item], numeric: [user×item], cross: [[user, item]]",
+			`7:137 models[0].schema.cross[0] | a field that models[0].schema.numeric[0] does not use | `},
+		{"cross that is no list", "[user, item]", "[user, item], cross: [user, item]", `7:115 models[0].schema.cross[0] | this is text, expected a list | `},
+		{"of an unknown field", "[user, item]", "[user, {name: item, of: usr}]",
+			`7:117 models[0].schema.categorical[1].of | is "usr": write one of the categorical fields ["user" "item"] | user`},
+		{"of each other", "[user, item]", "[{name: user, of: item}, {name: item, of: user}]",
+			`7:111 models[0].schema.categorical[0].of | is "item": write a field that is not itself of user | `},
 		{"optional hold-out", "[user, item]}\n    sample: {size: 200000, seed: 42, half_life: 0s, holdout: {",
 			"[{name: user, optional: true}, item]}\n    sample: {size: 200000, seed: 42, half_life: 0s, holdout: {by: user, ",
 			`8:67 models[0].sample.holdout.by | a field that every event has: this one is optional | `},
@@ -272,6 +288,44 @@ func TestOptionalFields(t *testing.T) {
 	if bytes.Contains(plain.Models[0].Stored(), []byte("optional")) || plain.Models[0].SampleHash() != m.SampleHash() ||
 		m.SampleHash() == c.Models[0].SampleHash() {
 		t.Error("the hash of a model without optional fields is not what it was, or that of one with them is")
+	}
+}
+
+// TestFunctionsOfAField: what a field is said to be a function of reaches the decoder's schema, and is no part of what rows depend on.
+func TestFunctionsOfAField(t *testing.T) {
+	text := strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]", 1)
+	c, problems := parse(t, text)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	want := map[string]string{"age": "user", "genre": "item"}
+	if got := c.Models[0].Schema.Event().Of; !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	stored, err := DecodeStored(c.Models[0].Stored())
+	if err != nil || !maps.Equal(stored.Schema.Of, want) {
+		t.Errorf("stored as %+v, %v", stored, err)
+	}
+	plain, _ := parse(t, strings.NewReplacer("{name: age, of: user}", "age", "{name: genre, of: item}", "genre").Replace(text))
+	if m := c.Models[0]; m.SampleHash() != plain.Models[0].SampleHash() || m.Hash() == plain.Models[0].Hash() {
+		t.Error("the hash of what rows depend on has the groups of fields, or that of what versions depend on has not")
+	}
+}
+
+// TestCrosses: crosses are the last categorical fields of the decoder's schema, and a model without any is stored as before there were such.
+func TestCrosses(t *testing.T) {
+	c, problems := parse(t, strings.Replace(smallest, "[user, item]", "[user, item, hour], cross: [[user, item], [item, hour, user]]", 1))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	s := c.Models[0].Schema.Event()
+	if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "user×item", "item×hour×user"}) || s.NumGiven() != 3 ||
+		!slices.Equal(s.Cross[0], event.Cross{0, 1}) || !slices.Equal(s.Cross[1], event.Cross{1, 2, 0}) {
+		t.Errorf("%+v", s)
+	}
+	plain, _ := parse(t, smallest)
+	if bytes.Contains(plain.Models[0].Stored(), []byte("cross")) || plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
+		t.Error("a model without crosses is stored with them, or has the same hash as one with them")
 	}
 }
 

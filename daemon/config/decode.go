@@ -162,6 +162,12 @@ func (d *decoder) fields(node ast.Node, s *Schema, dst reflect.Value, path strin
 			s.Optional = append(s.Optional, f.Name)
 			slices.Sort(s.Optional)
 		}
+		if f.Of != "" {
+			if s.Of == nil {
+				s.Of = make(map[string]string)
+			}
+			s.Of[f.Name] = f.Of
+		}
 	}
 	dst.Set(reflect.ValueOf(names))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -69,14 +70,21 @@ type Schema struct {
 	Numeric     []string `json:"numeric"`
 	Multi       []string `json:"multi"`
 
+	// Cross has lists of categorical fields, each of which makes one more: see event.Cross.
+	Cross [][]string `json:"cross,omitempty"`
+
 	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
 	Optional []string `json:"optional,omitempty" yaml:"-"`
+
+	// Of has, by name of a field that is written as Field with of, the field that it is a function of.
+	Of map[string]string `json:"of,omitempty" yaml:"-"`
 }
 
 // Field is an entry of Schema.Categorical, Numeric or Multi that says more than the name.
 type Field struct {
 	Name     string `json:"name"`
 	Optional bool   `json:"optional"` // an event may lack it, and then learns nothing from it and is scored without it
+	Of       string `json:"of"`       // categorical field whose name decides the value, as the age of a user; empty: found by counting
 }
 
 // Sample bounds the sample that training sees.
@@ -249,7 +257,7 @@ func (m *Model) Resolve() {
 // has to keep below it (RowLimit) there is room for four times as much.
 func (m *Model) OrdinaryRow() Size {
 	s := &m.Schema
-	row := Size(704 + 288*len(s.Categorical) + 8*288*len(s.Multi) + 32*len(s.Numeric))
+	row := Size(704 + 288*(len(s.Categorical)+len(s.Cross)) + 8*288*len(s.Multi) + 32*len(s.Numeric))
 	if m.limitsRows() {
 		row *= 4
 	}
@@ -282,12 +290,29 @@ func (s *Schema) Outputs() int {
 	return 1
 }
 
+// Names returns the categorical fields, crosses last.
+func (s *Schema) Names() []string {
+	names := slices.Clip(s.Categorical)
+	for _, parts := range s.Cross {
+		names = append(names, event.CrossName(parts...))
+	}
+	return names
+}
+
 // Event returns the schema in the decoder's terms.
 func (s *Schema) Event() event.Schema {
+	var crosses []event.Cross
+	for _, parts := range s.Cross {
+		var cross event.Cross
+		for _, name := range parts {
+			cross = append(cross, slices.Index(s.Categorical, name))
+		}
+		crosses = append(crosses, cross)
+	}
 	return event.Schema{
 		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
-		Categorical: s.Categorical, Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional,
+		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of,
 	}
 }
 
@@ -312,7 +337,9 @@ func (m *Model) Hash() string {
 func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter = DeadLetter{}
-	return hashOf(Model{Name: m.Name, Input: in, Schema: m.Schema, Sample: m.Sample})
+	schema := m.Schema
+	schema.Of = nil // which changes no row
+	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Sample: m.Sample})
 }
 
 // Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.

@@ -323,13 +323,17 @@ func (v *validator) fields(s *Schema, path string) {
 	}
 	for i, f := range s.Categorical {
 		claim(fmt.Sprintf("%s.categorical[%d]", path, i), f)
+		v.entity(s, fmt.Sprintf("%s.categorical[%d].of", path, i), f)
 	}
 	for i, f := range s.Numeric {
 		claim(fmt.Sprintf("%s.numeric[%d]", path, i), f)
+		v.entity(s, fmt.Sprintf("%s.numeric[%d].of", path, i), f)
 	}
 	for i, f := range s.Multi {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
+		v.entity(s, fmt.Sprintf("%s.multi[%d].of", path, i), f)
 	}
+	v.crosses(s, path, claim)
 	v.present(s, path+".time", s.Time)
 	v.present(s, path+".identity", s.Identity)
 }

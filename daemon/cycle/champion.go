@@ -65,9 +65,10 @@ func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	s.phi = s.vocab.addMapped(dst, s.model, ev.Numeric, s.phi)
 }
 
-// names counts those of the event that was scored last.
+// names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no surprise.
 func (s *scorer) names(ev *event.Event) (n NameCounts) {
-	for _, name := range ev.Categorical {
+	schema := s.vocab.schema
+	for _, name := range ev.Categorical[:schema.NumGiven()] {
 		if name != "" { // absent
 			n.Total++
 		}
@@ -77,7 +78,7 @@ func (s *scorer) names(ev *event.Event) (n NameCounts) {
 	}
 	n.Unseen = n.Total
 	for _, j := range s.index {
-		if j < s.vocab.numNames() {
+		if j < s.vocab.numNames() && !schema.IsCross(int(s.vocab.field[j])) {
 			n.Unseen--
 		}
 	}

@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -108,9 +107,9 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	prior := priorFor(t.Likelihood, &p)
 	k := config.VariationalBasis(p.X.NumRows(), j.model.Train.MaxBasis)
 	var state *posterior.State
-	if warm == nil || warm.gaussian == nil || !slices.Equal(warm.gaussian.Group, j.groups) {
+	if warm == nil || warm.gaussian == nil {
 		random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
-		state = posterior.Start(t.Likelihood, &p, j.groups, k, prior, random)
+		state = posterior.Start(t.Likelihood, &p, j.groups, j.mainOnly, k, prior, random)
 	} else {
 		state = warm.gaussian
 		renewed := prior

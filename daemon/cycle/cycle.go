@@ -261,7 +261,9 @@ type warmStart struct {
 	gaussian  *posterior.State // that of gaussianTarget
 	lambda    float64
 	horizon   int
-	up        bool // look for a better λ above the last one, else below
+	rows      int64 // of the champion's refit
+	version   int64 // of the champion
+	up        bool  // look for a better λ above the last one, else below
 
 	featureMap *snapshot.FeatureMap // nil without
 	mapWeights []float64            // of the champion on it; nil without
@@ -276,6 +278,7 @@ func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
 		return nil
 	}
 	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0,
+		rows: c.champion.Version.Rows, version: c.champion.Version.Version,
 		featureMap: c.champion.Vocabulary.Map, mapWeights: c.champion.Model.Map, mapRidge: c.champion.mapRidge}
 	for _, beside := range c.companions {
 		if l, ok := beside.learner.(*posteriorLearner); ok && beside.name == partGaussian {

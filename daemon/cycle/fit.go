@@ -56,6 +56,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if in.MaxSteps > 0 {
 		settings.MaxSteps = in.MaxSteps
 	}
+	j.relate(nil)
 	unit := lambdaUnit(j.problem)
 	var lambdas []float64
 	for _, l := range in.Lambdas {

@@ -17,12 +17,9 @@ const (
 // crossShare is the share of a field's names that its dependents' pairs have to reach for the field to be their cross.
 const crossShare = 0.95
 
-// maxGroups is how many groups the fields have to form. The published model has two basis vectors for one then; more groups would take one more each.
-const maxGroups = 2
-
-// findGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there are not two: a categorical or multi field that
-// is a function of another in these events (the age of a user, the genres of an item) is in that one's group. A field that is the cross of two others
-// has none.
+// findGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there is but one: a categorical or multi field that
+// is a function of another in these events (the age of a user, the genres of an item), or said to be by the schema, is in that one's group. A field
+// that is the cross of two others has none.
 func findGroups(schema *event.Schema, events []event.Event, fields int) []int32 {
 	names := len(schema.Categorical) + len(schema.Multi)
 	if names < 3 {
@@ -32,29 +29,52 @@ func findGroups(schema *event.Schema, events []event.Event, fields int) []int32 
 	for f := range names {
 		g.columns[f], g.distinct[f] = numbered(schema, events, f)
 	}
-	parent := make([]int, names)
+	said := saidParents(schema)
+	parent := slices.Clone(said)
 	for f := range parent {
-		parent[f] = g.determinant(f, schema)
+		if said[f] < 0 && !schema.IsCross(f) {
+			if a := g.determinant(f, schema); a >= 0 && rootOf(parent, a) != f {
+				parent[f] = a
+			}
+		}
 	}
 	for f := range parent {
-		g.dropCross(f, parent)
+		g.dropCross(f, parent, said)
 	}
 	group := make([]int32, fields)
 	found := false
 	for f := range group {
 		group[f] = int32(f)
 		if f < names {
-			root := f
-			for parent[root] >= 0 {
-				root = parent[root]
-			}
+			root := rootOf(parent, f)
 			group[f], found = int32(root), found || root != f
 		}
 	}
-	if groups := slices.Compact(slices.Sorted(slices.Values(group))); !found || len(groups) != maxGroups {
+	if groups := slices.Compact(slices.Sorted(slices.Values(group))); !found || len(groups) < 2 {
 		return nil
 	}
 	return group
+}
+
+// saidParents returns, for each categorical and multi field, the field that the schema says it is a function of, or -1.
+func saidParents(schema *event.Schema) []int {
+	fields := slices.Concat(schema.Categorical, schema.Multi)
+	parent := make([]int, len(fields))
+	for f, name := range fields {
+		parent[f] = -1
+		if of, ok := schema.Of[name]; ok {
+			parent[f] = slices.Index(schema.Categorical, of)
+		}
+	}
+	return parent
+}
+
+// rootOf returns the field that a field is, by others, a function of, and that is a function of none.
+func rootOf(parent []int, f int) int {
+	for parent[f] >= 0 {
+		f = parent[f]
+	}
+	return f
 }
 
 type grouping struct {
@@ -88,7 +108,7 @@ func numbered(schema *event.Schema, events []event.Event, field int) ([]int32, i
 // determinant returns the categorical field with the fewest names that field f is a function of, or -1.
 func (g *grouping) determinant(f int, schema *event.Schema) int {
 	best := -1
-	for a := range schema.Categorical {
+	for a := range schema.Categorical[:schema.NumGiven()] {
 		if a != f && g.distinct[a] > g.distinct[f] && (best < 0 || g.distinct[a] < g.distinct[best]) && g.determines(a, f) {
 			best = a
 		}
@@ -120,8 +140,8 @@ func (g *grouping) determines(a, b int) bool {
 	return float64(repeated) >= groupRows*float64(len(g.events)) && float64(agree) >= groupAgree*float64(repeated)
 }
 
-// dropCross takes its dependents away from a field that is the cross of two of them.
-func (g *grouping) dropCross(f int, parent []int) {
+// dropCross takes its dependents away, but for those that are said to be, from a field that is the cross of two of them.
+func (g *grouping) dropCross(f int, parent, said []int) {
 	var dependents []int
 	for b, a := range parent {
 		if a == f {
@@ -136,7 +156,7 @@ func (g *grouping) dropCross(f int, parent []int) {
 			}
 			if float64(len(pairs)) >= crossShare*float64(g.distinct[f]) && g.distinct[a] > 2 && g.distinct[b] > 2 {
 				for _, d := range dependents {
-					parent[d] = -1
+					parent[d] = said[d]
 				}
 				return
 			}

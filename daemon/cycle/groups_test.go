@@ -37,7 +37,7 @@ func TestFindGroups(t *testing.T) {
 		{"a third group", event.Schema{Categorical: []string{"user", "item", "age", "hour"}},
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(u % 7), fmt.Sprint(r.IntN(24))}, nil
-			}), nil},
+			}), []int32{0, 1, 0, 3}},
 		{"an hour of its own", event.Schema{Categorical: []string{"user", "item", "hour"}},
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(r.IntN(24))}, nil
@@ -54,6 +54,22 @@ func TestFindGroups(t *testing.T) {
 		{"names that come once say nothing", event.Schema{Categorical: []string{"request", "user", "item"}},
 			draw(500, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{fmt.Sprint(r.Int64()), user(u), item(i)}, nil
+			}), nil},
+		{"said, though it varies", event.Schema{Categorical: []string{"user", "item", "mood"}, Of: map[string]string{"mood": "user"}},
+			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
+				return []string{user(u), item(i), fmt.Sprint(r.IntN(5))}, nil
+			}), []int32{0, 1, 0}},
+		{"said of the other one", event.Schema{Categorical: []string{"user", "item", "age"}, Of: map[string]string{"age": "item"}},
+			draw(2000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
+				return []string{user(u), item(i), fmt.Sprint(u % 7)}, nil
+			}), []int32{0, 1, 1}},
+		{"said against what is found", event.Schema{Categorical: []string{"user", "item", "age"}, Of: map[string]string{"user": "age"}},
+			draw(2000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
+				return []string{user(u), item(i), fmt.Sprint(u % 7)}, nil
+			}), []int32{2, 1, 2}},
+		{"a declared cross determines nothing", event.Schema{Categorical: []string{"user", "item", "user×item"}, Cross: []event.Cross{{0, 1}}},
+			draw(8000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
+				return []string{user(u), item(i), user(u) + "×" + item(i)}, nil
 			}), nil},
 		{"two fields have nothing to add up", event.Schema{Categorical: []string{"user", "age"}},
 			draw(500, func(_ *rand.Rand, u, _ int) ([]string, [][]string) { return []string{user(u), fmt.Sprint(u % 7)}, nil }), nil},

@@ -58,7 +58,7 @@ func (j *refitJob) fade(ctx context.Context, warm *warmStart) error {
 // chooseHorizon sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
 // a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
 func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
-	if warm == nil || warm.posterior == nil || warm.posterior.Separate || !slices.Equal(warm.posterior.Group, j.groups) || j.model.Sample.HalfLife > 0 ||
+	if warm == nil || warm.posterior == nil || warm.posterior.Separate || j.model.Sample.HalfLife > 0 ||
 		len(j.sample.TrainAge) != j.problem.X.NumRows() || len(j.sample.SelectAge) != len(j.select_.events) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -21,7 +22,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Multi: m.Schema.Multi, Numeric: v.Numeric,
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: m.Schema.Cross, Multi: m.Schema.Multi, Numeric: v.Numeric,
 			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
@@ -35,7 +36,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		ev := &ch.Golden[i]
 		outputs := make([]float64, ch.Model.NumOutputs)
 		scorer.outputs(outputs, ev)
-		c.Golden = append(c.Golden, snapshot.Golden{Input: snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}, Outputs: outputs})
+		c.Golden = append(c.Golden, snapshot.Golden{Input: InputOf(v.schema, ev), Outputs: outputs})
 	}
 	x := &ch.Version
 	c.Meta = snapshot.Meta{
@@ -45,7 +46,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
-		ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if o := ch.Observed; o != nil {
 		c.Meta.Progressive, c.Meta.Live = metrics(o.Window.Published), metrics(o.Window.Live)
@@ -60,6 +61,11 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
 	return c
+}
+
+// InputOf returns what a consumer gives of an event: its fields but for the crosses. It shares their memory.
+func InputOf(s *event.Schema, ev *event.Event) snapshot.Input {
+	return snapshot.Input{Categorical: ev.Categorical[:s.NumGiven()], Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
 func number(n *report.Number) *snapshot.Number {
@@ -197,7 +203,9 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
 			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias, Map: c.MapWeights}}
 	for _, g := range c.Golden {
-		ch.Golden = append(ch.Golden, event.Event{Categorical: g.Input.Categorical, Numeric: g.Input.Numeric, Multi: g.Input.Multi})
+		ev := event.Event{Categorical: slices.Clip(g.Input.Categorical), Numeric: g.Input.Numeric, Multi: g.Input.Multi}
+		schema.Complete(&ev)
+		ch.Golden = append(ch.Golden, ev)
 	}
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
@@ -206,7 +214,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
-		HorizonEvents: manifest.HorizonEvents}
+		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
 	if fm := c.Schema.FeatureMap; fm != nil {
 		ch.Version.FeatureMap = fmt.Sprintf("%s:%d", fm.Kind, fm.Count)
 	}

@@ -45,6 +45,8 @@ type keptStart struct {
 	Lambda    float64
 	Up        bool
 	Horizon   int
+	Rows      int64
+	Version   int64
 	Map       *snapshot.FeatureMap
 	Weights   []float64 // on the map
 	Ridge     float64   // of them
@@ -81,7 +83,7 @@ func (r *recorder) finish(w *warmStart) ([]byte, error) {
 	}
 	var start keptStart
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.featureMap, w.mapWeights, w.mapRidge}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -147,6 +149,7 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife in
 				return nil
 			}
 			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up, horizon: r.start.Horizon,
+				rows: r.start.Rows, version: r.start.Version,
 				featureMap: r.start.Map, mapWeights: r.start.Weights, mapRidge: r.start.Ridge}
 			if w.posterior != nil {
 				w.posterior.Field = v.field

@@ -25,6 +25,7 @@ var stages = []struct {
 	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
 	{"feature map", func() *config.Model { return chessModel("fourier:20") }, func(n int) []event.Event { return chess(3, n, 1, false) }},
 	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(stream(5, n)) }},
+	{"fields that carry nothing", taggedModel, func(n int) []event.Event { return withTags(stream(5, n)) }},
 	{"output, stochastic", func() *config.Model {
 		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
 	}, func(n int) []event.Event { return stream(6, n) }},
@@ -71,7 +72,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 
 // Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
 func TestRefitIsRepeated(t *testing.T) {
-	for _, s := range tier.Size(stages[:3], stages) {
+	for _, s := range tier.Size(stages[:4], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			m := s.model()
@@ -95,7 +96,7 @@ func TestRefitIsRepeated(t *testing.T) {
 // A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
 func TestRefitCutShortIsRepeated(t *testing.T) {
 	budgets := tier.Size(3, 24)
-	for _, s := range tier.Size(stages[:3], stages) {
+	for _, s := range tier.Size(stages[:4], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true

@@ -35,18 +35,19 @@ type refitJob struct {
 	now      func() time.Time
 	judge    func(*solver.Model) float64 // loss on the select rows
 
-	target  *Target
-	vocab   *Vocabulary
-	train   *encoded
-	select_ *encoded
-	gate    *encoded
-	problem *solver.Problem
-	horizon int     // in horizons
-	given   int     // the horizon of a refit that is repeated, -1 of any other
-	groups  []int32 // posterior.State.Group, nil: every field for itself
-	means   *means
-	golden  []event.Event
-	sample  *Sample
+	target   *Target
+	vocab    *Vocabulary
+	train    *encoded
+	select_  *encoded
+	gate     *encoded
+	problem  *solver.Problem
+	horizon  int     // in horizons
+	given    int     // the horizon of a refit that is repeated, -1 of any other
+	groups   []int32 // posterior.State.Group, nil: every field for itself
+	mainOnly []bool  // posterior.State.MainOnly, by relate
+	means    *means
+	golden   []event.Event
+	sample   *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -95,6 +96,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.relate(warm)
 	if err := j.fade(ctx, warm); err != nil {
 		return nil, err
 	}
@@ -140,6 +142,7 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Solver += "+variational"
+		v.MainEffects = j.vocab.fieldNames(variational.state.MainOnly)
 		v.Sweeps, v.Evidence = variational.sweeps, report.Some(variational.evidence)
 	}
 	if mapped != nil {
@@ -238,7 +241,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
 	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
-	if warm == nil || warm.posterior == nil || !slices.Equal(warm.posterior.Group, j.groups) {
+	if warm == nil || warm.posterior == nil {
 		state = j.newPosterior(vectors, prior, k)
 	} else {
 		state = warm.posterior

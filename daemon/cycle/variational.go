@@ -56,7 +56,7 @@ func (j *refitJob) newPosterior(convex *solver.Model, prior posterior.Prior, k i
 	s := j.target.newState(p.Field, p.NumFields, prior)
 	if !s.Separate {
 		random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x7374617274)) // "start": apart from other uses of the seed
-		return posterior.Start(s.Likelihood, p, j.groups, k, prior, random)
+		return posterior.Start(s.Likelihood, p, j.groups, j.mainOnly, k, prior, random)
 	}
 	copy(s.Bias, convex.Bias)
 	if convex.Linear != nil {

@@ -123,6 +123,18 @@ func (v *Vocabulary) NumFields() int {
 	return n
 }
 
+// fieldNames returns the names of the chosen fields, in their order.
+func (v *Vocabulary) fieldNames(chosen []bool) []string {
+	all := slices.Concat(v.schema.Categorical, v.schema.Multi, v.schema.Numeric)
+	var out []string
+	for f, name := range all {
+		if chosen != nil && chosen[f] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Column returns the column of a name in a categorical or multi field, or -1.
 func (v *Vocabulary) Column(field int, name string) int32 {
 	if j, ok := v.index[field][name]; ok {

@@ -78,8 +78,9 @@ func commonColumns(a, b *snapshot.Contents) [][2]int {
 // columnNames names every column: user=u1, age, (constant).
 func columnNames(c *snapshot.Contents) []string {
 	names := make([]string, 0, c.NumFeatures)
+	fields := c.Schema.Named()
 	for f, list := range c.Vocabulary {
-		field := fieldOf(&c.Schema, f)
+		field := fields[f]
 		for _, name := range list {
 			names = append(names, field+"="+name)
 		}
@@ -91,14 +92,6 @@ func columnNames(c *snapshot.Contents) []string {
 		names = append(names, snapshot.Constant)
 	}
 	return names
-}
-
-// fieldOf returns the name of a field of the vocabulary: the categorical ones, then the multi ones.
-func fieldOf(s *snapshot.Schema, f int) string {
-	if f < len(s.Categorical) {
-		return s.Categorical[f]
-	}
-	return s.Multi[f-len(s.Categorical)]
 }
 
 // norms returns the Euclidean norm of each basis vector.

@@ -41,8 +41,8 @@ func Believes(m *snapshot.Model) *report.Belief {
 	}
 	slices.SortStableFunc(b.Basis, func(x, y report.BasisUsage) int { return cmp.Compare(y.Share, x.Share) })
 	b.Sizes.Features = make(map[string]int)
-	for f, list := range c.Vocabulary {
-		b.Sizes.Features[fieldOf(&c.Schema, f)] = len(list)
+	for f, field := range c.Schema.Named() {
+		b.Sizes.Features[field] = len(c.Vocabulary[f])
 	}
 	for _, f := range manifest.Files {
 		b.Sizes.Bytes += f.Bytes
@@ -97,7 +97,7 @@ func interactions(c *snapshot.Contents, o int, names []string) (best []report.In
 			if x.length*y.length*scale <= least {
 				break
 			}
-			if x.field == y.field && x.field < len(c.Schema.Categorical) {
+			if x.field == y.field && x.field < len(c.Schema.Categorical)+len(c.Schema.Cross) {
 				continue
 			}
 			if evaluated++; evaluated > maxPairs {

@@ -44,9 +44,9 @@ func Features(a, b *snapshot.Model) []report.FieldDiff {
 func vocabulary(m *snapshot.Model) (names map[string]map[string]bool, fields []string) {
 	c := m.Contents()
 	names = make(map[string]map[string]bool)
+	fields = c.Schema.Named()
 	for f, list := range c.Vocabulary {
-		field := fieldOf(&c.Schema, f)
-		fields = append(fields, field)
+		field := fields[f]
 		names[field] = make(map[string]bool, len(list))
 		for _, name := range list {
 			names[field][name] = true

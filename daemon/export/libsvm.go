@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order, those of each multi
+// Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order, crosses last, those of each multi
 // field, then one column for each numeric field.
 type Columns struct {
 	schema *config.Schema
@@ -22,7 +22,8 @@ type Columns struct {
 
 // CollectColumns returns the columns of all rows that add is called with, in a fixed order, once done.
 func CollectColumns(schema *config.Schema) (add func(*Row) error, done func() *Columns) {
-	seen := make([]map[string]bool, len(schema.Categorical)+len(schema.Multi))
+	categorical := len(schema.Names())
+	seen := make([]map[string]bool, categorical+len(schema.Multi))
 	for f := range seen {
 		seen[f] = make(map[string]bool)
 	}
@@ -34,7 +35,7 @@ func CollectColumns(schema *config.Schema) (add func(*Row) error, done func() *C
 		}
 		for f, names := range r.Event.Multi {
 			for _, name := range names {
-				seen[len(schema.Categorical)+f][name] = true
+				seen[categorical+f][name] = true
 			}
 		}
 		return nil
@@ -60,7 +61,7 @@ func (c *Columns) NumColumns() int { return c.total }
 
 // Each calls f for every column in order: its field, and its name in a categorical or multi field.
 func (c *Columns) Each(f func(number int, field, name string) error) error {
-	fields := slices.Concat(c.schema.Categorical, c.schema.Multi)
+	fields := slices.Concat(c.schema.Names(), c.schema.Multi)
 	number := 0
 	for i, index := range c.index {
 		for _, name := range slices.SortedFunc(maps.Keys(index), func(a, b string) int { return index[a] - index[b] }) {

@@ -42,6 +42,8 @@ type Field struct {
 //	prediction     [n]     number (regression, binary, ordinal), class name (multiclass), or [n, m] bool (multilabel)
 //	probabilities  as Prediction.Probabilities of package snapshot; absent where the link has none
 //
+// A graph computes crosses itself.
+//
 // What is missing contributes nothing. A graph refuses no event: if a field is missing that is not optional, the outputs are NaN. Versions
 // written before fields could be optional let any be missing.
 //
@@ -218,7 +220,16 @@ func (b *builder) namedFields() {
 	}
 	basis, linear := b.rows(b.c.Basis, 0, total, b.c.NumBasis, 2), b.rows(b.c.Linear, 0, total, b.c.NumOutputs, 2)
 	unseen, missing, first := int64(total), int64(total)+1, int64(0)
+	inputs := make(map[string]string) // of the categorical fields
 	for f, names := range b.c.Vocabulary {
+		if c := f - len(s.Categorical); c >= 0 && c < len(s.Cross) {
+			if len(names) > 0 {
+				ids := b.crossed(s.Cross[c], inputs, names, first, unseen)
+				b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
+			}
+			first += int64(len(names))
+			continue
+		}
 		keys, columns := []string{""}, []int64{missing}
 		for i, name := range names {
 			keys, columns = append(keys, name), append(columns, first+int64(i))
@@ -231,7 +242,8 @@ func (b *builder) namedFields() {
 			return ids
 		}
 		if f < len(s.Categorical) {
-			ids := encode(b.input(s.Categorical[f], stringType, "n"))
+			inputs[s.Categorical[f]] = b.input(s.Categorical[f], stringType, "n")
+			ids := encode(inputs[s.Categorical[f]])
 			if !s.IsOptional(s.Categorical[f]) {
 				lacks := b.node("Equal", []string{ids, b.whole(missing)})
 				b.absent = append(b.absent, b.node("Unsqueeze", []string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)}))
@@ -239,7 +251,7 @@ func (b *builder) namedFields() {
 			b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
 			continue
 		}
-		name := s.Multi[f-len(s.Categorical)]
+		name := s.Multi[f-len(s.Categorical)-len(s.Cross)]
 		ids := encode(b.input(name, stringType, "n", "l_"+name))
 		weight := b.node("Unsqueeze", []string{b.multiValue(ids, missing), b.axes(2)})
 		b.part(func(table string) string { return b.mul(b.node("Gather", []string{table, ids}), weight) }, basis, linear,

@@ -65,10 +65,11 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 		return list
 	}
 	c := &snapshot.Contents{
-		Schema: snapshot.Schema{Task: s.task, Label: "y", LabelMin: -9, LabelMax: 9, Categorical: []string{"user", "prediction"}, Multi: []string{"tags"},
+		Schema: snapshot.Schema{Task: s.task, Label: "y", LabelMin: -9, LabelMax: 9, Categorical: []string{"user", "prediction", "hour"}, Multi: []string{"tags"},
+			Cross:   [][]string{{"user", "prediction"}, {"hour", "prediction", "user"}},
 			Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 20, Clip: 1}, {Name: "ts", Center: 1.7e12, Scale: 3e7}}, Augment: s.augment},
 		Kernel: s.kernel, Link: s.link, NumOutputs: 1, NumBasis: s.k,
-		Vocabulary: [][]string{names("u", 40), append(names("i", 24), "naïve \"<\\\u2028"), names("t", 12)},
+		Vocabulary: [][]string{names("u", 40), append(names("i", 24), "naïve \"<\\\u2028"), {"h0", "h1", "h2×i3"}, nil, nil, names("t", 12)},
 		Meta:       snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 	}
 	switch s.task {
@@ -79,8 +80,18 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 			c.NumOutputs = 4
 		}
 	}
-	if c.NumFeatures = 40 + 25 + 12 + 2; s.augment {
+	for u := range 40 {
+		for i := u % 3; i < 24; i += 3 {
+			pair := fmt.Sprintf("i%d×u%d", i, u)
+			c.Vocabulary[3] = append(c.Vocabulary[3], fmt.Sprintf("u%d×i%d", u, i))
+			c.Vocabulary[4] = append(c.Vocabulary[4], fmt.Sprintf("h%d×%s", i%2, pair), fmt.Sprintf("h2×i3×%s", pair))
+		}
+	}
+	if c.NumFeatures = 2; s.augment {
 		c.NumFeatures++
+	}
+	for _, list := range c.Vocabulary {
+		c.NumFeatures += len(list)
 	}
 	c.Basis, c.Weights, c.Bias = normal(c.NumFeatures*s.k), normal(s.k*c.NumOutputs), normal(c.NumOutputs)
 	if s.linear {
@@ -107,7 +118,7 @@ func ratingEvent(rng *rand.Rand) snapshot.Input {
 		}
 		return ""
 	}
-	in := snapshot.Input{Categorical: []string{name("u", 40), name("i", 24)}, Multi: [][]string{nil},
+	in := snapshot.Input{Categorical: []string{name("u", 40), name("i", 24), []string{"h0", "h1", "h2", "h2×i3", ""}[rng.IntN(5)]}, Multi: [][]string{nil},
 		Numeric: []float64{40 + 20*rng.NormFloat64(), 1.7e12 + 3e7*rng.NormFloat64()}}
 	for range rng.IntN(6) {
 		in.Multi[0] = append(in.Multi[0], "t"+strconv.Itoa(rng.IntN(14)))
@@ -199,7 +210,7 @@ func writeExpectations(t *testing.T) string {
 		c := contents(s, rng)
 		c.Tensors = tensors
 		if i%2 == 1 { // any may be missing, as in versions of before
-			c.Schema.Optional = []string{"user", "prediction", "tags", "age", "ts"}
+			c.Schema.Optional = []string{"user", "prediction", "hour", "tags", "age", "ts"}
 		}
 		events := make([]snapshot.Input, 1000)
 		for i := range events {
@@ -264,9 +275,9 @@ func refused(t *testing.T, dir string, i int, s shape) *expectation {
 	e := &expectation{Name: s.String() + " float32", Task: s.task, Refused: true, File: filepath.Join(dir, "refused"+strconv.Itoa(i)+".onnx"),
 		Categorical: map[string][]string{}, Multi: map[string][][]string{}, Numeric: map[string][]string{}}
 	for _, in := range []snapshot.Input{
-		{Categorical: []string{"u1", ""}, Numeric: []float64{40, 1.7e12}, Multi: [][]string{{}}},
-		{Categorical: []string{"u1", "i1"}, Numeric: []float64{40, math.NaN()}, Multi: [][]string{{}}},
-		{Categorical: []string{"", ""}, Numeric: []float64{math.NaN(), math.NaN()}, Multi: [][]string{{"t1"}}},
+		{Categorical: []string{"u1", "", "h0"}, Numeric: []float64{40, 1.7e12}, Multi: [][]string{{}}},
+		{Categorical: []string{"u1", "i1", "h1"}, Numeric: []float64{40, math.NaN()}, Multi: [][]string{{}}},
+		{Categorical: []string{"", "", ""}, Numeric: []float64{math.NaN(), math.NaN()}, Multi: [][]string{{"t1"}}},
 	} {
 		if _, err := m.Predict(&in); !errors.Is(err, snapshot.ErrInput) || !strings.Contains(err.Error(), "missing_field") {
 			t.Errorf("%v: %v", in, err)
@@ -397,7 +408,7 @@ func TestONNXIsDeterministic(t *testing.T) {
 	if err != nil || string(a) != string(b) {
 		t.Errorf("two files differ, error %v", err)
 	}
-	if len(fields) != 5 || fields[2] != (Field{"tags", "multi", "string", true}) || fields[4] != (Field{"ts", "numeric", "float64", true}) {
+	if len(fields) != 6 || fields[3] != (Field{"tags", "multi", "string", true}) || fields[5] != (Field{"ts", "numeric", "float64", true}) {
 		t.Errorf("fields %v", fields)
 	}
 }

@@ -30,6 +30,7 @@ func CheckSchema(dir string, m *config.Model) error {
 		{"schema.time", old.Time, now.Time, old.Time == now.Time},
 		{"schema.time_unit", old.TimeUnit, now.TimeUnit, old.TimeUnit == now.TimeUnit},
 		{"schema.categorical", old.Categorical, now.Categorical, slices.Equal(old.Categorical, now.Categorical)},
+		{"schema.cross", old.Cross, now.Cross, slices.EqualFunc(old.Cross, now.Cross, slices.Equal)},
 		{"schema.numeric", old.Numeric, now.Numeric, slices.Equal(old.Numeric, now.Numeric)},
 		{"schema.multi", old.Multi, now.Multi, slices.Equal(old.Multi, now.Multi)},
 		{"schema.levels", old.Levels, now.Levels, old.Levels <= now.Levels},

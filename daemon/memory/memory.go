@@ -44,7 +44,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	n, h := m.Sample.Size, m.Sample.Holdout.Size
 	maxBytes := int64(m.Sample.MaxBytes)
 	heldOut := int64(float64(maxBytes) * float64(h) / float64(n))
-	names, numbers := len(m.Schema.Categorical)+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
+	names, numbers := len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
 		numbers++
 	}
@@ -56,8 +56,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.Refit == "variational" {
 		basis = config.VariationalBasis(n, k)
 	}
-	separate := event.Task(m.Schema.Task).HasClasses()                        // linear weights, see posterior.State
-	grouped := len(m.Schema.Categorical)+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
+	separate := event.Task(m.Schema.Task).HasClasses()                    // linear weights, see posterior.State
+	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
 	vectors := k
 	if grouped {
 		vectors = 2 * k

@@ -98,6 +98,7 @@ type Version struct {
 	Sweeps           int      `json:"sweeps"`                   // of the variational solver
 	FeatureMap       string   `json:"feature_map,omitempty"`    // kind and count of the feature map that it has weights on, as train.feature_map writes it
 	HorizonEvents    int64    `json:"horizon_events,omitempty"` // half-life of its training rows in events; absent if they did not fade
+	MainEffects      []string `json:"main_effects,omitempty"`   // fields with linear weights alone: no interaction of theirs was clear
 	Evidence         *Number  `json:"evidence"`                 // lower bound of the log evidence, of variational refits; else null
 	Warm             bool     `json:"warm"`
 	TrainSeconds     Number   `json:"train_seconds"`

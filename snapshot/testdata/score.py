@@ -37,6 +37,10 @@ def row(event):
     for field in schema.get("categorical", []):
         if (field, event.get(field)) in columns:
             x[columns[field, event[field]]] = 1
+    for parts in schema.get("cross", []):
+        names = [event.get(field) or "" for field in parts]
+        if all(names) and ("×".join(parts), "×".join(names)) in columns:
+            x[columns["×".join(parts), "×".join(names)]] = 1
     for field in schema.get("multi", []):
         names = event.get(field, [])
         for name in set(names):

@@ -43,6 +43,23 @@ func (c *columns) column(j int) (rows, place []int32) {
 	return c.rows[a:b], c.place[a:b]
 }
 
+// apart reports for every field whether no row has two of its features.
+func (c *columns) apart(x *solver.Rows, field []int32, fields int) []bool {
+	apart := make([]bool, fields)
+	for f := range apart {
+		apart[f] = true
+	}
+	for i := range x.NumRows() {
+		index, _ := x.Row(i)
+		for e := 1; e < len(index); e++ { // columns increase, and fields with them
+			if f := field[index[e]]; f == field[index[e-1]] {
+				apart[f] = false
+			}
+		}
+	}
+	return apart
+}
+
 // meets reports whether some row has two features of the field.
 func (c *columns) meets(x *solver.Rows, field []int32, f int) bool {
 	for i := range x.NumRows() {

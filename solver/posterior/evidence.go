@@ -27,7 +27,7 @@ func (r *Refit) updatePrecision() {
 			continue
 		}
 		d := s.precision(f)
-		for a := range q {
+		for a := range s.free(f) {
 			d[a] = r.counts[f] / total[f*q+a]
 			if a > 0 && s.leads(f) {
 				d[a] = min(d[a], r.cap)
@@ -58,7 +58,7 @@ func (r *Refit) updateOutputs() {
 
 // residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight of Gaussian outputs.
 func (r *Refit) residuals() (squares, errors, n float64) {
-	if r.pairs != nil {
+	if r.pairs != nil && r.pairs.summed {
 		return r.pairs.residuals()
 	}
 	for i := range r.mean {
@@ -113,8 +113,9 @@ func (r *Refit) evidence() float64 {
 		if r.columns.count(j) == 0 {
 			continue
 		}
-		divergence := -float64(q) - r.logDet[j]
-		for a, d := range s.precision(int(f)) {
+		free := s.free(int(f))
+		divergence := -float64(free) - r.logDet[j]
+		for a, d := range s.precision(int(f))[:free] {
 			m := s.Mean[j*q+a]
 			divergence += d*(m*m+s.Covariance[j*p+a*(a+1)/2+a]) - math.Log(d)
 		}

@@ -45,12 +45,14 @@ type FoldIn struct {
 	increment []float64   // evidence and right side of one event
 }
 
-// event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group.
+// event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group; alone as in
+// rowView.
 type event struct {
 	value []float64
 	mean  [][]float64
 	cov   [][]float64
 	group []int32
+	alone []bool
 }
 
 // rowMath is what a fold-in asks of the form of the model: sharedRows or outputRows.
@@ -121,7 +123,7 @@ func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
 func (f *FoldIn) spreadPrior() {
 	for i := range f.prior {
 		f.prior[i] = make([]float64, f.base.covarianceSize())
-		for a, d := range f.base.precision(i) {
+		for a, d := range f.base.precision(i)[:f.base.free(i)] {
 			f.prior[i][f.base.variance(a)] = 1 / d
 		}
 	}
@@ -149,13 +151,16 @@ func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
 // gather fills the event with its mixed rows.
 func (f *FoldIn) gather(features []Feature, values []float64) {
 	v := &f.event
-	v.value, v.mean, v.cov, v.group = values, v.mean[:0], v.cov[:0], v.group[:0]
+	v.value, v.mean, v.cov, v.group, v.alone = values, v.mean[:0], v.cov[:0], v.group[:0], v.alone[:0]
 	for len(f.mixed) < len(features) {
 		f.mixed = append(f.mixed, mixedRow{mean: make([]float64, len(f.zero)), slot: -1})
 	}
 	for e, feature := range features {
 		if f.base.Group != nil {
 			v.group = append(v.group, f.base.Group[feature.Field])
+		}
+		if f.base.MainOnly != nil {
+			v.alone = append(v.alone, f.base.MainOnly[feature.Field])
 		}
 		switch {
 		case feature.Row >= 0:
@@ -253,7 +258,11 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 	}
 	mean, cov := f.base.Row(int(feature.Base))
 	copy(row.cov, cov)
-	f.rowMath.restore(row.evidence[:p], row.evidence[p:p+q], f.base.precision(int(feature.Field)), mean, cov)
+	if f.base.mainOnly(int(feature.Field)) {
+		row.evidence[0], row.evidence[p] = 1/cov[0]-f.base.precision(int(feature.Field))[0], mean[0]/cov[0]
+	} else {
+		f.rowMath.restore(row.evidence[:p], row.evidence[p:p+q], f.base.precision(int(feature.Field)), mean, cov)
+	}
 	for g := range versions {
 		copy(row.evidence[g*(p+q):], row.evidence[:p+q])
 		copy(row.mean[g*q:], mean)
@@ -298,6 +307,10 @@ func (f *FoldIn) update(row *liveRow) {
 	f.changes++
 	size, q := len(f.increment), len(f.zero)
 	prior := f.base.precision(int(row.field))
+	if f.base.mainOnly(int(row.field)) {
+		f.updateMainEffect(row, prior[0])
+		return
+	}
 	version := func(g int) (evidence, right, mean []float64) {
 		e := row.evidence[g*size : g*size+size]
 		return e[:size-q], e[size-q:], row.mean[g*q : g*q+q]
@@ -325,6 +338,25 @@ func (f *FoldIn) update(row *liveRow) {
 	if other >= 0 {
 		a, b, mean := version(other)
 		f.rowMath.solve(a, b, prior, mean, nil)
+	}
+}
+
+// updateMainEffect is update for a row that is a linear weight alone: the first number of each part.
+func (f *FoldIn) updateMainEffect(row *liveRow, prior float64) {
+	size, q := len(f.increment), len(f.zero)
+	versions := max(1, len(row.loss))
+	for g := range versions {
+		keep := 1.0
+		if len(row.loss) > 0 {
+			keep = f.rates[g]
+		}
+		e := row.evidence[g*size : g*size+size]
+		e[0] = keep*e[0] + f.increment[0]
+		e[size-q] = keep*e[size-q] + f.increment[size-q]
+		row.mean[g*q] = e[size-q] / (e[0] + prior)
+		if g == versions/2 {
+			row.cov[0] = 1 / (e[0] + prior)
+		}
 	}
 }
 

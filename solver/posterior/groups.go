@@ -91,5 +91,8 @@ func (s *State) together(a, b int32) bool {
 	return s.Group != nil && s.Group[s.Field[a]] == s.Group[s.Field[b]]
 }
 
+// starts reports whether the coordinates of a field are among those that Start begins with.
+func (s *State) starts(f int) bool { return s.leads(f) && !s.mainOnly(f) }
+
 // leads reports whether a field is one that the others of its group belong to.
 func (s *State) leads(f int) bool { return s.Group == nil || int(s.Group[f]) == f }

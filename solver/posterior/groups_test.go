@@ -103,7 +103,7 @@ func TestGroupedEvidenceNeverFalls(t *testing.T) {
 		for _, l := range []Likelihood{Gaussian, Logistic} {
 			r := rand.New(rand.NewPCG(8, uint64(l)))
 			p, group := groupedRatings(r, 900, ages, l == Logistic)
-			s := Start(l, p, group, 4, PriorFor(l, 1), r)
+			s := Start(l, p, group, nil, 4, PriorFor(l, 1), r)
 			f, err := NewRefit(s, p, 10, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -9,7 +9,8 @@ type rowView struct {
 	value []float64   // the example's values x_e
 	mean  [][]float64 // per entry, the mean row (q)
 	cov   [][]float64 // per entry, the packed covariance (q×q)
-	group []int32     // per entry, its group; empty where every entry is a part
+	group []int32     // per entry, its group; empty without groups
+	alone []bool      // per entry, whether it has a linear weight alone; empty if none has
 	parts parts
 	sum   []float64 // k, S_r = Σ_p x_p E[h_pr]
 	slope []float64 // q, scratch: ∂z/∂row of one feature
@@ -34,12 +35,15 @@ func newRowView(sign []float64) *rowView {
 
 // gather points the view at an example of the state and returns the mean of z.
 func (v *rowView) gather(s *State, index []int32, value []float64) float64 {
-	v.value, v.mean, v.cov, v.group = value, v.mean[:0], v.cov[:0], v.group[:0]
+	v.value, v.mean, v.cov, v.group, v.alone = value, v.mean[:0], v.cov[:0], v.group[:0], v.alone[:0]
 	for _, j := range index {
 		m, c := s.Row(int(j))
 		v.mean, v.cov = append(v.mean, m), append(v.cov, c)
 		if s.Group != nil {
 			v.group = append(v.group, s.Group[s.Field[j]])
+		}
+		if s.MainOnly != nil {
+			v.alone = append(v.alone, s.MainOnly[s.Field[j]])
 		}
 	}
 	return v.predict()
@@ -50,6 +54,11 @@ func (v *rowView) predict() float64 {
 	v.parts.add(v)
 	clear(v.sum)
 	z := 0.0
+	for e, alone := range v.alone {
+		if alone {
+			z += v.value[e] * v.mean[e][0]
+		}
+	}
 	for p, x := range v.parts.value {
 		row := v.parts.mean[p]
 		z += x * row[0]
@@ -62,8 +71,18 @@ func (v *rowView) predict() float64 {
 	return z
 }
 
+// isAlone reports whether entry e has a linear weight alone.
+func (v *rowView) isAlone(e int) bool { return len(v.alone) > 0 && v.alone[e] }
+
 // gradient stores E[∂z/∂row_e] = x_e (1, s_r (S_r − what the part of e adds to it)) in dst, for entry e.
-func (v *rowView) gradient(dst []float64, e int) { v.slopeOf(dst, v.value[e], v.parts.of(e)) }
+func (v *rowView) gradient(dst []float64, e int) {
+	if v.isAlone(e) {
+		clear(dst)
+		dst[0] = v.value[e]
+		return
+	}
+	v.slopeOf(dst, v.value[e], v.parts.of(e))
+}
 
 // slopeOf stores x (1, s_r (S_r − x_p h_pr)) in dst.
 func (v *rowView) slopeOf(dst []float64, x float64, p int) {
@@ -77,6 +96,11 @@ func (v *rowView) slopeOf(dst []float64, x float64, p int) {
 // variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both covariances.
 func (v *rowView) variance() float64 {
 	total := 0.0
+	for e, alone := range v.alone {
+		if alone {
+			total += v.value[e] * v.value[e] * v.cov[e][0]
+		}
+	}
 	v.parts.addCovariances(v)
 	for p, x := range v.parts.value {
 		v.slopeOf(v.slope, x, p)
@@ -109,6 +133,11 @@ func (v *rowView) basisInner(a, b []float64) float64 {
 func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, right float64) {
 	q := len(v.sign) + 1
 	x, y := v.value[e], v.slope
+	if v.isAlone(e) {
+		precision[0] += omega * x * x
+		rightSide[0] += x * (right - omega*(z-x*v.mean[e][0]))
+		return
+	}
 	v.gradient(y, e)
 	own := 0.0 // y·E[row_e]: what this feature adds to z
 	for r, g := range y {
@@ -139,7 +168,7 @@ func (v *rowView) accumulate(precision, rightSide []float64, e int, z, omega, ri
 // crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).
 func (v *rowView) crossWith(l, e int, c []float64) {
 	xl := v.parts.value[l]
-	if len(v.value) == 2 { // nothing but part l is left, so only its linear weight moves the rest
+	if v.parts.entries == 2 { // nothing but part l is left, so only its linear weight moves the rest
 		for r := range v.cross {
 			v.cross[r] = xl * c[r*(r+1)/2]
 		}

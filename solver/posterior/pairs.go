@@ -23,9 +23,13 @@ type pairs struct {
 	sides   [2]side
 	blocks  []float64  // of one side at a time
 	stride  int        // length of a block
-	squares []float64  // Gaussian: per feature of the second side, its share of the expected squared residuals
+	summed  bool       // Gaussian outputs and no other fields: sums over the rows are all that is needed of them
+	squares []float64  // summed: per feature of the second side, its share of the expected squared residuals
 	errors  []float64  // and of the residuals
-	total   [3]float64 // Gaussian: Σ weight·target^e, e = 0, 1, 2
+	total   [3]float64 // summed: Σ weight·target^e, e = 0, 1, 2
+	right   []float64  // not summed: Refit.right without what other fields explain
+	offset  []float64  // where there are other fields: the mean and variance of what their linear weights add to z in every row
+	spread  []float64
 }
 
 // A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so that both stay in
@@ -46,15 +50,23 @@ func newPairs(r *Refit) *pairs {
 		return newUnitPairs(r)
 	}
 	x, field := r.problem.X, r.state.Field
-	if x.NumRows() == 0 || len(x.Index) != 2*x.NumRows() {
+	if x.NumRows() == 0 || r.state.MainOnly == nil && len(x.Index) != 2*x.NumRows() {
 		return nil
 	}
-	a, b := field[x.Index[0]], field[x.Index[min(1, len(x.Index)-1)]]
-	for i := range x.NumRows() {
-		index, value := x.Row(i)
-		if len(index) != 2 || value[0] != 1 || value[1] != 1 || field[index[0]] != a || field[index[1]] != b {
+	first, second := make([]int32, x.NumRows()), make([]int32, x.NumRows())
+	a, b := int32(0), int32(0)
+	for i := range first {
+		j, l := r.state.pairOf(x.Row(i))
+		if l < 0 {
 			return nil
 		}
+		if i == 0 {
+			a, b = field[j], field[l]
+		}
+		if field[j] != a || field[l] != b {
+			return nil
+		}
+		first[i], second[i] = j, l
 	}
 	if a >= b {
 		return nil
@@ -73,12 +85,28 @@ func newPairs(r *Refit) *pairs {
 			}
 		}
 	}
-	first, second := make([]int32, x.NumRows()), make([]int32, x.NumRows())
 	for i := range first {
-		first[i], second[i] = local[x.Index[2*i]], local[x.Index[2*i+1]]
+		first[i], second[i] = local[first[i]], local[second[i]]
 	}
 	p.prepare(first, second)
 	return p
+}
+
+// pairOf returns the two features of a row that interact, -1 unless there are exactly two, both of value 1.
+func (s *State) pairOf(index []int32, value []float64) (first, second int32) {
+	first, second = -1, -1
+	for e, j := range index {
+		switch {
+		case s.mainOnly(int(s.Field[j])):
+		case value[e] != 1 || second >= 0:
+			return -1, -1
+		case first < 0:
+			first = j
+		default:
+			second = j
+		}
+	}
+	return first, second
 }
 
 // prepare orders the rows, whose units of the first and second side are given, and makes room for the sums.
@@ -86,9 +114,14 @@ func (p *pairs) prepare(first, second []int32) {
 	r := p.refit
 	k := r.state.NumBasis
 	p.stride = blockSize(k)
+	p.summed = r.state.Likelihood == Gaussian && r.state.MainOnly == nil
 	p.order(first, second)
 	p.blocks = make([]float64, p.stride*max(p.sides[0].size(), p.sides[1].size()))
-	if r.state.Likelihood == Gaussian {
+	if r.state.MainOnly != nil {
+		n := r.problem.X.NumRows()
+		p.right, p.offset, p.spread = make([]float64, n), make([]float64, n), make([]float64, n)
+	}
+	if p.summed {
 		p.squares, p.errors = make([]float64, p.sides[1].size()), make([]float64, p.sides[1].size())
 		for i, t := range r.problem.Targets {
 			w := r.problem.Weight(i)
@@ -97,6 +130,20 @@ func (p *pairs) prepare(first, second []int32) {
 			p.total[2] += w * t * t
 		}
 	}
+}
+
+// takeOffsets sets what the other fields add to every row.
+func (p *pairs) takeOffsets() {
+	r := p.refit
+	if p.offset == nil {
+		return
+	}
+	r.parallel(len(p.offset), func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			p.offset[i], p.spread[i] = r.state.mainEffects(r.problem.X.Row(i))
+			p.right[i] = r.right[i] - r.omega[i]*p.offset[i]
+		}
+	})
 }
 
 func (p *pairs) sweepField(ctx context.Context, field int) error {
@@ -226,18 +273,18 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 	w.evidence(w.solve.evidence, w.solve.right, sums, head)
 	mean, cov := s.Row(j)
 	w.solve.finish(prior, mean, cov, &r.logDet[j])
-	if n == 1 && s.Likelihood == Gaussian {
+	if n == 1 && w.summed {
 		w.residual(t, sums, head, mean, cov, prior)
 	}
 }
 
-// evidence stores the packed evidence noise·Σ E[y yᵀ] and the right side noise·Σ E[y (t − θ − w)] that the sums hold; for Logistic θ is in the
-// targets.
+// evidence stores the packed evidence noise·Σ E[y yᵀ] and the right side noise·Σ E[y (t − θ − w)] that the sums hold; where rows are
+// not summed, noise and θ are in the pseudo-observations.
 func (p *pairs) evidence(a, b, sums, head []float64) {
 	s := p.refit.state
 	q := len(b)
 	noise := 1.0
-	if s.Likelihood == Gaussian {
+	if p.summed {
 		noise = s.Noise
 	}
 	sum, offset, second := sums[:q], sums[q:2*q], sums[2*q+1:]
@@ -248,7 +295,7 @@ func (p *pairs) evidence(a, b, sums, head []float64) {
 		}
 		second = second[c:]
 		b[c] = head[c] - offset[c]
-		if s.Likelihood == Gaussian {
+		if p.summed {
 			b[c] = noise * (b[c] - s.Bias[0]*sum[c])
 		}
 	}
@@ -261,10 +308,14 @@ func (w *pairWork) add(sums, head []float64, side *side, lo, hi int) {
 		w.chosen = append(w.chosen, w.blocks[int(l)*w.stride:int(l+1)*w.stride])
 	}
 	weight, right := w.weight, w.right
+	rest := w.pairs.right
+	if rest == nil {
+		rest = w.refit.right
+	}
 	switch {
 	case side.rows != nil:
 		for _, i := range side.rows[lo:hi] {
-			weight, right = append(weight, w.refit.omega[i]), append(right, w.refit.right[i])
+			weight, right = append(weight, w.refit.omega[i]), append(right, rest[i])
 		}
 		w.weight, w.right = weight, right
 	case side.weight != nil:
@@ -297,7 +348,7 @@ func (w *pairWork) residual(t int, sums, head, mean, cov, prior []float64) {
 	w.errors[t] = change
 }
 
-// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight as of the last update of the second side. Gaussian only.
+// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight as of the last update of the second side. Summed rows only.
 func (p *pairs) residuals() (squares, errors, n float64) {
 	bias := p.refit.state.Bias[0]
 	n = p.total[0]
@@ -310,7 +361,7 @@ func (p *pairs) residuals() (squares, errors, n float64) {
 	return squares, errors, n
 }
 
-// predict refreshes the mean and variance of z for every row; Gaussian outputs do not need them. With a feature of the first side and its
+// predict refreshes the mean and variance of z for every row; sums over the rows do not need them. With a feature of the first side and its
 // partner (w', y'), E z² is a product of moments of the one and moments of the other, so one dot product of the partner's block with
 //
 //	E[w²], 2 E[w h]   2w, 2h   1   (2 − δ_ab) E[h_a h_b]
@@ -319,9 +370,10 @@ func (p *pairs) residuals() (squares, errors, n float64) {
 func (p *pairs) predict() {
 	r := p.refit
 	s := r.state
-	if s.Likelihood == Gaussian {
+	if p.summed {
 		return
 	}
+	p.takeOffsets()
 	k, q := s.NumBasis, s.NumBasis+1
 	first := &p.sides[0]
 	p.share(1)
@@ -354,8 +406,11 @@ func (p *pairs) predict() {
 						z += v * block[a+1]
 					}
 					i := first.rows[e]
-					r.mean[i] = z
-					r.spread[i] = max(0, dense.Dot(own, block)-z*z)
+					r.mean[i], r.spread[i] = z, max(0, dense.Dot(own, block)-z*z)
+					if p.offset != nil {
+						r.mean[i] += p.offset[i]
+						r.spread[i] += p.spread[i]
+					}
 				}
 			}
 		}

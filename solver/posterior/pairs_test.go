@@ -120,7 +120,7 @@ func BenchmarkSweep(b *testing.B) {
 		b.Run(l.String(), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 1))
 			p := ratings(r, 500_000, 6000, 3700, 2, l == Logistic)
-			s := Start(l, p, nil, 16, PriorFor(l, 1), r)
+			s := Start(l, p, nil, nil, 16, PriorFor(l, 1), r)
 			f, err := NewRefit(s, p, 10, 1)
 			if err != nil {
 				b.Fatal(err)

@@ -7,24 +7,30 @@ import (
 )
 
 // parts are what meets in one example: its entries, or the sums Σ x_e row_e over the entries of each group. Rows are independent, so the
-// covariance of a sum is Σ x_e² C_e.
+// covariance of a sum is Σ x_e² C_e. Entries with a linear weight alone are no part of any.
 type parts struct {
 	value []float64
 	mean  [][]float64
 	cov   [][]float64
 
 	grouped    bool
+	listed     bool    // place is filled: not every entry is a part
+	entries    int     // that are in a part
 	groups     []int32 // of the parts
-	place      []int   // per entry, its part
+	place      []int   // per entry, its part, or -1
 	covariance bool    // cov is filled
 	means      []float64
 	covs       []float64
 	ones       []float64
+	own        struct { // the memory of choose
+		value     []float64
+		mean, cov [][]float64
+	}
 }
 
 // of returns the part of an entry.
 func (p *parts) of(e int) int {
-	if !p.grouped {
+	if !p.listed {
 		return e
 	}
 	return p.place[e]
@@ -33,13 +39,23 @@ func (p *parts) of(e int) int {
 // add sets values and means from the rows of a view; covariances follow when they are asked for.
 func (p *parts) add(v *rowView) {
 	p.grouped = len(v.group) > 0
-	if !p.grouped {
+	p.listed, p.entries = p.grouped || len(v.alone) > 0, len(v.value)
+	switch {
+	case !p.listed:
 		p.value, p.mean, p.cov = v.value, v.mean, v.cov
+		return
+	case !p.grouped:
+		p.choose(v)
 		return
 	}
 	q := len(v.sign) + 1
-	p.covariance, p.groups, p.place = false, p.groups[:0], p.place[:0]
-	for _, g := range v.group {
+	p.covariance, p.groups, p.place, p.entries = false, p.groups[:0], p.place[:0], 0
+	for e, g := range v.group {
+		if v.isAlone(e) {
+			p.place = append(p.place, -1)
+			continue
+		}
+		p.entries++
 		at := slices.Index(p.groups, g)
 		if at < 0 {
 			at, p.groups = len(p.groups), append(p.groups, g)
@@ -59,8 +75,26 @@ func (p *parts) add(v *rowView) {
 		clear(p.mean[l])
 	}
 	for e, x := range v.value {
-		floats.AddScaled(p.mean[p.place[e]], x, v.mean[e])
+		if at := p.place[e]; at >= 0 {
+			floats.AddScaled(p.mean[at], x, v.mean[e])
+		}
 	}
+}
+
+// choose makes a part of every entry but those with a linear weight alone.
+func (p *parts) choose(v *rowView) {
+	p.place = p.place[:0]
+	own := &p.own
+	p.value, p.mean, p.cov = own.value[:0], own.mean[:0], own.cov[:0]
+	for e, x := range v.value {
+		if v.alone[e] {
+			p.place = append(p.place, -1)
+			continue
+		}
+		p.place = append(p.place, len(p.value))
+		p.value, p.mean, p.cov = append(p.value, x), append(p.mean, v.mean[e]), append(p.cov, v.cov[e])
+	}
+	own.value, own.mean, own.cov, p.entries = p.value, p.mean, p.cov, len(p.value)
 }
 
 // addCovariances fills the covariances of the parts that add has set.
@@ -75,6 +109,8 @@ func (p *parts) addCovariances(v *rowView) {
 		clear(p.cov[l])
 	}
 	for e, x := range v.value {
-		floats.AddScaled(p.cov[p.place[e]], x*x, v.cov[e])
+		if at := p.place[e]; at >= 0 {
+			floats.AddScaled(p.cov[at], x*x, v.cov[e])
+		}
 	}
 }

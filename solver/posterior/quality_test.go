@@ -132,7 +132,7 @@ func fitRatings(t *testing.T, events []rating, users, items int, seed uint64, k 
 	train, valid, test := split(events, seed)
 	p := squared(train, users, items)
 	began := time.Now()
-	s := Start(Gaussian, p, nil, k, prior, rand.New(rand.NewPCG(seed, 1)))
+	s := Start(Gaussian, p, nil, nil, k, prior, rand.New(rand.NewPCG(seed, 1)))
 	f, err := NewRefit(s, p, prior.Cap, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type Refit struct {
 	workers int
 	columns *columns
 	pairs   *pairs    // nil unless every example has two one-hot features: the fast path
-	omega   []float64 // n; this and the next three are nil for Gaussian pairs, which take no pass over the rows
+	omega   []float64 // n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
 	right   []float64 // n
 	mean    []float64 // n, E[z]
 	spread  []float64 // n, Var z
@@ -38,6 +38,7 @@ type Refit struct {
 	epochs  int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
+	apart     []bool       // of State.MainOnly: no row has two features of the field
 	leading   []*leading   // of State.Group
 	outputs   *outputSweep // nil for outputs that share z
 }
@@ -62,7 +63,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 	if !s.Separate {
 		r.pairs = newPairs(r)
 	}
-	if r.pairs == nil {
+	if r.pairs == nil || s.MainOnly != nil {
 		r.columns.fill(p.X)
 	}
 	for j := range s.Field {
@@ -71,11 +72,14 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 		}
 	}
 	r.exclusive, r.leading = r.exclusiveFields(), r.leadings()
+	if s.MainOnly != nil {
+		r.apart = r.columns.apart(p.X, s.Field, s.NumFields)
+	}
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil
 	}
-	if r.pairs == nil || s.Likelihood != Gaussian {
+	if r.pairs == nil || !r.pairs.summed {
 		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	r.predict()
@@ -97,7 +101,13 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 		return r.outputs.sweep(ctx)
 	}
 	r.observe()
+	if err := r.sweepMainEffects(ctx); err != nil {
+		return 0, err
+	}
 	for f := range r.state.NumFields {
+		if r.state.mainOnly(f) {
+			continue
+		}
 		if err := r.sweepField(ctx, f); err != nil {
 			return 0, err
 		}
@@ -199,7 +209,7 @@ func (r *Refit) reset(j int) {
 	s := r.state
 	s.Reset(j)
 	r.logDet[j] = 0
-	for _, d := range s.precision(int(s.Field[j])) {
+	for _, d := range s.precision(int(s.Field[j]))[:s.free(int(s.Field[j]))] {
 		r.logDet[j] -= math.Log(d)
 	}
 }

@@ -38,7 +38,7 @@ func (s *sharedRows) rebias() {
 func (s *sharedRows) evidenceSize() int { return len(s.solver.evidence) }
 
 func (s *sharedRows) predict(ev *event) {
-	s.view.value, s.view.mean, s.view.cov, s.view.group = ev.value, ev.mean, ev.cov, ev.group
+	s.view.value, s.view.mean, s.view.cov, s.view.group, s.view.alone = ev.value, ev.mean, ev.cov, ev.group, ev.alone
 	s.z = s.view.predict()
 }
 

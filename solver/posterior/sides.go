@@ -8,8 +8,8 @@ type side struct {
 	start    []int     // units+1: the places of a unit's rows in partner and rows
 	partner  []int32   // the other unit of the row, as its place in the other side
 	rows     []int32   // the rows
-	weighted []float64 // Gaussian: weight times target of the rows, in the same order
-	weight   []float64 // Gaussian: weights of the rows; nil when all are 1
+	weighted []float64 // summed: weight times target of the rows, in the same order
+	weight   []float64 // summed: weights of the rows; nil when all are 1
 }
 
 // size returns the number of units.
@@ -28,7 +28,7 @@ func (p *pairs) order(first, second []int32) {
 	p.sides[1].scatter(p.sides[0].start, partner, rows)
 	p.sides[0].scatter(p.sides[1].start, p.sides[1].partner, p.sides[1].rows)
 	for n := range p.sides {
-		p.sides[n].listTargets(p.refit)
+		p.sides[n].listTargets(p.refit, p.summed)
 	}
 }
 
@@ -45,9 +45,9 @@ func (s *side) scatter(otherStart []int, feature, rows []int32) {
 	}
 }
 
-// listTargets lists what Gaussian outputs need of the rows, which are then not needed themselves.
-func (s *side) listTargets(r *Refit) {
-	if r.state.Likelihood != Gaussian {
+// listTargets lists the sums' weights and targets, where rows are summed; they are then not needed themselves.
+func (s *side) listTargets(r *Refit, summed bool) {
+	if !summed {
 		return
 	}
 	p := r.problem

@@ -28,30 +28,23 @@ const startVariance = 0.15
 // without its diagonal, the fields take turns: T's rows of a field times the coordinates of all features, divided by the root of each
 // feature's frequency, are orthonormalised and become the field's coordinates (subspace iteration, Golub and Van Loan 2013, section
 // 7.3, block by block). On a million ratings two sweeps from there do what five do from small random coordinates.
-// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group.
-func Start(l Likelihood, p *solver.Problem, group []int32, k int, prior Prior, r *rand.Rand) *State {
+// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group, mainOnly State.MainOnly.
+func Start(l Likelihood, p *solver.Problem, group []int32, mainOnly []bool, k int, prior Prior, r *rand.Rand) *State {
 	s := New(l, p.Outputs, k, p.Field, p.NumFields, prior)
 	s.Group = group
-	d := len(s.Field)
-	start := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows()), frequency: make([]float64, d),
-		basis: make([]float64, d*k), next: make([]float64, d*k), size: make([]float64, k)}
-	for i := range p.X.NumRows() {
-		index, value := p.X.Row(i)
-		for e, j := range index {
-			start.frequency[j] += p.Weight(i) * value[e] * value[e]
-		}
-	}
+	s.SetMainOnly(mainOnly)
+	start := newStarter(s, p)
 	start.linear()
 	for j, f := range s.Field {
 		for a := range k {
-			if v := r.NormFloat64(); s.leads(int(f)) {
+			if v := r.NormFloat64(); s.starts(int(f)) {
 				start.basis[j*k+a] = v
 			}
 		}
 	}
 	for range startRounds {
 		for f := range s.NumFields {
-			if s.leads(f) {
+			if s.starts(f) {
 				start.turn(f)
 			}
 		}
@@ -69,6 +62,24 @@ type starter struct {
 	basis     []float64 // d×k
 	next      []float64 // d×k, a field's part of T·basis
 	size      []float64 // k, what the last turn divided the coordinates by
+}
+
+func newStarter(s *State, p *solver.Problem) *starter {
+	w := &starter{state: s, problem: p, residual: make([]float64, p.X.NumRows())}
+	w.prepare()
+	return w
+}
+
+// prepare counts the features and makes room for coordinates.
+func (w *starter) prepare() {
+	d, k := len(w.state.Field), w.state.NumBasis
+	w.frequency, w.basis, w.next, w.size = make([]float64, d), make([]float64, d*k), make([]float64, d*k), make([]float64, k)
+	for i := range w.problem.X.NumRows() {
+		index, value := w.problem.X.Row(i)
+		for e, j := range index {
+			w.frequency[j] += w.problem.Weight(i) * value[e] * value[e]
+		}
+	}
 }
 
 // linear sets θ and the linear weights, and the residual to what they leave. Logistic targets count with the slope of the logistic function
@@ -163,7 +174,7 @@ func (w *starter) turn(f int) {
 			}
 			next := w.next[int(j)*k : int(j)*k+k]
 			for b, l := range index {
-				if b != a && !s.together(j, l) {
+				if b != a && !s.together(j, l) && !s.mainOnly(int(s.Field[l])) {
 					dense.AddScaled(next, e*value[a]*value[b], w.basis[int(l)*k:int(l)*k+k])
 				}
 			}
@@ -231,9 +242,11 @@ func (w *starter) finish(deviation float64) {
 		}
 		mean, cov := s.Row(j)
 		for a, v := range w.size {
-			mean[a+1] = deviation * math.Sqrt(features[f]*v/top) * w.basis[j*k+a]
+			if h := w.basis[j*k+a]; h != 0 {
+				mean[a+1] = deviation * math.Sqrt(features[f]*v/top) * h
+			}
 		}
-		for a, d := range s.precision(int(f)) {
+		for a, d := range s.precision(int(f))[:s.free(int(f))] {
 			cov[a*(a+1)/2+a] = startVariance / d
 		}
 	}

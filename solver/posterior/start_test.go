@@ -63,7 +63,7 @@ func TestStartLeadsRandom(t *testing.T) {
 				mean[a+1] = 0.1 * r.NormFloat64()
 			}
 		}
-		a, b := evidence(Start(l, p, nil, 4, prior, r)), evidence(random)
+		a, b := evidence(Start(l, p, nil, nil, 4, prior, r)), evidence(random)
 		if a < b {
 			t.Errorf("%s: evidence %.1f after three sweeps from Start, %.1f from random coordinates", name, a, b)
 		}
@@ -98,7 +98,7 @@ func TestStartFindsThePlantedSubspace(t *testing.T) {
 			p.Targets = append(p.Targets, h[u*k]*h[i*k]+h[u*k+1]*h[i*k+1])
 		}
 	}
-	s := Start(Gaussian, p, nil, k, PriorFor(Gaussian, 1), r)
+	s := Start(Gaussian, p, nil, nil, k, PriorFor(Gaussian, 1), r)
 	// Regress a planted coordinate on the two found: nothing is left.
 	for c := range k {
 		a, b, total := make([]float64, packedSize(k)), make([]float64, k), 0.0
@@ -144,7 +144,7 @@ func TestStartFindsLinearWeights(t *testing.T) {
 		index, _ := p.X.Row(i)
 		p.Targets[i] = want[index[0]] + want[index[1]]
 	}
-	s := Start(Gaussian, p, nil, 1, PriorFor(Gaussian, 1), r)
+	s := Start(Gaussian, p, nil, nil, 1, PriorFor(Gaussian, 1), r)
 	level := s.Mean[0] - want[0] // features of a field may share a constant with the other field's
 	for j := range 18 {
 		shift := level
@@ -180,7 +180,7 @@ func TestStartIsFinite(t *testing.T) {
 		if p.Outputs > 1 {
 			l = Logistic
 		}
-		s := Start(l, p, nil, 6, PriorFor(l, 1), r)
+		s := Start(l, p, nil, nil, 6, PriorFor(l, 1), r)
 		if err := s.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

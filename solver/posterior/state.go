@@ -25,6 +25,7 @@ type State struct {
 	Field      []int32   // d, the field of each feature
 	NumFields  int
 	Group      []int32   // NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil: each feature by itself
+	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: none
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
 	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance
@@ -153,8 +154,37 @@ func (s *State) Reset(j int) {
 	mean, cov := s.Row(j)
 	clear(mean)
 	clear(cov)
-	for a, d := range s.precision(int(s.Field[j])) {
+	for a, d := range s.precision(int(s.Field[j]))[:s.free(int(s.Field[j]))] {
 		cov[s.variance(a)] = 1 / d
+	}
+}
+
+// mainOnly reports whether a field has linear weights alone.
+func (s *State) mainOnly(f int) bool { return s.MainOnly != nil && s.MainOnly[f] }
+
+// free returns how many parameters a feature of a field has: the length of its row, or the linear weight alone.
+func (s *State) free(f int) int {
+	if s.mainOnly(f) {
+		return s.numLinear()
+	}
+	return s.rowSize()
+}
+
+// SetMainOnly sets the fields that have linear weights alone. What they had besides is forgotten; a field that had none before begins at zero.
+func (s *State) SetMainOnly(fields []bool) {
+	old := s.MainOnly
+	s.MainOnly = fields
+	for j, f := range s.Field {
+		mean, cov := s.Row(j)
+		switch {
+		case s.mainOnly(int(f)):
+			clear(mean[1:])
+			clear(cov[1:])
+		case old != nil && old[f]:
+			for a, d := range s.precision(int(f))[1:] {
+				cov[s.variance(a+1)] = 1 / d
+			}
+		}
 	}
 }
 
@@ -179,13 +209,14 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 		m, c := old.Row(j)
 		mean, cov := s.Row(j)
 		copy(mean, m)
-		mean[q-1] = h[j]
 		if s.Separate {
 			growOutputCovariance(cov, c, len(s.Bias), old.NumBasis)
 		} else {
 			copy(cov, c)
 		}
-		cov[size-1] = 1 / precision
+		if !s.mainOnly(int(s.Field[j])) {
+			mean[q-1], cov[size-1] = h[j], 1/precision
+		}
 	}
 	s.Precision = make([]float64, s.NumFields*q)
 	for f := range s.NumFields {
@@ -285,6 +316,8 @@ func (s *State) Validate() error {
 		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, outputs)
 	case s.Group != nil && (len(s.Group) != s.NumFields || s.Separate):
 		return fmt.Errorf("posterior: invalid state: groups for %d of %d fields", len(s.Group), s.NumFields)
+	case s.MainOnly != nil && (len(s.MainOnly) != s.NumFields || s.Separate):
+		return fmt.Errorf("posterior: invalid state: main effects alone for %d of %d fields", len(s.MainOnly), s.NumFields)
 	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.rowSize() ||
 		len(s.Mean) != d*s.rowSize() || len(s.Covariance) != d*s.covarianceSize():
 		return fmt.Errorf("posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances and %d precisions",

@@ -30,7 +30,7 @@ type units struct {
 	cov      []float64 // size×packed
 	evidence []float64 // size×packed
 	right    []float64 // size×q
-	plain    []float64 // Gaussian: per unit Σ weight·(E w² − 2(t − θ)w), Σ weight·w and Σ weight·y (q)
+	plain    []float64 // of summed pairs: per unit Σ weight·(E w² − 2(t − θ)w), Σ weight·w and Σ weight·y (q)
 }
 
 // maxUnits returns the largest number of units of one side for n rows: with more, rows one by one are about as fast and take less memory.
@@ -44,7 +44,7 @@ func newUnitPairs(r *Refit) *pairs {
 	s, x := r.state, r.problem.X
 	var groups []int32
 	for _, j := range x.Index {
-		if g := s.Group[s.Field[j]]; len(groups) < 3 && !slices.Contains(groups, g) {
+		if g := s.Group[s.Field[j]]; len(groups) < 3 && !s.mainOnly(int(s.Field[j])) && !slices.Contains(groups, g) {
 			groups = append(groups, g)
 		}
 	}
@@ -81,7 +81,7 @@ func newUnits(r *Refit, group int32) (*units, []int32) {
 	u := &units{start: []int{0}, q: q}
 	local := make([]int, s.NumFields)
 	for f, g := range s.Group {
-		if g == group {
+		if g == group && !s.mainOnly(f) {
 			local[f] = len(u.fields)
 			u.fields = append(u.fields, f)
 		}
@@ -94,7 +94,7 @@ func newUnits(r *Refit, group int32) (*units, []int32) {
 		index, value := x.Row(i)
 		key = key[:0]
 		for e, j := range index {
-			if s.Group[s.Field[j]] == group {
+			if s.inGroup(j, group) {
 				key = binary.LittleEndian.AppendUint32(key, uint32(j))
 				key = binary.LittleEndian.AppendUint64(key, math.Float64bits(value[e]))
 			}
@@ -111,15 +111,20 @@ func newUnits(r *Refit, group int32) (*units, []int32) {
 	size := u.size
 	u.mean, u.cov = make([]float64, size*q), make([]float64, size*packedSize(q))
 	u.evidence, u.right = make([]float64, size*packedSize(q)), make([]float64, size*q)
-	if s.Likelihood == Gaussian {
+	if s.Likelihood == Gaussian && s.MainOnly == nil {
 		u.plain = make([]float64, size*(q+2))
 	}
 	return u, of
 }
 
+// inGroup reports whether feature j is one of those whose rows add up for a group.
+func (s *State) inGroup(j, group int32) bool {
+	return s.Group[s.Field[j]] == group && !s.mainOnly(int(s.Field[j]))
+}
+
 func (u *units) append(s *State, group int32, index []int32, value []float64) {
 	for e, j := range index {
-		if s.Group[s.Field[j]] == group {
+		if s.inGroup(j, group) {
 			u.feature, u.value = append(u.feature, j), append(u.value, value[e])
 		}
 	}
@@ -144,7 +149,7 @@ func (u *units) list(s *State, local []int) {
 		}
 	}
 	for j, f := range s.Field {
-		if u.from[j+1] > 0 {
+		if u.from[j+1] > 0 { // so the field is of the group
 			u.features[local[f]] = append(u.features[local[f]], int32(j))
 		}
 		u.from[j+1] += u.from[j]

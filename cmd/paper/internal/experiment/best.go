@@ -129,7 +129,7 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 	}
 	prior := posterior.PriorFor(likelihood, 1)
 	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
-	state := posterior.Start(likelihood, problem, nil, start.basis, prior, random)
+	state := posterior.Start(likelihood, problem, nil, nil, start.basis, prior, random)
 	if start.scattered {
 		for j := range state.NumFeatures() {
 			row, _ := state.Row(j)

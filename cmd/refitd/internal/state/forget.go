@@ -144,9 +144,16 @@ func (e *Erasure) storeError(err error) error {
 
 // names reports whether a version knows the subject by name.
 func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
-	f := slices.Index(slices.Concat(schema.Categorical, schema.Multi), e.Field)
+	f := slices.Index(schema.Named(), e.Field)
 	if f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
 		return true
+	}
+	for i, parts := range schema.Cross { // the pairs of a name that found no room may have found some
+		if slices.Contains(parts, e.Field) && slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
+			return strings.Contains(snapshot.CrossName("", name, ""), snapshot.CrossName("", e.Value, ""))
+		}) {
+			return true
+		}
 	}
 	categorical, multi := slices.Index(schema.Categorical, e.Field), slices.Index(schema.Multi, e.Field)
 	return slices.ContainsFunc(c.Golden, func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary

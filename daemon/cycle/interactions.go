@@ -1,0 +1,113 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they do until no pair of theirs has
+// one of interactionStays any more. They are tested when the rows have grown by retestGrowth since the champion's refit, and after every
+// retestVersions versions.
+const (
+	interactionEnters = 3.5
+	interactionStays  = 1.5
+	retestGrowth      = 1.3
+	retestVersions    = 10
+)
+
+// relate decides which fields interact and makes the warm start follow: where a field newly does, or groups have changed, the variational stage
+// starts from nothing, for sweeps do not leave the saddle at coordinates that are all 0.
+func (j *refitJob) relate(warm *warmStart) {
+	j.mainOnly = j.chooseMainOnly(warm)
+	if warm == nil {
+		return
+	}
+	for _, s := range []**posterior.State{&warm.posterior, &warm.gaussian} {
+		switch {
+		case *s == nil || (*s).Separate:
+		case !slices.Equal((*s).Group, j.groups) || entersInteraction((*s).MainOnly, j.mainOnly):
+			*s = nil
+		default:
+			(*s).SetMainOnly(j.mainOnly)
+		}
+	}
+}
+
+// entersInteraction reports whether a field that had linear weights alone has more now.
+func entersInteraction(before, now []bool) bool {
+	for f, only := range before {
+		if only && (now == nil || !now[f]) {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields, with a constant among them, and
+// for outputs that do not share their interactions. A group does what its first field does.
+func (j *refitJob) chooseMainOnly(warm *warmStart) []bool {
+	if j.target.Task.HasClasses() || j.vocab.Augment || j.model.Train.Refit != "variational" {
+		return nil
+	}
+	var fields []int
+	for f := range j.vocab.NumFields() {
+		if j.groups == nil || int(j.groups[f]) == f {
+			fields = append(fields, f)
+		}
+	}
+	if len(fields) < 3 {
+		return nil
+	}
+	var last *posterior.State
+	var before []bool
+	if warm != nil && warm.posterior != nil && slices.Equal(warm.posterior.Group, j.groups) {
+		if last = warm.posterior; !j.retests(warm) {
+			return last.MainOnly
+		}
+		before = last.MainOnly
+	}
+	interacts := j.interacting(fields, last != nil, before)
+	if len(interacts) == len(fields) {
+		return nil
+	}
+	only := make([]bool, j.vocab.NumFields())
+	for f := range only {
+		lead := f
+		if j.groups != nil {
+			lead = int(j.groups[f])
+		}
+		only[f] = !slices.Contains(interacts, lead)
+	}
+	return only
+}
+
+// interacting returns those of the given fields that interact. warm says that before is what the last refit chose.
+func (j *refitJob) interacting(fields []int, warm bool, before []bool) []int {
+	random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x7061697273)) // "pairs": apart from other uses of the seed
+	tested := posterior.Interactions(j.target.Likelihood, j.problem, fields, random)
+	was := func(f int) bool { return warm && (before == nil || !before[f]) }
+	var out []int
+	add := func(p *posterior.Interaction) {
+		for _, f := range []int{p.A, p.B} {
+			if !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	for i := range tested {
+		p := &tested[i]
+		if p.Z > interactionEnters || p.Z > interactionStays && was(p.A) && was(p.B) {
+			add(p)
+		}
+	}
+	return out
+}
+
+// retests reports whether it is time to test again which fields interact.
+func (j *refitJob) retests(warm *warmStart) bool {
+	step := func(rows float64) float64 { return math.Floor(math.Log(max(1, rows)) / math.Log(retestGrowth)) }
+	return step(float64(j.problem.X.NumRows())) != step(float64(warm.rows)) || warm.version%retestVersions == 0
+}

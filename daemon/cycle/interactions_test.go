@@ -1,0 +1,97 @@
+package cycle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// taggedModel is ratingsModel with a field that carries nothing before user and item, and one after.
+func taggedModel() *config.Model {
+	return ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} })
+}
+
+// withTags draws names for the fields that taggedModel has more.
+func withTags(events []event.Event) []event.Event {
+	r := rand.New(rand.NewPCG(11, 11))
+	for i := range events {
+		c := events[i].Categorical
+		events[i].Categorical = []string{fmt.Sprint("t", r.IntN(12)), c[0], c[1], fmt.Sprint("p", r.IntN(200))}
+	}
+	return events
+}
+
+// TestFieldsThatCarryNothing have linear weights alone, say so in the version and the manifest, and cost nothing: the gate loss is that of the model
+// without them.
+func TestFieldsThatCarryNothing(t *testing.T) {
+	plain, tagged := newCycle(t, ratingsModel(nil)), newCycle(t, taggedModel())
+	for _, n := range []int{4000, 6000, 9000} {
+		without, with := refit(t, plain, sampleOf(stream(5, n))), refit(t, tagged, sampleOf(withTags(stream(5, n))))
+		if got := with.Version.MainEffects; !slices.Equal(got, []string{"tag", "page"}) {
+			t.Fatalf("%d events: fields with linear weights alone: %v", n, got)
+		}
+		if got := with.Contents(tagged.config).Meta.MainEffects; !slices.Equal(got, with.Version.MainEffects) {
+			t.Errorf("the manifest says %v", got)
+		}
+		if without.Version.MainEffects != nil {
+			t.Errorf("two fields: %v have linear weights alone", without.Version.MainEffects)
+		}
+		if a, b := float64(*with.Version.Gate.RMSE), float64(*without.Version.Gate.RMSE); a > 1.02*b {
+			t.Errorf("%d events: gate RMSE %.4f with fields that carry nothing, %.4f without", n, a, b)
+		}
+		if with.gaussian == nil || !slices.Equal(with.gaussian.MainOnly, with.posterior.MainOnly) {
+			t.Errorf("the companion has other fields with linear weights alone")
+		}
+		plain.Install(without)
+		tagged.Install(with)
+	}
+}
+
+// TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and loses them when there is
+// nothing left of it.
+func TestFieldThatBeginsToInteract(t *testing.T) {
+	c := newCycle(t, taggedModel())
+	draw := func(seed uint64, n int, user, item int) []event.Event {
+		events := stream(seed, n)
+		r := rand.New(rand.NewPCG(seed, 12))
+		for i := range events {
+			names := []string{"t", "u", "i", "p"}
+			for f := range names {
+				names[f] += fmt.Sprint(r.IntN(30))
+			}
+			names[user], names[item] = events[i].Categorical[0], events[i].Categorical[1]
+			events[i].Categorical = names
+		}
+		return events
+	}
+	for _, round := range []struct {
+		user, item int
+		want       []string
+	}{{1, 2, []string{"tag", "page"}}, {0, 3, []string{"user", "item"}}} {
+		ch := refit(t, c, sampleOf(draw(5, 5000, round.user, round.item)))
+		if got := ch.Version.MainEffects; !slices.Equal(got, round.want) {
+			t.Fatalf("fields with linear weights alone: %v, want %v", got, round.want)
+		}
+		if ch.Version.K == 0 {
+			t.Errorf("no basis vector beside %v", round.want)
+		}
+		ch.Version.Version = 10 // tested again
+		c.Install(ch)
+	}
+}
+
+func TestEntersInteraction(t *testing.T) {
+	for _, c := range []struct {
+		before, now []bool
+		want        bool
+	}{{nil, nil, false}, {nil, []bool{true}, false}, {[]bool{true, false}, []bool{true, true}, false}, {[]bool{true, false}, []bool{false, false}, true},
+		{[]bool{true, false}, nil, true}, {[]bool{false, false}, nil, false}} {
+		if got := entersInteraction(c.before, c.now); got != c.want {
+			t.Errorf("from %v to %v: %t", c.before, c.now, got)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// CrossSign joins the names of the fields of a cross, and the names that an event has in them.
+const CrossSign = "×"
+
+// CrossName returns the name of the cross of fields, and the name of an event there: of user and item it is user×item, with names such as u1×i2.
+// Names are joined and nothing else, so that other readers can do the same.
+func CrossName(parts ...string) string { return strings.Join(parts, CrossSign) }
+
+func (s *Schema) validateCrosses() error {
+	for i, parts := range s.Cross {
+		if len(parts) < 2 {
+			return fmt.Errorf("schema.cross[%d] %q: a cross has at least two fields", i, parts)
+		}
+		for _, field := range parts {
+			if !slices.Contains(s.Categorical, field) {
+				return fmt.Errorf("schema.cross[%d]: %q is not a categorical field of the schema", i, field)
+			}
+		}
+		if err := distinct(fmt.Sprintf("schema.cross[%d]", i), parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexCrosses notes where the parts of each cross are among the categorical fields.
+func (m *Model) indexCrosses() {
+	s := &m.contents.Schema
+	for _, parts := range s.Cross {
+		fields := make([]int, len(parts))
+		for i, name := range parts {
+			fields[i] = slices.Index(s.Categorical, name)
+		}
+		m.crosses = append(m.crosses, fields)
+	}
+}
+
+// encodeCrosses adds the columns of the crosses of an event that has categorical fields. The vocabulary has few of all pairs there could be, so
+// that one which it does not have is nothing to count.
+func (m *Model) encodeCrosses(in *Input, s *Scratch) {
+	for c, parts := range m.crosses {
+		s.joined = s.joined[:0]
+		for i, f := range parts {
+			name := in.Categorical[f]
+			if name == "" {
+				s.joined = s.joined[:0]
+				break
+			}
+			if i > 0 {
+				s.joined = append(s.joined, CrossSign...)
+			}
+			s.joined = append(s.joined, name...)
+		}
+		if len(s.joined) == 0 {
+			continue
+		}
+		if j, ok := m.index[len(in.Categorical)+c][string(s.joined)]; ok {
+			s.index, s.value = append(s.index, j), append(s.value, 1)
+		}
+	}
+}
+
+// isCrossed reports whether a categorical field is part of a cross.
+func (m *Model) isCrossed(field int) bool {
+	return slices.ContainsFunc(m.crosses, func(parts []int) bool { return slices.Contains(parts, field) })
+}
