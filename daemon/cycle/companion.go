@@ -43,14 +43,60 @@ func (c *companion) learn(ev *event.Event) {
 }
 
 // The parts that companions are.
-const partGaussian = "fold_in_gaussian"
+const (
+	partGaussian   = "fold_in_gaussian"
+	partAdagrad    = "adagrad"
+	partRecent     = "adagrad_recent_labels"
+	partNewton     = "newton_fourier"
+	partNeighbours = "neighbours"
+)
+
+// What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
+const (
+	maxAdagradWeights = 10_000
+	maxNewtonWeights  = 100_000
+)
 
 // companionNames returns the names of the companions that a model has, whether or not they predict yet.
 func (c *Cycle) companionNames() (names []string) {
 	if HasGaussian(c.config) {
 		names = append(names, partGaussian)
 	}
+	for _, beside := range c.companions {
+		if beside.lasting {
+			names = append(names, beside.name)
+		}
+	}
 	return names
+}
+
+// onNumbers returns the companions of a model with numeric fields, which learn from the first event on.
+func (c *Cycle) onNumbers() (all []*companion) {
+	m, d := c.config, len(c.schema.Numeric)
+	if d == 0 || !m.Train.FoldIn.Enabled || !hasProbabilities(c.target) {
+		return nil
+	}
+	t := c.target
+	if t.IsNumeric() {
+		t = gaussianTarget(t)
+	}
+	add := func(name string, l learner) {
+		b := newCompanion(name, t, l)
+		b.lasting = true
+		all = append(all, b)
+	}
+	fields, limit := len(c.schema.Categorical), m.Train.FoldIn.MaxRows
+	if d*t.Outputs() <= maxAdagradWeights {
+		add(partAdagrad, newAdagradLearner(c.numbers, t, fields+len(c.schema.Multi), limit, false))
+		if t.Outputs() <= maxRecent {
+			add(partRecent, newAdagradLearner(c.numbers, t, fields+len(c.schema.Multi), limit, true))
+		}
+	}
+	if newtonInputs(d)*t.Outputs() <= maxNewtonWeights {
+		add(partNewton, newNewtonLearner(c.numbers, t))
+	}
+	add(partNeighbours, newNeighboursLearner(c.numbers, t, fields))
+	return all
 }
 
 // HasGaussian reports whether a model learns its ordinal label as a number, too, with a posterior of its own.

@@ -37,11 +37,12 @@ type Cycle struct {
 	evicted atomic.Int64 // names that the fold-in gave up for others
 
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
-	learner     learner
+	learner     foldInLearner
 	companions  []*companion
-	champion    *Champion   // the last promoted refit
-	instead     *substitute // nil unless there was a champion that cannot be read
-	published   *consumed   // the champion or an update of it
+	numbers     *numberScale // what companions see of them
+	champion    *Champion    // the last promoted refit
+	instead     *substitute  // nil unless there was a champion that cannot be read
+	published   *consumed    // the champion or an update of it
 	lag         lag
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
@@ -82,13 +83,15 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
-	c.learner, c.companions, c.prescorer = c.newLearner(nil, nil), c.newCompanions(nil, nil), c.NewPrescorer()
+	c.numbers = newNumberScale(len(schema.Numeric), target.IsNumeric())
+	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
+	c.companions = c.newCompanions(nil, c.onNumbers())
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
 	return c, nil
 }
 
 // newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there is no champion.
-func (c *Cycle) newLearner(ch *Champion, last learner) learner {
+func (c *Cycle) newLearner(ch *Champion, last learner) foldInLearner {
 	if ch != nil && ch.posterior != nil || ch == nil && c.config.Train.Refit == "variational" {
 		l := newPosteriorLearner(c.config, &c.schema, c.target, ch)
 		if p, ok := last.(*posteriorLearner); ok {
@@ -128,6 +131,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
 	}
+	c.numbers.take(ev)
 	c.learner.outputs(c.outputs, ev)
 	o[foldIn] = c.target.outcome(ev, c.outputs, c.targets)
 	o[live] = c.mix(ev, o[foldIn], prescored)
@@ -148,6 +152,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		for _, beside := range c.companions {
 			beside.learn(ev)
 		}
+		c.numbers.learn(ev)
 		c.checkLive()
 	}
 	if c.sgd != nil {
@@ -221,10 +226,12 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		c.learner.gather(&ev)
 		c.learner.learn(&ev, c.targets, ev.Weight)
+		c.numbers.take(&ev)
 		for _, beside := range c.companions {
 			beside.learner.gather(&ev)
 			beside.learn(&ev)
 		}
+		c.numbers.learn(&ev)
 		c.since.add(position, payload)
 	}
 	return nil
@@ -358,7 +365,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *Champion, next learner, companions []*companion) {
+func (c *Cycle) install(ch *Champion, next foldInLearner, companions []*companion) {
 	c.champion, c.learner, c.companions, c.instead = ch, next, companions, nil
 	refit := frozen{ch.Model, ch.Vocabulary}
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}

@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// A learner is the live model: the champion plus what single events have taught since. Used by one goroutine at a time.
+// A learner learns from single events. Used by one goroutine at a time.
 type learner interface {
 	// gather takes up an event.
 	gather(ev *event.Event)
@@ -19,6 +19,11 @@ type learner interface {
 	outputs(dst []float64, ev *event.Event)
 	// learn folds in the event that was taken up last.
 	learn(ev *event.Event, target []float64, weight float64)
+}
+
+// A foldInLearner is the live model that versions can hold: the champion plus what single events have taught since.
+type foldInLearner interface {
+	learner
 	// model returns the live model over the champion's vocabulary plus the names learned since, as an ordinary model.
 	model(limit int) (*solver.Model, *Vocabulary)
 }

@@ -29,6 +29,7 @@ type mixture struct {
 	learned   int // the first parts: fold-in, published and companions
 	baselines []baseline
 	stack     *stack // of numbers, the last part
+	pool      *pool  // of classes, the last part
 	parts     []part
 	entities  *slots
 	losses    []float64 // by slot of the entity, one per part
@@ -57,11 +58,14 @@ const (
 
 // newMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
 func newMixture(t *Target, companions []string, fields, by, limit int) *mixture {
-	if !t.IsNumeric() && t.Link == snapshot.Identity {
+	if !hasProbabilities(t) {
 		return nil
 	}
 	return mixtureOf(t, companions, newBaselines(t, fields, by, limit), by, limit)
 }
+
+// hasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
+func hasProbabilities(t *Target) bool { return t.IsNumeric() || t.Link != snapshot.Identity }
 
 // mixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit int) *mixture {
@@ -77,6 +81,9 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 	if t.IsNumeric() {
 		m.stack = newStack(len(names))
 		names = append(names, "stack")
+	} else {
+		m.pool = newPool(len(names), width, t.Link)
+		names = append(names, "pool")
 	}
 	for _, name := range names {
 		m.parts = append(m.parts, part{name: name, weight: 1 / float64(len(names)), value: make([]float64, width), told: fading{rate: mixtureFade}})
@@ -105,6 +112,10 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 		p := &m.parts[len(m.parts)-1]
 		p.value[0], p.present = m.stack.predict(m.parts)
 		p.value[0] = m.target.Clip(p.value[0])
+	}
+	if m.pool != nil {
+		p := &m.parts[len(m.parts)-1]
+		p.present = m.pool.predict(p.value, m.parts)
 	}
 	m.entity = -1
 	if m.by >= 0 {
@@ -207,6 +218,9 @@ func (m *mixture) learn(ev *event.Event, targets []float64) {
 	m.judge(ev, targets)
 	if m.stack != nil {
 		m.stack.learn(ev.Label)
+	}
+	if m.pool != nil {
+		m.pool.learn(targets)
 	}
 	for _, b := range m.baselines {
 		b.learn(ev, targets)

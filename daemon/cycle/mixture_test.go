@@ -48,7 +48,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				baselines = append(baselines, parts[i])
 			}
 			m := mixtureOf(target, nil, baselines, -1, 100)
-			m.stack = nil
+			m.stack, m.pool = nil, nil
 			m.parts = m.parts[:numLearned+len(parts)]
 			r := rand.New(rand.NewPCG(11, 1))
 			const n, stretch = 100_000, 20_000

@@ -1,0 +1,227 @@
+package cycle
+
+import (
+	"math"
+	"sort"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// What nearest neighbours are looked for in: the newest events, in windows of two lengths, of which the longer holds fewer the more fields there are.
+const (
+	neighbourCount = 8
+	shortWindow    = 2000
+	longWindow     = 20_000
+	windowValues   = 320_000 // numbers and names in all
+	windowLabels   = 1 << 20 // of all classes in all
+	leastWindow    = 500
+	nameDistance   = 2   // the squared distance of two different names: that of their indicators
+	neighbourPrior = 0.5 // of all that comes, beside weights of at most 10 for each neighbour
+	neighbourNear  = 0.1 // of the distance of the farthest: what is nearer weighs no more
+	frequencyFade  = 0.999
+)
+
+// neighboursLearner predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers and names, each weighted by
+// its inverse distance. Names of lists do not count. Two windows run side by side, weighted by recent loss: the shorter follows change, the longer
+// has nearer neighbours. O(window·d) an event at most; an event that is farther after a few fields costs no more than these.
+type neighboursLearner struct {
+	numbers *numberScale
+	judge   residuals
+	scaled  bool
+
+	values  []float32 // window × d, a ring
+	names   []uint32  // window × categorical fields, hashes
+	labels  []float32 // window × m, the label in units or 1 of classes that hold, else 0
+	window  int
+	next    int
+	n       int // in the ring
+	value   []float32
+	name    []uint32
+	nearest []neighbour
+	rates   []float64 // m, of labels, fading
+	experts experts
+	each    [2][]float64 // means of labels, of the short and the long window
+	loss    []float64
+	target  []float64
+}
+
+type neighbour struct {
+	distance float32
+	at       int
+}
+
+// neighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
+func neighbourWindow(d, m int) int {
+	return min(max(windowValues/max(d, 1), leastWindow), longWindow, max(windowLabels/m, leastWindow))
+}
+
+func newNeighboursLearner(n *numberScale, t *Target, fields int) *neighboursLearner {
+	outputs := 1
+	if !t.IsNumeric() {
+		outputs = t.Outputs()
+	}
+	d := len(n.z)
+	l := &neighboursLearner{numbers: n, judge: newResiduals(t), scaled: t.IsNumeric(), window: neighbourWindow(d+fields, outputs), experts: newExperts(2)}
+	l.values, l.value = make([]float32, l.window*d), make([]float32, d)
+	l.names, l.name = make([]uint32, l.window*fields), make([]uint32, fields)
+	l.labels = make([]float32, l.window*outputs)
+	l.rates, l.loss, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
+	for c := range l.rates {
+		if !l.scaled {
+			l.rates[c] = 1 / float64(max(2, outputs))
+		}
+	}
+	for w := range l.each {
+		l.each[w] = make([]float64, outputs)
+	}
+	return l
+}
+
+func (l *neighboursLearner) gather(ev *event.Event) {
+	for f, z := range l.numbers.z {
+		l.value[f] = float32(z)
+	}
+	for f, name := range ev.Categorical {
+		l.name[f] = hashName(name)
+	}
+	l.nearest = l.nearest[:0]
+	short := min(shortWindow, l.n)
+	l.search(0, short)
+	l.mean(l.each[0])
+	l.search(short, l.n)
+	l.mean(l.each[1])
+	l.experts.weigh()
+}
+
+// hashName is FNV-1a.
+func hashName(name string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return h
+}
+
+// search looks among the events that came from to to before the newest.
+func (l *neighboursLearner) search(from, to int) {
+	for from < to { // the ring in two pieces
+		last := (l.next - 1 - from + 2*l.window) % l.window
+		n := min(to-from, last+1)
+		l.scan(last, last-n)
+		from += n
+	}
+}
+
+// scan looks at the rows from last down to the one after end.
+func (l *neighboursLearner) scan(last, end int) {
+	d, k := len(l.value), len(l.name)
+	farthest := float32(math.Inf(1))
+	if len(l.nearest) == neighbourCount {
+		farthest = l.nearest[neighbourCount-1].distance
+	}
+	for at := last; at > end; at-- {
+		sum := float32(0)
+		for f, name := range l.names[at*k : at*k+k] {
+			if name != l.name[f] {
+				sum += nameDistance
+			}
+		}
+		row, value, j := l.values[at*d:at*d+d], l.value[:d], 0
+		for ; j+4 <= d && sum < farthest; j += 4 {
+			r, v := row[j:j+4:j+4], value[j:j+4:j+4]
+			a, b, c, e := r[0]-v[0], r[1]-v[1], r[2]-v[2], r[3]-v[3]
+			sum += (a*a + b*b) + (c*c + e*e)
+		}
+		for ; j < d && sum < farthest; j++ {
+			a := row[j] - value[j]
+			sum += a * a
+		}
+		if sum < farthest {
+			farthest = l.insert(neighbour{sum, at})
+		}
+	}
+}
+
+// insert adds a neighbour that is nearer than the farthest, and returns the distance of the farthest then.
+func (l *neighboursLearner) insert(n neighbour) float32 {
+	at := sort.Search(len(l.nearest), func(i int) bool { return l.nearest[i].distance > n.distance })
+	if len(l.nearest) < neighbourCount {
+		l.nearest = append(l.nearest, n)
+	}
+	copy(l.nearest[at+1:], l.nearest[at:])
+	l.nearest[at] = n
+	if len(l.nearest) < neighbourCount {
+		return float32(math.Inf(1))
+	}
+	return l.nearest[neighbourCount-1].distance
+}
+
+// mean stores the weighted mean of the labels of the neighbours found so far in dst.
+func (l *neighboursLearner) mean(dst []float64) {
+	total := neighbourPrior
+	for c, r := range l.rates {
+		dst[c] = neighbourPrior * r
+	}
+	if n := len(l.nearest); n > 0 {
+		scale := float64(l.nearest[n-1].distance) + 1e-12
+		for _, near := range l.nearest {
+			w := 1 / (neighbourNear + float64(near.distance)/scale)
+			total += w
+			for c, y := range l.labels[near.at*len(dst) : (near.at+1)*len(dst)] {
+				dst[c] += w * float64(y)
+			}
+		}
+	}
+	for c := range dst {
+		dst[c] /= total
+	}
+}
+
+func (l *neighboursLearner) outputs(dst []float64, ev *event.Event) {
+	l.gather(ev)
+	clear(dst)
+	for w, p := range l.experts.weights {
+		for c, v := range l.each[w] {
+			dst[c] += p * v
+		}
+	}
+	l.numbers.unscale(dst, l.scaled)
+	if !l.scaled {
+		toOutputs(dst, l.judge.link)
+	}
+}
+
+// toOutputs turns probabilities into outputs of a link.
+func toOutputs(p []float64, link string) {
+	for c, v := range p {
+		v = min(max(v, leastProbability), 1-leastProbability)
+		if p[c] = math.Log(v); link != snapshot.Softmax {
+			p[c] -= math.Log1p(-v)
+		}
+	}
+}
+
+func (l *neighboursLearner) learn(_ *event.Event, targets []float64, _ float64) {
+	copy(l.target, targets)
+	l.numbers.scale(l.target, l.scaled)
+	for w, p := range l.each {
+		if !l.scaled {
+			toOutputs(p, l.judge.link)
+		}
+		loss, _ := l.judge.of(l.loss, p, l.target)
+		l.experts.add(w, loss)
+	}
+	l.judge.add(l.loss[0])
+	m := len(l.target)
+	for c, t := range l.target {
+		if !l.scaled {
+			t = max(t, 0)
+			l.rates[c] += (1 - frequencyFade) * (t - l.rates[c])
+		}
+		l.labels[l.next*m+c] = float32(t)
+	}
+	copy(l.values[l.next*len(l.value):], l.value)
+	copy(l.names[l.next*len(l.name):], l.name)
+	l.next, l.n = (l.next+1)%l.window, min(l.n+1, l.window)
+}
