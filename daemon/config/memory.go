@@ -50,6 +50,7 @@ var memoryKeys = map[string]string{
 	"badger":        "sample.size",
 	"feature_map":   "train.feature_map and sample.size",
 	"fold_in":       "train.fold_in.max_rows and input.max_id_bytes",
+	"numbers":       "train.fold_in.max_rows and input.max_id_bytes",
 	"mixture":       "train.fold_in.max_rows and input.max_id_bytes",
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",

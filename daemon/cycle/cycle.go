@@ -83,7 +83,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
-	c.numbers = newNumberScale(len(schema.Numeric), target.IsNumeric())
+	c.numbers = newNumberScale(len(schema.Numeric), target)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, c.onNumbers())
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
@@ -147,12 +147,15 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	if !learn {
 		return
 	}
+	label := ev.Label
+	defer func() { ev.Label = label }()
+	c.limitLabel(ev)
 	if c.config.Train.FoldIn.Enabled {
 		c.learner.learn(ev, c.targets, ev.Weight)
 		for _, beside := range c.companions {
 			beside.learn(ev)
 		}
-		c.numbers.learn(ev)
+		c.numbers.learn(label)
 		c.checkLive()
 	}
 	if c.sgd != nil {
@@ -199,6 +202,14 @@ func (c *Cycle) lastLabel(versus compared) outcome {
 	return o
 }
 
+// limitLabel makes a label that is an outlier of those before it count as the nearest end of their range, in the event and in c.targets.
+func (c *Cycle) limitLabel(ev *event.Event) {
+	if low, high := c.numbers.labels(); ev.Label < low || ev.Label > high {
+		ev.Label = min(max(ev.Label, low), high)
+		c.target.Encode(c.targets, ev)
+	}
+}
+
 // NameCounts counts the names of categorical and multi fields in events that were scored with the version that consumers have.
 type NameCounts struct {
 	Total  int64
@@ -224,6 +235,8 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 		return err
 	}
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
+		label := ev.Label
+		c.limitLabel(&ev)
 		c.learner.gather(&ev)
 		c.learner.learn(&ev, c.targets, ev.Weight)
 		c.numbers.take(&ev)
@@ -231,7 +244,7 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 			beside.learner.gather(&ev)
 			beside.learn(&ev)
 		}
-		c.numbers.learn(&ev)
+		c.numbers.learn(label)
 		c.since.add(position, payload)
 	}
 	return nil
@@ -318,17 +331,18 @@ func (c *Cycle) Install(ch *Champion) {
 	var ev event.Event
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.since.from(0)
+	low, high := c.numbers.labels()
 	last := 2 * len(pending)
 	for round := 0; round < installRounds && len(pending) > installBatch && len(pending) < last-last/installGain; round++ {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
-			c.relearn(next, beside, pending, &ev, targets)
+			c.relearn(next, beside, pending, &ev, targets, low, high)
 		}()
 		last = len(pending)
 		pending, done = c.since.from(done)
 	}
-	c.relearn(next, beside, pending, &ev, targets)
+	c.relearn(next, beside, pending, &ev, targets, low, high)
 	c.install(ch, next, beside)
 }
 
@@ -343,7 +357,7 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones.
 const maxPool = 4096
 
-func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64) {
+func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64, low, high float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -351,14 +365,19 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 		if len(c.pool) >= maxPool {
 			clear(c.pool)
 		}
-		if DecodeEvent(ev, p, c.pool) == nil && c.target.Encode(targets, ev) {
-			l.gather(ev)
-			l.learn(ev, targets, ev.Weight)
-			for _, beside := range companions {
-				if !beside.lasting {
-					beside.learner.gather(ev)
-					beside.learn(ev)
-				}
+		if DecodeEvent(ev, p, c.pool) != nil || !c.target.Encode(targets, ev) {
+			continue
+		}
+		if ev.Label < low || ev.Label > high { // as limitLabel
+			ev.Label = min(max(ev.Label, low), high)
+			c.target.Encode(targets, ev)
+		}
+		l.gather(ev)
+		l.learn(ev, targets, ev.Weight)
+		for _, beside := range companions {
+			if !beside.lasting {
+				beside.learner.gather(ev)
+				beside.learn(ev)
 			}
 		}
 	}
@@ -412,6 +431,21 @@ func (c *Cycle) Progressive() report.Progressive {
 
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.
 func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
+
+// Outlying returns, by the name of each numeric field and of a label without a range, how many numbers were so far from those before them that they
+// were learned as less.
+func (c *Cycle) Outlying() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := make(map[string]int64, len(c.schema.Numeric)+1)
+	for f, name := range c.schema.Numeric {
+		counts[name] = c.numbers.outlying[f]
+	}
+	if c.numbers.limited {
+		counts[c.schema.Label] = c.numbers.outlying[len(c.schema.Numeric)]
+	}
+	return counts
+}
 
 // Resets returns how often the fold-in was started again because it had become worse than the champion alone.
 func (c *Cycle) Resets() int {

@@ -71,3 +71,21 @@ func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	}
 	return bytes
 }
+
+// NumbersFootprint returns the bytes of what learns numbers beside the fold-in, of numeric fields, fields of names, of which rows are kept with names of
+// at most maxName bytes, and outputs.
+func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
+	if numeric == 0 {
+		return 0
+	}
+	n, each := int64(newtonInputs(numeric)), int64(len(adagradSteps)*len(adagradFades)*len(adagradBiasSteps))
+	window := int64(neighbourWindow(numeric+fields, outputs))
+	bytes := 8*n*(n+int64(outputs)+newtonFourier) + 4*window*int64(numeric+fields+outputs)
+	const both = 2 // learners by AdaGrad
+	bytes += both * 8 * each * (maxAdagradWeights + maxProducts + int64(numeric))
+	if fields > 0 {
+		names := int64(min(rows, adagradNames/(int(each)*(outputs+1))))
+		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
+	}
+	return bytes
+}

@@ -96,3 +96,29 @@ func TestMixtureFootprint(t *testing.T) {
 	}
 	runtime.KeepAlive(m)
 }
+
+// TestNumbersFootprint fills what learns numbers beside the fold-in.
+func TestNumbersFootprint(t *testing.T) {
+	for _, size := range []struct{ numbers, outputs, rows int }{{2, 2, 100}, {16, 26, 5000}, {100, 3, 20_000}} {
+		m := numericModel(size.numbers, size.outputs)
+		m.Schema.Categorical, m.Train.FoldIn.MaxRows = []string{"kind"}, size.rows
+		c := newCycle(t, m)
+		c.companions = nil
+		before := heap()
+		all := c.onNumbers()
+		targets := make([]float64, size.outputs)
+		for i := range 5000 {
+			ev := &event.Event{Weight: 1, Categorical: []string{fmt.Sprintf("kind-%011d", i)}, Classes: m.Schema.Classes[i%2 : i%2+1]}
+			for _, b := range all {
+				if l, ok := b.learner.(*adagradLearner); ok {
+					l.gather(ev)
+					l.learn(ev, targets, 1)
+				}
+			}
+		}
+		if took, said := heap()-before, NumbersFootprint(size.numbers, 1, size.outputs, size.rows, 16); took > said || 6*took < said {
+			t.Errorf("%d numbers and %d outputs take %d bytes, said to be %d", size.numbers, size.outputs, took, said)
+		}
+		runtime.KeepAlive(all)
+	}
+}

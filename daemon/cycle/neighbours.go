@@ -13,6 +13,7 @@ const (
 	neighbourCount = 8
 	shortWindow    = 2000
 	longWindow     = 20_000
+	windowPerField = 1250    // more fields need more events for neighbours that are as near
 	windowValues   = 320_000 // numbers and names in all
 	windowLabels   = 1 << 20 // of all classes in all
 	leastWindow    = 500
@@ -53,7 +54,7 @@ type neighbour struct {
 
 // neighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
 func neighbourWindow(d, m int) int {
-	return min(max(windowValues/max(d, 1), leastWindow), longWindow, max(windowLabels/m, leastWindow))
+	return min(max(windowPerField*d, longWindow/2), max(windowValues/max(d, 1), leastWindow), max(windowLabels/m, leastWindow), longWindow)
 }
 
 func newNeighboursLearner(n *numberScale, t *Target, fields int) *neighboursLearner {
@@ -122,9 +123,11 @@ func (l *neighboursLearner) scan(last, end int) {
 	}
 	for at := last; at > end; at-- {
 		sum := float32(0)
-		for f, name := range l.names[at*k : at*k+k] {
-			if name != l.name[f] {
-				sum += nameDistance
+		if k > 0 {
+			for f, name := range l.names[at*k : at*k+k] {
+				if name != l.name[f] {
+					sum += nameDistance
+				}
 			}
 		}
 		row, value, j := l.values[at*d:at*d+d], l.value[:d], 0

@@ -14,22 +14,26 @@ import (
 type numberScale struct {
 	fields   []location
 	label    *location // of a regression, else nil
+	limited  bool      // the label is one of a regression without a range
 	z        []float64 // of the event taken up last, 0 where it lacks the field
 	raw      []float64
-	outlying []int64 // per field, then label: values beyond numberReach
+	outlying []int64 // per field, then label: values beyond their reach
 }
 
 const (
 	numberReach    = 6.0
+	labelReach     = 10.0 // of labels: squares of errors are about them, and what lies far out may be meant
+	outlierAfter   = 10   // values before any counts as an outlier
 	estimateReach  = 4.0
 	firstValues    = 64
 	locationMemory = 20_000 // events; a scale that has changed is followed
+	mostOthers     = 0.75   // of the newest values: with more outliers than that it is another scale
 )
 
-func newNumberScale(fields int, label bool) *numberScale {
+func newNumberScale(fields int, t *Target) *numberScale {
 	n := &numberScale{fields: make([]location, fields), z: make([]float64, fields), raw: make([]float64, fields), outlying: make([]int64, fields+1)}
-	if label {
-		n.label = new(location)
+	if t.IsNumeric() {
+		n.label, n.limited = new(location), t.Task == event.Regression && t.Low >= t.High
 	}
 	return n
 }
@@ -40,13 +44,22 @@ func (n *numberScale) take(ev *event.Event) {
 	for f, v := range n.raw {
 		n.z[f] = 0
 		if !math.IsNaN(v) {
-			n.z[f] = n.fields[f].standardise(v)
+			n.z[f] = n.fields[f].standardise(v, numberReach)
 		}
 	}
 }
 
-// learn adds the event that was taken up last.
-func (n *numberScale) learn(ev *event.Event) {
+// labels returns the range that labels are learned as, wide of all that are no outliers of those before.
+func (n *numberScale) labels() (low, high float64) {
+	if !n.limited || !n.label.ready() {
+		return math.Inf(-1), math.Inf(1)
+	}
+	mean, deviation := n.label.of()
+	return mean - labelReach*deviation, mean + labelReach*deviation
+}
+
+// learn adds the event that was taken up last, with its own label.
+func (n *numberScale) learn(label float64) {
 	for f, v := range n.raw {
 		if math.IsNaN(v) {
 			continue
@@ -57,10 +70,10 @@ func (n *numberScale) learn(ev *event.Event) {
 		n.fields[f].add(v)
 	}
 	if n.label != nil {
-		if n.label.beyond(ev.Label) {
+		if low, high := n.labels(); label < low || label > high {
 			n.outlying[len(n.fields)]++
 		}
-		n.label.add(ev.Label)
+		n.label.add(label)
 	}
 }
 
@@ -68,7 +81,7 @@ func (n *numberScale) learn(ev *event.Event) {
 // label has a unit, too.
 func (n *numberScale) scale(target []float64, numeric bool) {
 	if numeric {
-		target[0] = n.label.standardise(target[0])
+		target[0] = n.label.standardise(target[0], labelReach)
 	}
 }
 
@@ -79,11 +92,16 @@ func (n *numberScale) unscale(output []float64, numeric bool) {
 	}
 }
 
-// location is the running location and scale of one number.
+// location is the running location and scale of one number. Where more than half of the first values are the same, as of a rare indicator or amount, that
+// one is the location, and the scale the 84 % quantile of the distances of the latest others.
 type location struct {
 	first          []float64 // the first values, sorted; nil once there were firstValues
 	n              float64   // values that count, at most locationMemory
 	mean, variance float64
+	rare           bool      // the mean is the value that more than half are
+	others         []float64 // distances of the latest others, a ring of firstValues
+	next           int
+	share          float64 // of the others, or of outliers, fading
 }
 
 // of returns location and scale; the scale is positive.
@@ -93,24 +111,29 @@ func (l *location) of() (mean, deviation float64) {
 		mean = l.first[(n-1)/2]
 		low, high := l.first[(16*(n-1)+50)/100], l.first[(84*(n-1)+50)/100]
 		if deviation = (high - low) / 2; deviation == 0 {
-			deviation = typicalDistance(l.first, mean)
+			deviation = typicalDistance(l.first, mean, 0.5)
 		}
 	}
 	return mean, max(deviation, 1e-9*math.Abs(mean), math.SmallestNonzeroFloat64*(1<<52))
 }
 
-// standardise returns a finite number in units, within ±numberReach; 0 before there are two values.
-func (l *location) standardise(v float64) float64 {
+// ready reports whether there are enough values to tell an outlier by.
+func (l *location) ready() bool {
+	return l.n >= outlierAfter && !(l.rare && len(l.others) < outlierAfter)
+}
+
+// standardise returns a finite number in units, within ±reach; 0 before there are two values.
+func (l *location) standardise(v, reach float64) float64 {
 	if l.n < 2 {
 		return 0
 	}
 	mean, deviation := l.of()
-	return min(max((v-mean)/deviation, -numberReach), numberReach)
+	return min(max((v-mean)/deviation, -reach), reach)
 }
 
 // beyond reports whether a number is an outlier, which none of the first are.
 func (l *location) beyond(v float64) bool {
-	if l.first != nil || l.n == 0 {
+	if l.first != nil || !l.ready() {
 		return false
 	}
 	mean, deviation := l.of()
@@ -119,18 +142,75 @@ func (l *location) beyond(v float64) bool {
 
 // add adds a finite number.
 func (l *location) add(v float64) {
-	if l.n < firstValues {
+	switch {
+	case l.n < firstValues:
 		at, _ := slices.BinarySearch(l.first, v)
 		l.first = slices.Insert(l.first, at, v)
 		if l.n++; l.n == firstValues {
-			mean, deviation := l.of()
-			l.mean, l.variance, l.first = mean, deviation*deviation, nil
+			l.settle()
 		}
+	case l.rare:
+		l.addRare(v)
+	default:
+		mean, deviation := l.of()
+		if l.count(math.Abs(v-mean) > numberReach*deviation) > mostOthers {
+			l.restart(v)
+			return
+		}
+		d := min(max(v-mean, -estimateReach*deviation), estimateReach*deviation)
+		l.n = min(l.n+1, locationMemory)
+		l.mean += d / l.n
+		l.variance += (d*(d-d/l.n) - l.variance) / l.n
+	}
+}
+
+// settle goes on from the first values.
+func (l *location) settle() {
+	mean, deviation := l.of()
+	first := l.first
+	*l = location{n: firstValues, mean: mean, variance: deviation * deviation}
+	same := 0
+	for _, v := range first {
+		if v == mean {
+			same++
+		}
+	}
+	if l.rare = same > firstValues/2; !l.rare {
 		return
 	}
-	mean, deviation := l.of()
-	d := min(max(v-mean, -estimateReach*deviation), estimateReach*deviation)
-	l.n = min(l.n+1, locationMemory)
-	l.mean += d / l.n
-	l.variance += (d*(d-d/l.n) - l.variance) / l.n
+	l.variance = 0
+	for _, v := range first {
+		l.addRare(v)
+	}
+}
+
+// count returns the share of the values so far that are others, fading.
+func (l *location) count(other bool) float64 {
+	l.share *= 1 - 1.0/firstValues
+	if other {
+		l.share += 1.0 / firstValues
+	}
+	return l.share
+}
+
+// restart takes the first values anew.
+func (l *location) restart(v float64) { *l = location{n: 1, first: []float64{v}} }
+
+// addRare adds a number to those of which more than half are the mean. Once they are not, the first values are taken anew.
+func (l *location) addRare(v float64) {
+	if l.count(v != l.mean) > mostOthers {
+		l.restart(v)
+		return
+	}
+	if v == l.mean {
+		return
+	}
+	if len(l.others) < firstValues {
+		l.others = append(l.others, 0)
+	}
+	l.others[l.next] = math.Abs(v - l.mean)
+	l.next = (l.next + 1) % firstValues
+	sorted := slices.Sorted(slices.Values(l.others))
+	scale := sorted[84*(len(sorted)-1)/100]
+	l.variance = scale * scale
 }

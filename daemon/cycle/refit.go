@@ -174,6 +174,7 @@ func (j *refitJob) prepare() error {
 	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
 		return err
 	}
+	limitLabels(j.target, train, selected, gate)
 	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
 	j.encodeTrain(train, j.sample.Weights)
 	if j.problem.X.NumRows() == 0 {

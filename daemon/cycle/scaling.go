@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -26,15 +27,8 @@ func scaleOf(name string, values []float64) snapshot.NumericField {
 	if n == 0 {
 		return f
 	}
-	slices.Sort(values)
-	median := values[(n-1)/2]
-	from := int(math.Ceil(spreadQuantile * float64(n-1)))
-	above, below := values[from]-median, median-values[n-1-from]
-	if above == 0 || below == 0 {
-		typical := typicalDistance(values, median)
-		above, below = cmp.Or(above, typical), cmp.Or(below, typical)
-	}
-	least, most := values[sort.SearchFloat64s(values, median-fenceReach*below)], values[upTo(values, median+fenceReach*above)-1]
+	low, high := fence(values, fenceReach, 0.5)
+	least, most := values[sort.SearchFloat64s(values, low)], values[upTo(values, high)-1]
 	f.Center = least/2 + most/2
 	if scale := most/2 - least/2; scale > 0 {
 		f.Scale = scale
@@ -42,8 +36,46 @@ func scaleOf(name string, values []float64) snapshot.NumericField {
 	return f
 }
 
-// typicalDistance returns the median distance of the values that are not the median, 0 if there are none.
-func typicalDistance(values []float64, median float64) float64 {
+// fence sorts values, at least one, and returns the ends beyond which one is an outlier. quantile is that of the distances of the others where too many
+// values are the median to tell.
+func fence(values []float64, reach, quantile float64) (low, high float64) {
+	n := len(values)
+	slices.Sort(values)
+	median := values[(n-1)/2]
+	from := int(math.Ceil(spreadQuantile * float64(n-1)))
+	above, below := values[from]-median, median-values[n-1-from]
+	if above == 0 || below == 0 {
+		typical := typicalDistance(values, median, quantile)
+		above, below = cmp.Or(above, typical), cmp.Or(below, typical)
+	}
+	return median - reach*below, median + reach*above
+}
+
+// labelFence is fenceReach of labels.
+const labelFence = 8
+
+// limitLabels makes labels without a range of their own that are outliers of the training events count as the nearest end of the range of the others,
+// in all parts of a sample: one label that is a million times too large would be all that a squared loss sees.
+func limitLabels(t *Target, train []event.Event, parts ...[]event.Event) {
+	if t.Task != event.Regression || t.Low < t.High || len(train) == 0 {
+		return
+	}
+	labels := make([]float64, len(train))
+	for i := range train {
+		labels[i] = train[i].Label
+	}
+	low, high := fence(labels, labelFence, 0.84)
+	for _, events := range append(parts, train) {
+		for i := range events {
+			if math.Abs(events[i].Label) <= event.MaxLabel { // others are left out
+				events[i].Label = min(max(events[i].Label, low), high)
+			}
+		}
+	}
+}
+
+// typicalDistance returns a quantile of the distances of the values that are not the median, 0 if there are none.
+func typicalDistance(values []float64, median, quantile float64) float64 {
 	var distances []float64
 	for _, v := range values {
 		if v != median {
@@ -54,7 +86,7 @@ func typicalDistance(values []float64, median float64) float64 {
 		return 0
 	}
 	slices.Sort(distances)
-	return distances[len(distances)/2]
+	return distances[int(quantile*float64(len(distances)))]
 }
 
 // upTo returns how many of some sorted values are at most limit.
@@ -101,10 +133,7 @@ func (s *scaling) of(i int) (mean, deviation float64) {
 }
 
 // Before there is a champion, which says what is an outlier, a number counts for no more than outlierDeviations once there were outlierAfter.
-const (
-	outlierDeviations = 8
-	outlierAfter      = 10
-)
+const outlierDeviations = 8
 
 // within returns a number without what makes it an outlier among those before it.
 func (s *scaling) within(i int, v float64) float64 {

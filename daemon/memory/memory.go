@@ -89,6 +89,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
 	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, event.Task(m.Schema.Task))
+	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
+		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)
+	}
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {

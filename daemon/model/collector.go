@@ -51,11 +51,12 @@ var (
 	foldInResets       = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
 	featuresTotal      = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
 	unseenTotal        = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	outlying           = ofModel("events_outlying_fields_total", "Events with a number so far from the others that it was learned as less.", "field")
 	modelReady         = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, progressiveMetric, progressiveInvalid, foldInResets, foldInEvicted, featuresTotal, unseenTotal, trainDisabled,
+		progressiveLoss, progressiveMetric, progressiveInvalid, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
 		modelReady, modelNotReady}
 )
 
@@ -121,6 +122,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		names := learning.Names()
 		counter(featuresTotal, float64(names.Total), name)
 		counter(unseenTotal, float64(names.Unseen), name)
+		for field, n := range learning.Outlying() {
+			counter(outlying, float64(n), name, field)
+		}
 	}
 }
 
