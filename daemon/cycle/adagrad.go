@@ -72,8 +72,9 @@ func newAdagradLearner(n *numberScale, t *Target, fields, limit int, recent bool
 	if recent {
 		l.recent = make([]float64, len(recentFades)*outputs)
 		inputs += len(l.recent)
-	} else if l.products = d*(d+1)/2 <= maxProducts && (d+d*(d+1)/2)*outputs <= maxAdagradWeights; l.products {
-		inputs += d * (d + 1) / 2
+	} else {
+		inputs = adagradInputs(d, outputs)
+		l.products = inputs > d
 	}
 	for _, step := range adagradSteps {
 		for _, fade := range adagradFades {
@@ -92,6 +93,15 @@ func newAdagradLearner(n *numberScale, t *Target, fields, limit int, recent bool
 	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
 	l.mixed, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
 	return l
+}
+
+// adagradInputs returns how many inputs d numbers are, with their products if these are not too many.
+func adagradInputs(d, outputs int) int {
+	products := d * (d + 1) / 2
+	if products > maxProducts || (d+products)*outputs > maxAdagradWeights {
+		return d
+	}
+	return d + products
 }
 
 func (l *adagradLearner) gather(ev *event.Event) {

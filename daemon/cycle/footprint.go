@@ -82,7 +82,7 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	window := int64(neighbourWindow(numeric+fields, outputs))
 	bytes := 8*n*(n+int64(outputs)+newtonFourier) + 4*window*int64(numeric+fields+outputs)
 	const both = 2 // learners by AdaGrad
-	bytes += both * 8 * each * (maxAdagradWeights + maxProducts + int64(numeric))
+	bytes += 8 * each * int64(adagradInputs(numeric, outputs)+numeric+len(recentFades)*outputs) * int64(outputs+1)
 	if fields > 0 {
 		names := int64(min(rows, adagradNames/(int(each)*(outputs+1))))
 		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
