@@ -145,7 +145,7 @@ type Train struct {
 // FoldIn learns from single events between refits.
 type FoldIn struct {
 	Enabled bool     `json:"enabled"`
-	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their own events
+	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their own events; losses are kept by the first
 	MaxRows int      `json:"max_rows"` // entities kept, least recently seen goes first
 }
 
@@ -248,7 +248,7 @@ func (m *Model) Resolve() {
 			m.Evaluate.BaselineBy = c[min(1, len(c)-1)]
 		}
 		if len(t.FoldIn.By) == 0 {
-			t.FoldIn.By = c[:1:1]
+			t.FoldIn.By = slices.Clone(c)
 		}
 	}
 }

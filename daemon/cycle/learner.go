@@ -60,21 +60,24 @@ func newPosteriorLearner(m *config.Model, schema *event.Schema, target *Target, 
 		}
 		base = target.newState(nil, fields, prior)
 	}
-	forget := make([]bool, base.NumFields)
-	for f, name := range schema.Categorical {
-		forget[f] = slices.Contains(m.Train.FoldIn.By, name)
+	rates := make([][]float64, base.NumFields)
+	for _, name := range m.Train.FoldIn.By {
+		f := slices.Index(schema.Categorical, name)
+		if rates[f] != nil {
+			continue // named twice
+		}
+		rates[f] = posterior.FurtherRates
+		if len(l.order) == 0 {
+			rates[f] = posterior.DefaultRates
+		}
+		l.order = append(l.order, f)
 	}
 	for f := range fields {
-		if forget[f] {
+		if rates[f] == nil {
 			l.order = append(l.order, f)
 		}
 	}
-	for f := range fields {
-		if !forget[f] {
-			l.order = append(l.order, f)
-		}
-	}
-	l.foldIn = posterior.NewFoldIn(base, forget, posterior.DefaultRates)
+	l.foldIn = posterior.NewFoldIn(base, rates)
 	l.slots = newSlots(base.NumFields, m.Train.FoldIn.MaxRows)
 	return l
 }

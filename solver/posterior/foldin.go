@@ -3,12 +3,17 @@ package posterior
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
-// by recent loss. On two rating streams the mix beat the best single rate.
+// by recent loss, for each field by itself. On two rating streams the mix beat the best single rate.
 var DefaultRates = []float64{1, 0.97, 0.9}
+
+// FurtherRates are those of fields beyond the first that forgets: one, so that learning takes half as long again and no longer.
+var FurtherRates = []float64{1, 0.95}
 
 // How fast the losses that decide the mix fade: over all events and over the entity's own.
 const (
@@ -23,20 +28,18 @@ const (
 // a row, so the live model is an ordinary model. The caller numbers the rows (slots) and decides which features have one.
 // Not safe for concurrent use.
 type FoldIn struct {
-	base   *State
-	rates  []float64
-	forget []bool    // NumFields
-	rows   []liveRow // by slot
-	loss   []float64 // per rate, over all events
-	young  *youngBias
+	base  *State
+	rates [][]float64 // per field
+	rows  []liveRow   // by slot
+	loss  [][]float64 // per field and rate, over all events
+
+	widened []float64 // per field, the share of the refit's evidence that forgetting versions begin with
+	young   *youngBias
 
 	event   event
 	rowMath rowMath
 
 	// What mix computed last is good until what it follows from changes: losses count the changes of losses, changes those of rows.
-	weights         []float64
-	weightsOf       int32 // slot
-	weightsAt       int64 // losses when they were computed
 	mixed           []mixedRow
 	losses, changes int64
 
@@ -82,6 +85,7 @@ type rowMath interface {
 // mixedRow is the mean row of an entry of the event, mixed from its versions.
 type mixedRow struct {
 	mean            []float64
+	weights         []float64 // of the versions
 	slot            int32
 	losses, changes int64
 }
@@ -100,16 +104,22 @@ type liveRow struct {
 	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
 
-// NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. forget says for each field
-// whether its entities forget at the given rates; other fields keep everything.
-func NewFoldIn(base *State, forget []bool, rates []float64) *FoldIn {
+// NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. rates has the rates of each field at
+// which its entities forget, the slowest first; fields with less than two keep everything.
+func NewFoldIn(base *State, rates [][]float64) *FoldIn {
 	q := base.rowSize()
 	f := &FoldIn{
-		base: base, rates: rates, forget: forget, loss: make([]float64, len(rates)), rowMath: newSharedRows(base),
-		weights: make([]float64, len(rates)), weightsOf: -1, zero: make([]float64, q), prior: make([][]float64, base.NumFields),
+		base: base, rates: rates, loss: make([][]float64, base.NumFields), rowMath: newSharedRows(base),
+		zero: make([]float64, q), prior: make([][]float64, base.NumFields), widened: make([]float64, base.NumFields),
 	}
 	if base.Separate {
 		f.rowMath = newOutputRows(base)
+	}
+	for i := range f.widened {
+		f.widened[i] = 1
+		if len(rates[i]) > 1 {
+			f.loss[i] = make([]float64, len(rates[i]))
+		}
 	}
 	f.increment = make([]float64, f.rowMath.evidenceSize()+q)
 	f.spreadPrior()
@@ -134,10 +144,13 @@ func (f *FoldIn) Base() *State { return f.base }
 
 // InheritLosses takes over what the rates have earned so far, so that a refit does not forget which rate suits the stream.
 func (f *FoldIn) InheritLosses(old *FoldIn) {
-	if old != nil && len(old.loss) == len(f.loss) {
-		copy(f.loss, old.loss)
-		f.losses++
+	if old == nil || len(old.loss) != len(f.loss) {
+		return
 	}
+	for i, loss := range old.loss {
+		copy(f.loss[i], loss)
+	}
+	f.losses++
 }
 
 // Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,
@@ -184,15 +197,14 @@ func (f *FoldIn) mix(to *mixedRow, slot int32) []float64 {
 	if to.slot == slot && to.losses == f.losses && to.changes == f.changes {
 		return to.mean
 	}
-	to.slot, to.losses, to.changes = slot, f.losses, f.changes
 	row := &f.rows[slot]
-	if f.weightsOf != slot || f.weightsAt != f.losses {
-		f.weightsOf, f.weightsAt = slot, f.losses
-		f.mixWeights(row)
+	if to.slot != slot || to.losses != f.losses {
+		to.weights = f.mixWeights(to.weights[:0], row)
 	}
+	to.slot, to.losses, to.changes = slot, f.losses, f.changes
 	q := len(to.mean)
 	clear(to.mean)
-	for g, w := range f.weights {
+	for g, w := range to.weights {
 		for a, m := range row.mean[g*q : g*q+q] {
 			to.mean[a] += w * m
 		}
@@ -200,23 +212,25 @@ func (f *FoldIn) mix(to *mixedRow, slot int32) []float64 {
 	return to.mean
 }
 
-func (f *FoldIn) mixWeights(row *liveRow) {
+func (f *FoldIn) mixWeights(weights []float64, row *liveRow) []float64 {
+	all := f.loss[row.field]
 	least := math.Inf(1)
-	for g := range f.rates {
-		least = min(least, f.loss[g]+row.loss[g])
+	for g, l := range all {
+		least = min(least, l+row.loss[g])
 	}
 	total := 0.0
-	for g := range f.rates {
+	for g, l := range all {
 		w := 1.0
-		if more := f.loss[g] + row.loss[g] - least; more > 0 {
+		if more := l + row.loss[g] - least; more > 0 {
 			w = math.Exp(-0.5 * more)
 		}
-		f.weights[g] = w
+		weights = append(weights, w)
 		total += w
 	}
-	for g := range f.weights {
-		f.weights[g] /= total
+	for g := range weights {
+		weights[g] /= total
 	}
+	return weights
 }
 
 // Place starts the live row in the given slot (at most one past the last) for a feature, from its refit's row or its field's prior.
@@ -233,11 +247,8 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 // initialise turns the refit's row, or the field's prior, into evidence: A − D and A·mean.
 func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 	q, p := len(f.zero), len(f.increment)-len(f.zero)
-	versions, losses := 1, 0
-	if f.forget[feature.Field] {
-		versions = len(f.rates)
-		losses = versions
-	}
+	losses := len(f.loss[feature.Field])
+	versions := max(1, losses)
 	row.field = feature.Field
 	c := f.base.covarianceSize()
 	size := losses + versions*(p+2*q) + c
@@ -267,6 +278,9 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		copy(row.evidence[g*(p+q):], row.evidence[:p+q])
 		copy(row.mean[g*q:], mean)
 	}
+	if share := f.widened[feature.Field]; share < 1 && versions > 1 {
+		f.widen(row, share)
+	}
 }
 
 // Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting fields should
@@ -286,13 +300,58 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	f.gather(features, values)
 	f.rowMath.predict(&f.event)
 	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
-	f.score(features, values, target)
+	f.score(features, target)
 	for e := range features {
 		f.gather(features, values)
 		f.rowMath.predict(&f.event)
 		f.accumulate(e)
 		f.update(&f.rows[features[e].Row])
 	}
+}
+
+// Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen towards the prior, so that
+// the next events move them far. Versions that keep everything stay, and recent loss, which starts anew, decides between them and the widened
+// ones: where nothing had changed little is lost. It does nothing for fields that do not forget. O(rows·q³), q the row's length.
+func (f *FoldIn) Widen(field int32, share float64) {
+	f.widened[field] *= share
+	for i := range f.rows {
+		if row := &f.rows[i]; row.field == field && len(row.loss) > 0 {
+			f.widen(row, share)
+		}
+	}
+	clear(f.loss[field])
+	f.losses++
+	f.changes++
+}
+
+// widen scales the evidence of the forgetting versions of a row and solves them again.
+func (f *FoldIn) widen(row *liveRow, share float64) {
+	prior := f.base.precision(int(row.field))
+	for g, rate := range f.rates[row.field] {
+		if rate == 1 {
+			continue
+		}
+		evidence, right, mean := f.version(row, g)
+		floats.Scale(share, evidence)
+		floats.Scale(share, right)
+		var cov []float64
+		if g == len(row.loss)/2 {
+			cov = row.cov
+		}
+		if f.base.mainOnly(int(row.field)) {
+			f.solveMainEffect(row, g, prior[0])
+		} else {
+			f.rowMath.solve(evidence, right, prior, mean, cov)
+		}
+	}
+	clear(row.loss)
+}
+
+// version returns evidence, right side and mean of a version of a row.
+func (f *FoldIn) version(row *liveRow, g int) (evidence, right, mean []float64) {
+	size, q := len(f.increment), len(f.zero)
+	e := row.evidence[g*size : g*size+size]
+	return e[:size-q], e[size-q:], row.mean[g*q : g*q+q]
 }
 
 // accumulate sets the increment to what the event says of entry e.
@@ -305,38 +364,34 @@ func (f *FoldIn) accumulate(e int) {
 // two.
 func (f *FoldIn) update(row *liveRow) {
 	f.changes++
-	size, q := len(f.increment), len(f.zero)
+	size := len(f.increment)
 	prior := f.base.precision(int(row.field))
 	if f.base.mainOnly(int(row.field)) {
 		f.updateMainEffect(row, prior[0])
 		return
-	}
-	version := func(g int) (evidence, right, mean []float64) {
-		e := row.evidence[g*size : g*size+size]
-		return e[:size-q], e[size-q:], row.mean[g*q : g*q+q]
 	}
 	versions := max(1, len(row.loss))
 	other := -1 // a version that is still to be solved
 	for g := range versions {
 		keep := 1.0
 		if len(row.loss) > 0 {
-			keep = f.rates[g]
+			keep = f.rates[row.field][g]
 		}
 		dense.ScaleAdd(row.evidence[g*size:g*size+size], keep, f.increment)
-		a, b, mean := version(g)
+		a, b, mean := f.version(row, g)
 		switch {
 		case g == versions/2:
 			f.rowMath.solve(a, b, prior, mean, row.cov)
 		case other < 0:
 			other = g
 		default:
-			a1, b1, mean1 := version(other)
+			a1, b1, mean1 := f.version(row, other)
 			f.rowMath.solvePair([2][]float64{a1, a}, [2][]float64{b1, b}, prior, [2][]float64{mean1, mean})
 			other = -1
 		}
 	}
 	if other >= 0 {
-		a, b, mean := version(other)
+		a, b, mean := f.version(row, other)
 		f.rowMath.solve(a, b, prior, mean, nil)
 	}
 }
@@ -348,68 +403,44 @@ func (f *FoldIn) updateMainEffect(row *liveRow, prior float64) {
 	for g := range versions {
 		keep := 1.0
 		if len(row.loss) > 0 {
-			keep = f.rates[g]
+			keep = f.rates[row.field][g]
 		}
 		e := row.evidence[g*size : g*size+size]
 		e[0] = keep*e[0] + f.increment[0]
 		e[size-q] = keep*e[size-q] + f.increment[size-q]
-		row.mean[g*q] = e[size-q] / (e[0] + prior)
-		if g == versions/2 {
-			row.cov[0] = 1 / (e[0] + prior)
-		}
+		f.solveMainEffect(row, g, prior)
 	}
 }
 
-// score charges every rate with its own loss on the event, which holds the mixed rows. With one forgetting row the outputs of a version
-// follow from the mix, because they are linear in that row.
-func (f *FoldIn) score(features []Feature, values, target []float64) {
-	forgetting := -1
-	for e, feature := range features {
-		if len(f.rows[feature.Row].loss) == 0 {
-			continue
-		}
-		if forgetting >= 0 {
-			f.scoreVersions(features, values, target)
-			return
-		}
-		forgetting = e
-	}
-	if forgetting < 0 {
-		return
-	}
-	row, q := &f.rows[features[forgetting].Row], len(f.zero)
-	for g := range f.rates {
-		f.charge(g, f.rowMath.lossWith(target, forgetting, row.mean[g*q:g*q+q]), features)
+func (f *FoldIn) solveMainEffect(row *liveRow, g int, prior float64) {
+	evidence, right, mean := f.version(row, g)
+	mean[0] = right[0] / (evidence[0] + prior)
+	if g == max(1, len(row.loss))/2 {
+		row.cov[0] = 1 / (evidence[0] + prior)
 	}
 }
 
-// scoreVersions is score for events with several forgetting rows: every version predicts by itself.
-func (f *FoldIn) scoreVersions(features []Feature, values, target []float64) {
+// score charges every rate of every forgetting row with its own loss on the event, which holds the mixed rows: what the loss would have been with
+// that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
+func (f *FoldIn) score(features []Feature, target []float64) {
 	q := len(f.zero)
-	for g := range f.rates {
-		f.gather(features, values)
-		for e, feature := range features {
-			if row := &f.rows[feature.Row]; len(row.loss) > 0 {
-				f.event.mean[e] = row.mean[g*q : g*q+q]
-			}
+	for e, feature := range features {
+		row := &f.rows[feature.Row]
+		for g := range row.loss {
+			f.charge(row, g, f.rowMath.lossWith(target, e, row.mean[g*q:g*q+q]))
 		}
-		f.rowMath.predict(&f.event)
-		f.charge(g, f.rowMath.lossWith(target, -1, nil), features)
 	}
+	f.losses++
 }
 
-// charge adds a loss of rate g to its own account and to those of the event's forgetting rows.
-func (f *FoldIn) charge(g int, loss float64, features []Feature) {
-	f.losses++
+// charge adds a loss of rate g to the account of the row's field and to its own.
+func (f *FoldIn) charge(row *liveRow, g int, loss float64) {
 	if !(loss < mixLossMax) { // nor may one that is no number
 		loss = mixLossMax
 	}
-	f.loss[g] = lossFade*f.loss[g] + lossGain*loss
-	for _, feature := range features {
-		if row := &f.rows[feature.Row]; len(row.loss) > 0 {
-			row.loss[g] = entityLossFade*row.loss[g] + loss
-		}
-	}
+	all := f.loss[row.field]
+	all[g] = lossFade*all[g] + lossGain*loss
+	row.loss[g] = entityLossFade*row.loss[g] + loss
 }
 
 // State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes.

@@ -3,6 +3,7 @@ package posterior
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -23,7 +24,7 @@ func TestFoldInIsTheExactPosterior(t *testing.T) {
 	}
 	s.Reset(0)
 	omega, right := make([]float64, 60), make([]float64, 60)
-	f := NewFoldIn(s.Clone(), []bool{false, false}, []float64{1})
+	f := NewFoldIn(s.Clone(), make([][]float64, 2))
 	slots := map[int32]int32{}
 	for i := range 60 {
 		omega[i], right[i] = s.pseudo(p.Target(i), 0, 0)
@@ -53,7 +54,7 @@ func TestForgettingFollowsAChange(t *testing.T) {
 	errorAfter := func(rates []float64) float64 {
 		prior := PriorFor(Gaussian, 1)
 		s := New(Gaussian, 1, 0, nil, 2, prior)
-		f := NewFoldIn(s, []bool{true, false}, rates)
+		f := NewFoldIn(s, [][]float64{rates, nil})
 		r := rand.New(rand.NewPCG(4, 4))
 		f.Place(0, Feature{Field: 0, Row: -1, Base: -1})
 		total := 0.0
@@ -84,7 +85,7 @@ func TestForgettingFollowsAChange(t *testing.T) {
 func TestFirstLabelsSetTheScale(t *testing.T) {
 	predictions := func(unit float64) []float64 {
 		s := New(Gaussian, 1, 0, nil, 1, Prior{Linear: 1, Basis: 1, Cap: 1})
-		f := NewFoldIn(s, []bool{false}, []float64{1})
+		f := NewFoldIn(s, make([][]float64, 1))
 		r := rand.New(rand.NewPCG(8, 8))
 		var out []float64
 		for n := range 300 {
@@ -115,7 +116,7 @@ func BenchmarkLearn(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	p := ratings(r, 20_000, 1000, 300, 4, true)
 	s := randomState(r, p, Logistic, 11)
-	f := NewFoldIn(s, []bool{true, false}, DefaultRates)
+	f := NewFoldIn(s, [][]float64{DefaultRates, FurtherRates})
 	for j, field := range s.Field {
 		f.Place(int32(j), Feature{Field: field, Row: -1, Base: int32(j)})
 	}
@@ -130,14 +131,14 @@ func BenchmarkLearn(b *testing.B) {
 	}
 }
 
-// TestVersionsScoreAlike: the shortcut for one forgetting row charges what predicting with every version charges.
+// TestVersionsScoreAlike: rates are charged what predicting with every version of a row, the other row as it is mixed, charges.
 func TestVersionsScoreAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	p := ratings(r, 300, 8, 8, 2, true)
 	shared := randomState(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
 	separate, _ := randomOutputs(rand.New(rand.NewPCG(6, 2)), p, Logistic, 3)
-	run := func(s *State, slow bool) []float64 {
-		f := NewFoldIn(s, []bool{true, false}, DefaultRates)
+	run := func(s *State, score func(*FoldIn, []Feature, []float64, []float64)) []float64 {
+		f := NewFoldIn(s, [][]float64{DefaultRates, FurtherRates})
 		for j, field := range s.Field {
 			f.Place(int32(j), Feature{Field: field, Row: -1, Base: int32(j)})
 		}
@@ -146,42 +147,138 @@ func TestVersionsScoreAlike(t *testing.T) {
 			features := []Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}}
 			predicted(f, features, value)
 			f.rowMath.observe(p.Target(i), 1)
-			if slow {
-				f.scoreVersions(features, value, p.Target(i))
-			} else {
-				f.score(features, value, p.Target(i))
+			score(f, features, value, p.Target(i))
+			for e := range features {
+				predicted(f, features, value)
+				f.accumulate(e)
+				f.update(&f.rows[index[e]])
 			}
-			predicted(f, features, value)
-			f.accumulate(0)
-			f.update(&f.rows[index[0]])
 		}
-		return f.loss
+		return slices.Concat(f.loss...)
 	}
 	for _, s := range []*State{shared, separate} {
-		fast, slow := run(s, false), run(s, true)
+		fast := run(s, func(f *FoldIn, features []Feature, _, target []float64) { f.score(features, target) })
+		slow := run(s, scoreByPrediction)
 		for g := range fast {
 			if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
-				t.Errorf("separate=%v rate %d: loss %g, by prediction %g", s.Separate, g, fast[g], slow[g])
+				t.Errorf("separate=%v rate %d of field %d: loss %g, by prediction %g", s.Separate, g%len(DefaultRates), g/len(DefaultRates), fast[g], slow[g])
 			}
 		}
 	}
+}
+
+// scoreByPrediction is the slow twin of FoldIn.score.
+func scoreByPrediction(f *FoldIn, features []Feature, values, target []float64) {
+	q := len(f.zero)
+	type loss struct {
+		row   *liveRow
+		g     int
+		value float64
+	}
+	var all []loss
+	for e, feature := range features {
+		row := &f.rows[feature.Row]
+		for g := range row.loss {
+			f.gather(features, values)
+			f.event.mean[e] = row.mean[g*q : g*q+q]
+			f.rowMath.predict(&f.event)
+			all = append(all, loss{row, g, f.rowMath.lossWith(target, -1, nil)})
+		}
+	}
+	for _, l := range all {
+		f.charge(l.row, l.g, l.value)
+	}
+	f.losses++
+	f.gather(features, values)
+	f.rowMath.predict(&f.event)
 }
 
 // TestMixForgetsOutliers: one loss of 1e12, or one that is no number, decides the mix no longer than any large one.
 func TestMixForgetsOutliers(t *testing.T) {
 	p := ratings(rand.New(rand.NewPCG(6, 1)), 30, 4, 4, 2, true)
 	for _, outlier := range []float64{1e12, math.Inf(1), math.NaN()} {
-		f := NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, Gaussian, 3), []bool{true, false}, DefaultRates)
-		user := []Feature{{Field: 0, Row: 0, Base: 0}}
-		f.Place(0, user[0])
-		f.charge(0, outlier, user)
+		f := NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, Gaussian, 3), [][]float64{DefaultRates, nil})
+		f.Place(0, Feature{Field: 0, Row: 0, Base: 0})
+		row := &f.rows[0]
+		f.charge(row, 0, outlier)
 		for range 500 {
-			f.charge(0, 0.5, user)
-			f.charge(1, 1.5, user)
+			f.charge(row, 0, 0.5)
+			f.charge(row, 1, 1.5)
 		}
-		if row := &f.rows[0]; !(f.loss[0] < f.loss[1]) || !(row.loss[0] < row.loss[1]) {
-			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier, f.loss[0], f.loss[1], row.loss[0], row.loss[1])
+		if !(f.loss[0][0] < f.loss[0][1]) || !(row.loss[0] < row.loss[1]) {
+			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier, f.loss[0][0], f.loss[0][1], row.loss[0], row.loss[1])
 		}
+	}
+}
+
+// TestWidenedNamesAreLearnedAnew: after names that were well known take other values, rows that were widened follow within a few events of each, others
+// do not; and where nothing changed, widening costs little.
+func TestWidenedNamesAreLearnedAnew(t *testing.T) {
+	const names, rounds = 30, 12
+	worth := func(share float64, change bool) float64 {
+		r := rand.New(rand.NewPCG(4, 4))
+		f := NewFoldIn(New(Gaussian, 1, 0, nil, 1, PriorFor(Gaussian, 1)), [][]float64{FurtherRates})
+		value := make([]float64, names)
+		total := 0.0
+		for round := range 80 + rounds {
+			if round == 80 {
+				f.Widen(0, share)
+			}
+			for i := range int32(names) {
+				if round == 0 {
+					f.Place(i, Feature{Field: 0, Row: -1, Base: -1})
+				}
+				if round == 0 || round == 80 && change {
+					value[i] = r.NormFloat64()
+				}
+				features, values := []Feature{{Field: 0, Row: i, Base: -1}}, []float64{1}
+				got := predicted(f, features, values)[0]
+				if round > 80 {
+					total += (got - value[i]) * (got - value[i])
+				}
+				f.Learn(features, values, []float64{value[i] + 0.3*r.NormFloat64()}, 1)
+			}
+		}
+		return total / (names * (rounds - 1))
+	}
+	if kept, widened := worth(1, true), worth(0.01, true); !(widened < kept/2) {
+		t.Errorf("after a change: mean square error %.3f with rows widened, %.3f without", widened, kept)
+	}
+	if kept, widened := worth(1, false), worth(0.01, false); widened > kept+0.03 {
+		t.Errorf("without a change: mean square error %.3f with rows widened, %.3f without", widened, kept)
+	}
+}
+
+// TestRatesOfFieldsApart: where the names of one field change and those of the other stay, the one forgets and the other does not.
+func TestRatesOfFieldsApart(t *testing.T) {
+	const names = 20
+	r := rand.New(rand.NewPCG(4, 4))
+	f := NewFoldIn(New(Gaussian, 1, 0, nil, 2, PriorFor(Gaussian, 1)), [][]float64{DefaultRates, FurtherRates})
+	stays, changes := make([]float64, names), make([]float64, names)
+	for i := range names {
+		stays[i] = r.NormFloat64()
+	}
+	placed := make(map[int]int32)
+	feature := func(field, name int) Feature {
+		key := field*names + name
+		if _, ok := placed[key]; !ok {
+			placed[key] = int32(len(placed))
+			f.Place(placed[key], Feature{Field: int32(field), Row: -1, Base: -1})
+		}
+		return Feature{Field: int32(field), Row: placed[key], Base: -1}
+	}
+	for range 6000 {
+		a, b := r.IntN(names), r.IntN(names)
+		changes[b] += 0.3 * r.NormFloat64()
+		features, values := []Feature{feature(0, a), feature(1, b)}, []float64{1, 1}
+		predicted(f, features, values)
+		f.Learn(features, values, []float64{stays[a] + changes[b] + 0.3*r.NormFloat64()}, 1)
+	}
+	if l := f.loss[0]; !(l[0] < l[len(l)-1]) {
+		t.Errorf("field that stays: losses %v, the rate that forgets nothing is not the best", l)
+	}
+	if l := f.loss[1]; !(l[len(l)-1] < l[0]) {
+		t.Errorf("field that changes: losses %v, the fastest rate is not the best", l)
 	}
 }
 

@@ -70,10 +70,11 @@ func TestFootprints(t *testing.T) {
 			runtime.KeepAlive(r)
 
 			before = heap()
-			f := NewFoldIn(s, make([]bool, fields), DefaultRates)
-			for i := range f.forget {
-				f.forget[i] = true
+			rates := make([][]float64, fields)
+			for i := range rates {
+				rates[i] = DefaultRates
 			}
+			f := NewFoldIn(s, rates)
 			for j := range int32(d) {
 				f.Place(j, Feature{Field: field[j], Row: j, Base: j})
 			}

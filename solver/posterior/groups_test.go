@@ -231,7 +231,7 @@ func TestGroupedFoldInIsASweepOfOneRow(t *testing.T) {
 		}
 	}
 	start := s.Clone()
-	f := NewFoldIn(start, make([]bool, 5), []float64{1})
+	f := NewFoldIn(start, make([][]float64, 5))
 	var features []Feature
 	for e, j := range index {
 		feature := Feature{Field: s.Field[j], Row: int32(e), Base: j}

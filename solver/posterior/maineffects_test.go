@@ -207,8 +207,8 @@ func TestFoldInOfMainEffects(t *testing.T) {
 			}
 		}
 		base.SetMainOnly(only)
-		forget := []bool{true, false, true, false}
-		a, b := NewFoldIn(base, forget, DefaultRates), NewFoldIn(slow, forget, DefaultRates)
+		rates := [][]float64{DefaultRates, nil, FurtherRates, nil}
+		a, b := NewFoldIn(base, rates), NewFoldIn(slow, rates)
 		one, two := make([]float64, p.Outputs), make([]float64, p.Outputs)
 		slots := make(map[int32]int32)
 		for i := range p.X.NumRows() {

@@ -73,7 +73,7 @@ func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
 		}
 	}
 	s.Reset(0)
-	f := NewFoldIn(s.Clone(), make([]bool, 4), []float64{1})
+	f := NewFoldIn(s.Clone(), make([][]float64, 4))
 	for j := range s.Field {
 		f.Place(int32(j), Feature{Field: field[j], Row: -1, Base: int32(j)})
 	}
