@@ -14,6 +14,7 @@ type means struct {
 	majority    int                // class index, for binary 0 or 1
 	frequencies []float64          // of the classes, of a binary label that of the positive one; nil of a champion that was kept without
 	outputs     []float64          // that predict the frequencies, or the majority alone
+	binary      [2]outcome         // of a binary label 0 and 1
 }
 
 // fitMeans computes the means of a sample. field is the categorical field of the item mean, or -1.
@@ -97,10 +98,25 @@ func (m *means) predict(t *Target) {
 			m.outputs[c] = p
 		}
 	}
+	if t.Task != event.Binary {
+		return
+	}
+	for label := range m.binary { // which spares events the work
+		ev, targets := event.Event{Label: float64(label)}, []float64{0}
+		t.Encode(targets, &ev)
+		m.binary[label] = m.outcomeOf(t, &ev, targets)
+	}
 }
 
 // outcome is that of the majority class and of the frequencies, if there are any and outputs are probabilities.
 func (m *means) outcome(t *Target, ev *event.Event, targets []float64) outcome {
+	if t.Task == event.Binary {
+		return m.binary[t.class(targets)]
+	}
+	return m.outcomeOf(t, ev, targets)
+}
+
+func (m *means) outcomeOf(t *Target, ev *event.Event, targets []float64) outcome {
 	o := t.outcome(ev, m.outputs, targets)
 	o.lossy = m.frequencies != nil && t.hasProbabilities()
 	return o

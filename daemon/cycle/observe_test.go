@@ -7,13 +7,18 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// BenchmarkObserve scores and learns events with a version that was refitted on those before: ratings of two fields, and classes.
+// BenchmarkObserve scores and learns events with a version that was refitted on those before: ratings and binary labels of two names, and a binary label of two
+// numbers.
 func BenchmarkObserve(b *testing.B) {
+	clicks, clicked := ratingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels, m.Train.Loss = "binary", 0, "binary_logistic" }), stream(3, 4000)
+	for i := range clicked {
+		clicked[i].Label = float64(int(clicked[i].Label) / 4)
+	}
 	for _, test := range []struct {
 		name   string
 		model  *config.Model
 		events []event.Event
-	}{{"ratings", ratingsModel(nil), stream(3, 4000)}, {"binary", switchModel(), numbers(3, 4000)}} {
+	}{{"ratings", ratingsModel(nil), stream(3, 4000)}, {"clicks", clicks, clicked}, {"binary", switchModel(), numbers(3, 4000)}} {
 		b.Run(test.name, func(b *testing.B) {
 			c := newCycle(b, test.model)
 			observeAll(c, test.events[:2000])
