@@ -1,0 +1,84 @@
+package cycle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// BenchmarkLearn measures the cost of Observe for one event: scored by what consumers have, by the mixture and all of its parts, and learned. The
+// first two fields are entities, 1,000 and 500 of them; the others have 20 names each. An operation is one event.
+func BenchmarkLearn(b *testing.B) {
+	for _, test := range []struct {
+		task   string
+		fields int
+	}{{"ordinal", 2}, {"regression", 2}, {"binary", 2}, {"ordinal", 7}, {"regression", 7}, {"regression", 10}, {"binary", 10}} {
+		b.Run(fmt.Sprintf("%s/fields=%d", test.task, test.fields), func(b *testing.B) {
+			m := ratingsModel(func(m *config.Model) {
+				m.Schema = config.Schema{Task: test.task, Label: "y", TimeUnit: "ms"}
+				switch test.task {
+				case "ordinal":
+					m.Schema.Levels = 5
+				case "regression":
+					m.Schema.LabelMin, m.Schema.LabelMax = 1, 5
+				}
+				for f := range test.fields {
+					m.Schema.Categorical = append(m.Schema.Categorical, fmt.Sprint("f", f))
+				}
+				m.Train.MaxBasis, m.Evaluate.Window, m.Train.Threads = 8, 20_000, 1
+			})
+			events := manyNames(test.fields, 20_000, test.task == "binary")
+			c := newCycle(b, m)
+			observeAll(c, events[:5000])
+			ch, err := c.Refit(b.Context(), sampleOf(events[:5000]))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.Install(ch)
+			i := 5000
+			b.ReportAllocs()
+			for b.Loop() {
+				if i++; i >= len(events) {
+					i = 5000
+				}
+				c.Observe(&events[i], true, Position{}, nil, nil)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// manyNames draws events of two fields with tastes and some more that say little.
+func manyNames(fields, n int, binary bool) []event.Event {
+	r := rand.New(rand.NewPCG(9, 1))
+	sizes := []int{1000, 500}
+	for len(sizes) < fields {
+		sizes = append(sizes, 20)
+	}
+	bias := make([][]float64, fields)
+	for f, size := range sizes {
+		for range size {
+			bias[f] = append(bias[f], r.NormFloat64()/float64(1+f))
+		}
+	}
+	events := make([]event.Event, n)
+	for i := range events {
+		y, names := 3+0.5*r.NormFloat64(), make([]string, fields)
+		for f := range names {
+			k := r.IntN(sizes[f])
+			y, names[f] = y+0.5*bias[f][k], fmt.Sprint("n", k)
+		}
+		label := min(max(float64(int(y+0.5)), 1), 5)
+		if binary {
+			label = 0
+			if y > 3 {
+				label = 1
+			}
+		}
+		events[i] = event.Event{Label: label, Weight: 1, Time: int64(i), Categorical: names}
+	}
+	return events
+}
