@@ -27,7 +27,14 @@ func newBaselines(t *Target, fields, by, limit int) []baseline {
 		limit = min(limit, max(16, baselineNumbers/width))
 	}
 	of := func(name string, field int, fade float64, last bool) baseline {
-		return &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width, slots: newSlots(1, limit), before: newSlots(1, limit)}
+		b := &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width}
+		if field >= 0 || last {
+			b.slots = newSlots(1, limit)
+		}
+		if field >= 0 && last {
+			b.before = newSlots(1, limit)
+		}
+		return b
 	}
 	all := []baseline{of("mean", -1, 1, false), of("recent_mean", -1, 0.98, false)}
 	if t.IsNumeric() {
@@ -63,7 +70,7 @@ type conditional struct {
 	width  int // of a prediction
 
 	all    []float64 // width sums, and their number
-	slots  *slots
+	slots  *slots    // of contexts, nil without
 	rows   []float64 // by slot, like all
 	key    string    // of the event
 	at     int32

@@ -47,7 +47,7 @@ type Cycle struct {
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
-	sgd         *sgdBias
+	sgd         *sgdBias // a part of the mixture; nil for classes
 	since       backlog
 	resets      int
 	names       NameCounts
@@ -76,9 +76,6 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		}
 	}
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
-	if target.IsNumeric() {
-		c.sgd = newSGDBias(target, len(schema.Categorical), m.Train.FoldIn.MaxRows)
-	}
 	by := -1
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
@@ -87,6 +84,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, c.onNumbers())
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
+	c.sgd = c.mixture.sgd()
 	return c, nil
 }
 
@@ -136,7 +134,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	o[foldIn] = c.target.outcome(ev, c.outputs, c.targets)
 	o[live] = c.mix(ev, o[foldIn], prescored)
 	if c.sgd != nil {
-		o[baseline2] = c.target.numberOutcome(ev, c.sgd.predict(ev), c.value, c.targets)
+		o[baseline2] = c.target.numberOutcome(ev, c.sgd.value(), c.value, c.targets)
 	} else {
 		o[baseline1] = c.lastLabel(versus)
 	}
@@ -157,9 +155,6 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		}
 		c.numbers.learn(label)
 		c.checkLive()
-	}
-	if c.sgd != nil {
-		c.sgd.learn(ev)
 	}
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)

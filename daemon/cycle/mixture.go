@@ -298,6 +298,19 @@ func (m *mixture) loss(p *part, ev *event.Event, targets []float64) float64 {
 	return loss
 }
 
+// sgd returns the biases by gradient steps, nil for classes. predict has them predict an event, and learn learn it.
+func (m *mixture) sgd() *sgdBias {
+	if m == nil {
+		return nil
+	}
+	for _, b := range m.baselines {
+		if s, ok := b.(*numberSGD); ok {
+			return s.sgdBias
+		}
+	}
+	return nil
+}
+
 // isBaseline reports whether a part needs no model.
 func (m *mixture) isBaseline(i int) bool { return i >= m.learned && i < m.learned+len(m.baselines) }
 
