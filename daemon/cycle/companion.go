@@ -165,7 +165,11 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	}
 	fading := j.selectWeights()
 	judge := func(m *solver.Model) float64 { return valid.loss(t, m, fading) }
-	fit, err := j.sweep(ctx, state, &sweeping{problem: &p, prior: prior, limit: j.model.Train.Sweeps, judge: judge, budget: &own})
+	sweeps := j.model.Train.Sweeps
+	if j.restarted {
+		sweeps *= restartSweeps
+	}
+	fit, err := j.sweep(ctx, state, &sweeping{problem: &p, prior: prior, limit: sweeps, judge: judge, budget: &own})
 	if fit == nil || err != nil {
 		return nil, err
 	}

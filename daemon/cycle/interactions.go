@@ -16,6 +16,8 @@ const (
 	interactionStays  = 1.5
 	retestGrowth      = 1.3
 	retestVersions    = 10
+
+	restartSweeps = 3 // times the sweeps of a warm refit, for one whose variational stage starts from nothing in place of the last one
 )
 
 // relate decides which fields interact and makes the warm start follow: where a field newly does, or groups have changed, the variational stage
@@ -29,7 +31,7 @@ func (j *refitJob) relate(warm *warmStart) {
 		switch {
 		case *s == nil || (*s).Separate:
 		case !slices.Equal((*s).Group, j.groups) || entersInteraction((*s).MainOnly, j.mainOnly):
-			*s = nil
+			*s, j.restarted = nil, true
 		default:
 			(*s).SetMainOnly(j.mainOnly)
 		}
@@ -47,7 +49,8 @@ func entersInteraction(before, now []bool) bool {
 }
 
 // chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields, with a constant among them, and
-// for outputs that do not share their interactions. A group does what its first field does.
+// for outputs that do not share their interactions. Where no pair is clear, those fields interact that others are
+// functions of, if there are two, else none. A group does what its first field does.
 func (j *refitJob) chooseMainOnly(warm *warmStart) []bool {
 	if j.target.Task.HasClasses() || j.vocab.Augment || j.model.Train.Refit != "variational" {
 		return nil
@@ -103,7 +106,20 @@ func (j *refitJob) interacting(fields []int, warm bool, before []bool) []int {
 			add(p)
 		}
 	}
+	if leads := j.leads(); len(out) == 0 && len(leads) > 1 {
+		return leads
+	}
 	return out
+}
+
+// leads returns the fields that others are functions of: the entities.
+func (j *refitJob) leads() (fields []int) {
+	for f, g := range j.groups {
+		if lead := int(g); lead != f && !slices.Contains(fields, lead) {
+			fields = append(fields, lead)
+		}
+	}
+	return fields
 }
 
 // retests reports whether it is time to test again which fields interact.

@@ -51,6 +51,21 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 	}
 }
 
+// TestEntitiesInteractWhileNothingIsClear: where labels are noise, the fields that others are functions of interact, and their groups with them.
+func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
+	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }))
+	r := rand.New(rand.NewPCG(13, 13))
+	events := withSides(stream(5, 3000))
+	for i := range events {
+		events[i].Label = float64(1 + r.IntN(5))
+		events[i].Categorical[3], events[i].Categorical[4] = events[i].Categorical[4], fmt.Sprint("t", r.IntN(12))
+	}
+	ch := refit(t, c, sampleOf(events))
+	if want := []bool{false, false, false, false, true}; !slices.Equal(ch.posterior.MainOnly, want) {
+		t.Errorf("fields with linear weights alone: %v, want %v; groups %v", ch.posterior.MainOnly, want, ch.posterior.Group)
+	}
+}
+
 // TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and loses them when there is
 // nothing left of it.
 func TestFieldThatBeginsToInteract(t *testing.T) {

@@ -35,19 +35,20 @@ type refitJob struct {
 	now      func() time.Time
 	judge    func(*solver.Model) float64 // loss on the select rows
 
-	target   *Target
-	vocab    *Vocabulary
-	train    *encoded
-	select_  *encoded
-	gate     *encoded
-	problem  *solver.Problem
-	horizon  int     // in horizons
-	given    int     // the horizon of a refit that is repeated, -1 of any other
-	groups   []int32 // posterior.State.Group, nil: every field for itself
-	mainOnly []bool  // posterior.State.MainOnly, by relate
-	means    *means
-	golden   []event.Event
-	sample   *Sample
+	target    *Target
+	vocab     *Vocabulary
+	train     *encoded
+	select_   *encoded
+	gate      *encoded
+	problem   *solver.Problem
+	horizon   int     // in horizons
+	given     int     // the horizon of a refit that is repeated, -1 of any other
+	groups    []int32 // posterior.State.Group, nil: every field for itself
+	mainOnly  []bool  // posterior.State.MainOnly, by relate
+	restarted bool    // by relate: there is a last variational stage, and this one does not go on from it
+	means     *means
+	golden    []event.Event
+	sample    *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -253,6 +254,9 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 		state.SetPrior(renewed)
 	}
 	addVectors(state, vectors, prior, k)
+	if j.restarted {
+		sweeps *= restartSweeps
+	}
 	return j.sweep(ctx, state, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: &j.budget})
 }
 

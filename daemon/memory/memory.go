@@ -101,7 +101,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 			parts["variational"] += 3 * posterior.Footprint(d, basis, 1, false)
 		}
 		if grouped {
-			parts["variational"] += posterior.UnitsFootprint(n, basis)
+			parts["variational"] += posterior.UnitsFootprint(n, entries, basis)
 		}
 	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written

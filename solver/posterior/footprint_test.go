@@ -84,20 +84,25 @@ func TestFootprints(t *testing.T) {
 	}
 }
 
-// TestUnitsFootprint measures a refit over units of two groups.
+// TestUnitsFootprint measures a refit over units of two groups, and of three.
 func TestUnitsFootprint(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	p, group := groupedRatings(r, 20_000, 40, false)
-	s := New(Gaussian, 1, 8, p.Field, p.NumFields, PriorFor(Gaussian, 1))
-	s.Group = group
-	before := heap()
-	f, err := NewRefit(s, p, 10, 1)
-	if err != nil {
-		t.Fatal(err)
+	for _, three := range [][]int32{nil, {0, 0, 2, 3, 3}} {
+		r := rand.New(rand.NewPCG(1, 2))
+		p, group := groupedRatings(r, 20_000, 40, false)
+		s := New(Gaussian, 1, 8, p.Field, p.NumFields, PriorFor(Gaussian, 1))
+		if s.Group = group; three != nil {
+			s.Group = three
+		}
+		before := heap()
+		f, err := NewRefit(s, p, 10, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const entries = 6
+		took, most := heap()-before, SweepFootprint(20_000, entries, 1, false)+UnitsFootprint(20_000, entries, 8)
+		if f.pairs == nil && f.units == nil || took > most {
+			t.Errorf("a refit over units takes %d bytes, its footprint is %d", took, most)
+		}
+		runtime.KeepAlive(f)
 	}
-	const entries = 6
-	if took, most := heap()-before, SweepFootprint(20_000, entries, 1, false)+UnitsFootprint(20_000, 8); f.pairs == nil || took > most {
-		t.Errorf("a refit over units takes %d bytes, its footprint is %d", took, most)
-	}
-	runtime.KeepAlive(f)
 }

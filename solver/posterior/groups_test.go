@@ -45,54 +45,66 @@ func groupedRatings(r *rand.Rand, n, ages int, logistic bool) (*solver.Problem, 
 func TestUnitsMatchRowByRow(t *testing.T) {
 	for _, l := range []Likelihood{Gaussian, Logistic} {
 		for _, weighted := range []bool{false, true} {
-			r := rand.New(rand.NewPCG(3, uint64(l)))
-			p, group := groupedRatings(r, 600, 2, l == Logistic)
-			if weighted {
-				for range p.X.NumRows() {
-					p.Weights = append(p.Weights, 0.5+r.Float64())
-				}
-			}
-			fast := randomState(r, p, l, 3)
-			fast.Group = group
-			slow := fast.Clone()
-			f, err := NewRefit(fast, p, 10, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f.pairs == nil {
-				t.Fatal("the sample is not taken for pairs of units")
-			}
-			g, err := NewRefit(slow, p, 10, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := p.X.NumRows()
-			g.pairs, g.omega, g.right, g.mean, g.spread = nil, make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-			g.columns.fill(p.X)
-			g.predict()
-			for sweep := range 3 {
-				a, err := f.Sweep(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := g.Sweep(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if math.Abs(a-b) > 1e-7*math.Abs(b) {
-					t.Errorf("%v weighted=%v sweep %d: evidence %.12g, row by row %.12g", l, weighted, sweep, a, b)
-				}
-			}
-			for i, v := range fast.Mean {
-				if math.Abs(v-slow.Mean[i]) > 1e-7*(1+math.Abs(v)) {
-					t.Fatalf("%v weighted=%v: mean[%d] = %.10g, row by row %.10g", l, weighted, i, v, slow.Mean[i])
-				}
-			}
-			for i, v := range fast.Covariance {
-				if math.Abs(v-slow.Covariance[i]) > 1e-7*(1+math.Abs(v)) {
-					t.Fatalf("%v weighted=%v: covariance[%d] = %.10g, row by row %.10g", l, weighted, i, v, slow.Covariance[i])
-				}
-			}
+			testUnits(t, l, weighted, nil, nil)
+			testUnits(t, l, weighted, []int32{0, 0, 2, 3, 3}, nil)
+			testUnits(t, l, weighted, []int32{0, 0, 2, 3, 4}, []bool{false, false, false, false, true})
+		}
+	}
+}
+
+// testUnits compares both ways for two groups, or for those given.
+func testUnits(t *testing.T, l Likelihood, weighted bool, three []int32, only []bool) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, uint64(l)))
+	p, group := groupedRatings(r, 600, 2, l == Logistic)
+	if weighted {
+		for range p.X.NumRows() {
+			p.Weights = append(p.Weights, 0.5+r.Float64())
+		}
+	}
+	fast := randomState(r, p, l, 3)
+	if three != nil {
+		group = three
+	}
+	fast.Group = group
+	fast.SetMainOnly(only)
+	slow := fast.Clone()
+	f, err := NewRefit(fast, p, 10, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (three == nil) != (f.pairs != nil) || (three == nil) != (f.units == nil) {
+		t.Fatal("the sample is not swept by units")
+	}
+	g, err := NewRefit(slow, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := p.X.NumRows()
+	g.pairs, g.units, g.omega, g.right, g.mean, g.spread = nil, nil, make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	g.columns.fill(p.X)
+	g.predict()
+	for sweep := range 3 {
+		a, err := f.Sweep(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := g.Sweep(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(a-b) > 1e-7*math.Abs(b) {
+			t.Errorf("%v weighted=%v sweep %d: evidence %.12g, row by row %.12g", l, weighted, sweep, a, b)
+		}
+	}
+	for i, v := range fast.Mean {
+		if math.Abs(v-slow.Mean[i]) > 1e-7*(1+math.Abs(v)) {
+			t.Fatalf("%v weighted=%v: mean[%d] = %.10g, row by row %.10g", l, weighted, i, v, slow.Mean[i])
+		}
+	}
+	for i, v := range fast.Covariance {
+		if math.Abs(v-slow.Covariance[i]) > 1e-7*(1+math.Abs(v)) {
+			t.Fatalf("%v weighted=%v: covariance[%d] = %.10g, row by row %.10g", l, weighted, i, v, slow.Covariance[i])
 		}
 	}
 }

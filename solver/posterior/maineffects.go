@@ -5,8 +5,11 @@ import (
 	"math"
 )
 
-// mostMainPrecision bounds the precision of linear weights alone, in multiples of the mean evidence of a feature.
-const mostMainPrecision = 1e6
+// Precisions of linear weights alone that are looked at: e^±precisionRange times the mean evidence of a feature, at first in factors of e^precisionStep.
+const (
+	precisionRange = 14.0
+	precisionStep  = 1.0
+)
 
 // sweepMainEffects updates the fields that have linear weights alone, feature by feature, and keeps the means of z in step. Where features of a
 // field never meet, the field's precision is chosen with their weights integrated out: step by step it would take tens of sweeps to shrink a field
@@ -37,6 +40,9 @@ func (r *Refit) sweepMainEffects(ctx context.Context) error {
 	if r.pairs != nil {
 		r.pairs.takeOffsets()
 	}
+	if r.units != nil {
+		r.units.takeOffsets()
+	}
 	return nil
 }
 
@@ -64,19 +70,25 @@ func (r *Refit) choosePrecision(f int, features []int) {
 		return value, slope
 	}
 	unit := sum / float64(len(evidence))
-	low, high := math.Log(unit/mostMainPrecision), math.Log(unit*mostMainPrecision)
-	for range 40 {
+	d := &r.state.precision(f)[0]
+	at, most := math.NaN(), math.Inf(-1)
+	for log := -precisionRange; log <= precisionRange; log += precisionStep { // there may be several maxima, one of them at infinity
+		if v, _ := marginal(unit * math.Exp(log)); v > most {
+			at, most = log, v
+		}
+	}
+	low, high := at-precisionStep, min(at+precisionStep, precisionRange)
+	for range 20 {
 		middle := (low + high) / 2
-		if _, slope := marginal(math.Exp(middle)); slope > 0 {
+		if _, slope := marginal(unit * math.Exp(middle)); slope > 0 {
 			low = middle
 		} else {
 			high = middle
 		}
 	}
-	d := &r.state.precision(f)[0]
 	before, _ := marginal(*d)
-	if after, _ := marginal(math.Exp(high)); after > before {
-		*d = math.Exp(high)
+	if after, _ := marginal(unit * math.Exp(high)); after > before {
+		*d = unit * math.Exp(high)
 	}
 }
 

@@ -61,16 +61,16 @@ func pinned(s *State, fields []bool) *State {
 
 func close6(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(a)) }
 
-// TestMainEffectsAgainstPinnedCoordinates: a field with linear weights alone is one whose coordinates are certain to be 0, whether all rows are
+// TestMainEffectsAgainstPinnedCoordinates: a field with linear weights alone is one whose coordinates are certain to be 0, whether rows are
 // pairs beside it, units or neither.
 func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
-	groups := map[string][]int32{"pairs": nil, "units": {0, 0, 2, 3}, "rows": nil}
+	groups := map[string][]int32{"pairs": nil, "units": {0, 0, 2, 3}, "rows": nil, "unit rows": nil}
 	for name, group := range groups {
 		for _, l := range []Likelihood{Gaussian, Logistic} {
 			r := rand.New(rand.NewPCG(4, uint64(l)))
 			p := withTags(r, 500, l == Logistic)
 			only := []bool{true, true, false, false}
-			if name == "rows" {
+			if name == "rows" || name == "unit rows" {
 				only[0] = false
 			}
 			fast := randomState(r, p, l, 3)
@@ -82,15 +82,18 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (f.pairs == nil) != (name == "rows") {
-				t.Fatalf("%s: fast path %t", name, f.pairs != nil)
+			if (f.pairs == nil) != !only[0] || (f.units == nil) != only[0] {
+				t.Fatalf("%s: pairs %t, units %t", name, f.pairs != nil, f.units != nil)
+			}
+			if name == "rows" {
+				f.units = nil
 			}
 			clear(f.apart) // precisions as those of coordinates are
 			g, err := NewRefit(slow, p, 1e15, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name == "rows" { // fields with linear weights alone come first
+			if !only[0] { // fields with linear weights alone come first
 				g.observe()
 				for _, field := range []int{1, 0, 2, 3} {
 					if err := g.sweepField(context.Background(), field); err != nil {

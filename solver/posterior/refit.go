@@ -28,6 +28,7 @@ type Refit struct {
 	workers int
 	columns *columns
 	pairs   *pairs    // nil unless every example has two one-hot features: the fast path
+	units   *unitRows // nil unless fields have groups and the rows are no pairs
 	omega   []float64 // n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
 	right   []float64 // n
 	mean    []float64 // n, E[z]
@@ -81,6 +82,9 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 	}
 	if r.pairs == nil || !r.pairs.summed {
 		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	}
+	if r.pairs == nil {
+		r.units = newUnitRows(r)
 	}
 	r.predict()
 	return r, nil
@@ -157,6 +161,9 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 	if r.pairs != nil {
 		return r.pairs.sweepField(ctx, field)
 	}
+	if r.units != nil {
+		return r.units.sweepField(ctx, field)
+	}
 	run := func(lo, hi int) error {
 		solve := newSolver(s.NumBasis + 1)
 		view := newRowView(s.Sign)
@@ -218,6 +225,10 @@ func (r *Refit) reset(j int) {
 func (r *Refit) predict() {
 	if r.pairs != nil {
 		r.pairs.predict()
+		return
+	}
+	if r.units != nil {
+		r.units.predict()
 		return
 	}
 	r.parallel(len(r.mean), func(_, lo, hi int) {

@@ -80,8 +80,8 @@ func newUnits(r *Refit, group int32) (*units, []int32) {
 	q := s.rowSize()
 	u := &units{start: []int{0}, q: q}
 	local := make([]int, s.NumFields)
-	for f, g := range s.Group {
-		if g == group && !s.mainOnly(f) {
+	for f := range s.NumFields {
+		if s.groupOf(f) == group && !s.mainOnly(f) {
 			local[f] = len(u.fields)
 			u.fields = append(u.fields, f)
 		}
@@ -119,7 +119,16 @@ func newUnits(r *Refit, group int32) (*units, []int32) {
 
 // inGroup reports whether feature j is one of those whose rows add up for a group.
 func (s *State) inGroup(j, group int32) bool {
-	return s.Group[s.Field[j]] == group && !s.mainOnly(int(s.Field[j]))
+	f := int(s.Field[j])
+	return s.groupOf(f) == group && !s.mainOnly(f)
+}
+
+// groupOf returns the group of a field, which is its own without groups.
+func (s *State) groupOf(f int) int32 {
+	if s.Group == nil {
+		return int32(f)
+	}
+	return s.Group[f]
 }
 
 func (u *units) append(s *State, group int32, index []int32, value []float64) {
