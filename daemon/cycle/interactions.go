@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -87,27 +88,33 @@ func (j *refitJob) chooseMainOnly(warm *warmStart) []bool {
 	return only
 }
 
+// MaxGroups is how many groups of fields interact at most where fields are functions of others: those of the clearest pairs. The published model has a
+// basis vector for the sum of all groups and one for each.
+const MaxGroups = 3
+
 // interacting returns those of the given fields that interact. warm says that before is what the last refit chose.
 func (j *refitJob) interacting(fields []int, warm bool, before []bool) []int {
 	random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x7061697273)) // "pairs": apart from other uses of the seed
 	tested := posterior.Interactions(j.target.Likelihood, j.problem, fields, random)
 	was := func(f int) bool { return warm && (before == nil || !before[f]) }
+	slices.SortStableFunc(tested, func(a, b posterior.Interaction) int { return cmp.Compare(b.Z, a.Z) })
 	var out []int
-	add := func(p *posterior.Interaction) {
+	for _, p := range tested {
+		if p.Z <= interactionEnters && (p.Z <= interactionStays || !was(p.A) || !was(p.B)) {
+			continue
+		}
+		with := out
 		for _, f := range []int{p.A, p.B} {
-			if !slices.Contains(out, f) {
-				out = append(out, f)
+			if !slices.Contains(with, f) {
+				with = append(with, f)
 			}
 		}
-	}
-	for i := range tested {
-		p := &tested[i]
-		if p.Z > interactionEnters || p.Z > interactionStays && was(p.A) && was(p.B) {
-			add(p)
+		if j.groups == nil || len(with) <= MaxGroups {
+			out = with
 		}
 	}
 	if leads := j.leads(); len(out) == 0 && len(leads) > 1 {
-		return leads
+		return leads[:min(len(leads), MaxGroups)]
 	}
 	return out
 }

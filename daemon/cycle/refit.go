@@ -188,7 +188,9 @@ func (j *refitJob) prepare() error {
 
 // encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
 func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
-	j.groups = findGroups(j.schema, events, j.vocab.NumFields())
+	if !j.vocab.Augment {
+		j.groups = findGroups(j.schema, events, j.vocab.NumFields())
+	}
 	train, kept := encode(j.vocab, j.target, events, weights)
 	j.train = train
 	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),

@@ -57,10 +57,13 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		basis = config.VariationalBasis(n, k)
 	}
 	separate := event.Task(m.Schema.Task).HasClasses()                    // linear weights, see posterior.State
-	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form two groups, which takes two vectors for one
+	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form groups: two vectors for one of two, 1 + MaxGroups of more
 	vectors := k
 	if grouped {
 		vectors = 2 * k
+		if len(m.Schema.Names())+len(m.Schema.Multi) > 3 { // two that are functions of another, and a third
+			vectors = (1 + cycle.MaxGroups) * k
+		}
 	}
 	model := solver.ModelFootprint(d, vectors, outputs, m.Train.Linear > 0)
 	maxName := int(m.Input.MaxIDBytes)
