@@ -395,7 +395,11 @@ func (c *Cycle) Update() *Champion {
 	}
 	u := *c.champion
 	u.CutShort = nil // that of the refit
-	u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
+	if newton := c.fromNewton(); newton != nil {
+		u.Model, u.Vocabulary, u.Version.FeatureMap = newton.model, newton.vocab, mapText(newton.vocab.Map)
+	} else {
+		u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
+	}
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
 }

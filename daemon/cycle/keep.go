@@ -215,9 +215,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
 		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
-	if fm := c.Schema.FeatureMap; fm != nil {
-		ch.Version.FeatureMap = fmt.Sprintf("%s:%d", fm.Kind, fm.Count)
-	}
+	ch.Version.FeatureMap = mapText(c.Schema.FeatureMap)
 	if manifest.Gap != nil {
 		ch.Version.Gap = report.Some(float64(*manifest.Gap))
 	}

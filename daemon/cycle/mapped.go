@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -28,6 +29,14 @@ type mappedFit struct {
 	model *solver.Model
 	ridge float64
 	loss  []float64 // on each of the select rows
+}
+
+// mapText returns a map as train.feature_map writes it, empty without one.
+func mapText(m *snapshot.FeatureMap) string {
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", m.Kind, m.Count)
 }
 
 // addMapped adds what a model's weights on the feature map contribute to its outputs, and returns the columns to be used again.

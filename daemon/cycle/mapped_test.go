@@ -136,6 +136,7 @@ func TestUpdateWithFeatureMap(t *testing.T) {
 	ch.Version.Version = 1
 	c.Install(ch)
 	observeAll(c, events[1000:])
+	c.companions = nil // an update may be made of one
 	u := c.Update()
 	if u.Model.Map == nil {
 		t.Fatal("the update has no map")

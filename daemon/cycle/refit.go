@@ -149,7 +149,7 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 	if mapped != nil {
 		ch.Model, ch.mapRidge = mapped.model, mapped.ridge
 		v.Solver += "+map"
-		v.FeatureMap = fmt.Sprintf("%s:%d", j.vocab.Map.Kind, j.vocab.Map.Count)
+		v.FeatureMap = mapText(j.vocab.Map)
 	}
 	v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model))
 	v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model))

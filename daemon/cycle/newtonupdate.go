@@ -1,0 +1,62 @@
+package cycle
+
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// fromNewton returns Newton's learner as an ordinary model over the champion's vocabulary, nil where there is none, where its outputs are not those of
+// versions, or where the fold-in has predicted recent events better.
+func (c *Cycle) fromNewton() *frozen {
+	mine, foldIn := c.mixture.part(partNewton), c.mixture.part("fold_in")
+	if mine == nil || foldIn == nil || !(mine.told.mean() < foldIn.told.mean()) {
+		return nil
+	}
+	for _, beside := range c.companions {
+		l, ok := beside.learner.(*newtonLearner)
+		if ok && beside.target.Link == c.target.Link && beside.target.Outputs() == c.target.Outputs() {
+			model, vocab := l.freeze(c.champion.Vocabulary, c.champion.Model.Kernel)
+			return &frozen{model, vocab}
+		}
+	}
+	return nil
+}
+
+// freeze returns the learner as an ordinary model: weights of numbers as they are scaled in v, and of a feature map with the running location and scale
+// of each field as they are now. Numbers beyond the range of v count as its end in the former. Outputs of classes are not shrunk by their variance.
+func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Model, *Vocabulary) {
+	out := *v
+	d, m, n := len(l.numbers.z), len(l.outputsOf), len(l.inputs)
+	features := *l.features
+	features.Scaling = make([]snapshot.MapScaling, d)
+	for f := range features.Scaling {
+		features.Scaling[f].Center, features.Scaling[f].Scale = l.numbers.fields[f].of()
+	}
+	out.Map = &features
+	model := solver.NewModel(kernel, v.NumColumns(), m, true)
+	model.Map = make([]float64, newtonFourier*m)
+	linear := n - 1 - newtonFourier
+	first := v.NumColumns() - (v.NumFields() - len(v.Names))
+	for c := range m {
+		w := l.weights[c*n : c*n+n]
+		model.Bias[c] = w[0]
+		for f, x := range w[1 : 1+linear] {
+			field, s := &v.Numeric[f], &features.Scaling[f]
+			model.Bias[c] += x * (field.Center - s.Center) / s.Scale
+			model.Linear[(first+f)*m+c] = x * field.Scale / s.Scale
+		}
+		for j, x := range w[1+linear:] {
+			model.Map[j*m+c] = x
+		}
+	}
+	if l.scaled {
+		mean, deviation := l.numbers.label.of()
+		for _, list := range [][]float64{model.Bias, model.Linear, model.Map} {
+			floats.Scale(deviation, list)
+		}
+		model.Bias[0] += mean
+	}
+	return model, &out
+}

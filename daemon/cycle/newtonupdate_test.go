@@ -1,0 +1,73 @@
+package cycle
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Where Newton's learner predicts better than the fold-in an update is made of it, which scores as it does but for the shrinkage of classes, in
+// the trainer and as published.
+func TestUpdateFromNewton(t *testing.T) {
+	regression := chessModel("none")
+	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss = "regression", nil, config.Auto
+	regression.Train.Kernel = config.Auto
+	regression.Resolve()
+	for name, m := range map[string]*config.Model{"classes": chessModel("none"), "regression": regression} {
+		t.Run(name, func(t *testing.T) {
+			events := make([]event.Event, 0, 4000)
+			for _, ev := range chess(6, 4000, 1, false) {
+				if ev.Classes[0] == "none" {
+					continue // a number that an event lacks is another value to either
+				}
+				if name == "regression" {
+					ev.Label, ev.Classes = 50+20*math.Sin(2*ev.Numeric[0])*math.Cos(2*(ev.Numeric[1]-100)), nil
+				}
+				events = append(events, ev)
+			}
+			c := newCycle(t, m)
+			observeAll(c, events[:2000])
+			ch := refit(t, c, sampleOf(events[:2000]))
+			ch.Version.Version = 1
+			c.Install(ch)
+			observeAll(c, events[2000:])
+			u := c.Update()
+			if u.Version.FeatureMap != "fourier:200" || u.Model.NumBasis != 0 {
+				t.Fatalf("the update has map %q and %d basis vectors", u.Version.FeatureMap, u.Model.NumBasis)
+			}
+			var l *newtonLearner
+			for _, beside := range c.companions {
+				if n, ok := beside.learner.(*newtonLearner); ok {
+					l = n
+				}
+			}
+			published, err := snapshot.NewModel(u.Contents(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			scorer := newScorer(u.Model, u.Vocabulary)
+			var s snapshot.Scratch
+			got, read := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
+			for i := range events[:100] {
+				ev := &events[i]
+				if math.Abs(u.Vocabulary.Numeric[0].Scaled(ev.Numeric[0])) == 1 || math.Abs(u.Vocabulary.Numeric[1].Scaled(ev.Numeric[1])) == 1 {
+					continue // beyond the range of the sample
+				}
+				scorer.outputs(got, ev)
+				published.Score(read, &snapshot.Input{Numeric: ev.Numeric}, &s)
+				c.numbers.take(ev)
+				l.gather(ev)
+				want := append([]float64(nil), l.outputsOf...)
+				l.numbers.unscale(want, l.scaled)
+				for o := range got {
+					if math.Abs(got[o]-want[o]) > 1e-6*(1+math.Abs(want[o])) || math.Abs(got[o]-read[o]) > 1e-9*(1+math.Abs(read[o])) {
+						t.Fatalf("event %d: the update says %v, published %v, the learner %v", i, got, read, want)
+					}
+				}
+			}
+		})
+	}
+}
