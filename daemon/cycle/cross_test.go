@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -89,5 +90,56 @@ func TestCrossIsLearned(t *testing.T) {
 	}
 	if losses[true] > 0.7*losses[false] {
 		t.Errorf("RMSE %.3f with the cross, %.3f without", losses[true], losses[false])
+	}
+}
+
+// TestCrossOfRarePairs: labels of clicks depend on a few pairs that come again, among many that come once. The cross has a linear weight alone, its
+// parts interact as without it, and what its weights carry in sum is not taken for noise.
+func TestCrossOfRarePairs(t *testing.T) {
+	losses := make(map[bool]float64)
+	for _, crossed := range []bool{false, true} {
+		m := crossModel()
+		m.Schema.Task, m.Schema.Categorical, m.Train.Loss = "binary", []string{"user", "item", "hour"}, config.Auto
+		if !crossed {
+			m.Schema.Cross = nil
+		}
+		m.Resolve()
+		schema := m.Schema.Event()
+		r := rand.New(rand.NewPCG(6, 6))
+		events := make([]event.Event, 16_000)
+		for i := range events {
+			u, item, logit := r.IntN(300), r.IntN(150), -1.0
+			if r.Float64() < 0.3 { // one of four that this user likes
+				item = (7*u + 31*r.IntN(4)) % 150
+			}
+			if d := (item - 7*u%150 + 150) % 150; d%31 == 0 && d <= 93 {
+				logit = 1.5
+			}
+			names := []string{fmt.Sprint("u", u), fmt.Sprint("i", item), fmt.Sprint(r.IntN(6))}
+			events[i] = event.Event{Weight: 1, Time: int64(i), Categorical: names}
+			if r.Float64() < 1/(1+math.Exp(-logit)) {
+				events[i].Label = 1
+			}
+			schema.Complete(&events[i])
+		}
+		c := newCycle(t, m)
+		observeAll(c, events[:15_000])
+		ch := refit(t, c, sampleOf(events[:15_000]))
+		q := NewQuality(ch.Target, nil)
+		scorer := newScorer(ch.Model, ch.Vocabulary)
+		output, target := make([]float64, 1), make([]float64, 1)
+		for i := range events[15_000:] {
+			ev := &events[15_000+i]
+			scorer.outputs(output, ev)
+			ch.Target.Encode(target, ev)
+			q.Add(ev, output, target)
+		}
+		losses[crossed] = float64(*q.Metrics().Loss)
+		if got := slices.Contains(ch.Version.MainEffects, "item×user"); got != crossed {
+			t.Errorf("linear weights alone: %q", ch.Version.MainEffects)
+		}
+	}
+	if losses[true] > 0.98*losses[false] {
+		t.Errorf("log loss %.4f with the cross, %.4f without", losses[true], losses[false])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -52,17 +53,19 @@ func entersInteraction(before, now []bool) bool {
 // chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields, with a constant among them, and
 // for outputs that do not share their interactions. Where no pair is clear, those fields interact that others are
 // functions of, if there are two, else none. A group does what its first field does.
+// A cross, which says all that its parts do together, never interacts.
 func (j *refitJob) chooseMainOnly(warm *warmStart) []bool {
 	if j.target.Task.HasClasses() || j.vocab.Augment || j.model.Train.Refit != "variational" {
 		return nil
 	}
 	var fields []int
 	for f := range j.vocab.NumFields() {
-		if j.groups == nil || int(j.groups[f]) == f {
+		if !j.schema.IsCross(f) && (j.groups == nil || int(j.groups[f]) == f) {
 			fields = append(fields, f)
 		}
 	}
-	if len(fields) < 3 {
+	crosses := len(j.schema.Cross)
+	if len(fields) < 3 && crosses == 0 {
 		return nil
 	}
 	var last *posterior.State
@@ -73,8 +76,11 @@ func (j *refitJob) chooseMainOnly(warm *warmStart) []bool {
 		}
 		before = last.MainOnly
 	}
-	interacts := j.interacting(fields, last != nil, before)
-	if len(interacts) == len(fields) {
+	interacts := fields
+	if len(fields) > 2 {
+		interacts = j.interacting(fields, last != nil, before)
+	}
+	if len(interacts) == len(fields) && crosses == 0 {
 		return nil
 	}
 	only := make([]bool, j.vocab.NumFields())
@@ -95,7 +101,7 @@ const MaxGroups = 3
 // interacting returns those of the given fields that interact. warm says that before is what the last refit chose.
 func (j *refitJob) interacting(fields []int, warm bool, before []bool) []int {
 	random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x7061697273)) // "pairs": apart from other uses of the seed
-	tested := posterior.Interactions(j.target.Likelihood, j.problem, fields, random)
+	tested := posterior.Interactions(j.target.Likelihood, j.withoutCrosses(), fields, random)
 	was := func(f int) bool { return warm && (before == nil || !before[f]) }
 	slices.SortStableFunc(tested, func(a, b posterior.Interaction) int { return cmp.Compare(b.Z, a.Z) })
 	var out []int
@@ -127,6 +133,29 @@ func (j *refitJob) leads() (fields []int) {
 		}
 	}
 	return fields
+}
+
+// withoutCrosses returns the problem without the columns of crosses, whose linear weights would take the interactions of their parts for their own.
+func (j *refitJob) withoutCrosses() *solver.Problem {
+	if len(j.schema.Cross) == 0 {
+		return j.problem
+	}
+	p, x := *j.problem, j.problem.X
+	rows := solver.NewRows(j.vocab.NumColumns(), x.NumRows(), len(x.Index))
+	var index []int32
+	var value []float64
+	for i := range x.NumRows() {
+		index, value = index[:0], value[:0]
+		columns, values := x.Row(i)
+		for e, column := range columns {
+			if !j.schema.IsCross(int(j.vocab.field[column])) {
+				index, value = append(index, column), append(value, values[e])
+			}
+		}
+		rows.Append(index, value)
+	}
+	p.X = rows
+	return &p
 }
 
 // retests reports whether it is time to test again which fields interact.

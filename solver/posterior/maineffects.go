@@ -47,7 +47,9 @@ func (r *Refit) sweepMainEffects(ctx context.Context) error {
 }
 
 // choosePrecision sets the precision D of a field whose features never meet to a maximum of what is left of the evidence when their weights are
-// integrated out, ½ Σ_j (log D − log(D + A_j) + b_j²/(D + A_j)), if that is more than where D is.
+// integrated out, ½ Σ_j (log D − log(D + A_j) + b_j²/(D + A_j)), if that is more than where D is. Where features have less evidence than D, as the
+// pairs of a cross that come once or twice, D is raised by the sweeps alone: the bounds of logistic outputs claim more evidence than there is, so that
+// b² is short of what noise alone would give, and weights that carry much in sum would all be taken for noise.
 func (r *Refit) choosePrecision(f int, features []int) {
 	var evidence, square []float64
 	sum := 0.0
@@ -86,9 +88,13 @@ func (r *Refit) choosePrecision(f int, features []int) {
 			high = middle
 		}
 	}
+	chosen := unit * math.Exp(high)
+	if chosen > *d && unit < *d {
+		return
+	}
 	before, _ := marginal(*d)
-	if after, _ := marginal(unit * math.Exp(high)); after > before {
-		*d = unit * math.Exp(high)
+	if after, _ := marginal(chosen); after > before {
+		*d = chosen
 	}
 }
 

@@ -266,3 +266,49 @@ func TestSetMainOnly(t *testing.T) {
 		t.Error("a state with flags for two of four fields is taken")
 	}
 }
+
+// TestPrecisionOfRareFeatures: of names most of which come once and say nothing, some come again and say much; those are not taken for noise with
+// the others.
+func TestPrecisionOfRareFeatures(t *testing.T) {
+	const once, again, times = 6000, 100, 10
+	r := rand.New(rand.NewPCG(3, 14))
+	n, d := once+again*times, once+again
+	p := &solver.Problem{X: solver.NewRows(d, n, n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: make([]int32, d), NumFields: 1}
+	for i := range n {
+		j, logit := int32(i), -1.8
+		if i >= once {
+			if j = int32(once + (i-once)%again); j%2 == 0 {
+				logit = 0.2
+			}
+		}
+		p.X.Append([]int32{j}, []float64{1})
+		label := 0.0
+		if r.Float64() < 1/(1+math.Exp(-logit)) {
+			label = 1
+		}
+		p.Targets = append(p.Targets, label)
+	}
+	s := New(Logistic, 1, 0, p.Field, 1, PriorFor(Logistic, 1))
+	s.SetMainOnly([]bool{true})
+	f, err := NewRefit(s, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if _, err := f.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	likes, not := 0.0, 0.0
+	for j := once; j < d; j++ {
+		mean, _ := s.Row(j)
+		if j%2 == 0 {
+			likes += mean[0] / (again / 2)
+		} else {
+			not += mean[0] / (again / 2)
+		}
+	}
+	if d := s.precision(0)[0]; d > 20 || likes-not < 0.3 {
+		t.Errorf("precision %.3g; the names that say much have weights %.2f above the others, 2 in truth", d, likes-not)
+	}
+}
