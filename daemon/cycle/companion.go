@@ -3,6 +3,7 @@ package cycle
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -45,6 +46,7 @@ func (c *companion) learn(ev *event.Event) {
 // The parts that companions are.
 const (
 	partGaussian   = "fold_in_gaussian"
+	partBefore     = "fold_in_before"
 	partAdagrad    = "adagrad"
 	partRecent     = "adagrad_recent_labels"
 	partNewton     = "newton_fourier"
@@ -61,6 +63,9 @@ const (
 func (c *Cycle) companionNames() (names []string) {
 	if HasGaussian(c.config) {
 		names = append(names, partGaussian)
+	}
+	if _, ok := c.learner.(*posteriorLearner); ok && c.config.Train.FoldIn.Enabled {
+		names = append(names, partBefore)
 	}
 	for _, beside := range c.companions {
 		if beside.lasting {
@@ -197,4 +202,25 @@ func (e *encoded) levels(m int) []float64 {
 		}
 	}
 	return out
+}
+
+// goOn returns the companions beside a fold-in that is about to take the place of the present one. For a while after names have changed the present one
+// goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change.
+func (c *Cycle) goOn(companions []*companion) []*companion {
+	isBefore := func(b *companion) bool { return b.name == partBefore }
+	if !c.drift.lasts() {
+		return slices.DeleteFunc(companions, isBefore)
+	}
+	present, ok := c.learner.(*posteriorLearner)
+	if !ok || slices.ContainsFunc(companions, isBefore) {
+		return companions
+	}
+	before := newCompanion(partBefore, c.target, present)
+	for _, b := range c.companions {
+		if b.name == partGaussian {
+			before = newCompanion(partBefore, b.target, b.learner)
+		}
+	}
+	before.lasting = true
+	return append(companions, before)
 }

@@ -39,6 +39,7 @@ type Cycle struct {
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     foldInLearner
 	companions  []*companion
+	drift       driftWatch
 	numbers     *numberScale // what companions see of them
 	champion    *Champion    // the last promoted refit
 	instead     *substitute  // nil unless there was a champion that cannot be read
@@ -80,6 +81,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
+	c.drift = driftWatch{tests: make([]driftTest, len(schema.Categorical)), rest: make([]int64, len(schema.Categorical)), names: schema.Categorical}
 	c.numbers = newNumberScale(len(schema.Numeric), target)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, c.onNumbers())
@@ -154,6 +156,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 			beside.learn(ev)
 		}
 		c.numbers.learn(label)
+		if l, ok := c.learner.(*posteriorLearner); ok {
+			c.drift.learned(l, c.companions)
+		}
 		c.checkLive()
 	}
 	if c.mixture != nil {
@@ -380,7 +385,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 }
 
 func (c *Cycle) install(ch *Champion, next foldInLearner, companions []*companion) {
-	c.champion, c.learner, c.companions, c.instead = ch, next, companions, nil
+	c.champion, c.learner, c.companions, c.instead = ch, next, c.goOn(companions), nil
 	refit := frozen{ch.Model, ch.Vocabulary}
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }

@@ -91,6 +91,14 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
+	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
+		of, apart := outputs, separate
+		if cycle.HasGaussian(m) {
+			of, apart = 1, false
+		}
+		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
+			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, of, apart)
+	}
 	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, event.Task(m.Schema.Task))
 	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
 		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)

@@ -36,6 +36,7 @@ type Metrics struct {
 	published       *prometheus.CounterVec
 	features        *prometheus.GaugeVec
 	dropped         *prometheus.CounterVec
+	drift           *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotVersion *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
@@ -85,6 +86,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
 		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
 		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
+		drift:           counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change.", "group"),
 		dropped: counter("dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
@@ -118,6 +120,9 @@ func (m *Metrics) add(c *config.Model) {
 	}
 	for cause, decision := range cycle.Causes {
 		m.decisions.WithLabelValues(model, decision, string(cause))
+	}
+	for _, f := range c.Schema.Categorical {
+		m.drift.WithLabelValues(model, f)
 	}
 	for _, r := range results {
 		m.published.WithLabelValues(model, r)

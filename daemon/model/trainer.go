@@ -174,6 +174,10 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
+	for _, alarm := range t.cycle.DriftAlarms() {
+		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
+		t.log.Warn("names of a field change: they are learned anew", "field", alarm.Group, "learned_events", alarm.Event)
+	}
 	applied := t.reader.applied.Load()
 	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)

@@ -63,7 +63,7 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 		return err
 	}
 	defer b.store.Close()
-	b.summary.Dropped, b.summary.Absent = drops, report.Absent{}
+	b.summary.Dropped, b.summary.Absent, b.summary.DriftAlarms = drops, report.Absent{}, []report.DriftAlarm{}
 	absent(o.Model, set, b.summary.Absent)
 	if err := b.run(ctx, set.Examples); err != nil {
 		return err
@@ -135,6 +135,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 			return err
 		}
 		b.summary.Events++
+		for _, alarm := range b.cycle.DriftAlarms() {
+			b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
+		}
 		if b.plot != nil && (i+1)%max(n/backtestPoints, 1) == 0 {
 			b.plot.add(b.summary.Events, b.cycle.TakeLosses())
 		}

@@ -222,6 +222,14 @@ type BacktestSummary struct {
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
 	Absent           Absent      `json:"absent"`     // events that lack it, by optional field
+
+	DriftAlarms []DriftAlarm `json:"drift_alarms"` // of the drift detector
+}
+
+// DriftAlarm is an alarm of the drift detector.
+type DriftAlarm struct {
+	Event int64  `json:"event"` // the event of the file after which it came
+	Group string `json:"group"` // categorical field whose known names change
 }
 
 // ReplayPartition names the offsets that a replay wrote; both nil if it wrote none.

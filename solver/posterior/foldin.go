@@ -46,6 +46,46 @@ type FoldIn struct {
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
 	increment []float64   // evidence and right side of one event
+	gradient  []float64
+	events    int64       // learned
+	agreement []Agreement // of the last event
+}
+
+// Agreement tells how far the gradient of an event's loss by the row of a name agrees with those of the name's events before: their cosine. While the
+// model is right they do not agree, for what is wrong with a prediction does not follow from what was; where a name has changed they do.
+type Agreement struct {
+	Field  int32
+	Cosine float64
+}
+
+// How agreement is taken: gradients of a row fade at each of its events, a row has some before it is asked, and is asked once in trendGap events at most,
+// so that one entity with many events in a row, as in a session, does not decide.
+const (
+	trendFade = 0.9
+	trendSeen = 3
+	trendGap  = 200
+)
+
+// Agreements returns those of the event that was learned last, for as many of its rows as have one. They are good until the next.
+func (f *FoldIn) Agreements() []Agreement { return f.agreement }
+
+// agree notes the agreement of entry e of the event, which holds the mixed rows as they were.
+func (f *FoldIn) agree(row *liveRow, e int) {
+	f.rowMath.gradient(f.gradient, e)
+	g, t := floats.Norm(f.gradient, 2), floats.Norm(row.trend, 2)
+	if row.seen >= trendSeen && (row.asked == 0 || f.events-row.asked >= trendGap) {
+		if cosine := floats.Dot(f.gradient, row.trend) / (g * t); !math.IsNaN(cosine) {
+			row.asked = f.events
+			f.agreement = append(f.agreement, Agreement{row.field, cosine})
+		}
+	}
+	if math.IsNaN(g) || math.IsInf(g, 0) {
+		return
+	}
+	for a, v := range f.gradient {
+		row.trend[a] = trendFade*row.trend[a] + v
+	}
+	row.seen++
 }
 
 // event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group; alone as in
@@ -74,6 +114,8 @@ type rowMath interface {
 	accumulate(evidence, right []float64, e int)
 	// lossWith is the mixing loss of the event if entry e had the given mean row, or as it is for e < 0.
 	lossWith(target []float64, e int, mean []float64) float64
+	// gradient stores the gradient of the log-likelihood of the event by the row of entry e, at its mean.
+	gradient(dst []float64, e int)
 	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is nil.
 	solve(evidence, right, prior, mean, cov []float64)
 	// solvePair is solve for two rows without covariances.
@@ -101,6 +143,9 @@ type liveRow struct {
 	mean     []float64 // versions × q
 	cov      []float64 // packed covariance of the middle version
 	loss     []float64 // versions: the entity's own recent loss, per rate
+	trend    []float64 // q, of forgetting rows: the gradients of their events, fading
+	seen     int32     // events in trend
+	asked    int64     // events of the fold-in when its agreement was told last
 	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
 
@@ -121,7 +166,7 @@ func NewFoldIn(base *State, rates [][]float64) *FoldIn {
 			f.loss[i] = make([]float64, len(rates[i]))
 		}
 	}
-	f.increment = make([]float64, f.rowMath.evidenceSize()+q)
+	f.increment, f.gradient = make([]float64, f.rowMath.evidenceSize()+q), make([]float64, q)
 	f.spreadPrior()
 	if len(base.Field) == 0 {
 		f.young = newYoungBias(base)
@@ -251,7 +296,8 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 	versions := max(1, losses)
 	row.field = feature.Field
 	c := f.base.covarianceSize()
-	size := losses + versions*(p+2*q) + c
+	trend := min(losses, 1) * q
+	size := losses + versions*(p+2*q) + c + trend
 	if len(row.numbers) != size {
 		row.numbers = make([]float64, size)
 	}
@@ -263,6 +309,7 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		return out
 	}
 	row.loss, row.mean, row.cov, row.evidence = part(losses), part(versions*q), part(c), part(versions*(p+q))
+	row.trend, row.seen, row.asked = part(trend), 0, 0
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
@@ -299,6 +346,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	}
 	f.gather(features, values)
 	f.rowMath.predict(&f.event)
+	f.events, f.agreement = f.events+1, f.agreement[:0]
 	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
 	f.score(features, target)
 	for e := range features {
@@ -426,6 +474,9 @@ func (f *FoldIn) score(features []Feature, target []float64) {
 	q := len(f.zero)
 	for e, feature := range features {
 		row := &f.rows[feature.Row]
+		if len(row.loss) > 0 {
+			f.agree(row, e)
+		}
 		for g := range row.loss {
 			f.charge(row, g, f.rowMath.lossWith(target, e, row.mean[g*q:g*q+q]))
 		}

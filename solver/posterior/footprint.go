@@ -29,6 +29,6 @@ func UnitsFootprint(n, entries, k int) int64 {
 // FoldInFootprint returns the bytes of a FoldIn with so many rows, each with one posterior per rate.
 func FoldInFootprint(rows, rates, k, outputs int, separate bool) int64 {
 	s := shape(k, outputs, separate)
-	const headers = 184 // of the slices, which grow by more than a row
-	return int64(rows) * int64(headers+8*(rates*(s.covarianceSize()+2*s.rowSize()+1)+s.covarianceSize()))
+	const headers = 232 // of the slices, which grow by more than a row
+	return int64(rows) * int64(headers+8*(rates*(s.covarianceSize()+2*s.rowSize()+1)+s.covarianceSize()+s.rowSize()))
 }

@@ -75,6 +75,11 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 	return s.state.mixLoss(target, z)
 }
 
+func (s *sharedRows) gradient(dst []float64, e int) {
+	s.view.gradient(dst, e)
+	floats.Scale(s.right-s.omega*s.z, dst)
+}
+
 func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
 	s.solver.solve(evidence, right, prior, mean, cov, nil)
 }
@@ -147,6 +152,21 @@ func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
 		}
 	}
 	return o.state.mixOutputs(target, o.out)
+}
+
+func (o *outputRows) gradient(dst []float64, e int) {
+	v := o.view
+	for c, z := range v.out {
+		o.out[c] = o.right[c] - o.omega[c]*z
+	}
+	v.without(e)
+	x := v.value[e]
+	for c, g := range o.out {
+		dst[c] = x * g
+	}
+	for r, s := range v.slope {
+		dst[v.m+r] = x * s * floats.Dot(o.state.Weights[r*v.m:r*v.m+v.m], o.out)
+	}
 }
 
 func (o *outputRows) solve(evidence, right, prior, mean, cov []float64) {

@@ -1,0 +1,97 @@
+package cycle
+
+import "math"
+
+// driftTest watches values in [−1, 1] whose mean, given all before, is driftMargin at most as long as nothing changes, and alarms when they rise: a
+// Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022). From every moment on it bets shares of its wealth that the mean is above the margin,
+// and adds up what the bets have come to: e ← (e + 1)·(1 + bet·(x − margin)), the mean over the bets. e − n is a supermartingale as long as nothing
+// changes, so that in n values the chance of a false alarm is n/driftAlarm at most, whatever their distribution and dependence. O(1) a value.
+type driftTest struct{ wealth [4]float64 }
+
+// The margin keeps small lasting agreement, of which a model that is never quite right has some, from adding up to an alarm. A false alarm comes once in
+// driftAlarm values at most.
+const (
+	driftMargin = 0.05
+	driftAlarm  = 1e9
+)
+
+var driftBets = [4]float64{0.05, 0.1, 0.2, 0.4}
+
+// add takes up a value and reports an alarm, after which the test begins anew.
+func (d *driftTest) add(x float64) bool {
+	if math.IsNaN(x) {
+		return false
+	}
+	x = min(max(x, -1), 1)
+	sum := 0.0
+	for i, bet := range driftBets {
+		d.wealth[i] = (d.wealth[i] + 1) * (1 + bet*(x-driftMargin))
+		sum += d.wealth[i]
+	}
+	if sum < driftAlarm*float64(len(driftBets)) {
+		return false
+	}
+	*d = driftTest{}
+	return true
+}
+
+// What an alarm of a field does: what the forgetting versions of its names know is taken back to a share, and the fold-in goes on beside those of the
+// refits of the next events, for their rows are from before the change for the most part.
+const (
+	driftWiden = 0.01
+	driftLasts = 50_000
+	driftRest  = 20_000 // events after an alarm of a field in which it is not tested: its rows are only being learned anew
+)
+
+// driftWatch tests for every categorical field whose names forget whether known ones change: whether the gradients of events by a name's row agree with
+// those of its events before (posterior.Agreement). Fields are told apart: where items change the gradients by the rows of users, whose events are of
+// different items, do not agree.
+type driftWatch struct {
+	tests  []driftTest // per categorical field
+	rest   []int64     // per categorical field, until which event it is not tested
+	names  []string
+	events int64 // learned
+	alarm  int64 // events at the last alarm, 0 without one
+	alarms []DriftAlarm
+}
+
+// DriftAlarm is an alarm of the drift detector.
+type DriftAlarm struct {
+	Event int64  // how many had been learned since the start
+	Group string // categorical field whose names change
+}
+
+// maxAlarms bounds the alarms that wait to be taken.
+const maxAlarms = 1000
+
+// learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms, in all fold-ins.
+func (w *driftWatch) learned(l *posteriorLearner, others []*companion) {
+	w.events++
+	for _, a := range l.foldIn.Agreements() {
+		if w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
+			continue
+		}
+		w.alarm, w.rest[a.Field] = w.events, w.events+driftRest
+		if len(w.alarms) < maxAlarms {
+			w.alarms = append(w.alarms, DriftAlarm{w.events, w.names[a.Field]})
+		}
+		l.foldIn.Widen(a.Field, driftWiden)
+		for _, beside := range others {
+			if p, ok := beside.learner.(*posteriorLearner); ok {
+				p.foldIn.Widen(a.Field, driftWiden)
+			}
+		}
+	}
+}
+
+// lasts reports whether a change is so recent that most rows of a refit are older.
+func (w *driftWatch) lasts() bool { return w.alarm > 0 && w.events-w.alarm < driftLasts }
+
+// DriftAlarms returns the alarms of the drift detector since the last call.
+func (c *Cycle) DriftAlarms() []DriftAlarm {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	alarms := c.drift.alarms
+	c.drift.alarms = nil
+	return alarms
+}
