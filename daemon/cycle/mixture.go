@@ -336,11 +336,14 @@ func (m *mixture) report() []report.Part {
 	for i := range m.parts {
 		total += m.parts[i].weight
 	}
-	parts := make([]report.Part, len(m.parts))
+	parts := make([]report.Part, 0, len(m.parts))
 	for i := range m.parts {
 		p := &m.parts[i]
-		parts[i] = report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean()),
-			InVersions: i < numLearned}
+		if p.name == partBefore && p.told.n == 0 {
+			continue // no names have changed
+		}
+		parts = append(parts, report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean()),
+			InVersions: i < numLearned})
 	}
 	return parts
 }
