@@ -42,16 +42,17 @@ func (l *lag) add(update, refit float64) {
 	l.n, l.sum, l.squares = updateFade*l.n+1, updateFade*l.sum+d, updateFade*l.squares+d*d
 }
 
-// prefers reports whether consumers should get updates. While they do, updates have to be worse by a standard error to be left.
+// prefers reports whether consumers should get updates. Updates have to be worse by a standard error to be left, and better by one to be taken up.
 func (l *lag) prefers(updates bool) bool {
 	if l.n < updateEvents {
 		return true
 	}
 	mean := l.sum / l.n
-	if !updates {
-		return mean <= 0
+	deviation := math.Sqrt(max(l.squares/l.n-mean*mean, 0) / l.n)
+	if updates {
+		return mean <= deviation
 	}
-	return mean <= math.Sqrt(max(l.squares/l.n-mean*mean, 0)/l.n)
+	return mean < -deviation
 }
 
 // FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.

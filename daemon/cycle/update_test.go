@@ -159,6 +159,10 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	}
 	l.add(1.2, 1)
 	if !l.prefers(true) || l.prefers(false) {
-		t.Errorf("a difference by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
+		t.Errorf("worse by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
+	}
+	l.add(0.6, 1)
+	if !l.prefers(true) || l.prefers(false) {
+		t.Errorf("better by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
 	}
 }
