@@ -7,11 +7,11 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// fromNewton returns Newton's learner as an ordinary model over the champion's vocabulary, nil where there is none, where its outputs are not those of
-// versions, or where the fold-in has predicted recent events better.
+// fromNewton returns Newton's learner as an ordinary model over the champion's vocabulary, nil where there is none, where there are names, which it
+// knows nothing of, where its outputs are not those of versions, or where the fold-in has predicted recent events better.
 func (c *Cycle) fromNewton() *frozen {
 	mine, foldIn := c.mixture.part(partNewton), c.mixture.part("fold_in")
-	if mine == nil || foldIn == nil || !(mine.told.mean() < foldIn.told.mean()) {
+	if mine == nil || foldIn == nil || len(c.champion.Vocabulary.Names) > 0 || !(mine.told.mean() < foldIn.told.mean()) {
 		return nil
 	}
 	for _, beside := range c.companions {
