@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"math"
+	"slices"
 )
 
 // A Row is an event of the sample.
@@ -113,17 +114,24 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 // and count twice after. Rows by identity were all kept with the same probability. Under an entity cap π is that of passing the threshold:
 // an entity counts for no more than the rows that the cap leaves it.
 func (s *Sample) TrainWeights() []float64 {
+	return s.weights(s.Train)
+}
+
+// HeldOutWeights returns what each select row, then each gate row counts, in units of TrainWeights; nil where that is.
+func (s *Sample) HeldOutWeights() []float64 {
+	return s.weights(slices.Concat(s.Select, s.Gate))
+}
+
+// weights returns those of some rows, scaled so that those of the training rows have mean 1.
+func (s *Sample) weights(of []Row) []float64 {
 	if !s.weighted || len(s.Train) == 0 {
 		return nil
 	}
-	weights := make([]float64, len(s.Train))
 	newest := int64(math.MinInt64)
 	for i := range s.Train {
 		newest = max(newest, s.Train[i].Time)
 	}
-	top := math.Inf(-1)
-	for i := range s.Train {
-		r := &s.Train[i]
+	ln := func(r *Row) float64 {
 		w := math.Log(r.Weight)
 		if s.rule.halfLife > 0 {
 			w -= float64(newest-r.Time) * math.Ln2 / s.rule.halfLife
@@ -131,16 +139,19 @@ func (s *Sample) TrainWeights() []float64 {
 		if s.unequal {
 			w -= r.lnInclusion
 		}
-		weights[i] = w
-		top = max(top, w)
+		return w
+	}
+	top := math.Inf(-1)
+	for i := range s.Train {
+		top = max(top, ln(&s.Train[i]))
 	}
 	var sum float64
-	for i, w := range weights {
-		weights[i] = math.Exp(w - top)
-		sum += weights[i]
+	for i := range s.Train {
+		sum += math.Exp(ln(&s.Train[i]) - top)
 	}
-	for i := range weights {
-		weights[i] *= float64(len(weights)) / sum
+	weights := make([]float64, len(of))
+	for i := range of {
+		weights[i] = math.Exp(ln(&of[i])-top) * (float64(len(s.Train)) / sum)
 	}
 	return weights
 }

@@ -95,6 +95,7 @@ type Meta struct {
 	StochasticEpochs int                `json:"stochastic_epochs"`
 	FISTAIterations  int                `json:"fista_iterations"`
 	Sweeps           int                `json:"sweeps"`
+	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate: select and gate are those before
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`
 	Rows             int64              `json:"rows"` // trained on
@@ -102,6 +103,7 @@ type Meta struct {
 	Select           *Metrics           `json:"select"`
 	Gate             *Metrics           `json:"gate"`
 	ChampionGate     *Metrics           `json:"champion_gate"`
+	GateSlices       []GateSlice        `json:"gate_slices,omitempty"`
 	Baselines        map[string]Metrics `json:"baselines,omitempty"`
 	Decision         string             `json:"decision"` // promoted or kept
 	Reason           string             `json:"reason"`
@@ -119,6 +121,15 @@ type Meta struct {
 	SampleDigest     string             `json:"sample_digest,omitempty"`
 	ConfigHash       string             `json:"config_hash,omitempty"`
 	Seed             *uint64            `json:"seed,omitempty"`
+}
+
+// GateSlice is the loss of a version on the gate rows whose entity of a field is known to its training rows, or new to them, and of a plain baseline.
+type GateSlice struct {
+	Field    string  `json:"field"`
+	Known    bool    `json:"known"`
+	N        int64   `json:"n"`
+	Loss     *Number `json:"loss"`
+	Baseline *Number `json:"baseline"`
 }
 
 // File is one file of a version, as the manifest vouches for it.

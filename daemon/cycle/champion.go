@@ -30,6 +30,7 @@ type Champion struct {
 
 	posterior *posterior.State // of the variational stage; nil without one
 	gaussian  *posterior.State // of gaussianTarget; nil without one
+	clean     *clean           // of these before they learned from held-out rows; nil if they have not
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	means     *means
 	horizon   int     // in horizons, of its refit
@@ -40,9 +41,12 @@ type Champion struct {
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
 type Cause string
 
+// promoted is the decision to let a challenger become champion.
+const promoted = "promoted"
+
 // Causes are all there are, with the decision that each leads to.
-var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "too_few_rows": "promoted",
-	"worse": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "chosen": "kept", "overtaken": "kept"}
+var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "not_worse_in_window": "promoted",
+	"worse": "kept", "worse_than_baseline": "kept", "worse_in_window": "kept", "too_few_rows": "kept", "not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "chosen": "kept", "overtaken": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {

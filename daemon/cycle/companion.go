@@ -178,6 +178,7 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	if fit == nil || err != nil {
 		return nil, err
 	}
+	j.sweptGaussian = fit
 	return fit.state, nil
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/posterior"
 )
 
 // Cycle is the learning cycle of one model.
@@ -42,8 +39,9 @@ type Cycle struct {
 	drift       driftWatch
 	numbers     *numberScale // what companions see of them
 	champion    *Champion    // the last promoted refit
-	instead     *substitute  // nil unless there was a champion that cannot be read
-	published   *consumed    // the champion or an update of it
+	rejections  int
+	instead     *substitute // nil unless there was a champion that cannot be read
+	published   *consumed   // the champion or an update of it
 	lag         lag
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
@@ -106,8 +104,8 @@ func (c *Cycle) newLearner(ch *Champion, last learner) foldInLearner {
 	return l
 }
 
-// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it.
-// Held-out events are scored, never learned from. position and payload are kept until the next refit is installed, so that what was
+// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it. Held-out
+// events are learned from, too: no refit continues from what is live, so that they stay unseen by what is judged on them. position and payload are kept until the next refit is installed, so that what was
 // learned while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
@@ -274,49 +272,6 @@ func (c *Cycle) checkLive() {
 	}
 }
 
-// warmStart is what a refit continues from, on its own vocabulary.
-type warmStart struct {
-	model     *solver.Model
-	posterior *posterior.State // nil without a variational stage
-	gaussian  *posterior.State // that of gaussianTarget
-	lambda    float64
-	horizon   int
-	rows      int64 // of the champion's refit
-	version   int64 // of the champion
-	up        bool  // look for a better λ above the last one, else below
-
-	featureMap *snapshot.FeatureMap // nil without
-	mapWeights []float64            // of the champion on it; nil without
-	mapRidge   float64
-}
-
-// projectLive maps the live model onto a refit's vocabulary, nil if the refit starts from nothing.
-func (c *Cycle) projectLive(v *Vocabulary) *warmStart {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.champion == nil || c.Cold {
-		return nil
-	}
-	w := &warmStart{lambda: c.champion.Lambda, horizon: c.champion.horizon, up: c.champion.Version.Version%2 == 0,
-		rows: c.champion.Version.Rows, version: c.champion.Version.Version,
-		featureMap: c.champion.Vocabulary.Map, mapWeights: c.champion.Model.Map, mapRidge: c.champion.mapRidge}
-	for _, beside := range c.companions {
-		if l, ok := beside.learner.(*posteriorLearner); ok && beside.name == partGaussian {
-			w.gaussian = l.state(v)
-		}
-	}
-	if l, ok := c.learner.(*posteriorLearner); ok {
-		w.posterior = l.state(v)
-		w.model = w.posterior.Model()
-		if w.posterior.Group != nil { // its model is of another kernel than the convex stage's
-			w.model = mapModel(c.champion.convex, c.champion.Vocabulary, v)
-		}
-		return w
-	}
-	w.model = mapModel(c.champion.Model, c.champion.Vocabulary, v)
-	return w
-}
-
 // Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run beside Observe,
 // which waits only for the last few of them.
 func (c *Cycle) Install(ch *Champion) {
@@ -385,7 +340,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 }
 
 func (c *Cycle) install(ch *Champion, next foldInLearner, companions []*companion) {
-	c.champion, c.learner, c.companions, c.instead = ch, next, c.goOn(companions), nil
+	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
 	refit := frozen{ch.Model, ch.Vocabulary}
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -18,14 +19,37 @@ func (c *Cycle) CompareWith(version *Champion) {
 	c.instead = &substitute{version}
 }
 
-// decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the
-// same gate rows at the challenger's cut.
+// coldAfter is after how many rejections in a row a refit starts from nothing, once.
+const coldAfter = 3
+
+// Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used, since the start or the last
+// champion. The refit after the third starts from nothing.
+func (c *Cycle) Rejections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rejections
+}
+
+// judged counts the decision on a challenger.
+func (c *Cycle) judged(cause Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch cause {
+	case "worse", "worse_than_baseline", "not_finite", "degenerate":
+		c.rejections++
+	}
+}
+
+// decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the same held-out
+// rows at the challenger's cut, neither having learned from one of them.
 func (j *refitJob) decide(ch *Champion) {
 	v := &ch.Version
 	say := func(cause Cause, reason string, values ...any) {
 		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
+		if j.rejections == coldAfter {
+			v.Reason += fmt.Sprintf("; trained from nothing after %d rejections in a row", coldAfter)
+		}
 	}
-	gate := j.model.Publish.Gate
 	switch {
 	case !ch.Model.IsFinite():
 		say("not_finite", "a parameter is not finite")
@@ -33,28 +57,64 @@ func (j *refitJob) decide(ch *Champion) {
 	case j.degenerate(ch.Model):
 		say("degenerate", "degenerate: it predicts the same for every event")
 		return
-	case j.champion == nil && j.instead == nil:
-		say("first_version", "first version")
-		return
 	case j.champion != nil && !j.comparable(j.champion):
 		say("incomparable", "incomparable: the task or its outputs changed")
 		return
-	case len(j.gate.events) < gate.MinRows && j.champion != nil && j.champion.Chosen:
-		say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
-			j.champion.Version.Version, len(j.gate.events), gate.MinRows)
-		return
-	case len(j.gate.events) < gate.MinRows:
-		say("too_few_rows", "%d gate rows are too few to judge (publish.gate.min_rows is %d)", len(j.gate.events), gate.MinRows)
+	}
+	own := j.lossesOf(ch.Model, j.vocab)
+	below := j.belowBaseline(ch, own)
+	promote := func(cause Cause, reason string, values ...any) {
+		if say(cause, reason, values...); below != "" {
+			say("worse_than_baseline", "%s", below)
+		}
+	}
+	if j.champion == nil && j.instead == nil {
+		promote("first_version", "first version")
 		return
 	}
-	old, rival, metrics := j.rival()
-	v.ChampionGate = metrics
-	loss := j.gate.loss(j.target, ch.Model, j.gateWeights())
-	if loss <= old*(1+gate.Tolerance) {
-		say("not_worse", "gate loss %.5f, %s %.5f", loss, rival, old)
+	rival := j.rival()
+	v.ChampionGate = rival.metrics
+	gate, chosen := rival.scores(own)
+	minRows, tolerance := j.model.Publish.Gate.MinRows, j.model.Publish.Gate.Tolerance
+	rows, where := gate, "gate"
+	if len(gate.loss) < minRows {
+		if j.champion != nil && j.champion.Chosen {
+			say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
+				j.champion.Version.Version, len(gate.loss), minRows)
+			return
+		}
+		rows, where = chosen.with(gate), "select and gate"
+	}
+	if len(rows.loss) < minRows {
+		j.decideByWindow(len(rows.loss), say, promote)
 		return
 	}
-	say("worse", "gate loss %.5f is worse than %s %.5f by more than publish.gate.tolerance %g", loss, rival, old, gate.Tolerance)
+	c := rows.compare(rows.all(), tolerance, chosen)
+	if c.isWorse(1) {
+		say("worse", "%s loss %.5f is shown to be worse than %s %.5f by more than publish.gate.tolerance %g on %d rows (evidence %.3g, %g decides)",
+			where, c.loss, rival.name, c.against, tolerance, c.rows, c.evidence, 1/gateError)
+		return
+	}
+	promote("not_worse", "%s loss %.5f, %s %.5f on %d rows", where, c.loss, rival.name, c.against, c.rows)
+}
+
+// decideByWindow decides where held-out rows are too few: by the progressive losses of what consumers have and of the fold-in, which has learned
+// what the challenger has, over the events of the window.
+func (j *refitJob) decideByWindow(rows int, say, promote func(cause Cause, reason string, values ...any)) {
+	gate, numeric := &j.model.Publish.Gate, j.target.IsNumeric()
+	has, learned := &j.window[published], &j.window[foldIn]
+	few := fmt.Sprintf("%d held-out rows are too few to judge (publish.gate.min_rows is %d)", rows, gate.MinRows)
+	if has.N < int64(gate.MinRows) || learned.N != has.N {
+		say("too_few_rows", "%s, and so are the %d events since consumers have a version", few, has.N)
+		return
+	}
+	a, b := learned.judged(numeric), has.judged(numeric)
+	if a <= b*(1+gate.Tolerance) {
+		promote("not_worse_in_window", "%s; over the last %d events what was learned since has a loss of %.5f, what consumers have of %.5f", few, has.N, a, b)
+		return
+	}
+	say("worse_in_window", "%s; over the last %d events what was learned since has a loss of %.5f, what consumers have of %.5f, less by more than "+
+		"publish.gate.tolerance %g", few, has.N, a, b, gate.Tolerance)
 }
 
 // comparable reports whether a version can be scored on the gate rows.
@@ -62,34 +122,33 @@ func (j *refitJob) comparable(version *Champion) bool {
 	return version.Target.Task == j.target.Task && version.Target.Outputs() == j.target.Outputs()
 }
 
-// rival returns what the challenger is compared with, in words, its loss on the gate rows, and its metrics if it is a version.
-func (j *refitJob) rival() (loss float64, name string, metrics *report.Metrics) {
-	const unreadable = ", in place of the champion, which cannot be read,"
-	switch {
-	case j.champion != nil:
-		loss, metrics = j.gateLoss(j.champion)
-		return loss, "champion", metrics
-	case j.instead.version != nil && j.comparable(j.instead.version):
-		loss, metrics = j.gateLoss(j.instead.version)
-		return loss, fmt.Sprintf("version %d%s", j.instead.version.Version.Version, unreadable), metrics
+// belowBaseline returns why a challenger is refused that is worse than a plain baseline on a slice of the held-out rows, "" if it is not. It notes
+// the slices in the version.
+func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
+	slices, baselines := j.gateSlices(), j.baselines(ch.Model)
+	weights := j.gateWeights()
+	tests := len(slices) * len(baselines)
+	for _, s := range slices {
+		row := report.GateSlice{Field: s.field, Known: s.known, N: int64(len(s.gate))}
+		for b := range baselines {
+			base := &baselines[b]
+			loss := own
+			if base.own != nil {
+				loss = *base.own
+			}
+			gate := scores{loss.gate, base.losses.gate, weights}
+			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, &scores{loss: loss.chosen, against: base.losses.chosen})
+			if b == 0 && len(s.gate) > 0 {
+				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)
+			}
+			if c.isWorse(tests) && reason == "" {
+				reason = fmt.Sprintf("on the %d gate rows of %s its %s %.5f is shown to be worse than %.5f of %s (evidence %.3g, %g decides)",
+					c.rows, s, base.measure, c.loss, c.against, base.name, c.evidence, float64(tests)/gateError)
+			}
+		}
+		ch.Version.GateSlices = append(ch.Version.GateSlices, row)
 	}
-	loss, name = j.baseline()
-	return loss, name + unreadable, nil
-}
-
-// gateLoss scores a version on the gate rows.
-func (j *refitJob) gateLoss(version *Champion) (loss float64, metrics *report.Metrics) {
-	scorer := newScorer(version.Model, version.Vocabulary)
-	m := j.target.Outputs()
-	outputs := make([]float64, m)
-	quality, sum := NewQuality(j.target, nil), weightedSum{weights: j.gateWeights()}
-	for i := range j.gate.events {
-		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
-		scorer.outputs(outputs, ev)
-		sum.add(i, j.target.Judged(ev, outputs, targets))
-		quality.Add(ev, outputs, targets)
-	}
-	return sum.mean(), quality.Metrics()
+	return reason
 }
 
 // gateWeights returns the weights of the gate rows, which fade as the training rows do, nil if all count alike.
@@ -119,36 +178,5 @@ func (s *weightedSum) add(row int, v float64) {
 	s.sum, s.total = s.sum+w*v, s.total+w
 }
 
-func (s *weightedSum) mean() float64 { return s.sum / s.total }
-
-// baseline returns the loss on the gate rows of a prediction without a model: of numbers the better of the two means of the training rows, of
-// classes outputs that are all 0.
-func (j *refitJob) baseline() (loss float64, name string) {
-	m, field := j.target.Outputs(), j.baselineField()
-	zero, weights := make([]float64, m), j.gateWeights()
-	global, item := weightedSum{weights: weights}, weightedSum{weights: weights}
-	for i := range j.gate.events {
-		ev, targets := &j.gate.events[i], j.gate.targets[i*m:i*m+m]
-		if !j.target.IsNumeric() {
-			global.add(i, j.target.Judged(ev, zero, targets))
-			continue
-		}
-		mean := j.means.global
-		e := j.target.Clip(mean) - ev.Label
-		global.add(i, e*e)
-		if field >= 0 {
-			if of, ok := j.means.byName[ev.Categorical[field]]; ok {
-				mean = of
-			}
-		}
-		e = j.target.Clip(mean) - ev.Label
-		item.add(i, e*e)
-	}
-	switch {
-	case !j.target.IsNumeric():
-		return global.mean(), "outputs that are all 0"
-	case field >= 0 && item.mean() < global.mean():
-		return item.mean(), "the mean by " + j.model.Evaluate.BaselineBy
-	}
-	return global.mean(), "the mean"
-}
+// mean is NaN without rows, and no more than the largest number.
+func (s *weightedSum) mean() float64 { return min(s.sum/s.total, math.MaxFloat64) }

@@ -39,10 +39,15 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Golden = append(c.Golden, snapshot.Golden{Input: InputOf(v.schema, ev), Outputs: outputs})
 	}
 	x := &ch.Version
+	var gateSlices []snapshot.GateSlice
+	for _, s := range x.GateSlices {
+		gateSlices = append(gateSlices, snapshot.GateSlice{Field: s.Field, Known: s.Known, N: s.N, Loss: number(s.Loss), Baseline: number(s.Baseline)})
+	}
 	c.Meta = snapshot.Meta{
-		Kind: x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
+		GateSlices: gateSlices,
+		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
 		Objective: snapshot.Number(x.Objective), Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
-		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
+		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
 		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
@@ -94,12 +99,14 @@ type kept struct {
 	ByName    map[string]float64
 	Majority  int
 	// Frequencies are of classes; nil in what earlier builds kept.
-	Frequencies []float64
-	Horizon     int
-	Convex      *solver.Model // of the convex stage, where the posterior has groups
-	Gaussian    *posterior.State
-	Map         *snapshot.FeatureMap
-	MapRidge    float64
+	Frequencies   []float64
+	Horizon       int
+	Convex        *solver.Model // of the convex stage, where the posterior has groups
+	Gaussian      *posterior.State
+	Map           *snapshot.FeatureMap
+	MapRidge      float64
+	Clean         *posterior.State // Posterior before it learned from held-out rows, nil if it has not
+	CleanGaussian *posterior.State
 }
 
 const keptFormat = 1
@@ -110,6 +117,9 @@ func (ch *Champion) Keep() ([]byte, error) {
 		Map: ch.Vocabulary.Map, MapRidge: ch.mapRidge}
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
+	}
+	if ch.clean != nil {
+		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
 	if ch.means != nil {
 		k.Global, k.ByName, k.Majority, k.Frequencies = ch.means.global, ch.means.byName, ch.means.majority, ch.means.frequencies
@@ -139,7 +149,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range []*posterior.State{k.Posterior, k.Gaussian} {
+	for _, p := range []*posterior.State{k.Posterior, k.Gaussian, k.Clean, k.CleanGaussian} {
 		if p == nil {
 			continue
 		}
@@ -149,6 +159,9 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 		}
 	}
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
+	if k.Clean != nil {
+		ch.clean = &clean{k.Clean, k.CleanGaussian}
+	}
 	if ch.means, err = keptMeans(ch.Target, &k); err != nil {
 		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
 	}
@@ -214,6 +227,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
+		Sweeps: manifest.Sweeps, HeldOutSweeps: manifest.HeldOutSweeps,
 		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
 	ch.Version.FeatureMap = mapText(c.Schema.FeatureMap)
 	if manifest.Gap != nil {

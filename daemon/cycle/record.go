@@ -131,9 +131,9 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 }
 
 // Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its model. The time budget
-// of the configuration does not apply, and the training rows fade with the given half-life in events, 0 for none, as they did. It takes the training
-// rows of the record.
-func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife int64, workers int) (*Champion, error) {
+// of the configuration does not apply, the training rows fade with the given half-life in events, 0 for none, as they did, and the held-out rows are
+// learned from with as many sweeps. It takes the training rows of the record.
+func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife int64, heldOutSweeps, workers int) (*Champion, error) {
 	given := horizonOf(halfLife)
 	if given < 0 {
 		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: "+
@@ -143,24 +143,25 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife in
 		cut = &snapshot.CutShort{Solves: noCut}
 	}
 	schema := r.Model.Schema.Event()
-	j := &refitJob{given: given, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample, budget: budget{repeat: cut},
-		project: func(v *Vocabulary) *warmStart {
-			if !r.start.Warm {
-				return nil
-			}
-			w := &warmStart{model: r.start.Model, posterior: r.start.Posterior, lambda: r.start.Lambda, up: r.start.Up, horizon: r.start.Horizon,
-				rows: r.start.Rows, version: r.start.Version,
-				featureMap: r.start.Map, mapWeights: r.start.Weights, mapRidge: r.start.Ridge}
-			if w.posterior != nil {
-				w.posterior.Field = v.field
-			}
-			return w
-		}}
+	j := &refitJob{given: given, heldOutSweeps: heldOutSweeps, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample,
+		budget: budget{repeat: cut}, repeats: r.start}
 	ch, err := j.run(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err() // what ends early for another reason proves nothing
 	}
 	return ch, err
+}
+
+// on returns what was kept, on the vocabulary of the refit, nil for a refit that started from nothing.
+func (s *keptStart) on(v *Vocabulary) *warmStart {
+	if !s.Warm {
+		return nil
+	}
+	if s.Posterior != nil {
+		s.Posterior.Field = v.field
+	}
+	return &warmStart{model: s.Model, posterior: s.Posterior, lambda: s.Lambda, up: s.Up, horizon: s.Horizon, rows: s.Rows, version: s.Version,
+		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge}
 }
 
 // noCut is a number of solves that no refit reaches.

@@ -61,7 +61,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 	if held, err := record.HeldOut(); err != nil || len(held) == 0 {
 		t.Fatalf("%d held-out events, error %v", len(held), err)
 	}
-	again, err := record.Repeat(t.Context(), ch.CutShort, ch.Version.HorizonEvents, workers)
+	again, err := record.Repeat(t.Context(), ch.CutShort, ch.Version.HorizonEvents, ch.Version.HeldOutSweeps, workers)
 	if err != nil {
 		t.Fatalf("cut %+v: %v", ch.CutShort, err)
 	}
@@ -151,7 +151,8 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 }
 
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
-// repeated from where that was. Where the companion is cut short, whose sweeps come last, the version is whole.
+// repeated from where that was. Where the companion is cut short, whose
+// sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
 	m := ratingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
@@ -172,12 +173,30 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 		return ch, calls, took
 	}
 	_, all, _ := run(math.MaxInt)
-	for i, from := range []int{all / 2, all - 70, all - 40} {
+	kinds := make(map[string]bool)
+	for from := all; from > all-500 && len(kinds) < 5; from -= 10 {
 		ch, calls, took := run(from)
-		if (ch.CutShort == nil) != (i == 2) || took > budget+wait || i < 2 && (ch.CutShort.Sweeps != nil) != (i == 1) {
-			t.Errorf("slow from block %d of %d on: ended at %d after %v, cut %+v", from, all, calls, took, ch.CutShort)
+		v, kind := &ch.Version, "whole"
+		switch cut := ch.CutShort; {
+		case cut == nil && v.HeldOutSweeps == 0:
+			kind = "without the held-out rows"
+		case cut == nil && v.HeldOutSweeps < v.Sweeps:
+			kind = "sweeps over all rows"
+		case cut != nil && cut.Sweeps != nil:
+			kind = "sweeps"
+		case cut != nil:
+			kind = "solve"
 		}
-		repeated(t, ch, m, 2)
+		if took > budget+wait || kind != "whole" && took < budget || (kind == "sweeps" || kind == "solve") && v.HeldOutSweeps > 0 {
+			t.Errorf("slow from block %d of %d on: %s, ended at %d after %v, cut %+v", from, all, kind, calls, took, ch.CutShort)
+		}
+		if !kinds[kind] {
+			repeated(t, ch, m, 2)
+		}
+		kinds[kind] = true
+	}
+	if len(kinds) < 5 {
+		t.Errorf("refits that end with their budget: %v", kinds)
 	}
 }
 

@@ -24,31 +24,41 @@ const streamTolerance = 1e-3
 
 // refitJob is one refit: a sample, what it continues from, and what it found so far.
 type refitJob struct {
-	model    *config.Model
-	schema   *event.Schema
-	champion *Champion // nil before the first version
-	instead  *substitute
-	project  func(*Vocabulary) *warmStart
-	workers  int
-	yield    func() // solver.Settings.Yield
-	budget   budget
-	now      func() time.Time
-	judge    func(*solver.Model) float64 // loss on the select rows
+	model      *config.Model
+	schema     *event.Schema
+	champion   *Champion // nil before the first version
+	instead    *substitute
+	updated    bool            // consumers have an update of the champion
+	cold       bool            // it starts from nothing
+	rejections int             // in a row before it
+	window     [numRoles]tally // progressive losses
+	repeats    *keptStart      // what a refit that is repeated starts from
+	workers    int
+	yield      func() // solver.Settings.Yield
+	budget     budget
+	now        func() time.Time
+	judge      func(*solver.Model) float64 // loss on the select rows
 
-	target    *Target
-	vocab     *Vocabulary
-	train     *encoded
-	select_   *encoded
-	gate      *encoded
-	problem   *solver.Problem
-	horizon   int     // in horizons
-	given     int     // the horizon of a refit that is repeated, -1 of any other
-	groups    []int32 // posterior.State.Group, nil: every field for itself
-	mainOnly  []bool  // posterior.State.MainOnly, by relate
-	restarted bool    // by relate: there is a last variational stage, and this one does not go on from it
-	means     *means
-	golden    []event.Event
-	sample    *Sample
+	heldOutSweeps int // of a refit that is repeated
+
+	target        *Target
+	vocab         *Vocabulary
+	train         *encoded
+	select_       *encoded
+	gate          *encoded
+	problem       *solver.Problem
+	swept         *variationalFit // nil without the variational stage
+	sweptGaussian *variationalFit // of gaussianTarget
+	weights       []float64       // of the training rows before they fade, nil counting every row once
+	horizon       int             // in horizons
+	given         int             // the horizon of a refit that is repeated, -1 of any other
+	recent        []event.Event   // training rows since the champion's cut, for rival
+	groups        []int32         // posterior.State.Group, nil: every field for itself
+	mainOnly      []bool          // posterior.State.MainOnly, by relate
+	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
+	means         *means
+	golden        []event.Event
+	sample        *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -61,8 +71,9 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead, project: c.projectLive,
-		workers: c.Workers, now: c.now, sample: sample}
+	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
+		workers: c.Workers, now: c.now, sample: sample, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
+		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
 	c.mu.Unlock()
 	budget := time.Duration(j.model.Train.TimeBudget)
 	if budget > 0 {
@@ -79,6 +90,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
 	}
+	c.judged(challenger.Cause)
 	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
 	return challenger, nil
 }
@@ -91,7 +103,12 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err := j.prepare(); err != nil {
 		return nil, err
 	}
-	warm := j.project(j.vocab)
+	var warm *warmStart
+	if j.repeats != nil {
+		warm = j.repeats.on(j.vocab)
+	} else {
+		warm = j.continuing(j.vocab)
+	}
 	j.vocab.Map = j.featureMap(warm)
 	kept, err := record.finish(warm)
 	if err != nil {
@@ -105,12 +122,21 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.swept = variational
 	ch := j.challenger(best, variational, j.mapped(ctx, best.model, warm), warm)
 	ch.CutShort, ch.Kept = j.budget.cut, kept
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
 	j.decide(ch)
+	switch {
+	case j.swept == nil:
+		return ch, nil
+	case j.repeats != nil:
+		return ch, j.learnHeldOut(ctx, ch, j.heldOutSweeps)
+	case Causes[ch.Cause] == promoted:
+		return ch, j.learnHeldOut(ctx, ch, j.swept.sweeps)
+	}
 	return ch, nil
 }
 
@@ -177,6 +203,7 @@ func (j *refitJob) prepare() error {
 	}
 	limitLabels(j.target, train, selected, gate)
 	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
+	j.keepRecent(train)
 	j.encodeTrain(train, j.sample.Weights)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows
@@ -192,7 +219,7 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 		j.groups = findGroups(j.schema, events, j.vocab.NumFields())
 	}
 	train, kept := encode(j.vocab, j.target, events, weights)
-	j.train = train
+	j.train, j.weights = train, kept
 	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),
 		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
 	j.means = fitMeans(j.target, train.events, kept, j.baselineField())

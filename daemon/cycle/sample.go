@@ -16,18 +16,19 @@ var ErrNoRows = errors.New("cycle: the sample has no rows to train on yet")
 
 // Sample is what a refit is made of: the rows of a consistent cut, as AppendEvent wrote them.
 type Sample struct {
-	Train     [][]byte
-	Select    [][]byte
-	Gate      [][]byte
-	Weights   []float64 // of the training rows, mean 1; nil counts every row once
-	TrainAge  []float64 // of the rows, in events that were applied since; nil if not known
-	SelectAge []float64
-	GateAge   []float64
-	Cut       []report.Cut
-	Digest    string
-	Lineage   string
-	Watermark int64           // newest event time, milliseconds since 1970
-	Events    snapshot.Counts // what became of the records before the cut
+	Train          [][]byte
+	Select         [][]byte
+	Gate           [][]byte
+	Weights        []float64 // of the training rows, mean 1; nil counts every row once
+	HeldOutWeights []float64 // of the select rows, then the gate rows, in units of Weights; nil counts every row once
+	TrainAge       []float64 // of the rows, in events that were applied since; nil if not known
+	SelectAge      []float64
+	GateAge        []float64
+	Cut            []report.Cut
+	Digest         string
+	Lineage        string
+	Watermark      int64           // newest event time, milliseconds since 1970
+	Events         snapshot.Counts // what became of the records before the cut
 }
 
 // encoded is a part of a sample as the solver wants it.

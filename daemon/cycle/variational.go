@@ -16,6 +16,7 @@ const sameVector = 0.95
 
 type variationalFit struct {
 	state    *posterior.State
+	start    *posterior.State // before its sweeps
 	model    *solver.Model
 	loss     float64 // on the select rows
 	sweeps   int
@@ -130,6 +131,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) 
 	refit.Yield, refit.Deadline = j.yield, by.budget.deadline
 	limit := by.budget.sweeps(by.limit)
 	var best *variationalFit
+	start := s.Clone()
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
 		e, err := refit.Sweep(ctx)
@@ -144,7 +146,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) 
 			break // best holds the state before
 		}
 		evidence = e
-		fit := &variationalFit{state: s.Clone(), model: s.Model(), sweeps: n, evidence: e}
+		fit := &variationalFit{state: s.Clone(), start: start, model: s.Model(), sweeps: n, evidence: e}
 		fit.loss = by.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {
 			best, worse = fit, 0

@@ -348,7 +348,7 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
+	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(), HeldOutWeights: s.HeldOutWeights(),
 		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
 	for i := range s.Ledger {
 		l, n := &s.Ledger[i], &out.Events
@@ -394,7 +394,7 @@ func payloads(rows []sketch.Row) [][]byte {
 	return out
 }
 
-// Relearn folds in the training rows of a sample from after a cut, oldest first: what a restart knows of the time since the last refit. Rows on
+// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Rows on
 // which the cycle panics are left out and counted.
 func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
@@ -402,9 +402,11 @@ func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, 
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
 	}
 	var rows []*sketch.Row
-	for i := range s.Train {
-		if r := &s.Train[i]; r.Offset >= next[cycle.Position{Topic: r.Topic, Partition: r.Partition}] {
-			rows = append(rows, r)
+	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
+		for i := range part {
+			if r := &part[i]; r.Offset >= next[cycle.Position{Topic: r.Topic, Partition: r.Partition}] {
+				rows = append(rows, r)
+			}
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b *sketch.Row) int {

@@ -52,7 +52,7 @@ func (g *Ingest) observeRecord(p *sketch.Part, d *decoded, i int) (learned bool)
 		prescored = &d.scores[i]
 	}
 	at := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-	g.observe(&d.events[i], r.Role == sketch.Train && !r.Forgotten, at, r.Payload, prescored)
+	g.observe(&d.events[i], !r.Forgotten, at, r.Payload, prescored)
 	return true
 }
 

@@ -71,37 +71,49 @@ type Cut struct {
 
 // Version is a version that was made, with the decision of the gate.
 type Version struct {
-	Model            string   `json:"model"`
-	Version          int64    `json:"version"`
-	Kind             string   `json:"kind"`   // refit or update
-	Parent           *int64   `json:"parent"` // version that this one started from; null for the first
-	Status           string   `json:"status"` // converged, basis_limit, time_budget, interrupted
-	K                int      `json:"k"`
-	Lambda           Number   `json:"lambda"`
-	Rows             int64    `json:"rows"` // trained on
-	Features         int      `json:"features"`
-	Outputs          int      `json:"outputs"`
-	Objective        Number   `json:"objective"`
-	Gap              *Number  `json:"gap"`                // at the end of the last convex stage; null without one
-	GapRelative      *Number  `json:"gap_relative"`       // over the objective; null without a gap
-	GapKind          string   `json:"gap_kind,omitempty"` // certified or estimated
-	Select           *Metrics `json:"select"`             // on the rows that settings are chosen by; null without any
-	Gate             *Metrics `json:"gate"`               // on the rows that judge; null without any
-	ChampionGate     *Metrics `json:"champion_gate"`      // of the champion on the same rows; null without one
-	Decision         string   `json:"decision"`           // promoted or kept
-	Reason           string   `json:"reason"`             // of the decision, for people
-	Cut              []Cut    `json:"cut"`                // where the training sample ends
-	PayloadDigest    string   `json:"payload_digest"`
-	Solver           string   `json:"solver"`                   // the stages
-	StochasticEpochs int      `json:"stochastic_epochs"`        // passes of the stochastic solver
-	FISTAIterations  int      `json:"fista_iterations"`         // of the accelerated solver
-	Sweeps           int      `json:"sweeps"`                   // of the variational solver
-	FeatureMap       string   `json:"feature_map,omitempty"`    // kind and count of the feature map that it has weights on, as train.feature_map writes it
-	HorizonEvents    int64    `json:"horizon_events,omitempty"` // half-life of its training rows in events; absent if they did not fade
-	MainEffects      []string `json:"main_effects,omitempty"`   // fields with linear weights alone: no interaction of theirs was clear
-	Evidence         *Number  `json:"evidence"`                 // lower bound of the log evidence, of variational refits; else null
-	Warm             bool     `json:"warm"`
-	TrainSeconds     Number   `json:"train_seconds"`
+	Model            string      `json:"model"`
+	Version          int64       `json:"version"`
+	Kind             string      `json:"kind"`   // refit or update
+	Parent           *int64      `json:"parent"` // version that this one started from; null for the first
+	Status           string      `json:"status"` // converged, basis_limit, time_budget, interrupted
+	K                int         `json:"k"`
+	Lambda           Number      `json:"lambda"`
+	Rows             int64       `json:"rows"` // trained on
+	Features         int         `json:"features"`
+	Outputs          int         `json:"outputs"`
+	Objective        Number      `json:"objective"`
+	Gap              *Number     `json:"gap"`                   // at the end of the last convex stage; null without one
+	GapRelative      *Number     `json:"gap_relative"`          // over the objective; null without a gap
+	GapKind          string      `json:"gap_kind,omitempty"`    // certified or estimated
+	Select           *Metrics    `json:"select"`                // on the rows that settings are chosen by; null without any
+	Gate             *Metrics    `json:"gate"`                  // on the rows that judge; null without any
+	ChampionGate     *Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
+	GateSlices       []GateSlice `json:"gate_slices,omitempty"` // of the rows that judge; absent without any
+	Decision         string      `json:"decision"`              // promoted or kept
+	Reason           string      `json:"reason"`                // of the decision, for people
+	Cut              []Cut       `json:"cut"`                   // where the training sample ends
+	PayloadDigest    string      `json:"payload_digest"`
+	Solver           string      `json:"solver"`                    // the stages
+	StochasticEpochs int         `json:"stochastic_epochs"`         // passes of the stochastic solver
+	FISTAIterations  int         `json:"fista_iterations"`          // of the accelerated solver
+	Sweeps           int         `json:"sweeps"`                    // of the variational solver
+	HeldOutSweeps    int         `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate
+	MainEffects      []string    `json:"main_effects,omitempty"`    // fields with linear weights alone: no interaction of theirs was clear
+	FeatureMap       string      `json:"feature_map,omitempty"`     // kind and count of the feature map that it has weights on, as train.feature_map writes it
+	HorizonEvents    int64       `json:"horizon_events,omitempty"`  // half-life of its training rows in events; absent if they did not fade
+	Evidence         *Number     `json:"evidence"`                  // lower bound of the log evidence, of variational refits; else null
+	Warm             bool        `json:"warm"`
+	TrainSeconds     Number      `json:"train_seconds"`
+}
+
+// GateSlice is how a version does on the rows that judge whose entity of a field is known to its training rows, or new to them, beside a plain baseline:
+// of numbers the mean label by evaluate.baseline_by, of classes their frequencies.
+type GateSlice struct {
+	Field    string  `json:"field"` // empty for all rows, of events without names
+	Known    bool    `json:"known"`
+	N        int64   `json:"n"`
+	Loss     *Number `json:"loss"`     // null without rows; the squared error of numbers, else the loss that was trained on
+	Baseline *Number `json:"baseline"` // of the baseline on the same rows
 }
 
 // Scores holds the progressive metrics of the model that consumers have and of the live model.

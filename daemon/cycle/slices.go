@@ -1,0 +1,106 @@
+package cycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// gateSlice are the gate rows whose entity of a field is known to the challenger's training rows, or new to them.
+type gateSlice struct {
+	field string
+	known bool
+	gate  []int
+}
+
+func (s gateSlice) String() string {
+	switch {
+	case s.field == "":
+		return "all events"
+	case s.known:
+		return fmt.Sprintf("a known %s", s.field)
+	}
+	return fmt.Sprintf("a new %s", s.field)
+}
+
+// gateSlices returns those of the first field that the fold-in forgets by and of the field of the baseline: the user and the item of ratings.
+func (j *refitJob) gateSlices() (all []gateSlice) {
+	var fields []int
+	for _, name := range append(slices.Clone(j.model.Train.FoldIn.By[:min(1, len(j.model.Train.FoldIn.By))]), j.model.Evaluate.BaselineBy) {
+		if f := slices.Index(j.schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	for _, f := range fields {
+		fresh, known := gateSlice{field: j.schema.Categorical[f]}, gateSlice{field: j.schema.Categorical[f], known: true}
+		for i := range j.gate.events {
+			switch name := j.gate.events[i].Categorical[f]; {
+			case name == "": // absent
+			case j.vocab.Column(f, name) >= 0:
+				known.gate = append(known.gate, i)
+			default:
+				fresh.gate = append(fresh.gate, i)
+			}
+		}
+		all = append(all, fresh, known)
+	}
+	if len(fields) == 0 { // of numbers alone
+		all = []gateSlice{{}}
+		for i := range j.gate.events {
+			all[0].gate = append(all[0].gate, i)
+		}
+	}
+	return all
+}
+
+// plain is a predictor without a model that no version may be worse than.
+type plain struct {
+	name    string
+	measure string      // of both
+	own     *heldLosses // of the challenger by another measure than the judged loss
+	losses  heldLosses
+}
+
+// baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where outputs have probabilities or are squared, and the most
+// frequent class. They are those of the training rows.
+func (j *refitJob) baselines(challenger *solver.Model) []plain {
+	t := j.target
+	if t.IsNumeric() {
+		name, field := "the mean", j.baselineField()
+		if field >= 0 {
+			name += " by " + j.model.Evaluate.BaselineBy
+		}
+		return []plain{{name: name, measure: "loss", losses: j.means.lossesBy(j, field)}}
+	}
+	var all []plain
+	if _, squared := t.Loss.(solver.Squared); squared || t.Link != snapshot.Identity {
+		all = append(all, plain{name: "the frequencies of the classes", measure: "loss", losses: j.constant(j.means.outputs)})
+	}
+	if t.Task != event.Multilabel {
+		own, other := j.wrong(challenger)
+		all = append(all, plain{name: "the most frequent class", measure: "error rate", own: &own, losses: other})
+	}
+	return all
+}
+
+// wrong returns 1 for each held-out row whose class the challenger, and the most frequent class, get wrong, else 0.
+func (j *refitJob) wrong(challenger *solver.Model) (own, majority heldLosses) {
+	of := func(part *encoded) (a, b []float64) {
+		a, b = make([]float64, len(part.events)), make([]float64, len(part.events))
+		part.each(j.target, challenger, func(i int, outputs, targets []float64) {
+			if !j.target.Correct(outputs, targets) {
+				a[i] = 1
+			}
+			if j.target.class(targets) != j.means.majority {
+				b[i] = 1
+			}
+		})
+		return a, b
+	}
+	own.chosen, majority.chosen = of(j.select_)
+	own.gate, majority.gate = of(j.gate)
+	return own, majority
+}
