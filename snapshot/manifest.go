@@ -95,7 +95,7 @@ type Meta struct {
 	StochasticEpochs int                `json:"stochastic_epochs"`
 	FISTAIterations  int                `json:"fista_iterations"`
 	Sweeps           int                `json:"sweeps"`
-	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate: select and gate are those before
+	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`
 	Rows             int64              `json:"rows"` // trained on

@@ -35,6 +35,11 @@ func LiveFootprint(maxRows, maxName int) int64 {
 	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*maxBacklogBytes + maxBacklog*backlogEntry
 }
 
+// AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.
+func AllRowsFootprint(n, entries, outputs int) int64 {
+	return int64(n) * int64(2*12*entries+8*(outputs+2)) // entries are appended
+}
+
 // slotBytes is a name in slots, beside its bytes: its place in the list and its map entry.
 const slotBytes = 110
 

@@ -158,6 +158,7 @@ func (j *refitJob) sweepAll(ctx context.Context, stage *variationalFit, t *Targe
 		p.Targets = (&encoded{targets: all.targets}).levels(j.target.Outputs())
 	}
 	state := mapPosterior(stage.start, j.vocab, all.vocab)
+	stage.start = nil // its memory is not needed any more
 	refit, err := posterior.NewRefit(state, &p, priorFor(t.Likelihood, &p).Cap, j.workers)
 	if err != nil {
 		return nil, 0, err

@@ -64,7 +64,8 @@ type plain struct {
 	losses  heldLosses
 }
 
-// baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where outputs have probabilities or are squared, and the most
+// baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where outputs have probabilities or are squared,
+// and the most
 // frequent class. They are those of the training rows.
 func (j *refitJob) baselines(challenger *solver.Model) []plain {
 	t := j.target

@@ -348,8 +348,9 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(), HeldOutWeights: s.HeldOutWeights(),
-		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
+	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
+		HeldOutWeights: s.HeldOutWeights(),
+		Digest:         s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
 	for i := range s.Ledger {
 		l, n := &s.Ledger[i], &out.Events
 		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control

@@ -16,7 +16,7 @@ const connectionBytes = 64 << 10
 
 const (
 	models       = 5        // champion, live, the one in training, its gradient or best so far, and the one that is written or served
-	posteriors   = 4        // the champion's, the one in training, its best so far, and what partners see of it
+	posteriors   = 7        // the champion's and its clean one, the challenger's, three of the stage over all rows, and what partners see of one
 	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
@@ -107,12 +107,12 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	var state int64
 	if m.Train.Refit == "variational" {
 		state = posterior.Footprint(d, basis, outputs, separate)
-		parts["variational"] = posteriors*state + posterior.SweepFootprint(n, entries, outputs, separate)
-		if cycle.HasGaussian(m) { // in the champion, in training, and its best so far
-			parts["variational"] += 3 * posterior.Footprint(d, basis, 1, false)
+		parts["variational"] = posteriors*state + posterior.SweepFootprint(n+h, entries, outputs, separate) + cycle.AllRowsFootprint(n+h, entries, outputs)
+		if cycle.HasGaussian(m) { // alike, but for the last
+			parts["variational"] += (posteriors - 1) * posterior.Footprint(d, basis, 1, false)
 		}
 		if grouped {
-			parts["variational"] += posterior.UnitsFootprint(n, entries, basis)
+			parts["variational"] += posterior.UnitsFootprint(n+h, entries, basis)
 		}
 	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written

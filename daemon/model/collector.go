@@ -49,6 +49,7 @@ var (
 	progressiveInvalid = ofModel("progressive_invalid_total", "Losses below 0, which none can be: each is a bug. They count as 0.")
 	foldInEvicted      = ofModel("fold_in_evicted_total", "Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
 	foldInResets       = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
+	gateRejections     = ofModel("gate_rejections_in_a_row", "Refits that the gate has kept back, as worse or unfit, since the last champion or the start.")
 	featuresTotal      = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
 	unseenTotal        = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
 	outlying           = ofModel("events_outlying_fields_total", "Events with a number so far from the others that it was learned as less.", "field")
@@ -56,7 +57,7 @@ var (
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, progressiveMetric, progressiveInvalid, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
+		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
 		modelReady, modelNotReady}
 )
 
@@ -117,6 +118,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(modelNotReady, not[cause], name, cause)
 		}
 		counter(duplicates, float64(store.Duplicates()), name)
+		gauge(gateRejections, float64(learning.Rejections()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)
 		names := learning.Names()

@@ -84,15 +84,18 @@ refitd_train_refits_total{model="ratings",status="time_budget"} 1
 refitd_train_failures_total{model="ratings"} 0
 # HELP refitd_gate_decisions_total Refits by the gate's decision and its reason.
 # TYPE refitd_gate_decisions_total counter
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="chosen"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="degenerate"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="incomparable"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="not_finite"} 0
-refitd_gate_decisions_total{decision="kept",model="ratings",reason="chosen"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="overtaken"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="too_few_rows"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse"} 1
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse_in_window"} 0
+refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse_than_baseline"} 0
 refitd_gate_decisions_total{decision="promoted",model="ratings",reason="first_version"} 0
 refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_worse"} 0
-refitd_gate_decisions_total{decision="promoted",model="ratings",reason="too_few_rows"} 0
+refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_worse_in_window"} 0
 # HELP refitd_publish_total Versions written to the store, by result: success or failure.
 # TYPE refitd_publish_total counter
 refitd_publish_total{model="ratings",result="failure"} 0
@@ -207,6 +210,9 @@ refitd_fold_in_evicted_total{model="ratings"} 0
 # HELP refitd_fold_in_resets_total Times the fold-in started again because it had become worse than the champion alone.
 # TYPE refitd_fold_in_resets_total counter
 refitd_fold_in_resets_total{model="ratings"} 0
+# HELP refitd_gate_rejections_in_a_row Refits that the gate has kept back, as worse or unfit, since the last champion or the start.
+# TYPE refitd_gate_rejections_in_a_row gauge
+refitd_gate_rejections_in_a_row{model="ratings"} 0
 # HELP refitd_progressive_invalid_total Losses below 0, which none can be: each is a bug. They count as 0.
 # TYPE refitd_progressive_invalid_total counter
 refitd_progressive_invalid_total{model="ratings"} 0

@@ -294,7 +294,7 @@ func (v *Versions) emit(ch *cycle.Champion) error {
 		v.kept++
 	}
 	v.log.Info("version judged", "version", version.Version, "kind", version.Kind, "decision", version.Decision, "reason", version.Reason,
-		"k", version.K, "rows", version.Rows)
+		"k", version.K, "rows", version.Rows, "rejections_in_a_row", v.cycle.Rejections())
 	if v.onVersion != nil {
 		v.onVersion(*version)
 	}

@@ -66,8 +66,8 @@ func TestBacktestSchedule(t *testing.T) {
 	} {
 		m := configured(t)
 		m.Train.Every, m.Train.EveryEvents, m.Publish.UpdateEvery = config.Duration(test.every), test.everyEvents, config.Duration(test.updates)
-		m.Train.TimeBudget = config.Duration(time.Nanosecond) // ends no refit
-		m.Publish.Gate.MinRows = 10_000                       // promoted, all of them
+		m.Train.TimeBudget = config.Duration(time.Nanosecond)    // ends no refit
+		m.Publish.Gate.MinRows, m.Publish.Gate.Tolerance = 1, 10 // promoted, all of them
 		lines, err := collect(t, func(out *report.Emitter) error {
 			return Backtest(t.Context(), BacktestOptions{Model: m, Data: path, Format: dataset.MovieLens, Order: dataset.TimeOrder, Clock: clockOf(t, test.clock),
 				Now: clock}, out)

@@ -109,9 +109,9 @@ type Version struct {
 // GateSlice is how a version does on the rows that judge whose entity of a field is known to its training rows, or new to them, beside a plain baseline:
 // of numbers the mean label by evaluate.baseline_by, of classes their frequencies.
 type GateSlice struct {
-	Field    string  `json:"field"` // empty for all rows, of events without names
-	Known    bool    `json:"known"`
-	N        int64   `json:"n"`
+	Field    string  `json:"field"`    // empty for all rows, of events without names
+	Known    bool    `json:"known"`    // to the training rows
+	N        int64   `json:"n"`        // rows that judge
 	Loss     *Number `json:"loss"`     // null without rows; the squared error of numbers, else the loss that was trained on
 	Baseline *Number `json:"baseline"` // of the baseline on the same rows
 }

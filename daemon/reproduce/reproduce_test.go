@@ -23,7 +23,7 @@ func ratings() *config.Model {
 	m := config.DefaultModel()
 	m.Name = "ratings"
 	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	m.Train.MaxBasis, m.Publish.KeepSample, m.Publish.Keep, m.Publish.Gate.MinRows = 3, true, 2, 1000
+	m.Train.MaxBasis, m.Publish.KeepSample, m.Publish.Keep, m.Publish.Gate.MinRows = 3, true, 2, 20
 	m.Resolve()
 	return &m
 }
