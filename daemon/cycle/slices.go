@@ -65,8 +65,7 @@ type plain struct {
 }
 
 // baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where outputs have probabilities or are squared,
-// and the most
-// frequent class. They are those of the training rows.
+// and the most frequent class. They are those of the training rows.
 func (j *refitJob) baselines(challenger *solver.Model) []plain {
 	t := j.target
 	if t.IsNumeric() {
