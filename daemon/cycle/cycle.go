@@ -105,8 +105,9 @@ func (c *Cycle) newLearner(ch *Champion, last learner) foldInLearner {
 }
 
 // Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it. Held-out
-// events are learned from, too: no refit continues from what is live, so that they stay unseen by what is judged on them. position and
-// payload are kept until the next refit is installed, so that what was learned while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or nil.
+// events are learned from, too: no refit continues from what is live, so that they stay unseen by what is judged on them. position and payload
+// are kept until the next refit is installed, so that what was learned while it ran is not lost; payload may be nil if nothing refits beside
+// Observe. prescored is the event's score, or nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
