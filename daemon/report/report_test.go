@@ -77,17 +77,18 @@ var fields = map[string]string{
 	"fit": "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test " +
 		"features outputs valid test baselines seconds seed snapshot dropped absent",
 	"backtest_tick": "events seconds version progressive",
-	"backtest":      "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth dropped absent",
-	"replay":        "records acknowledged skipped_lines bytes seconds partitions",
-	"eval":          "model version payload_digest metrics seen unseen rejected dropped absent seconds",
-	"score":         "line model version prediction outputs probabilities unseen absent",
-	"invalid":       "line reason field expected got",
-	"scored":        "scored invalid absent",
-	"state":         "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
-	"snapshot":      "manifest aliases files_ok golden_ok signature",
-	"partition":     "topic partition start checked_from next lost double rejected control aborted holes gap rows digest unverifiable halted",
-	"verify":        "ok lost double gap sample_digest recomputed_digest",
-	"error":         "code message",
+	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
+		"dropped absent drift_alarms",
+	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
+	"eval":      "model version payload_digest metrics seen unseen rejected dropped absent seconds",
+	"score":     "line model version prediction outputs probabilities unseen absent",
+	"invalid":   "line reason field expected got",
+	"scored":    "scored invalid absent",
+	"state":     "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
+	"snapshot":  "manifest aliases files_ok golden_ok signature",
+	"partition": "topic partition start checked_from next lost double rejected control aborted holes gap rows digest unverifiable halted",
+	"verify":    "ok lost double gap sample_digest recomputed_digest",
+	"error":     "code message",
 }
 
 func TestContractNames(t *testing.T) {
