@@ -61,6 +61,15 @@ func asGiven(t *testing.T, c *Contents) (*Model, func(*Input) Input) {
 	}
 }
 
+// TestNamedIsACopy: whoever changes the list of fields does not change the schema.
+func TestNamedIsACopy(t *testing.T) {
+	s := Schema{Categorical: []string{"user", "item"}}
+	clear(s.Named())
+	if s.Categorical[0] != "user" || s.Categorical[1] != "item" {
+		t.Errorf("fields are now %q", s.Categorical)
+	}
+}
+
 // TestCrosses: a model with crosses scores events that do not give them as one would that has them as fields of events, ranks by all of them, and
 // reads itself back.
 func TestCrosses(t *testing.T) {

@@ -68,9 +68,9 @@ func MultiValue(n int) float64 {
 	return 1 / float64(n)
 }
 
-// Named returns the fields of the vocabulary in the order of columns: categorical fields, crosses, multi fields.
+// Named returns the fields of the vocabulary in the order of columns: categorical fields, crosses, multi fields. The list is a copy.
 func (s *Schema) Named() []string {
-	names := slices.Clip(s.Categorical)
+	names := slices.Clone(s.Categorical)
 	for _, parts := range s.Cross {
 		names = append(names, CrossName(parts...))
 	}

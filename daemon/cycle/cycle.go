@@ -79,7 +79,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
-	c.drift = driftWatch{tests: make([]driftTest, len(schema.Categorical)), rest: make([]int64, len(schema.Categorical)), names: schema.Categorical}
+	c.drift = newDriftWatch(schema.Categorical)
 	c.numbers = newNumberScale(len(schema.Numeric), target)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, c.onNumbers())

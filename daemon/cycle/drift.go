@@ -40,7 +40,7 @@ func (d *driftTest) add(x float64) bool {
 const (
 	driftWiden = 0.01
 	driftLasts = 50_000
-	driftRest  = 20_000 // events after an alarm of a field in which it is not tested: its rows are only being learned anew
+	driftRest  = 20_000 // events after a start, or an alarm of a field, in which it is not tested: a young model fits badly, which looks like a change
 )
 
 // driftWatch tests for every categorical field whose names forget whether known ones change: whether the gradients of events by a name's row agree with
@@ -53,6 +53,14 @@ type driftWatch struct {
 	events int64 // learned
 	alarm  int64 // events at the last alarm, 0 without one
 	alarms []DriftAlarm
+}
+
+func newDriftWatch(names []string) driftWatch {
+	w := driftWatch{tests: make([]driftTest, len(names)), rest: make([]int64, len(names)), names: names}
+	for f := range w.rest {
+		w.rest[f] = driftRest
+	}
+	return w
 }
 
 // DriftAlarm is an alarm of the drift detector.
