@@ -37,6 +37,7 @@ func TestOneOutputRises(t *testing.T) {
 // TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is published, and its posterior
 // goes on from refit to refit.
 func TestGaussianCompanion(t *testing.T) {
+	t.Parallel()
 	events := append(stream(5, 4000), stream(77, 4000)...)
 	run := func(beside bool) float64 {
 		c := newCycle(t, ratingsModel(nil))

@@ -45,6 +45,7 @@ func TestTimeBudget(t *testing.T) {
 // TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their range. None of them is an
 // error, nothing that is not finite comes of them, and beside a champion only what is no worse than it on the same rows is promoted.
 func TestDegenerateData(t *testing.T) {
+	t.Parallel()
 	classes, binary := classesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
 	for name, c := range map[string]struct {

@@ -56,6 +56,7 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 // TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what follows than one that cannot; on
 // a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
+	t.Parallel()
 	run := func(change, ages bool) (loss float64, horizon int) {
 		m := ratingsModel(func(m *config.Model) { m.Publish.KeepSample = true })
 		c := newCycle(t, m)

@@ -30,6 +30,7 @@ func measured(seed uint64, n int) []event.Event {
 // TestOutliersOfNumbers: three numbers of 1e6 among 5,000 rows, high or low, in a normal field or in a rare indicator, change the held-out
 // loss by less than a percent, of the published model and of the live one.
 func TestOutliersOfNumbers(t *testing.T) {
+	t.Parallel()
 	fields := func(m *config.Model) { m.Schema.Numeric = []string{"a", "b", "c"}; m.Schema.Weight = "" }
 	models := map[string]*config.Model{
 		"variational": amountsModel(fields),
