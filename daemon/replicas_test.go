@@ -19,12 +19,13 @@ import (
 func TestReplicasOfOneGroup(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
+	for _, name := range []string{"steady", "restless"} { // a state that has not begun beside offsets of the group would be refused
+		if o := b.Run(b.Configure(name)); o.Err != nil {
+			t.Fatal(o.Err)
+		}
+	}
 	steady := b.Configure("steady", "group_id: g-steady", "group_id: shared")
 	restless := b.Configure("restless", "group_id: g-restless", "group_id: shared")
-	b.ProduceRatings(99, 100)
-	if o := b.Run(restless); o.Err != nil { // an empty state beside offsets of the group would be refused
-		t.Fatal(o.Err)
-	}
 	_, stop := b.Start(steady)
 	for round := range 20 {
 		b.ProduceRatings(uint64(100+round), 200)
@@ -53,8 +54,8 @@ func TestReplicasOfOneGroup(t *testing.T) {
 	for _, p := range mine.Partitions {
 		applied += p.Applied
 	}
-	if applied != 4100 {
-		t.Errorf("%d events applied, want 4100", applied)
+	if applied != 4000 {
+		t.Errorf("%d events applied, want 4000", applied)
 	}
 	if !reflect.DeepEqual(mine, theirs) {
 		t.Errorf("the states differ:\n%+v\n%+v", mine, theirs)
