@@ -13,7 +13,7 @@ import (
 // it, and counts as no more than numberReach.
 type numberScale struct {
 	fields   []location
-	label    *location // of a regression, else nil
+	label    *location // of a number, where there are numeric fields or it has no range; else nil
 	limited  bool      // the label is one of a regression without a range
 	z        []float64 // of the event taken up last, 0 where it lacks the field
 	raw      []float64
@@ -32,8 +32,9 @@ const (
 
 func newNumberScale(fields int, t *Target) *numberScale {
 	n := &numberScale{fields: make([]location, fields), z: make([]float64, fields), raw: make([]float64, fields), outlying: make([]int64, fields+1)}
-	if t.IsNumeric() {
-		n.label, n.limited = new(location), t.Task == event.Regression && t.Low >= t.High
+	n.limited = t.Task == event.Regression && t.Low >= t.High
+	if n.limited || fields > 0 && t.IsNumeric() {
+		n.label = new(location)
 	}
 	return n
 }
