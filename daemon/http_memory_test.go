@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/memory"
 )
 
@@ -155,7 +156,7 @@ func TestLargeBodies(t *testing.T) {
 	peak, most := peakOf(t, pid), computed.Parts["web.bodies"]+computed.Parts["web.connections"]
 	t.Logf("peak %d MiB before, %d MiB after: %d MiB for HTTP, computed %d MiB of %d MiB in all", before>>20, peak>>20, (peak-before)>>20, most>>20,
 		computed.TotalBytes>>20)
-	if daemontest.UnderRace() {
+	if tier.UnderRace() {
 		most, computed.TotalBytes = 10*most, 10*computed.TotalBytes // the most that the detector multiplies memory by
 	}
 	if peak > computed.TotalBytes || peak-before > most {

@@ -14,7 +14,7 @@ import (
 // TestPeakMemory: the peak of a process is at most what was computed for its configuration, whatever producers send: as many names as events, lists as
 // long as they may be, names as long as they may be; with refits, after a restart, and with two models in one process.
 func TestPeakMemory(t *testing.T) {
-	if daemontest.UnderRace() {
+	if tier.UnderRace() {
 		t.Skip("the race detector takes several times the memory of the program")
 	}
 	many, few, rows := 30_000, 120, 5000

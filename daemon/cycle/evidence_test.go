@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // squaredErrors returns the squared errors of two predictors of noisy labels whose errors are those of a common guess and their own, the first one's
@@ -27,6 +29,7 @@ func (s *scores) first(n int) *scores { return &scores{loss: s.loss[:n], against
 // TestGateErrors: of models that are equally good fewer than gateError are taken for worse, looked at as often as the rows double, without any
 // tolerance; with that of the configuration hardly one. Models whose loss is greater by 9 and by 28 % are found out as often as said.
 func TestGateErrors(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	const trials = 400
 	for _, tails := range []bool{false, true} {

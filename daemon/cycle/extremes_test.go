@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // amountsModel is a small regression of two names and two numbers.
@@ -40,6 +41,7 @@ func amounts(seed uint64, n int, field, text string, times int) []string {
 // TestAcceptedLabelsNeverStopARefit: labels, numbers and weights at the ends of what the decoder takes, some or all of them, are trained on;
 // a label beyond is rejected as label_range.
 func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	models := map[string]*config.Model{
 		"variational": amountsModel(nil),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -45,6 +46,7 @@ func TestTimeBudget(t *testing.T) {
 // TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their range. None of them is an
 // error, nothing that is not finite comes of them, and beside a champion only what is no worse than it on the same rows is promoted.
 func TestDegenerateData(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	classes, binary := classesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4

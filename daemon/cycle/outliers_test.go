@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // measured draws regression events of amountsModel: a and b are N(0, 1), c is a rare indicator, and the label has a product of them.
@@ -30,6 +31,7 @@ func measured(seed uint64, n int) []event.Event {
 // TestOutliersOfNumbers: three numbers of 1e6 among 5,000 rows, high or low, in a normal field or in a rare indicator, change the held-out
 // loss by less than a percent, of the published model and of the live one.
 func TestOutliersOfNumbers(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	fields := func(m *config.Model) { m.Schema.Numeric = []string{"a", "b", "c"}; m.Schema.Weight = "" }
 	models := map[string]*config.Model{

@@ -12,8 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime/debug"
-	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -80,12 +78,6 @@ func PeakMemory(t *testing.T, stderr *bytes.Buffer) (kilobytes int64) {
 		t.Fatal(err)
 	}
 	return kilobytes
-}
-
-// UnderRace reports whether the race detector is in this binary.
-func UnderRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // ChildOf is this test binary as `refitd run --until end --json`.

@@ -13,6 +13,7 @@ package tier
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -67,4 +68,18 @@ func Size[T any](plain, long T) T {
 		return long
 	}
 	return plain
+}
+
+// UnderRace reports whether the race detector is in this binary.
+func UnderRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// NotUnderRace skips a test of arithmetic in one goroutine, which takes minutes under the race detector.
+func NotUnderRace(t testing.TB) {
+	t.Helper()
+	if UnderRace() {
+		t.Skip("the race detector has nothing to find in one goroutine's arithmetic, and takes minutes over it")
+	}
 }

@@ -438,7 +438,7 @@ func TestLargeMessages(t *testing.T) {
 	without, with := peak("small"), peak("large", sizes...)
 	t.Logf("peak memory %d kB without, %d kB with messages of %v bytes", without, with, sizes)
 	bar := 6*int64(slices.Max(sizes))>>10 + 32<<10 // a buffer that doubles, twice
-	if daemontest.UnderRace() {
+	if tier.UnderRace() {
 		bar *= 10 // the most that the detector multiplies memory by
 	}
 	if growth := with - without; growth > bar {
