@@ -209,9 +209,9 @@ func TestReadyWhileRenewed(t *testing.T) {
 		status, _ := daemontest.Get(t, base+"/v2/health/ready")
 		return status == http.StatusOK
 	})
-	for until := time.Now().Add(2 * life); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+	daemontest.Throughout(t, 2*life, func() {
 		if status, r := askReady(t, base, ""); status != http.StatusOK {
 			t.Fatalf("%d %q", status, r.Reasons)
 		}
-	}
+	})
 }

@@ -47,8 +47,8 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 		}
 		return string(b)
 	}
-	before, end := log(), time.Now().Add(3*life)
-	for time.Now().Before(end) {
+	before := log()
+	daemontest.Throughout(t, 3*life, func() {
 		if v, status := a.served(); status != http.StatusOK || number(v) != version {
 			t.Fatalf("status %d, version %s, want %d, %v after it was made", status, v, version, time.Since(w.Status().Created))
 		}
@@ -58,8 +58,7 @@ func TestIdleStreamDoesNotExpire(t *testing.T) {
 		if m := w.Model(); m == nil {
 			t.Fatalf("the consumer has no model: %+v", w.Status())
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	})
 	if s := w.Status(); time.Since(s.Renewed) > life || s.Loads > version {
 		t.Errorf("status %+v", s)
 	}

@@ -221,6 +221,22 @@ func Within(t *testing.T, limit time.Duration, what string, f func() bool) {
 	}
 }
 
+// Throughout calls f again and again for as long as it says: f ends the test where something is not as it should be.
+func Throughout(t *testing.T, span time.Duration, f func()) {
+	t.Helper()
+	end := time.After(span)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // Load is a configuration and its model.
 func Load(t *testing.T, path string) (*config.Config, *config.Model, string) {
 	t.Helper()
