@@ -37,6 +37,7 @@ type Cycle struct {
 	learner     foldInLearner
 	companions  []*companion
 	drift       driftWatch
+	alarms      []DriftAlarm // that nobody has taken
 	numbers     *numberScale // what companions see of them
 	champion    *Champion    // the last promoted refit
 	rejections  int
@@ -156,7 +157,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		}
 		c.numbers.learn(label)
 		if l, ok := c.learner.(*posteriorLearner); ok {
-			c.drift.learned(l, c.companions)
+			for _, group := range c.drift.learned(l, c.companions) {
+				c.alarmed(group, ev)
+			}
 		}
 		c.checkLive()
 	}

@@ -1,6 +1,10 @@
 package cycle
 
-import "math"
+import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+)
 
 // driftTest watches values in [−1, 1] whose mean, given all before, is driftMargin at most as long as nothing changes, and alarms when they rise: a
 // Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022). From every moment on it bets shares of its wealth that the mean is above the margin,
@@ -52,7 +56,6 @@ type driftWatch struct {
 	names  []string
 	events int64 // learned
 	alarm  int64 // events at the last alarm, 0 without one
-	alarms []DriftAlarm
 }
 
 func newDriftWatch(names []string) driftWatch {
@@ -72,17 +75,15 @@ type DriftAlarm struct {
 // maxAlarms bounds the alarms that wait to be taken.
 const maxAlarms = 1000
 
-// learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms, in all fold-ins.
-func (w *driftWatch) learned(l *posteriorLearner, others []*companion) {
+// learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms, in all fold-ins. It returns these fields.
+func (w *driftWatch) learned(l *posteriorLearner, others []*companion) (alarmed []string) {
 	w.events++
 	for _, a := range l.foldIn.Agreements() {
 		if w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
 			continue
 		}
 		w.alarm, w.rest[a.Field] = w.events, w.events+driftRest
-		if len(w.alarms) < maxAlarms {
-			w.alarms = append(w.alarms, DriftAlarm{w.events, w.names[a.Field]})
-		}
+		alarmed = append(alarmed, w.names[a.Field])
 		l.foldIn.Widen(a.Field, driftWiden)
 		for _, beside := range others {
 			if p, ok := beside.learner.(*posteriorLearner); ok {
@@ -90,16 +91,25 @@ func (w *driftWatch) learned(l *posteriorLearner, others []*companion) {
 			}
 		}
 	}
+	return alarmed
 }
 
 // lasts reports whether a change is so recent that most rows of a refit are older.
 func (w *driftWatch) lasts() bool { return w.alarm > 0 && w.events-w.alarm < driftLasts }
 
+// alarmed notes an alarm on the event that was learned last.
+func (c *Cycle) alarmed(group string, ev *event.Event) {
+	c.progressive.alarmed(group, ev.Time)
+	if len(c.alarms) < maxAlarms {
+		c.alarms = append(c.alarms, DriftAlarm{c.drift.events, group})
+	}
+}
+
 // DriftAlarms returns the alarms of the drift detector since the last call.
 func (c *Cycle) DriftAlarms() []DriftAlarm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	alarms := c.drift.alarms
-	c.drift.alarms = nil
+	alarms := c.alarms
+	c.alarms = nil
 	return alarms
 }

@@ -3,6 +3,8 @@ package cycle
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -55,6 +57,15 @@ type progressiveSums struct {
 	All           [numRoles]tally `json:"all"`
 	Distributions [][]byte        `json:"distributions,omitempty"` // of published and live, while they are stored
 	Reference     *reference      `json:"reference,omitempty"`     // of classes
+	Drift         []drifted       `json:"drift,omitempty"`         // in the order of the first alarms
+}
+
+// drifted is what the drift detector has found in a group.
+type drifted struct {
+	Group  string `json:"group"`
+	Alarms int64  `json:"alarms"`
+	Event  int64  `json:"event"` // N at the last alarm
+	Time   int64  `json:"time"`  // of the event that raised it, in milliseconds since 1970
 }
 
 // told is the number of predictors that are told over all events and in slices: published and live.
@@ -79,6 +90,29 @@ func (p *Progressive) compare(targets []float64) compared {
 		return compared{}
 	}
 	return p.sums.Reference.next(targets)
+}
+
+// alarmed notes an alarm of the drift detector on the event that was added last, whose time is in milliseconds since 1970.
+func (p *Progressive) alarmed(group string, time int64) {
+	at := slices.IndexFunc(p.sums.Drift, func(d drifted) bool { return d.Group == group })
+	if at < 0 {
+		at = len(p.sums.Drift)
+		p.sums.Drift = append(p.sums.Drift, drifted{Group: group})
+	}
+	d := &p.sums.Drift[at]
+	d.Alarms, d.Event, d.Time = d.Alarms+1, p.sums.N, time
+}
+
+// drift returns what alarms there were.
+func (p *Progressive) drift() (list []report.Drifted) {
+	for _, d := range p.sums.Drift {
+		out := report.Drifted{Group: d.Group, Alarms: d.Alarms, EventsAgo: p.sums.N - d.Event}
+		if d.Time > 0 {
+			out.EventTime = report.Time(time.UnixMilli(d.Time))
+		}
+		list = append(list, out)
+	}
+	return list
 }
 
 // windowBlock is how many outcomes of the window are summed in advance.
@@ -173,7 +207,7 @@ func (p *Progressive) Report() report.Progressive {
 	}
 	return report.Progressive{
 		N: p.sums.N, NoModel: p.sums.NoModel, WindowN: int64(p.filled), All: report.Scores{Published: of(published), Live: of(live)},
-		Window: w.scores(p.target), Baselines: w.baselines(p.target), Slices: p.slices(w),
+		Window: w.scores(p.target), Baselines: w.baselines(p.target), Slices: p.slices(w), Drift: p.drift(),
 	}
 }
 

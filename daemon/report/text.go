@@ -124,7 +124,15 @@ func (b *Baselines) rows() []named {
 func (p Progressive) WriteText(w io.Writer) error {
 	rows := []named{{"published, all", p.All.Published}, {"live, all", p.All.Live},
 		{fmt.Sprintf("published, last %d", p.WindowN), p.Window.Published}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
-	return writeMetrics(w, slices.Concat(rows, p.Slices.rows(), p.Baselines.rows())...)
+	if err := writeMetrics(w, slices.Concat(rows, p.Slices.rows(), p.Baselines.rows())...); err != nil {
+		return err
+	}
+	for _, d := range p.Drift {
+		if err := say(w, "%s changed: %d alarms of the drift detector, the last %d events ago\n", d.Group, d.Alarms, d.EventsAgo); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteText prints one line: the version, what it is and why it was promoted or kept back.

@@ -142,6 +142,15 @@ type Progressive struct {
 	Baselines Baselines `json:"baselines"`        // over the same window
 	Slices    *Slices   `json:"slices,omitempty"` // over the same window; absent without categorical fields
 	Parts     []Part    `json:"parts"`            // of what is live
+	Drift     []Drifted `json:"drift,omitempty"`  // groups in which the drift detector has found a change; absent if there is none
+}
+
+// Drifted is what the drift detector has found in one group of events' names.
+type Drifted struct {
+	Group     string `json:"group"`                // categorical field whose known names changed
+	Alarms    int64  `json:"alarms"`               // since the state was made
+	EventsAgo int64  `json:"events_ago"`           // events scored since the last one
+	EventTime string `json:"event_time,omitempty"` // of the event that raised it; absent if it had none
 }
 
 // Slices are the scores of some of the events: by whether the version that consumers had knew all of the event's names in the fields of

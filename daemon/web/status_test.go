@@ -39,6 +39,7 @@ func night(text string) Status {
 			Progressive: report.Progressive{Window: report.Scores{Published: metricsOf(1.0312), Live: metricsOf(0.9341)},
 				Slices:    &report.Slices{NewEntity: report.Scores{Published: metricsOf(1.2345), Live: &report.Metrics{}}},
 				Baselines: report.Baselines{GlobalMean: metricsOf(1.1201), ItemMean: metricsOf(1.0262), SGDBias: metricsOf(0.9691)},
+				Drift:     []report.Drifted{{Group: text, Alarms: 2, EventsAgo: 7311, EventTime: "2026-11-21T02:00:00Z"}},
 				Parts:     []report.Part{{Name: "fold_in", Weight: 0.25, Loss: report.Some(0.54321), InVersions: true}, {Name: "stack", Weight: 0.75}}},
 			Events: 1204331, Lag: 88012, SampleRows: 220000, SampleBytes: 44 << 20,
 			Halted: []HaltedPartition{{"ratings", 3, 1204331, text}}}, {Name: "clicks", Lag: 5}}}
@@ -56,8 +57,8 @@ func TestStatusPage(t *testing.T) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	if n := strings.Count(page, "&lt;script&gt;alert(1)&lt;/script&gt;"); n != 5 {
-		t.Errorf("the text from outside is there %d times, want 5:\n%s", n, page)
+	if n := strings.Count(page, "&lt;script&gt;alert(1)&lt;/script&gt;"); n != 6 {
+		t.Errorf("the text from outside is there %d times, want 6:\n%s", n, page)
 	}
 	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if !strings.HasPrefix(m[1], "/") || strings.HasPrefix(m[1], "//") {
@@ -69,6 +70,7 @@ func TestStatusPage(t *testing.T) {
 		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
 		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, `<td>mae 0.7500</td>`,
 		"<td>published, new entities</td><td>RMSE 1.2345</td>", "Halted: ratings partition 3 at offset 1204331",
+		"changed 7311 events ago, at event time 2026-11-21T02:00:00Z; 2 alarms in all",
 		"<td>fold_in</td><td>0.250</td><td>0.5432</td><td>yes</td>", "<td>stack</td><td>0.750</td><td>–</td><td>no</td>",
 		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
 		if !strings.Contains(page, want) {
