@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -37,6 +38,7 @@ func TestOneOutputRises(t *testing.T) {
 // TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is published, and its posterior
 // goes on from refit to refit.
 func TestGaussianCompanion(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	events := append(stream(5, 4000), stream(77, 4000)...)
 	run := func(beside bool) float64 {

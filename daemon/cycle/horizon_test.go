@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestDecayedWeights have the mean 1 and halve with each half-life.
@@ -56,6 +57,7 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 // TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what follows than one that cannot; on
 // a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	run := func(change, ages bool) (loss float64, horizon int) {
 		m := ratingsModel(func(m *config.Model) { m.Publish.KeepSample = true })
