@@ -59,7 +59,7 @@ func TestSmallestConfiguration(t *testing.T) {
 	want.Name = "ratings"
 	want.Input.Topics = []string{"ratings"}
 	want.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	want.Sample = Sample{Size: 200000, MaxBytes: 200000 * 1280, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000}}
+	want.Sample = Sample{Size: 200000, MaxBytes: 200000 * 1280, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000, Entities: 0.02}}
 	want.Train.Every, want.Train.EveryEvents = Duration(5*time.Second), 5000
 	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false", "variational"
 	want.Train.FoldIn.By, want.Train.FeatureMap = []string{"user"}, ""
@@ -195,6 +195,7 @@ func TestMistakes(t *testing.T) {
 		{"cap and identity", "categorical: [user, item]}\n    sample: {size: 200000,",
 			"categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},",
 			`8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
+		{"entities", "fraction: 0.1", "entities: 0.9", `8:73 models[0].sample.holdout.entities | is 0.9: write a number from 0 to 0.2 | `},
 		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
 		{"label range", "task: ordinal, label: rating, levels: 5", "task: regression, label: rating, label_max: 1.0e+12",
 			`7:58 models[0].schema.label_max | is 1e+12: write a number from -1e+09 to 1e+09 | `},
@@ -388,6 +389,9 @@ func TestHashes(t *testing.T) {
 		{"max_basis: 20", "max_basis: 20, threads: 7, loss: binary_logistic", false, false},
 		{"window: 20000", "window: 1000", true, false},
 		{"seed: 42", "seed: 43", true, true},
+		{"fraction: 0.1", "fraction: 0.1, entities: 0.02", false, false},
+		{"fraction: 0.1", "fraction: 0.1, entities: 0", true, false},
+		{"fraction: 0.1", "fraction: 0.1, entities: 0.05", true, false},
 		{"[user, item]", "[item, user]", true, true},
 		{"topics: [ratings]", "topics: [a, b]", true, true},
 	} {

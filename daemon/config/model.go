@@ -112,10 +112,11 @@ type Cap struct {
 
 // Holdout is the separate sample that training never sees.
 type Holdout struct {
-	Fraction float64  `json:"fraction"`  // of events, in [0, 0.5]
-	By       string   `json:"by"`        // categorical field whose entities are held out whole; empty holds out single events
-	HalfLife Duration `json:"half_life"` // at most the sample's; 0 is the sample's
-	Size     int      `json:"size"`      // rows; 0 is fraction of sample.size
+	Fraction float64  `json:"fraction"`           // of events, in [0, 0.5]
+	By       string   `json:"by"`                 // categorical field whose entities are held out whole; empty holds out single events
+	HalfLife Duration `json:"half_life"`          // at most the sample's; 0 is the sample's
+	Size     int      `json:"size"`               // rows; 0 is fraction of sample.size
+	Entities float64  `json:"entities,omitempty"` // share of the entities that refits hold out whole for the gate, in [0, 0.2]
 }
 
 // Train says when and how the model is fitted.
@@ -176,6 +177,9 @@ type Publish struct {
 
 const tensorsF64 = "f64"
 
+// defaultEntities is Holdout.Entities unless it is said.
+const defaultEntities = 0.02
+
 // Gate decides whether a new version replaces the champion.
 type Gate struct {
 	Tolerance float64 `json:"tolerance"` // relative loss by which the challenger may be worse
@@ -189,7 +193,7 @@ func DefaultModel() Model {
 			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxListNames: event.DefaultLimits().MaxMulti, MaxFutureSkew: Duration(defaultMaxFutureSkew),
 			DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
-		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1}},
+		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1, Entities: defaultEntities}},
 		Train: Train{
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
@@ -329,6 +333,12 @@ func (m *Model) Hash() string {
 	if c.Train.FeatureMap.IsAuto() {
 		c.Train.FeatureMap = "" // as well
 	}
+	switch h := &c.Sample.Holdout; h.Entities {
+	case defaultEntities:
+		h.Entities = 0 // as well
+	case 0:
+		h.Entities = -1
+	}
 	return hashOf(c)
 }
 
@@ -339,7 +349,9 @@ func (m *Model) SampleHash() string {
 	in.DeadLetter = DeadLetter{}
 	schema := m.Schema
 	schema.Of = nil // which changes no row
-	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Sample: m.Sample})
+	sample := m.Sample
+	sample.Holdout.Entities = 0 // nor does this
+	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Sample: sample})
 }
 
 // Hash returns the digest of all models, in the form sha256:<hex>. Brokers, paths and secrets are not part of it.

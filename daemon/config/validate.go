@@ -358,6 +358,7 @@ func (v *validator) sample(m *Model, path string) {
 	v.size(path+".max_bytes", s.MaxBytes, 64<<10, 1<<46)
 	v.duration(path+".half_life", s.HalfLife, 0, math.MaxInt64)
 	v.between(path+".holdout.fraction", s.Holdout.Fraction, 0, 0.5)
+	v.between(path+".holdout.entities", s.Holdout.Entities, 0, 0.2)
 	v.field(path+".holdout.by", s.Holdout.By, m.Schema.Categorical)
 	v.present(&m.Schema, path+".holdout.by", s.Holdout.By)
 	v.present(&m.Schema, path+".cap.by", s.Cap.By)

@@ -32,6 +32,7 @@ type Champion struct {
 	gaussian  *posterior.State // of gaussianTarget; nil without one
 	clean     *clean           // of these before they learned from held-out rows; nil if they have not
 	convex    *solver.Model    // of the convex stage, beside a posterior
+	heldOut   heldOutNames     // that clean has not learned from, and the published model only if there is a clean one
 	means     *means
 	horizon   int     // in horizons, of its refit
 	again     bool    // of an update: it is the last refit

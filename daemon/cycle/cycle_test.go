@@ -313,6 +313,7 @@ func TestRefitWithoutRows(t *testing.T) {
 func TestReviveGoesOn(t *testing.T) {
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
+	t.Run("entities held out", func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
 	t.Run("groups", func(t *testing.T) { reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(stream(8, 3000))) })
 	t.Run("multiclass", func(t *testing.T) {
 		reviveGoesOn(t, classesModel(event.Multiclass, nil), classesModel(event.Multiclass, smaller), classStream(event.Multiclass, 2000))
@@ -354,6 +355,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	}
 	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
 		!reflect.DeepEqual(again.gaussian, ch.gaussian) || !reflect.DeepEqual(again.clean, ch.clean) ||
+		!reflect.DeepEqual(again.heldOut, ch.heldOut) ||
 		!reflect.DeepEqual(again.cleanModel(), ch.cleanModel()) || ch.posterior != nil && ch.clean == nil ||
 		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
 		t.Error("the revived champion differs")

@@ -135,6 +135,7 @@ func (j *refitJob) learnHeldOut(ctx context.Context, ch *Champion, sweeps int) e
 			ch.gaussian = before.gaussian
 		}
 	}
+	ch.means = j.meansOfAll
 	v := &ch.Version
 	if v.Sweeps > 0 {
 		ch.Model = again.Model()
@@ -147,6 +148,17 @@ func (j *refitJob) learnHeldOut(ctx context.Context, ch *Champion, sweeps int) e
 	ch.clean, ch.posterior, ch.Vocabulary = before, again, all.vocab
 	v.HeldOutSweeps, v.Features = n, all.vocab.NumColumns()
 	return nil
+}
+
+// fitMeansOfAll returns the baselines of all rows: what consumers get is measured by what knows as much.
+func (j *refitJob) fitMeansOfAll(train, selected, gate []event.Event) *means {
+	weights := j.sample.Weights
+	if held := len(selected) + len(gate); weights != nil && len(j.sample.HeldOutWeights) == held {
+		weights = slices.Concat(weights, j.sample.HeldOutWeights)
+	} else if weights != nil {
+		weights = slices.Concat(weights, slices.Repeat([]float64{1}, held))
+	}
+	return fitMeans(j.target, slices.Concat(train, selected, gate), weights, j.baselineField())
 }
 
 // sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got, nil for none.

@@ -107,6 +107,7 @@ type kept struct {
 	MapRidge      float64
 	Clean         *posterior.State // Posterior before it learned from held-out rows, nil if it has not
 	CleanGaussian *posterior.State
+	HeldOut       heldOutNames
 }
 
 const keptFormat = 1
@@ -118,6 +119,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
+	k.HeldOut = ch.heldOut
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -158,6 +160,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
 		}
 	}
+	ch.heldOut = k.HeldOut
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
 	if k.Clean != nil {
 		ch.clean = &clean{k.Clean, k.CleanGaussian}

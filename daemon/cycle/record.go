@@ -50,6 +50,7 @@ type keptStart struct {
 	Map       *snapshot.FeatureMap
 	Weights   []float64 // on the map
 	Ridge     float64   // of them
+	HeldOut   heldOutNames
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -77,13 +78,13 @@ func (j *refitJob) record() (*recorder, error) {
 }
 
 // finish adds the start and returns the bytes.
-func (r *recorder) finish(w *warmStart) ([]byte, error) {
+func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}
-	var start keptStart
+	start := keptStart{HeldOut: heldOut}
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)

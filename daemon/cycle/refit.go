@@ -56,7 +56,9 @@ type refitJob struct {
 	groups        []int32         // posterior.State.Group, nil: every field for itself
 	mainOnly      []bool          // posterior.State.MainOnly, by relate
 	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
+	heldOut       heldOutNames
 	means         *means
+	meansOfAll    *means // of held-out rows, too
 	golden        []event.Event
 	sample        *Sample
 }
@@ -110,7 +112,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 		warm = j.continuing(j.vocab)
 	}
 	j.vocab.Map = j.featureMap(warm)
-	kept, err := record.finish(warm)
+	kept, err := record.finish(warm, j.heldOut)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 // challenger wraps the best of the stages with its version, not yet judged.
 func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
-		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means}
+		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means, heldOut: j.heldOut}
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
@@ -201,9 +203,11 @@ func (j *refitJob) prepare() error {
 	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
 		return err
 	}
+	train, gate = j.holdOutEntities(train, gate)
 	limitLabels(j.target, train, selected, gate)
 	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
 	j.keepRecent(train)
+	j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
 	j.encodeTrain(train, j.sample.Weights)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
@@ -26,14 +25,9 @@ func (s gateSlice) String() string {
 	return fmt.Sprintf("a new %s", s.field)
 }
 
-// gateSlices returns those of the first field that the fold-in forgets by and of the field of the baseline: the user and the item of ratings.
+// gateSlices returns those of the judged fields, of all events without such fields.
 func (j *refitJob) gateSlices() (all []gateSlice) {
-	var fields []int
-	for _, name := range append(slices.Clone(j.model.Train.FoldIn.By[:min(1, len(j.model.Train.FoldIn.By))]), j.model.Evaluate.BaselineBy) {
-		if f := slices.Index(j.schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {
-			fields = append(fields, f)
-		}
-	}
+	fields := j.judgedFields()
 	for _, f := range fields {
 		fresh, known := gateSlice{field: j.schema.Categorical[f]}, gateSlice{field: j.schema.Categorical[f], known: true}
 		for i := range j.gate.events {

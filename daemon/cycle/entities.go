@@ -1,0 +1,163 @@
+package cycle
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// heldOutNames are the names of the entities that a refit holds out whole, sorted, for each categorical field.
+type heldOutNames [][]string
+
+// has reports whether the events of a name are held out.
+func (h heldOutNames) has(field int, name string) bool {
+	if field >= len(h) {
+		return false
+	}
+	_, found := slices.BinarySearch(h[field], name)
+	return found
+}
+
+// any reports whether an event is of an entity that is held out.
+func (h heldOutNames) any(ev *event.Event) bool {
+	for f := range h {
+		if h.has(f, ev.Categorical[f]) {
+			return true
+		}
+	}
+	return false
+}
+
+// judgedFields returns the fields whose entities the gate tells apart as new and known: the first that the fold-in forgets by and that of the
+// baseline, the user and the item of ratings.
+func (j *refitJob) judgedFields() (fields []int) {
+	for _, name := range append(slices.Clone(j.model.Train.FoldIn.By[:min(1, len(j.model.Train.FoldIn.By))]), j.model.Evaluate.BaselineBy) {
+		if f := slices.Index(j.schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// holdOutEntities takes the events of a share of the entities from the training rows, which may be given up, and appends them to the gate's, so that the
+// gate has events of entities that neither the challenger nor what it is compared with has learned from.
+func (j *refitJob) holdOutEntities(train, gate []event.Event) (rest, judged []event.Event) {
+	if j.repeats != nil {
+		j.heldOut = j.repeats.HeldOut
+	} else {
+		j.heldOut = j.drawEntities(train)
+	}
+	if len(j.heldOut) == 0 {
+		return train, gate
+	}
+	s, n := j.sample, len(train)
+	weighted, aged := len(s.Weights) == n, len(s.TrainAge) == n
+	kept := 0
+	for i := range train {
+		held := j.heldOut.any(&train[i])
+		if held {
+			gate = append(gate, train[i])
+		}
+		if weighted && held {
+			s.HeldOutWeights = append(s.HeldOutWeights, s.Weights[i])
+		}
+		if aged && held {
+			s.GateAge = append(s.GateAge, s.TrainAge[i])
+		}
+		if held {
+			continue
+		}
+		train[kept] = train[i]
+		if weighted {
+			s.Weights[kept] = s.Weights[i]
+		}
+		if aged {
+			s.TrainAge[kept] = s.TrainAge[i]
+		}
+		kept++
+	}
+	if weighted {
+		s.Weights = s.Weights[:kept]
+	}
+	if aged {
+		s.TrainAge = s.TrainAge[:kept]
+	}
+	clear(train[kept:])
+	return train[:kept], gate
+}
+
+// drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while their rows are no more than
+// that share of all, so that no field of few names and no frequent name is held out. A name that
+// what the challenger is compared with knows is left. So is everything where nothing learns from held-out rows after the gate.
+func (j *refitJob) drawEntities(train []event.Event) heldOutNames {
+	h := &j.model.Sample.Holdout
+	if !(h.Entities > 0) || h.Fraction == 0 || j.model.Train.Refit != "variational" {
+		return nil
+	}
+	type drawn struct {
+		name string
+		hash uint64
+		rows int
+	}
+	var out heldOutNames
+	limit := int(h.Entities * float64(len(train)))
+	for _, f := range j.judgedFields() {
+		if j.schema.Categorical[f] == h.By { // held out whole already
+			continue
+		}
+		rows := make(map[string]int)
+		for i := range train {
+			if name := train[i].Categorical[f]; name != "" { // absent
+				rows[name]++
+			}
+		}
+		var chosen []drawn
+		for name, n := range rows {
+			if d := (drawn{name, j.entityHash(f, name), n}); float64(d.hash) < h.Entities*math.MaxUint64 && !j.isKnown(f, name) {
+				chosen = append(chosen, d)
+			}
+		}
+		slices.SortFunc(chosen, func(a, b drawn) int {
+			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.name, b.name))
+		})
+		taken := 0
+		var names []string
+		for _, d := range chosen {
+			if taken+d.rows <= limit {
+				taken += d.rows
+				names = append(names, d.name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		if out == nil {
+			out = make(heldOutNames, len(j.schema.Categorical))
+		}
+		slices.Sort(names)
+		out[f] = names
+	}
+	return out
+}
+
+// entityHash is uniform over names, and the same for a name in every refit.
+func (j *refitJob) entityHash(field int, name string) uint64 {
+	b := binary.BigEndian.AppendUint64([]byte("entity"), j.model.Train.Seed)
+	b = append(b, j.schema.Categorical[field]...)
+	b = append(b, 0)
+	sum := sha256.Sum256(append(b, name...))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// isKnown reports whether the model that the challenger is compared with may have learned from events of a name.
+func (j *refitJob) isKnown(field int, name string) bool {
+	ch := j.champion
+	if ch == nil && j.instead != nil {
+		ch = j.instead.version
+	}
+	return ch != nil && ch.Vocabulary.Column(field, name) >= 0 && !ch.heldOut.has(field, name)
+}
