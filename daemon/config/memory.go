@@ -51,6 +51,7 @@ var memoryKeys = map[string]string{
 	"feature_map":   "train.feature_map and sample.size",
 	"fold_in":       "train.fold_in.max_rows and input.max_id_bytes",
 	"numbers":       "train.fold_in.max_rows and input.max_id_bytes",
+	"names":         "train.fold_in.max_rows",
 	"mixture":       "train.fold_in.max_rows and input.max_id_bytes",
 	"garbage":       "sample.size",
 	"dead_letters":  "input.dead_letter.max_rows",

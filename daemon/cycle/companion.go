@@ -51,6 +51,7 @@ const (
 	partRecent     = "adagrad_recent_labels"
 	partNewton     = "newton_fourier"
 	partNeighbours = "neighbours"
+	partNames      = "name_pairs"
 )
 
 // What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
@@ -102,6 +103,16 @@ func (c *Cycle) onNumbers() (all []*companion) {
 	}
 	add(partNeighbours, newNeighboursLearner(c.numbers, t, fields))
 	return all
+}
+
+// onNames returns the companion of a model of binary labels on names, which learns from the first event on.
+func (c *Cycle) onNames() []*companion {
+	if !c.config.Train.FoldIn.Enabled || !hasNames(&c.schema, c.target.Link) {
+		return nil
+	}
+	b := newCompanion(partNames, c.target, newNamesLearner(&c.schema, c.target, c.config.Train.FoldIn.MaxRows))
+	b.lasting = true
+	return []*companion{b}
 }
 
 // HasGaussian reports whether a model learns its ordinal label as a number, too, with a posterior of its own.

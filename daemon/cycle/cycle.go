@@ -83,7 +83,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.drift = newDriftWatch(schema.Categorical)
 	c.numbers = newNumberScale(len(schema.Numeric), target)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
-	c.companions = c.newCompanions(nil, c.onNumbers())
+	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
 	c.sgd = c.mixture.sgd()
 	return c, nil

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/solver"
 )
@@ -93,4 +94,15 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
 	}
 	return bytes
+}
+
+// NamesFootprint returns the bytes of the learner on names, 0 for a model without one.
+func NamesFootprint(m *config.Model) int64 {
+	schema := m.Schema.Event()
+	if o, err := m.Objective(); err != nil || !hasNames(&schema, o.Link) {
+		return 0
+	}
+	pairs := min(schema.NumGiven(), namesPairFields)
+	terms := len(schema.Categorical) + len(schema.Multi) + pairs*(pairs-1)/2
+	return int64(cellLimit(namesCells*m.Train.FoldIn.MaxRows))*(cellBytes+cellBytes/2) + int64(terms)*termBytes // half of the cells, while the table grows
 }
