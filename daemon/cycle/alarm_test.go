@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -36,5 +37,33 @@ func TestAlarmsAreTold(t *testing.T) {
 			d[1].Group != "user" || d[1].Alarms != 2 || d[1].EventsAgo != 10 || d[1].EventTime != "" {
 			t.Errorf("drift %+v", d)
 		}
+	}
+}
+
+// TestLossesOfClasses: a model of numbers alone has an alarm of the group of losses when classes come at random, and none before.
+func TestLossesOfClasses(t *testing.T) {
+	t.Parallel()
+	const moved, n = 12_000, 15_000
+	m := chessModel("")
+	c, events := newCycle(t, m), chess(9, n, 1, true)
+	r := rand.New(rand.NewPCG(16, 3))
+	c.drift.calm = 0 // as if it had learned for a while
+	for i := moved; i < n; i++ {
+		events[i].Classes[0] = m.Schema.Classes[r.IntN(2)]
+	}
+	observeAll(c, events[:moved])
+	if alarms := c.DriftAlarms(); len(alarms) > 0 {
+		t.Fatalf("alarms %+v before anything has changed", alarms)
+	}
+	observeAll(c, events[moved:])
+	alarms := c.DriftAlarms()
+	if len(alarms) != 1 || alarms[0].Group != DriftLosses || alarms[0].Event > moved+2000 {
+		t.Errorf("alarms %+v", alarms)
+	}
+	if d := c.Progressive().Drift; len(d) != 1 || d[0].Group != DriftGroups(m)[0] {
+		t.Errorf("drift %+v", d)
+	}
+	if groups := DriftGroups(ratingsModel(nil)); len(groups) != 2 || groups[0] == DriftLosses {
+		t.Errorf("groups of a model of names: %v", groups)
 	}
 }

@@ -160,6 +160,8 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 			for _, group := range c.drift.learned(l, c.companions) {
 				c.alarmed(group, ev)
 			}
+		} else if c.config.Train.Refit != "variational" && c.drift.lost(o[live].judged(c.target.IsNumeric())) {
+			c.alarmed(DriftLosses, ev)
 		}
 		c.checkLive()
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // driftTest watches values in [−1, 1] whose mean, given all before, is driftMargin at most as long as nothing changes, and alarms when they rise: a
@@ -54,12 +55,25 @@ type driftWatch struct {
 	tests  []driftTest // per categorical field
 	rest   []int64     // per categorical field, until which event it is not tested
 	names  []string
-	events int64 // learned
-	alarm  int64 // events at the last alarm, 0 without one
+	losses lossTest // of what is live, for models without a posterior
+	calm   int64    // until which event losses are not tested
+	events int64    // learned
+	alarm  int64    // events at the last alarm, 0 without one
+}
+
+// DriftLosses is the group of the drift detector of models without a posterior.
+const DriftLosses = "(loss)"
+
+// DriftGroups returns the groups that a model can have alarms of: its categorical fields, or DriftLosses where no name has a posterior.
+func DriftGroups(m *config.Model) []string {
+	if m.Train.Refit == "variational" {
+		return m.Schema.Categorical
+	}
+	return []string{DriftLosses}
 }
 
 func newDriftWatch(names []string) driftWatch {
-	w := driftWatch{tests: make([]driftTest, len(names)), rest: make([]int64, len(names)), names: names}
+	w := driftWatch{tests: make([]driftTest, len(names)), rest: make([]int64, len(names)), names: names, calm: driftRest - lossBlock*lossReference}
 	for f := range w.rest {
 		w.rest[f] = driftRest
 	}
@@ -69,7 +83,7 @@ func newDriftWatch(names []string) driftWatch {
 // DriftAlarm is an alarm of the drift detector.
 type DriftAlarm struct {
 	Event int64  // how many had been learned since the start
-	Group string // categorical field whose names change
+	Group string // categorical field whose names change, or DriftLosses
 }
 
 // maxAlarms bounds the alarms that wait to be taken.
@@ -92,6 +106,15 @@ func (w *driftWatch) learned(l *posteriorLearner, others []*companion) (alarmed 
 		}
 	}
 	return alarmed
+}
+
+// lost takes up an event with the loss of what was live, for a model without a posterior, and reports an alarm.
+func (w *driftWatch) lost(loss float64) bool {
+	if w.events++; w.events < w.calm || !w.losses.add(loss) {
+		return false
+	}
+	w.alarm, w.calm = w.events, w.events+driftRest-lossBlock*lossReference
+	return true
 }
 
 // lasts reports whether a change is so recent that most rows of a refit are older.

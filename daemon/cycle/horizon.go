@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -58,8 +59,13 @@ func (j *refitJob) fade(ctx context.Context, warm *warmStart) error {
 // chooseHorizon sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
 // a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
 func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
-	if warm == nil || warm.posterior == nil || warm.posterior.Separate || j.model.Sample.HalfLife > 0 ||
-		len(j.sample.TrainAge) != j.problem.X.NumRows() || len(j.sample.SelectAge) != len(j.select_.events) {
+	if j.model.Sample.HalfLife > 0 || len(j.sample.TrainAge) != j.problem.X.NumRows() || len(j.sample.SelectAge) != len(j.select_.events) {
+		return nil
+	}
+	if warm == nil {
+		if j.champion != nil { // what the stream is like does not depend on where a refit starts
+			j.horizon = j.champion.horizon
+		}
 		return nil
 	}
 	j.horizon = warm.horizon
@@ -111,10 +117,23 @@ func effective(weights []float64) float64 {
 	return sum * sum / square
 }
 
-// lossesAt returns the losses on the select rows of the live posterior after a few sweeps over rows that fade with a horizon.
+// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with a horizon.
 func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) ([]float64, error) {
+	at := j.sweptAt
+	if warm.posterior == nil {
+		at = j.solvedAt
+	}
+	model, err := at(ctx, warm, horizons[horizon])
+	if err != nil {
+		return nil, err
+	}
+	return j.losses(model), nil
+}
+
+// sweptAt returns the model of the live posterior after a few sweeps over rows that fade with a half-life.
+func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float64) (*solver.Model, error) {
 	p := *j.problem
-	p.Weights = decayed(p.Weights, j.sample.TrainAge, horizons[horizon])
+	p.Weights = decayed(p.Weights, j.sample.TrainAge, halfLife)
 	state := warm.posterior.Clone()
 	prior := priorFor(j.target.Likelihood, &p)
 	renewed := prior
@@ -130,11 +149,62 @@ func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) (
 			return nil, err
 		}
 	}
-	losses := make([]float64, len(j.select_.events))
-	j.select_.each(j.target, state.Model(), func(i int, outputs, targets []float64) {
-		losses[i] = j.target.Judged(&j.select_.events[i], outputs, targets)
-	})
-	return losses, nil
+	return state.Model(), nil
+}
+
+// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonTrain of them at most, spread evenly.
+const (
+	horizonAges  = 5
+	horizonTrain = 10_000
+)
+
+// solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a half-life.
+func (j *refitJob) solvedAt(ctx context.Context, warm *warmStart, halfLife float64) (*solver.Model, error) {
+	if !j.budget.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, j.budget.deadline)
+		defer cancel()
+	}
+	s, err := j.settings()
+	if err != nil {
+		return nil, err
+	}
+	p := *j.problem
+	p.Weights = decayed(p.Weights, j.sample.TrainAge, halfLife)
+	rows := j.rowsWithin(horizonAges * halfLife)
+	part := pick(&p, rows)
+	share := lambdaUnit(part) / lambdaUnit(&p)
+	s.Lambda, s.MaxIterations, s.MaxSteps, s.WeightsOnly, s.Tolerance = warm.lambda*share, roughIterations, 0, true, streamTolerance
+	result, err := solver.Solve(ctx, part, warm.model, s)
+	if err != nil {
+		return nil, err
+	}
+	model := result.Model
+	if warm.mapWeights != nil && warm.featureMap == j.vocab.Map {
+		fit := j.mapFit(ctx, model, part, rows, warm)
+		if !fit.Fit(warm.mapRidge * share) {
+			return nil, context.DeadlineExceeded
+		}
+		model = withMap(model, fit)
+	}
+	return model, ctx.Err()
+}
+
+// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly.
+func (j *refitJob) rowsWithin(age float64) (rows []int) {
+	for i, a := range j.sample.TrainAge {
+		if a <= age {
+			rows = append(rows, i)
+		}
+	}
+	n := len(rows)
+	if n <= horizonTrain {
+		return rows
+	}
+	for i := range horizonTrain {
+		rows[i] = rows[int(int64(i)*int64(n)/horizonTrain)]
+	}
+	return rows[:horizonTrain]
 }
 
 // isLess reports whether the weighted mean of a is less than that of b by more than some standard errors of the difference.

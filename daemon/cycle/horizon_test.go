@@ -54,6 +54,21 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 	}
 }
 
+// setAges gives the rows of a sample of n events ages as if so many times as many events came.
+func setAges(s *Sample, n int, times float64) {
+	for i := range n {
+		age := float64(n-i) * times
+		switch i % 10 {
+		case 0:
+			s.SelectAge = append(s.SelectAge, age)
+		case 1:
+			s.GateAge = append(s.GateAge, age)
+		default:
+			s.TrainAge = append(s.TrainAge, age)
+		}
+	}
+}
+
 // TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what follows than one that cannot; on
 // a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
@@ -70,17 +85,7 @@ func TestHorizonFollowsAChange(t *testing.T) {
 			observeAll(c, events[to-1000:to])
 			s := sampleOf(events[:to])
 			if ages {
-				for i := range to {
-					age := float64(to-i) * 20 // as if 20 times as many events came
-					switch i % 10 {
-					case 0:
-						s.SelectAge = append(s.SelectAge, age)
-					case 1:
-						s.GateAge = append(s.GateAge, age)
-					default:
-						s.TrainAge = append(s.TrainAge, age)
-					}
-				}
+				setAges(s, to, 20)
 			}
 			ch := refit(t, c, s)
 			if change && to >= 6000 {
@@ -104,5 +109,64 @@ func TestHorizonFollowsAChange(t *testing.T) {
 	}
 	if _, chosen := run(false, true); chosen != 0 {
 		t.Errorf("a stream that does not change is forgotten with horizon %g", horizons[chosen])
+	}
+}
+
+// TestHorizonOfClasses: when the borders of classes move, a refit without names forgets, too, with and without a feature map, and refits that look back
+// for ever do not recover in twice the events; one from nothing keeps what was chosen. Where nothing moves, nothing is forgotten.
+func TestHorizonOfClasses(t *testing.T) {
+	t.Parallel()
+	const n, moved = 8000, 4000
+	run := func(asked config.FeatureMap, linear, change, ages bool) (losses []float64, chosen int) {
+		m := chessModel(asked)
+		m.Publish.KeepSample = true
+		c, events := newCycle(t, m), chess(7, n, 1, linear)
+		for i := moved; i < n && change; i++ {
+			if class := &events[i].Classes[0]; *class != "none" {
+				*class = map[string]string{"black": "white", "white": "black"}[*class]
+			}
+		}
+		for to := 1000; to < n; to += 1000 {
+			s := sampleOf(events[:to])
+			if ages {
+				setAges(s, to, 20)
+			}
+			ch := refit(t, c, s)
+			if change && to == n-1000 {
+				repeated(t, ch, m, 2)
+			}
+			c.Install(ch)
+			if to <= moved {
+				continue
+			}
+			scorer, outputs, targets, loss := newScorer(ch.Model, ch.Vocabulary), make([]float64, 3), make([]float64, 3), 0.0
+			for i := range events[to : to+1000] {
+				ev := &events[to+i]
+				scorer.outputs(outputs, ev)
+				c.target.Encode(targets, ev)
+				loss += c.target.Judged(ev, outputs, targets) / 1000
+			}
+			losses = append(losses, loss)
+		}
+		chosen = c.Champion().horizon
+		if c.Cold = true; change && ages {
+			s := sampleOf(events)
+			setAges(s, n, 20)
+			if again := refit(t, c, s); again.Version.Warm || again.horizon != chosen {
+				t.Errorf("%s: a refit from nothing has horizon %g, the last one %g", asked, horizons[again.horizon], horizons[chosen])
+			}
+		}
+		return losses, chosen
+	}
+	for _, asked := range []config.FeatureMap{"fourier:60", ""} { // empty for none
+		linear := asked == ""
+		forgetting, chosen := run(asked, linear, true, true)
+		keeping, _ := run(asked, linear, true, false)
+		if last := len(keeping) - 1; chosen == 0 || forgetting[last/2] > 0.9*keeping[last] {
+			t.Errorf("%s: after a change losses %.3f with horizon %g, %.3f without", asked, forgetting, horizons[chosen], keeping)
+		}
+		if _, chosen := run(asked, linear, false, true); chosen != 0 {
+			t.Errorf("%s: a stream that does not change is forgotten with horizon %g", asked, horizons[chosen])
+		}
 	}
 }

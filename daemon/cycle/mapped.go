@@ -136,30 +136,13 @@ func (j *refitJob) mapped(ctx context.Context, base *solver.Model, warm *warmSta
 		return nil
 	}
 	part, rows := j.mapPart()
-	m, d := part.Outputs, j.vocab.Map.NumColumns()
-	offset, work, phi := make([]float64, len(part.Targets)), make([]float64, 2*base.NumBasis), make([]float64, d)
-	s := solver.DefaultSettings()
-	s.Workers, s.Yield, s.Tolerance, s.MaxIterations = j.workers, j.yield, mapTolerance, mapMaxSteps
-	for i := range rows {
-		index, value := j.train.x.Row(rows[i])
-		base.Predict(offset[i*m:i*m+m], work, index, value)
-	}
 	limited := ctx
 	if !j.budget.deadline.IsZero() {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithDeadline(ctx, j.budget.deadline)
 		defer cancel()
 	}
-	fit := solver.NewDenseFit(limited, part, offset, d, s)
-	for i := range rows {
-		j.vocab.Map.Columns(phi, j.train.numbers(rows[i]))
-		fit.SetRow(i, phi)
-	}
-	if warm != nil && warm.featureMap == j.vocab.Map && len(warm.mapWeights) == d*m {
-		weights, _ := fit.Weights()
-		copy(weights, warm.mapWeights)
-	}
-	best := j.bestRidge(ctx, fit, base, warm)
+	best := j.bestRidge(ctx, j.mapFit(limited, base, part, rows, warm), base, warm)
 	if best == nil || !j.model.Train.FeatureMap.IsAuto() {
 		return best
 	}
@@ -171,6 +154,40 @@ func (j *refitJob) mapped(ctx context.Context, base *solver.Model, warm *warmSta
 		return nil
 	}
 	return best
+}
+
+// mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last weights if there are any. It ends when
+// ctx is done.
+func (j *refitJob) mapFit(ctx context.Context, base *solver.Model, part *solver.Problem, rows []int, warm *warmStart) *solver.DenseFit {
+	m, d := part.Outputs, j.vocab.Map.NumColumns()
+	offset, work, phi := make([]float64, len(part.Targets)), make([]float64, 2*base.NumBasis), make([]float64, d)
+	s := solver.DefaultSettings()
+	s.Workers, s.Yield, s.Tolerance, s.MaxIterations = j.workers, j.yield, mapTolerance, mapMaxSteps
+	for i := range rows {
+		index, value := j.train.x.Row(rows[i])
+		base.Predict(offset[i*m:i*m+m], work, index, value)
+	}
+	fit := solver.NewDenseFit(ctx, part, offset, d, s)
+	for i := range rows {
+		j.vocab.Map.Columns(phi, j.train.numbers(rows[i]))
+		fit.SetRow(i, phi)
+	}
+	if warm != nil && warm.featureMap == j.vocab.Map && len(warm.mapWeights) == d*m {
+		weights, _ := fit.Weights()
+		copy(weights, warm.mapWeights)
+	}
+	return fit
+}
+
+// withMap returns a model with the weights of a fit on the map.
+func withMap(base *solver.Model, fit *solver.DenseFit) *solver.Model {
+	model := base.Clone()
+	weights, bias := fit.Weights()
+	model.Map = slices.Clone(weights)
+	for c, b := range bias {
+		model.Bias[c] += b
+	}
+	return model
 }
 
 // mapRows returns how many rows there is room for with so many columns.
@@ -234,12 +251,7 @@ func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver
 		return nil
 	}
 	j.budget.calls++
-	model := base.Clone()
-	weights, bias := fit.Weights()
-	model.Map = slices.Clone(weights)
-	for c, b := range bias {
-		model.Bias[c] += b
-	}
+	model := withMap(base, fit)
 	if !model.IsFinite() {
 		return nil
 	}

@@ -19,6 +19,14 @@ type outcome struct {
 	lossy             bool // has a loss: the predictor has outputs that the loss takes
 }
 
+// judged is what tally.judged is the mean of.
+func (o *outcome) judged(numeric bool) float64 {
+	if numeric {
+		return o.square
+	}
+	return o.loss
+}
+
 // outcome is the error of outputs on an event with the given targets.
 func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 	o := outcome{present: true, lossy: true, loss: boundedError(t.Loss.Eval(nil, outputs, targets))}

@@ -86,7 +86,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
 		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
 		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
-		drift:           counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change.", "group"),
+		drift:           counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
 		dropped: counter("dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
@@ -121,8 +121,8 @@ func (m *Metrics) add(c *config.Model) {
 	for cause, decision := range cycle.Causes {
 		m.decisions.WithLabelValues(model, decision, string(cause))
 	}
-	for _, f := range c.Schema.Categorical {
-		m.drift.WithLabelValues(model, f)
+	for _, group := range cycle.DriftGroups(c) {
+		m.drift.WithLabelValues(model, group)
 	}
 	for _, r := range results {
 		m.published.WithLabelValues(model, r)

@@ -176,7 +176,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	for _, alarm := range t.cycle.DriftAlarms() {
 		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
-		t.log.Warn("names of a field change: they are learned anew", "field", alarm.Group, "learned_events", alarm.Event)
+		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
 	}
 	applied := t.reader.applied.Load()
 	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {

@@ -147,7 +147,7 @@ type Progressive struct {
 
 // Drifted is what the drift detector has found in one group of events' names.
 type Drifted struct {
-	Group     string `json:"group"`                // categorical field whose known names changed
+	Group     string `json:"group"`                // categorical field whose known names changed, or (loss)
 	Alarms    int64  `json:"alarms"`               // since the state was made
 	EventsAgo int64  `json:"events_ago"`           // events scored since the last one
 	EventTime string `json:"event_time,omitempty"` // of the event that raised it; absent if it had none
@@ -250,7 +250,7 @@ type BacktestSummary struct {
 // DriftAlarm is an alarm of the drift detector.
 type DriftAlarm struct {
 	Event int64  `json:"event"` // the event of the file after which it came
-	Group string `json:"group"` // categorical field whose known names change
+	Group string `json:"group"` // categorical field whose known names change, or (loss)
 }
 
 // ReplayPartition names the offsets that a replay wrote; both nil if it wrote none.
