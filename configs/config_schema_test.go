@@ -68,6 +68,8 @@ var rules = map[string]object{
 	"Schema.Numeric":         {{"items", fieldEntry}},
 	"Schema.Multi":           {{"items", fieldEntry}},
 	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
+	"Derived.Name":           {{"minLength", 1}},
+	"Derived.Kind":           {{"enum", event.Kinds}},
 	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
 	"Schema.Task":            {{"enum", event.Tasks}},

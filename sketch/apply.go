@@ -114,9 +114,9 @@ func (s *Store) take(p *Part, aux []byte) error {
 		if r.Offset < l.Next {
 			continue
 		}
-		spareOps := spareOps + s.costOf(r.Payload)/MinCost // rows that this one puts out
+		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
 		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
-			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes) > maxBytes) {
+			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
 			}
@@ -158,6 +158,9 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 		l.Watermark = max(l.Watermark, r.Time)
 		if r.Bound != 0 {
 			s.bind(place, r)
+		}
+		for i := range r.Entities {
+			s.pending.putEntity(l.Topic, l.Partition, &r.Entities[i])
 		}
 		if err := s.keep(l, place, r); err != nil {
 			return err

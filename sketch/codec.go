@@ -23,6 +23,7 @@ const maxHaltBytes = 1024
 const (
 	prefixAux        = 'a'
 	prefixCounters   = 'c'
+	prefixEntity     = 'e' // since 2; a state that has none is read as before
 	prefixMarker     = 'f' // since 2
 	prefixArchive    = 'h' // since 2
 	prefixCheckpoint = 'k' // since 2

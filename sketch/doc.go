@@ -17,7 +17,7 @@
 // # Invariants
 //
 //	I1  next of a partition only grows
-//	I2  rows, evictions, ledger, dead letters and aux of a piece are written in one transaction
+//	I2  rows, evictions, ledger, dead letters, entities and aux of a piece are written in one transaction
 //	I3  applied + rejected + control + aborted + holes + gap = next - start
 //	I4  rows of a role = min(capacity, eligible) unless under-filled, as the ledger counts them; each offset < next; each priority >= threshold; each CRC holds
 //	I9  after a storage error nothing is written any more by this process
@@ -27,6 +27,7 @@
 //	s                          settings: JSON, written once
 //	c                          counters: thresholds, rejections by reason
 //	a                          aux: opaque bytes of the caller
+//	e topic 0x00 partition key    what the caller keeps of an entity; the key 32 bytes
 //	f hash                     marker of a forgotten subject: JSON
 //	h topic 0x00 partition incarnation        ledger row of a topic that was made again
 //	k topic 0x00 partition incarnation next   checkpoint: the ledger row as it was

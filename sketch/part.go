@@ -32,6 +32,7 @@ const (
 	MaxReasonBytes  = 64
 	MaxDetailBytes  = 128 // of Detail.Expected and Detail.Got together
 	MaxAuxBytes     = 512 << 10
+	MaxEntities     = 64
 )
 
 // A Detail is what its dead letter says of a rejected record beside the reason.
@@ -61,6 +62,8 @@ type Record struct {
 	Bound      int64   // of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
 	Forgotten  bool    // the event is counted, but kept out of the samples: what Forgets said of it
 	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
+	// Entities are those of an applied record that change with it, whether or not it enters a sample; at most MaxEntities.
+	Entities []Entity
 
 	// Filled by Classify.
 	Role     Role
@@ -114,6 +117,8 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "weight %g, want a positive finite number", r.Weight)
 			case len(r.Payload) > MaxPayloadBytes:
 				return bad(r.Offset, "payload of %d bytes, at most %d are kept", len(r.Payload), MaxPayloadBytes)
+			case len(r.Entities) > MaxEntities:
+				return bad(r.Offset, "%d entities, at most %d are kept", len(r.Entities), MaxEntities)
 			case (s.Identity != "") != (r.Identity != nil):
 				return bad(r.Offset, "identity bytes given: %t, identity field: %q", r.Identity != nil, s.Identity)
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):

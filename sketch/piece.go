@@ -17,6 +17,8 @@ type piece struct {
 	counted bool             // whether the counters changed
 	slab    []byte           // keys and values of ops
 	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
+
+	entities map[string]int32 // among ops, by key
 }
 
 // opOverhead is more than what Badger adds to the bytes of a key and a value (12 in v4.9).
@@ -25,6 +27,7 @@ const opOverhead = 16
 func (p *piece) reset() {
 	clear(p.ops)
 	clear(p.rows)
+	clear(p.entities)
 	for _, place := range p.changed {
 		p.touched[place] = false
 	}

@@ -83,6 +83,19 @@ func (s *Store) Remember(markers []Marker) error {
 	return nil
 }
 
+// UnfinishedSubjects returns the subjects whose rows Erase has to look for: the fields by the hash of field and value.
+func (s *Store) UnfinishedSubjects() map[Digest]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[Digest]string)
+	for hash, m := range s.markers {
+		if !m.Done {
+			out[hash] = m.Field
+		}
+	}
+	return out
+}
+
 // Unfinished reports whether Erase has rows to look for.
 func (s *Store) Unfinished() bool {
 	s.mu.Lock()

@@ -83,6 +83,9 @@ func (s *Store) Check() error {
 		if err := scanDeadLetters(c, acc.ledger, func([]byte) {}); err != nil {
 			return err
 		}
+		if err := eachEntity(c, []byte{prefixEntity}, func(string, int32, Entity) error { return nil }); err != nil {
+			return err
+		}
 		var reasons, rejected int64
 		for _, n := range acc.reasons {
 			reasons += n

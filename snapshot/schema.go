@@ -40,6 +40,25 @@ type Schema struct {
 	Optional []string `json:"optional,omitzero"`
 
 	FeatureMap *FeatureMap `json:"feature_map,omitempty"` // further columns of the numeric fields; nil for none
+
+	// Derived says what the fields are that the trainer did not find in events but made of those before them. They are optional fields like any
+	// other: an event is scored by what it has there.
+	Derived []Derived `json:"derived,omitempty"`
+}
+
+// Derived says how a field of an event follows from earlier events. Whoever scores gives it made in the same way, or leaves it out.
+type Derived struct {
+	Name string `json:"name"` // of a categorical field, or of a multi field where it is a list
+	// previous_label: the label of the entity's event before, a class, a level, 0 or 1, or the bin of k from LabelMin to LabelMax, from 0.
+	// time_bin: hour 0 to 23, weekday 1 to 7 from Monday, day or month of the event's time in UTC. age: whole units since the entity's first
+	// event. count: of the entity's events before. Both are in bins: 0, 1, 2-3, 4-7 and on. last: the names in Field of its last k events.
+	Kind     string `json:"kind"`
+	Of       string `json:"of,omitempty"`    // categorical field whose names are the entities; none for a time_bin
+	Field    string `json:"field,omitempty"` // of last
+	Unit     string `json:"unit,omitempty"`  // of time_bin and age
+	K        int    `json:"k,omitempty"`
+	Time     string `json:"time,omitempty"`      // of time_bin and age: the field with the event's time
+	TimeUnit string `json:"time_unit,omitempty"` // of Time: s, ms or us
 }
 
 // NumericField is a number that becomes (value − Center) / Scale, within ±Clip. Scale is positive.
@@ -130,6 +149,11 @@ func (s *Schema) validate() error {
 	if err := s.validateCrosses(); err != nil {
 		return err
 	}
+	for i, d := range s.Derived {
+		if !slices.Contains(s.Categorical, d.Name) && !slices.Contains(s.Multi, d.Name) || d.Of != "" && !slices.Contains(s.Categorical, d.Of) {
+			return fmt.Errorf("schema.derived[%d] %q of %q: not fields of the schema", i, d.Name, d.Of)
+		}
+	}
 	for _, parts := range s.Cross {
 		fields = append(fields, CrossName(parts...))
 	}
@@ -141,9 +165,9 @@ func (s *Schema) IsOptional(field string) bool {
 	return s.Optional == nil || slices.Contains(s.Optional, field)
 }
 
-// digested returns the schema as the payload's digest has it: as it was before fields could be optional, which changes no score.
+// digested returns the schema as the payload's digest has it: without what changes no score, which fields are optional and which derived.
 func (s Schema) digested() Schema {
-	s.Optional = nil
+	s.Optional, s.Derived = nil, nil
 	return s
 }
 

@@ -43,6 +43,9 @@ type Schema struct {
 	Multi       []string
 	Optional    []string // those of the three that an event may lack
 	Cross       []Cross  // the last of the categorical fields, which values do not have: see Cross
+	// Derived are fields among Categorical and Multi, all of them optional, that a decoder does not read: Derive fills them. Whoever takes
+	// them from values, as scoring does, leaves Derived empty.
+	Derived []Derived
 
 	// Of has, by name of a field, the categorical field that it is said to be a function of; others may be, too.
 	Of map[string]string

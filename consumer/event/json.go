@@ -129,13 +129,19 @@ func NewJSON(s Schema, l Limits) *JSON {
 		claim(s.Weight, roleWeight, 0, new(int))
 	}
 	for i, f := range s.Categorical[:s.NumGiven()] {
+		if s.IsDerived(i, false) {
+			d.absent = append(d.absent, target{roleCategorical, i, true})
+			continue
+		}
 		claim(f, roleCategorical, i, &d.must)
 	}
 	for i, f := range s.Numeric {
 		claim(f, roleNumeric, i, &d.must)
 	}
 	for i, f := range s.Multi {
-		claim(f, roleMulti, i, &d.must)
+		if !s.IsDerived(i, true) {
+			claim(f, roleMulti, i, &d.must)
+		}
 	}
 	for _, c := range s.Classes {
 		d.classes[c] = true

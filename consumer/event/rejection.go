@@ -206,14 +206,18 @@ func (s *Schema) Causes() []Cause {
 			add(name, MissingField)
 		}
 	}
-	for _, f := range s.Categorical[:s.NumGiven()] {
-		feature(f, id)
+	for i, f := range s.Categorical[:s.NumGiven()] {
+		if !s.IsDerived(i, false) {
+			feature(f, id)
+		}
 	}
 	for _, f := range s.Numeric {
 		feature(f, number)
 	}
-	for _, f := range s.Multi {
-		feature(f, append(slices.Clone(id), TooLarge))
+	for i, f := range s.Multi {
+		if !s.IsDerived(i, true) {
+			feature(f, append(slices.Clone(id), TooLarge))
+		}
 	}
 	return list
 }

@@ -126,7 +126,7 @@ func TestDefaultsFile(t *testing.T) {
 	m := DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
-		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}}
+		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}, Derived: []Derived{}}
 	m.Sample.Quotas, m.Publish.TrustedKeys = []Quota{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}
@@ -209,6 +209,43 @@ func TestMistakes(t *testing.T) {
 		{"entry without a name", "[user, item]", "[user, {optional: true}]", `7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
 		{"optional by a word", "[user, item]", "[user, {name: item, optional: maybe}]",
 			`7:123 models[0].schema.categorical[1].optional | expected true or false | `},
+		{"derived of an unknown entity", "[user, item]", "[user, item], derived: [{name: before, kind: previous_label, of: usr}]",
+			`7:158 models[0].schema.derived[0].of | is "usr": write one of the categorical fields ["user" "item"] | user`},
+		{"derived of nothing", "[user, item]", "[user, item], derived: [{name: n, kind: count}]",
+			`7:117 models[0].schema.derived[0].of | is missing: write one of the categorical fields | `},
+		{"derived of a derived field", "[user, item]", "[user, item], derived: [{name: a, kind: count, of: user}, {name: b, kind: count, of: a}]",
+			`7:178 models[0].schema.derived[1].of | is "a": write one of the categorical fields ["user" "item"] | `},
+		{"derived of another kind", "[user, item]", "[user, item], derived: [{name: n, kind: counts, of: user}]",
+			`7:133 models[0].schema.derived[0].kind | is "counts": write one of previous_label, time_bin, age, count, last | count`},
+		{"derived with a taken name", "[user, item]", "[user, item], derived: [{name: item, kind: count, of: user}]",
+			`7:124 models[0].schema.derived[0].name | a field that models[0].schema.categorical[1] does not use | `},
+		{"derived twice", "[user, item]", "[user, item], derived: [{name: n, kind: count, of: user}, {name: n, kind: count, of: item}]",
+			`7:158 models[0].schema.derived[1].name | a field that models[0].schema.derived[0].name does not use | `},
+		{"derived without a name", "[user, item]", "[user, item], derived: [{kind: count, of: user}]",
+			`7:117 models[0].schema.derived[0].name | is missing: write the name of a field | `},
+		{"derived with a sign of crosses", "[user, item]", "[user, item], derived: [{name: a×b, kind: count, of: user}]",
+			`7:124 models[0].schema.derived[0].name | a name without × | `},
+		{"time bin of another unit", "[user, item]", "[user, item], derived: [{name: n, kind: time_bin, unit: hours}]",
+			`7:149 models[0].schema.derived[0].unit | is "hours": write one of hour, weekday, day, month | hour`},
+		{"time bin of an entity", "[user, item]", "[user, item], derived: [{name: n, kind: time_bin, unit: hour, of: user}]",
+			`7:159 models[0].schema.derived[0].of | no value: a derived field of kind time_bin has none, leave it out | `},
+		{"age without a unit", "[user, item]", "[user, item], derived: [{name: n, kind: age, of: user}]",
+			`7:117 models[0].schema.derived[0].unit | is missing: write one of day, hour, minute, second, week | `},
+		{"age without a time", "time: ts, time_unit: ms, categorical: [user, item]",
+			"categorical: [user, item], derived: [{name: n, kind: age, of: user, unit: day}]",
+			`7:13 models[0].schema.time | is missing: write the field with the time of events: derived field "n" is of that | `},
+		{"count with a unit", "[user, item]", "[user, item], derived: [{name: n, kind: count, of: user, unit: day}]",
+			`7:156 models[0].schema.derived[0].unit | of kind count has none | `},
+		{"last without a field", "[user, item]", "[user, item], derived: [{name: n, kind: last, of: user, k: 3}]",
+			`7:117 models[0].schema.derived[0].field | is missing: write one of the categorical fields | `},
+		{"last without a number", "[user, item]", "[user, item], derived: [{name: n, kind: last, of: user, field: item}]",
+			`7:117 models[0].schema.derived[0].k | is 0: write a whole number from 1 to 100 | `},
+		{"previous label with a number", "[user, item]", "[user, item], derived: [{name: n, kind: previous_label, of: user, k: 3}]",
+			`7:162 models[0].schema.derived[0].k | of kind previous_label has none | `},
+		{"hold-out by a derived field", "holdout: {", "holdout: {by: n, ", `8:67 models[0].sample.holdout.by | is "n": write one of the categorical fields | `},
+		{"previous number without bins", "task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
+			"task: regression, label: rating, categorical: [user, item], derived: [{name: n, kind: previous_label, of: user, k: 5}]",
+			`7:100 models[0].schema.derived[0].kind | schema.label_min and label_max beside it | `},
 		{"cross of an unknown field", "[user, item]", "[user, item], cross: [[user, itm]]",
 			`7:122 models[0].schema.cross[0][1] | is "itm": write one of the categorical fields ["user" "item"] | item`},
 		{"cross of one", "[user, item]", "[user, item], cross: [[user]]",
@@ -327,6 +364,44 @@ func TestCrosses(t *testing.T) {
 	plain, _ := parse(t, smallest)
 	if bytes.Contains(plain.Models[0].Stored(), []byte("cross")) || plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
 		t.Error("a model without crosses is stored with them, or has the same hash as one with them")
+	}
+}
+
+// TestDerived: derived fields are the last optional ones of their lists, before crosses, also once they were stored; a model without any is stored as before
+// there were such.
+func TestDerived(t *testing.T) {
+	c, problems := parse(t, strings.Replace(smallest, "[user, item]", "[user, {name: item, optional: true}], multi: [tag], cross: [[item, hour]], derived: "+
+		"[{name: hour, kind: time_bin, unit: hour}, {name: seen, kind: last, of: user, field: item, k: 3}, {name: before, kind: previous_label, of: item}]", 1))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	again, err := DecodeStored(c.Models[0].Stored())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*Model{&c.Models[0], again} {
+		s := m.Schema.Event()
+		categorical, multi := m.Schema.GivenFields()
+		if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "before", "item×hour"}) || !slices.Equal(s.Multi, []string{"tag", "seen"}) ||
+			!slices.Equal(s.Optional, []string{"before", "hour", "item", "seen"}) || !slices.Equal(categorical, []string{"user", "item"}) ||
+			!slices.Equal(multi, []string{"tag"}) || !slices.Equal(s.Cross[0], event.Cross{1, 2}) || m.Evaluate.BaselineBy != "item" {
+			t.Errorf("%+v", s)
+		}
+		want := []event.Derived{{Kind: event.TimeBin, Of: -1, Unit: "hour", Field: -1, At: 2}, {Kind: event.Last, Of: 0, K: 3, Field: 1, Multi: true, At: 1},
+			{Kind: event.PreviousLabel, Of: 1, Field: -1, At: 3}}
+		if !slices.Equal(s.Derived, want) {
+			t.Errorf("%+v", s.Derived)
+		}
+	}
+	plain, _ := parse(t, smallest)
+	if bytes.Contains(plain.Models[0].Stored(), []byte("derived")) || plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
+		t.Error("a model without derived fields is stored with them, or has the same hash as one with them")
+	}
+	multilabel, problems := parse(t, strings.NewReplacer("task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
+		"task: multilabel, label: tags, classes: [a, b], categorical: [user], derived: [{name: before, kind: previous_label, of: user}]",
+		", baseline_by: item", "").Replace(smallest))
+	if problems != nil || !slices.Equal(multilabel.Models[0].Schema.Multi, []string{"before"}) || multilabel.Models[0].Evaluate.BaselineBy != "user" {
+		t.Errorf("%+v, %v", multilabel, problems)
 	}
 }
 

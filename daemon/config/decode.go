@@ -139,6 +139,9 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 		}
 		d.value(entry.Value, dst.Field(i), child)
 	}
+	if s, ok := dst.Addr().Interface().(*Schema); ok {
+		s.takeDerived()
+	}
 }
 
 // fields decodes a list of the schema, whose entries may be a Field in place of a name.

@@ -73,6 +73,9 @@ type Schema struct {
 	// Cross has lists of categorical fields, each of which makes one more: see event.Cross.
 	Cross [][]string `json:"cross,omitempty"`
 
+	// Derived are fields that follow from the events before; reading a configuration adds their names to Categorical, Multi and Optional.
+	Derived []Derived `json:"derived,omitempty"`
+
 	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
 	Optional []string `json:"optional,omitempty" yaml:"-"`
 
@@ -249,7 +252,11 @@ func (m *Model) Resolve() {
 	}
 	if c := m.Schema.Categorical; len(c) > 0 {
 		if m.Evaluate.BaselineBy == "" {
-			m.Evaluate.BaselineBy = c[min(1, len(c)-1)]
+			given, _ := m.Schema.GivenFields()
+			if len(given) == 0 {
+				given = c
+			}
+			m.Evaluate.BaselineBy = given[min(1, len(given)-1)]
 		}
 		if len(t.FoldIn.By) == 0 {
 			t.FoldIn.By = slices.Clone(c)
@@ -316,7 +323,7 @@ func (s *Schema) Event() event.Schema {
 	return event.Schema{
 		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
-		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of,
+		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of, Derived: s.derivedFields(),
 	}
 }
 

@@ -302,7 +302,8 @@ func (v *validator) schema(s *Schema, path string) {
 
 // fields checks that each field of the events has one role.
 func (v *validator) fields(s *Schema, path string) {
-	if len(s.Categorical)+len(s.Numeric)+len(s.Multi) == 0 {
+	categorical, multi := s.GivenFields()
+	if len(categorical)+len(s.Numeric)+len(multi) == 0 {
 		v.bad(path+".categorical", nil, "at least one feature in categorical, numeric or multi")
 	}
 	role := make(map[string]string)
@@ -321,7 +322,7 @@ func (v *validator) fields(s *Schema, path string) {
 	if s.Weight != "" {
 		claim(path+".weight", s.Weight)
 	}
-	for i, f := range s.Categorical {
+	for i, f := range categorical {
 		claim(fmt.Sprintf("%s.categorical[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.categorical[%d].of", path, i), f)
 	}
@@ -329,10 +330,11 @@ func (v *validator) fields(s *Schema, path string) {
 		claim(fmt.Sprintf("%s.numeric[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.numeric[%d].of", path, i), f)
 	}
-	for i, f := range s.Multi {
+	for i, f := range multi {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.multi[%d].of", path, i), f)
 	}
+	v.derived(s, path, claim)
 	v.crosses(s, path, claim)
 	v.present(s, path+".time", s.Time)
 	v.present(s, path+".identity", s.Identity)

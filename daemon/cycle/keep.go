@@ -28,6 +28,13 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
 	}
+	for _, d := range m.Schema.Derived {
+		of := snapshot.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
+		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
+			of.Time, of.TimeUnit = m.Schema.Time, m.Schema.TimeUnit
+		}
+		c.Schema.Derived = append(c.Schema.Derived, of)
+	}
 	if ch.Model.Map != nil {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, ch.Model.Map
 	}

@@ -1,6 +1,10 @@
 package ingest
 
-import "github.com/refitd/refitd/consumer"
+import (
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+)
 
 // assumedPartitions are fetched at a time; more of them share the same buffers by waiting.
 const assumedPartitions = 16
@@ -14,3 +18,26 @@ const decodedBytes = 48 << 20
 func FetchFootprint(maxPartitionBytes int) int64 {
 	return 2*assumedPartitions*int64(maxPartitionBytes) + int64(consumer.DefaultOptions().MaxDecompressedBytes) + decodedBytes
 }
+
+// What the past of an entity takes, and each name of its lists: a map entry, the past, slices and strings; a test compares them.
+const (
+	pastBytes     = 320
+	pastNameBytes = 64
+)
+
+// PastsFootprint returns the bytes that derived fields take for the entities of some partitions of a model.
+func PastsFootprint(m *config.Model) int64 {
+	if len(m.Schema.Derived) == 0 {
+		return 0
+	}
+	names := 1
+	for i := range m.Schema.Derived {
+		if d := &m.Schema.Derived[i]; d.Kind == string(event.Last) {
+			names += d.K
+		}
+	}
+	return assumedFull * maxEntities * int64(pastBytes+pastNameBytes*names)
+}
+
+// assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where its name is the key of records.
+const assumedFull = 1

@@ -43,6 +43,7 @@ type Ingest struct {
 	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
 	absence      event.Absence
+	pasts        *Pasts                   // nil without derived fields
 	forgotten    []string                 // fields of which values are forgotten
 	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                    // the last latest
@@ -105,7 +106,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
 	}
 	schema := m.Schema.Event()
-	g.absence = schema.Absence()
+	g.absence, g.pasts = schema.Absence(), NewPasts(m, store)
 	g.queue.init(store)
 	g.forgotten = store.ForgottenFields()
 	return g
@@ -172,7 +173,9 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	if err != nil {
 		return err
 	}
-	g.bound(j, records, &g.parts[g.turn])
+	if err := g.prepare(j, records, &g.parts[g.turn]); err != nil {
+		return err
+	}
 	if !full && !careful {
 		return cmp.Or(g.learnBeside(j), halt)
 	}
@@ -186,6 +189,17 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return g.pause(next)
 	}
 	return halt
+}
+
+// prepare does what needs the order of the parts, and of their events, before a part is learned.
+func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
+	defer g.inHand(crash.Decoding, &j.part)()
+	g.bound(j, records, d)
+	if err := g.derive(j, d); err != nil {
+		return err
+	}
+	g.prescore(&j.part, d)
+	return nil
 }
 
 // learnBeside has the part that was decoded last learned after those ahead of it. It waits until there is room for it there, and returns the error of
@@ -241,7 +255,11 @@ func (g *Ingest) Feed(topic string, number int32, offset int64, ev *event.Event)
 	j.part.Records = j.part.Records[:1]
 	j.arenas = append(j.arenas[:0], g.fill(&j.part.Records[0], &j.part, offset, 0, ev, j.arena(0)))
 	g.store.Classify(&j.part)
-	return cmp.Or(g.learn(j, &decoded{events: []event.Event{*ev}}), g.Flush())
+	d := &decoded{events: []event.Event{*ev}}
+	if err := g.derive(j, d); err != nil {
+		return err
+	}
+	return cmp.Or(g.learn(j, d), g.Flush())
 }
 
 // learn scores and learns the events in order, then queues the part with the progressive sums.

@@ -29,7 +29,7 @@ type reader struct {
 	decode func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 }
 
-// read decodes the records of a batch into the part of a job, and does of the rest what needs no order: it classifies and scores them.
+// read decodes the records of a batch into the part of a job, and classifies them, which needs no order.
 func (g *Ingest) read(j *job, records []consumer.Record) {
 	n, d := len(records), &g.parts[g.turn]
 	if short := n - len(d.events); short > 0 {
@@ -69,7 +69,6 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 	}
 	wg.Wait()
 	g.store.Classify(&j.part)
-	g.prescore(&j.part, d)
 }
 
 // isStorable reports whether the state has room for a row.

@@ -29,6 +29,7 @@ func CheckSchema(dir string, m *config.Model) error {
 		{"schema.label", old.Label, now.Label, old.Label == now.Label},
 		{"schema.time", old.Time, now.Time, old.Time == now.Time},
 		{"schema.time_unit", old.TimeUnit, now.TimeUnit, old.TimeUnit == now.TimeUnit},
+		{"schema.derived", old.Derived, now.Derived, slices.Equal(old.Derived, now.Derived) && sameBins(old, now)},
 		{"schema.categorical", old.Categorical, now.Categorical, slices.Equal(old.Categorical, now.Categorical)},
 		{"schema.cross", old.Cross, now.Cross, slices.EqualFunc(old.Cross, now.Cross, slices.Equal)},
 		{"schema.numeric", old.Numeric, now.Numeric, slices.Equal(old.Numeric, now.Numeric)},
@@ -58,6 +59,12 @@ func CheckSchema(dir string, m *config.Model) error {
 // isWider reports whether every class of old is allowed now; an empty list allows any.
 func isWider(old, now []string) bool {
 	return len(now) == 0 || len(old) > 0 && !slices.ContainsFunc(old, func(c string) bool { return !slices.Contains(now, c) })
+}
+
+// sameBins reports whether the labels of a regression are put into the bins that they were put into.
+func sameBins(old, now *config.Schema) bool {
+	return !slices.ContainsFunc(now.Derived, func(d config.Derived) bool { return d.Kind == string(event.PreviousLabel) }) ||
+		old.LabelMin == now.LabelMin && old.LabelMax == now.LabelMax
 }
 
 // isOpen reports whether labels have no bounds.

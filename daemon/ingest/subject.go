@@ -29,7 +29,7 @@ func groupOf(m *config.Model) func(*event.Event) []byte {
 
 // SubjectFields returns the fields by whose values a model's events can be forgotten: those that the rows carry, and the identity.
 func SubjectFields(m *config.Model) []string {
-	fields := slices.Concat(m.Schema.Categorical, m.Schema.Multi)
+	fields := slices.Concat(m.Schema.GivenFields())
 	if id := m.Schema.Identity; id != "" && !slices.Contains(fields, id) {
 		fields = append(fields, id)
 	}
@@ -39,7 +39,13 @@ func SubjectFields(m *config.Model) []string {
 // valuesOf returns the values that an event has in a field of SubjectFields.
 func valuesOf(m *config.Model, field string, ev *event.Event) []string {
 	if i := slices.Index(m.Schema.Categorical, field); i >= 0 {
-		return ev.Categorical[i : i+1]
+		values := ev.Categorical[i : i+1 : i+1]
+		for _, d := range m.Schema.Derived { // an event of another entity may name the subject, too
+			if d.Kind == string(event.Last) && d.Field == field {
+				values = append(values, ev.Multi[slices.Index(m.Schema.Multi, d.Name)]...)
+			}
+		}
+		return values
 	}
 	if i := slices.Index(m.Schema.Multi, field); i >= 0 {
 		return ev.Multi[i]
@@ -50,9 +56,12 @@ func valuesOf(m *config.Model, field string, ev *event.Event) []string {
 	return nil
 }
 
-// Erase takes the rows of forgotten subjects out of a store that are still in it: after a process ended in the middle of it, or in a state
-// from a backup. Nothing may be applied before.
+// Erase takes the rows of forgotten subjects out of a store that are still in it, and what derived fields know of them: after a process ended in the
+// middle of it, or in a state from a backup. Nothing may be applied before.
 func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int, err error) {
+	if err := erasePasts(m, store); err != nil {
+		return 0, err
+	}
 	var ev event.Event
 	names := make(map[string]string)
 	var damage error

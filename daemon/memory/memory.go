@@ -81,6 +81,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if columns := m.Train.FeatureMap.NumColumns(len(m.Schema.Numeric)); columns > 0 && m.Train.Refit != "variational" {
 		parts["feature_map"] = cycle.MapFootprint(n, len(m.Schema.Numeric), columns, outputs)
 	}
+	if len(m.Schema.Derived) > 0 {
+		parts["derived_fields"] = ingest.PastsFootprint(m)
+	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
 	}

@@ -52,13 +52,15 @@ var (
 	gateRejections     = ofModel("gate_rejections_in_a_row", "Refits that the gate has kept back, as worse or unfit, since the last champion or the start.")
 	featuresTotal      = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
 	unseenTotal        = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	pastEntities       = ofModel("derived_entities", "Entities whose past is kept for derived fields (schema.derived), over all partitions.")
+	pastDropped        = ofModel("derived_entities_dropped_total", "Entities whose past was given up for more recent ones: their next event is like a first one.")
 	outlying           = ofModel("events_outlying_fields_total", "Events with a number so far from the others that it was learned as less.", "field")
 	modelReady         = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady}
+		modelReady, modelNotReady, pastEntities, pastDropped}
 )
 
 // Describe implements prometheus.Collector.
@@ -121,6 +123,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(gateRejections, float64(learning.Rejections()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)
+		if p := m.reader.pasts; p != nil {
+			kept, dropped := p.Counts()
+			gauge(pastEntities, float64(kept), name)
+			counter(pastDropped, float64(dropped), name)
+		}
 		names := learning.Names()
 		counter(featuresTotal, float64(names.Total), name)
 		counter(unseenTotal, float64(names.Unseen), name)

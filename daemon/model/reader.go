@@ -32,6 +32,7 @@ type reader struct {
 	ends        map[consumer.TopicPartition]int64 // where to stop; nil without an end
 	deadLetters *deadletter.Sender                // nil if rejected records are only counted
 	onStored    func()                            // there is something new to train on
+	pasts       *ingest.Pasts                     // nil without derived fields
 
 	began    time.Time
 	newest   int64        // event time applied since the start, milliseconds; of the goroutine that reads
@@ -56,6 +57,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
+	r.pasts = sink.Pasts()
 	if r.deadLetters != nil {
 		sink.OutboxTrouble = r.deadLetters.Trouble
 	}

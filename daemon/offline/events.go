@@ -21,7 +21,27 @@ func ReadEvents(m *config.Model, path string, format dataset.Format) (*dataset.S
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
 	}
+	if err == nil {
+		err = derive(m, set)
+	}
 	return set, err
+}
+
+// derive fills the derived fields of the events of files, which follow one another.
+func derive(m *config.Model, sets ...*dataset.Set) error {
+	pasts := ingest.NewPasts(m, nil)
+	if pasts == nil {
+		return nil
+	}
+	return pasts.DeriveAll(func(yield func(*event.Event) bool) {
+		for _, set := range sets {
+			for i := range set.Examples {
+				if !yield(&set.Examples[i].Event) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // readSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.

@@ -49,6 +49,9 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 			}
 		}
 	}
+	if err := derive(o.Model, sets...); err != nil {
+		return nil, err
+	}
 	lacking := report.Absent{}
 	for _, set := range sets {
 		absent(o.Model, set, lacking)

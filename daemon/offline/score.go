@@ -72,7 +72,9 @@ type scoring struct {
 }
 
 func newScoring(version *snapshot.Model) *scoring {
-	d := event.NewJSON(modelOf(version).Schema.Event(), event.DefaultLimits())
+	schema := modelOf(version).Schema.Event()
+	schema.Derived, schema.Time = nil, "" // an event has them, or lacks them
+	d := event.NewJSON(schema, event.DefaultLimits())
 	d.RequireLabel = false
 	return &scoring{version: version, manifest: version.Manifest(), decoder: d}
 }

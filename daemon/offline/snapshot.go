@@ -82,5 +82,11 @@ func modelOf(version *snapshot.Model) *config.Model {
 	for _, f := range s.Numeric {
 		m.Schema.Numeric = append(m.Schema.Numeric, f.Name)
 	}
+	for _, d := range s.Derived {
+		m.Schema.Derived = append(m.Schema.Derived, config.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K})
+		if d.Time != "" {
+			m.Schema.Time, m.Schema.TimeUnit = d.Time, d.TimeUnit
+		}
+	}
 	return &m
 }

@@ -142,20 +142,27 @@ func (e *Erasure) storeError(err error) error {
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: e.Model.Publish.Store, Key: "publish.store"}
 }
 
-// names reports whether a version knows the subject by name.
+// names reports whether a version knows the subject by name, in its field or in the lists of names of that field.
 func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
-	f := slices.Index(schema.Named(), e.Field)
+	if e.namesIn(e.Field, schema, c) {
+		return true
+	}
+	return slices.ContainsFunc(schema.Derived, func(d snapshot.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) })
+}
+
+func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Contents) bool {
+	f := slices.Index(schema.Named(), field)
 	if f >= 0 && f < len(c.Vocabulary) && slices.Contains(c.Vocabulary[f], e.Value) {
 		return true
 	}
 	for i, parts := range schema.Cross { // the pairs of a name that found no room may have found some
-		if slices.Contains(parts, e.Field) && slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
+		if slices.Contains(parts, field) && slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
 			return strings.Contains(snapshot.CrossName("", name, ""), snapshot.CrossName("", e.Value, ""))
 		}) {
 			return true
 		}
 	}
-	categorical, multi := slices.Index(schema.Categorical, e.Field), slices.Index(schema.Multi, e.Field)
+	categorical, multi := slices.Index(schema.Categorical, field), slices.Index(schema.Multi, field)
 	return slices.ContainsFunc(c.Golden, func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
 		return categorical >= 0 && len(g.Input.Categorical) > categorical && g.Input.Categorical[categorical] == e.Value ||
 			multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)

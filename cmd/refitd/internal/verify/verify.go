@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,8 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition", b.Partition,
 			"next", b.Next, "witnessed", b.Witnessed)
 	}
-	v := &verification{Options: o, state: state, store: store, result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
+	v := &verification{Options: o, state: state, store: store, hasher: hasher{ingest.Given(o.Model)},
+		result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
 	for i := range state.Partitions {
 		v.result.Partitions = append(v.result.Partitions, account(&state.Partitions[i]))
 	}
@@ -115,10 +117,14 @@ type verification struct {
 	Options
 	state   *sketch.State
 	store   *sketch.Store
+	hasher  hasher
 	rows    rows // of the state
 	result  *Result
 	differs bool // some account does
 }
+
+// derives reports whether rows have derived fields that the log does not give again where it is read from a later beginning.
+func (v *verification) derives() bool { return len(v.Model.Schema.Derived) > 0 }
 
 // recompute reads every partition of the ledger again into a sample in memory and compares.
 func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err error) {
@@ -134,7 +140,7 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return report.Exit(report.ExitUsage, err)
 	}
 	defer func() { err = errors.Join(err, memory.Close()) }()
-	if v.rows, err = rowsOf(store, v.state.Partitions); err != nil {
+	if v.rows, err = v.hasher.rowsOf(store, v.state.Partitions); err != nil {
 		return err
 	}
 	complete, err := v.read(ctx, store, memory)
@@ -148,6 +154,9 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return nil
 	case len(v.state.Archived) > 0:
 		v.result.Summary.NotRecomputed = "rows of a topic that was made anew are in it, and that topic is gone"
+		return nil
+	case v.derives() && len(v.state.Forgotten) > 0:
+		v.result.Summary.NotRecomputed = "a subject was forgotten, of which derived fields of other events knew"
 		return nil
 	case !v.state.OfLog:
 		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten under a cap, " +
@@ -231,6 +240,8 @@ type proof struct {
 	whole    bool             // every stretch was read
 	count    tally            // of the stretch at hand
 	altered  int64            // rows that are not what the log has at their offsets
+	derived  bool             // derived fields are known: the partition was read whole so far
+	err      error            // of a row that cannot be decoded
 }
 
 // partition proves one partition. whole is false if not every stretch was read.
@@ -251,15 +262,17 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 	}
 	sink.OnPart = func(part *sketch.Part) {
 		p.count.add(part)
-		p.altered += v.rows.check(part)
+		altered, err := v.hasher.check(v.rows, part, p.derived)
+		p.altered, p.err = p.altered+altered, cmp.Or(p.err, err)
 	}
+	p.derived = v.state.OfLog && len(v.state.Archived)+len(v.state.Forgotten) == 0 && !r.compacts(l.Topic)
 	if sink.Bounds, err = ingest.BoundsOf(v.store, l.Topic, l.Partition); err != nil {
 		return false, v.stateError(err)
 	}
 	accounts := append(append([]sketch.LedgerRow{l.AtStart()}, checkpoints...), *l)
 	for k := 0; k+1 < len(accounts) && !isGone; k++ {
 		if begin, end := &accounts[k], &accounts[k+1]; begin.Next < end.Next {
-			if err := p.stretch(ctx, begin, end); err != nil {
+			if err := cmp.Or(p.stretch(ctx, begin, end), p.err); err != nil {
 				return false, err
 			}
 		}
@@ -275,6 +288,7 @@ func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.
 // stretch reads the log between two accounts again and compares.
 func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error {
 	found, lost, double := gone, int64(0), int64(0)
+	p.derived = p.derived && p.whole && begin.Next >= p.logStart
 	if low := max(begin.Next, p.logStart); low < end.Next {
 		// Where the log begins inside a stretch, its rows can be compared all the same.
 		if err := p.memory.AcceptGap(end.Topic, end.Partition, low); err != nil {
@@ -346,7 +360,7 @@ func counts(l *sketch.LedgerRow) slog.Value {
 // the state that the topic does not give is double, one whose content differs is a mismatch alone.
 func (v *verification) compareRows(memory *sketch.Store) error {
 	have := v.rows
-	want, err := rowsOf(memory, v.state.Partitions)
+	want, err := v.hasher.rowsOf(memory, v.state.Partitions)
 	if err != nil {
 		return err
 	}
