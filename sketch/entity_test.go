@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// entityPart is a part whose records each change the entity of their number modulo 7, and take one away now and then.
+// entityPart is a part whose records each change the entity of their number modulo 61, and take one away now and then.
 func entityPart(base int64, n int) *Part {
 	p := &Part{Topic: "t", Base: base, Next: base + int64(n)}
 	for i := base; i < p.Next; i++ {
 		r := Record{Offset: i, Fate: Applied, Weight: 1, CRC: uint32(i), Payload: []byte{1}}
-		r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, i%7)), Value: fmt.Append(nil, "last ", i)})
+		r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, i%61)), Value: fmt.Append(nil, "last ", i)})
 		if i%10 == 9 {
-			r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, (i+1)%7))})
+			r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, (i+1)%61))})
 		}
 		p.Records = append(p.Records, r)
 	}
@@ -47,8 +47,8 @@ func TestEntities(t *testing.T) {
 		return out
 	}
 	seen := map[int64]bool{}
-	for crash := range 40 {
-		j := &journal{backend: newMemory(), until: crash + 1, durable: crash%2 == 0}
+	for crash := range 60 {
+		j := &journal{backend: newMemory(), until: crash/2 + 1, durable: crash%2 == 0}
 		s, err := load(t.Context(), j, &Options{Size: 50}, (&Options{Size: 50, CheckpointEvery: 1000}).choose)
 		if err != nil {
 			t.Fatal(err)
