@@ -148,8 +148,11 @@ func (p *Pasts) latest(field int, name string) (found *event.Past) {
 	return found
 }
 
-// Counts returns how many entities there are, over all partitions, and how many were given up since the start.
+// Counts returns how many entities there are, over all partitions, and how many were given up since the start: none of nil.
 func (p *Pasts) Counts() (kept, dropped int64) {
+	if p == nil {
+		return 0, 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, in := range p.partitions {

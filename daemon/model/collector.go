@@ -123,11 +123,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(gateRejections, float64(learning.Rejections()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)
-		if p := m.reader.pasts; p != nil {
-			kept, dropped := p.Counts()
-			gauge(pastEntities, float64(kept), name)
-			counter(pastDropped, float64(dropped), name)
-		}
+		kept, dropped := m.reader.pasts.Counts()
+		gauge(pastEntities, float64(kept), name)
+		counter(pastDropped, float64(dropped), name)
 		names := learning.Names()
 		counter(featuresTotal, float64(names.Total), name)
 		counter(unseenTotal, float64(names.Unseen), name)
