@@ -39,9 +39,9 @@ type FoldIn struct {
 	event   event
 	rowMath rowMath
 
-	// What mix computed last is good until what it follows from changes: losses count the changes of losses, changes those of rows.
-	mixed           []mixedRow
-	losses, changes int64
+	// What mix computed last is good until what it follows from changes: changes counts the changes of rows and of their losses.
+	mixed   []mixedRow
+	changes int64
 
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
@@ -69,12 +69,12 @@ const (
 // Agreements returns those of the event that was learned last, for as many of its rows as have one. They are good until the next.
 func (f *FoldIn) Agreements() []Agreement { return f.agreement }
 
-// agree notes the agreement of entry e of the event, which holds the mixed rows as they were.
-func (f *FoldIn) agree(row *liveRow, e int) {
-	f.rowMath.gradient(f.gradient, e)
-	g, t := floats.Norm(f.gradient, 2), floats.Norm(row.trend, 2)
+// agree notes the agreement of the entry that was entered, of the event as it found the mixed rows.
+func (f *FoldIn) agree(row *liveRow) {
+	f.rowMath.gradient(f.gradient)
+	g := norm(f.gradient)
 	if row.seen >= trendSeen && (row.asked == 0 || f.events-row.asked >= trendGap) {
-		if cosine := floats.Dot(f.gradient, row.trend) / (g * t); !math.IsNaN(cosine) {
+		if cosine := floats.Dot(f.gradient, row.trend) / (g * norm(row.trend)); !math.IsNaN(cosine) {
 			row.asked = f.events
 			f.agreement = append(f.agreement, Agreement{row.field, cosine})
 		}
@@ -82,10 +82,24 @@ func (f *FoldIn) agree(row *liveRow, e int) {
 	if math.IsNaN(g) || math.IsInf(g, 0) {
 		return
 	}
+	trend := row.trend[:len(f.gradient)]
 	for a, v := range f.gradient {
-		row.trend[a] = trendFade*row.trend[a] + v
+		trend[a] = trendFade*trend[a] + v
 	}
 	row.seen++
+}
+
+// norm returns the Euclidean norm: the root of the sum of squares, unless that leaves the range of numbers, since a division for each number, as
+// floats.Norm has it, costs more than what it is a part of.
+func norm(v []float64) float64 {
+	square := 0.0
+	for _, x := range v {
+		square += x * x
+	}
+	if square > 1e-290 && square < 1e290 {
+		return math.Sqrt(square)
+	}
+	return floats.Norm(v, 2)
 }
 
 // event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group; alone as in
@@ -112,10 +126,12 @@ type rowMath interface {
 	observe(target []float64, weight float64)
 	// accumulate adds it to the zeroed evidence and right side of entry e.
 	accumulate(evidence, right []float64, e int)
-	// lossWith is the mixing loss of the event if entry e had the given mean row, or as it is for e < 0.
-	lossWith(target []float64, e int, mean []float64) float64
-	// gradient stores the gradient of the log-likelihood of the event by the row of entry e, at its mean.
-	gradient(dst []float64, e int)
+	// enter takes up entry e of the event, of which gradient and lossWith then tell.
+	enter(e int)
+	// lossWith is the mixing loss of the event if the entry had the given mean row, or as it is for nil, which needs no entry.
+	lossWith(target []float64, mean []float64) float64
+	// gradient stores the gradient of the log-likelihood of the event by the row of the entry, at its mean.
+	gradient(dst []float64)
 	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is nil.
 	solve(evidence, right, prior, mean, cov []float64)
 	// solvePair is solve for two rows without covariances.
@@ -126,10 +142,10 @@ type rowMath interface {
 
 // mixedRow is the mean row of an entry of the event, mixed from its versions.
 type mixedRow struct {
-	mean            []float64
-	weights         []float64 // of the versions
-	slot            int32
-	losses, changes int64
+	mean    []float64
+	weights []float64 // of the versions
+	slot    int32
+	changes int64
 }
 
 // Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or -1.
@@ -195,7 +211,7 @@ func (f *FoldIn) InheritLosses(old *FoldIn) {
 	for i, loss := range old.loss {
 		copy(f.loss[i], loss)
 	}
-	f.losses++
+	f.changes++
 }
 
 // Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,
@@ -237,45 +253,55 @@ func (f *FoldIn) gather(features []Feature, values []float64) {
 	}
 }
 
-// mix returns the mean of the versions of the row in a slot, weighted by recent loss. It is kept in to, and computed again only if it has changed.
+// mix returns the mean of the versions of the row in a slot, weighted by recent loss. It is kept in to, and computed again only if something changed.
 func (f *FoldIn) mix(to *mixedRow, slot int32) []float64 {
-	if to.slot == slot && to.losses == f.losses && to.changes == f.changes {
-		return to.mean
-	}
-	row := &f.rows[slot]
-	if to.slot != slot || to.losses != f.losses {
-		to.weights = f.mixWeights(to.weights[:0], row)
-	}
-	to.slot, to.losses, to.changes = slot, f.losses, f.changes
-	q := len(to.mean)
-	clear(to.mean)
-	for g, w := range to.weights {
-		for a, m := range row.mean[g*q : g*q+q] {
-			to.mean[a] += w * m
-		}
+	if to.slot != slot || to.changes != f.changes {
+		to.slot, to.changes = slot, f.changes
+		f.weigh(to)
+		f.average(to)
 	}
 	return to.mean
 }
 
-func (f *FoldIn) mixWeights(weights []float64, row *liveRow) []float64 {
+// weigh sets the weights of the versions from their losses.
+func (f *FoldIn) weigh(to *mixedRow) {
+	row := &f.rows[to.slot]
 	all := f.loss[row.field]
+	own := row.loss[:len(all)]
+	if cap(to.weights) < len(all) {
+		to.weights = make([]float64, len(all))
+	}
+	weights := to.weights[:len(all)]
 	least := math.Inf(1)
 	for g, l := range all {
-		least = min(least, l+row.loss[g])
+		weights[g] = l + own[g]
+		least = min(least, weights[g])
 	}
 	total := 0.0
-	for g, l := range all {
+	for g, l := range weights {
 		w := 1.0
-		if more := l + row.loss[g] - least; more > 0 {
+		if more := l - least; more > 0 {
 			w = math.Exp(-0.5 * more)
 		}
-		weights = append(weights, w)
+		weights[g] = w
 		total += w
 	}
 	for g := range weights {
 		weights[g] /= total
 	}
-	return weights
+	to.weights = weights
+}
+
+// average sets the mean from the weights and the versions.
+func (f *FoldIn) average(to *mixedRow) {
+	row, q := &f.rows[to.slot], len(to.mean)
+	clear(to.mean)
+	for g, w := range to.weights {
+		mean := to.mean
+		for a, m := range row.mean[g*q : g*q+q][:len(mean)] {
+			mean[a] += w * m
+		}
+	}
 }
 
 // Place starts the live row in the given slot (at most one past the last) for a feature, from its refit's row or its field's prior.
@@ -285,7 +311,6 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 		f.rows = append(f.rows, liveRow{})
 	}
 	f.initialise(&f.rows[slot], feature)
-	f.losses++
 	f.changes++
 }
 
@@ -350,12 +375,26 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
 	f.score(features, target)
 	for e := range features {
-		f.gather(features, values)
+		if f.isMixed(features[e].Row) {
+			f.weigh(&f.mixed[e])
+			f.average(&f.mixed[e])
+		}
+	}
+	for e := range features {
 		f.rowMath.predict(&f.event)
 		f.accumulate(e)
 		f.update(&f.rows[features[e].Row])
+		for l, other := range features { // entries of one name share its row
+			if other.Row == features[e].Row && f.isMixed(other.Row) {
+				f.average(&f.mixed[l])
+			}
+		}
 	}
+	f.changes++
 }
+
+// isMixed reports whether a slot's row has versions.
+func (f *FoldIn) isMixed(slot int32) bool { return len(f.rows[slot].loss) > 0 }
 
 // Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen towards the prior, so that
 // the next events move them far. Versions that keep everything stay, and recent loss, which starts anew, decides between them and the widened
@@ -368,7 +407,6 @@ func (f *FoldIn) Widen(field int32, share float64) {
 		}
 	}
 	clear(f.loss[field])
-	f.losses++
 	f.changes++
 }
 
@@ -411,7 +449,6 @@ func (f *FoldIn) accumulate(e int) {
 // update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with its covariance, the others two by
 // two.
 func (f *FoldIn) update(row *liveRow) {
-	f.changes++
 	size := len(f.increment)
 	prior := f.base.precision(int(row.field))
 	if f.base.mainOnly(int(row.field)) {
@@ -474,14 +511,15 @@ func (f *FoldIn) score(features []Feature, target []float64) {
 	q := len(f.zero)
 	for e, feature := range features {
 		row := &f.rows[feature.Row]
-		if len(row.loss) > 0 {
-			f.agree(row, e)
+		if len(row.loss) == 0 {
+			continue
 		}
+		f.rowMath.enter(e)
+		f.agree(row)
 		for g := range row.loss {
-			f.charge(row, g, f.rowMath.lossWith(target, e, row.mean[g*q:g*q+q]))
+			f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]))
 		}
 	}
-	f.losses++
 }
 
 // charge adds a loss of rate g to the account of the row's field and to its own.

@@ -152,12 +152,16 @@ func TestVersionsScoreAlike(t *testing.T) {
 				predicted(f, features, value)
 				f.accumulate(e)
 				f.update(&f.rows[index[e]])
+				f.changes++
 			}
 		}
 		return slices.Concat(f.loss...)
 	}
 	for _, s := range []*State{shared, separate} {
-		fast := run(s, func(f *FoldIn, features []Feature, _, target []float64) { f.score(features, target) })
+		fast := run(s, func(f *FoldIn, features []Feature, _, target []float64) {
+			f.score(features, target)
+			f.changes++
+		})
 		slow := run(s, scoreByPrediction)
 		for g := range fast {
 			if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
@@ -182,13 +186,13 @@ func scoreByPrediction(f *FoldIn, features []Feature, values, target []float64) 
 			f.gather(features, values)
 			f.event.mean[e] = row.mean[g*q : g*q+q]
 			f.rowMath.predict(&f.event)
-			all = append(all, loss{row, g, f.rowMath.lossWith(target, -1, nil)})
+			all = append(all, loss{row, g, f.rowMath.lossWith(target, nil)})
 		}
 	}
 	for _, l := range all {
 		f.charge(l.row, l.g, l.value)
 	}
-	f.losses++
+	f.changes++
 	f.gather(features, values)
 	f.rowMath.predict(&f.event)
 }

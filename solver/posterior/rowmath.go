@@ -14,7 +14,8 @@ type sharedRows struct {
 	view   *rowView
 	solver *rowSolver
 	pair   []float64 // what SolvePair works in
-	slope  []float64
+	slope  []float64 // of the entry that was entered
+	now    []float64 // its mean row
 	odds   []float64 // exp(θ_c) of logistic outputs
 	z      float64
 	omega  float64
@@ -61,12 +62,17 @@ func (s *sharedRows) accumulate(evidence, right []float64, e int) {
 	s.view.accumulate(evidence, right, e, s.z, s.omega, s.right)
 }
 
-func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
+func (s *sharedRows) enter(e int) {
+	s.view.gradient(s.slope, e)
+	s.now = s.view.mean[e]
+}
+
+func (s *sharedRows) lossWith(target []float64, mean []float64) float64 {
 	z := s.z
-	if e >= 0 {
-		s.view.gradient(s.slope, e)
-		for a, m := range s.view.mean[e] {
-			z += s.slope[a] * (mean[a] - m)
+	if mean != nil {
+		now, mean := s.now[:len(s.slope)], mean[:len(s.slope)]
+		for a, slope := range s.slope {
+			z += slope * (mean[a] - now[a])
 		}
 	}
 	if s.state.Likelihood == Logistic {
@@ -75,9 +81,11 @@ func (s *sharedRows) lossWith(target []float64, e int, mean []float64) float64 {
 	return s.state.mixLoss(target, z)
 }
 
-func (s *sharedRows) gradient(dst []float64, e int) {
-	s.view.gradient(dst, e)
-	floats.Scale(s.right-s.omega*s.z, dst)
+func (s *sharedRows) gradient(dst []float64) {
+	scale := s.right - s.omega*s.z
+	for a, slope := range s.slope {
+		dst[a] = scale * slope
+	}
 }
 
 func (s *sharedRows) solve(evidence, right, prior, mean, cov []float64) {
@@ -106,6 +114,7 @@ type outputRows struct {
 	right  []float64 // m
 	out    []float64 // m
 	curve  []float64 // packed k×k
+	entry  int       // that was entered
 }
 
 func newOutputRows(s *State) *outputRows {
@@ -139,11 +148,15 @@ func (o *outputRows) accumulate(evidence, right []float64, e int) {
 	o.view.accumulate(&a, e, o.omega, o.right, o.curve)
 }
 
-func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
+func (o *outputRows) enter(e int) {
+	o.entry = e
+	o.view.without(e)
+}
+
+func (o *outputRows) lossWith(target []float64, mean []float64) float64 {
 	o.outputs(o.out)
-	if v := o.view; e >= 0 {
-		x, now := v.value[e], v.mean[e]
-		v.without(e)
+	if v := o.view; mean != nil {
+		x, now := v.value[o.entry], v.mean[o.entry]
 		for c := range o.out {
 			o.out[c] += x * (mean[c] - now[c])
 		}
@@ -154,13 +167,12 @@ func (o *outputRows) lossWith(target []float64, e int, mean []float64) float64 {
 	return o.state.mixOutputs(target, o.out)
 }
 
-func (o *outputRows) gradient(dst []float64, e int) {
+func (o *outputRows) gradient(dst []float64) {
 	v := o.view
 	for c, z := range v.out {
 		o.out[c] = o.right[c] - o.omega[c]*z
 	}
-	v.without(e)
-	x := v.value[e]
+	x := v.value[o.entry]
 	for c, g := range o.out {
 		dst[c] = x * g
 	}
