@@ -15,10 +15,10 @@ func TestAlarmsAreTold(t *testing.T) {
 	if d := c.Progressive().Drift; d != nil {
 		t.Fatalf("drift %+v without an alarm", d)
 	}
-	c.alarmed("item", &event.Event{Time: 1_700_000_000_000})
-	c.alarmed("user", &event.Event{})
+	c.alarmed(alarm{DriftAlarm{Group: "item"}, 1}, &event.Event{Time: 1_700_000_000_000})
+	c.alarmed(alarm{DriftAlarm{Group: "user"}, 0}, &event.Event{})
 	observeAll(c, events[100:110])
-	c.alarmed("user", &event.Event{})
+	c.alarmed(alarm{DriftAlarm{Group: "user"}, 0}, &event.Event{})
 	observeAll(c, events[110:])
 	if taken := c.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" || len(c.DriftAlarms()) != 0 {
 		t.Errorf("alarms %+v", taken)

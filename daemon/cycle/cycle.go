@@ -55,7 +55,9 @@ type Cycle struct {
 
 	prescorer *Prescorer // of events that come without a score
 	score     Score
-	outputs   []float64
+	alone     folded // of an event that was not learned ahead
+	ahead     ahead
+	outputs   []float64 // of the mixture
 	targets   []float64
 	value     []float64 // of a baseline
 }
@@ -69,7 +71,8 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
 		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}},
-		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1)}
+		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1),
+		alone: folded{outputs: make([]float64, target.Outputs())}}
 	for f, name := range schema.Categorical {
 		if slices.Contains(m.Train.FoldIn.By, name) || len(m.Train.FoldIn.By) == 0 {
 			c.entityFields = append(c.entityFields, f)
@@ -112,6 +115,12 @@ func (c *Cycle) newLearner(ch *Champion, last learner) foldInLearner {
 func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.observe(&Observation{ev, learn, position, payload, prescored}, nil)
+}
+
+// observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
+func (c *Cycle) observe(of *Observation, ahead *folded) {
+	ev, prescored := of.Event, of.Prescored
 	if !c.target.Encode(c.targets, ev) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
@@ -131,10 +140,14 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
 	}
-	c.numbers.take(ev)
-	c.learner.outputs(c.outputs, ev)
-	o[foldIn] = c.target.outcome(ev, c.outputs, c.targets)
-	o[live] = c.mix(ev, o[foldIn], prescored)
+	alone := ahead
+	if ahead == nil {
+		alone = &c.alone
+		c.numbers.take(ev)
+		c.predictAlone(alone, ev, c.targets)
+	}
+	o[foldIn] = alone.outcome
+	o[live] = c.mix(ev, alone, prescored)
 	if c.sgd != nil {
 		o[baseline2] = c.target.numberOutcome(ev, c.sgd.value(), c.value, c.targets)
 	} else {
@@ -144,48 +157,53 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	if c.stretch != nil {
 		c.stretch.add(&o, versus, c.mixture, ev, c.targets)
 	}
-	if !learn {
+	if !of.Learn {
 		return
 	}
 	label := ev.Label
 	defer func() { ev.Label = label }()
-	c.limitLabel(ev)
+	if ahead == nil {
+		alone.label = c.limited(label)
+	}
+	c.learnAs(alone.label, ev)
 	if c.config.Train.FoldIn.Enabled {
-		c.learner.learn(ev, c.targets, ev.Weight)
+		if ahead == nil {
+			c.learner.learn(ev, c.targets, ev.Weight)
+		}
 		for _, beside := range c.companions {
 			beside.learn(ev)
 		}
-		c.numbers.learn(label)
-		if l, ok := c.learner.(*posteriorLearner); ok {
-			for _, group := range c.drift.learned(l, c.companions) {
-				c.alarmed(group, ev)
-			}
-		} else if c.config.Train.Refit != "variational" && c.drift.lost(o[live].judged(c.target.IsNumeric())) {
-			c.alarmed(DriftLosses, ev)
+		if ahead == nil {
+			c.numbers.learn(label)
+			alone.alarms = c.watchDrift(&o[live])
+		}
+		for _, a := range alone.alarms {
+			c.alarmed(a, ev)
 		}
 		c.checkLive()
 	}
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)
 	}
-	if payload != nil {
-		c.since.add(position, payload)
+	if of.Payload != nil {
+		c.since.add(of.Position, of.Payload)
 	}
 }
 
-// mix returns the outcome of the mixture on an event whose outputs under the fold-in are in c.outputs.
-func (c *Cycle) mix(ev *event.Event, alone outcome, prescored *Score) outcome {
+// mix returns the outcome of the mixture on an event of which the fold-in makes alone.
+func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 	if c.mixture == nil {
-		return alone
+		return alone.outcome
 	}
 	var consumers []float64
 	if c.published != nil && prescored != nil {
 		consumers = prescored.outputs
 	}
-	c.mixture.predict(ev, c.outputs, consumers, c.companions)
+	c.mixture.predict(ev, alone.outputs, consumers, c.companions)
 	if c.target.IsNumeric() {
-		alone.number(c.target.Clip(c.mixture.value()) - ev.Label)
-		return alone
+		o := alone.outcome
+		o.number(c.target.Clip(c.mixture.value()) - ev.Label)
+		return o
 	}
 	c.mixture.outputs(c.outputs)
 	return c.target.outcome(ev, c.outputs, c.targets)
@@ -206,10 +224,18 @@ func (c *Cycle) lastLabel(versus compared) outcome {
 	return o
 }
 
-// limitLabel makes a label that is an outlier of those before it count as the nearest end of their range, in the event and in c.targets.
-func (c *Cycle) limitLabel(ev *event.Event) {
-	if low, high := c.numbers.labels(); ev.Label < low || ev.Label > high {
-		ev.Label = min(max(ev.Label, low), high)
+// limited returns what a label counts as: the nearest end of the range of those before it where it is an outlier of them.
+func (c *Cycle) limited(label float64) float64 {
+	if low, high := c.numbers.labels(); label < low || label > high {
+		return min(max(label, low), high)
+	}
+	return label
+}
+
+// learnAs makes the label of an event another, in the event and in c.targets.
+func (c *Cycle) learnAs(label float64, ev *event.Event) {
+	if label != ev.Label {
+		ev.Label = label
 		c.target.Encode(c.targets, ev)
 	}
 }
@@ -240,7 +266,7 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 	}
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		label := ev.Label
-		c.limitLabel(&ev)
+		c.learnAs(c.limited(label), &ev)
 		c.learner.gather(&ev)
 		c.learner.learn(&ev, c.targets, ev.Weight)
 		c.numbers.take(&ev)
@@ -329,7 +355,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 		if DecodeEvent(ev, p, c.pool) != nil || !c.target.Encode(targets, ev) {
 			continue
 		}
-		if ev.Label < low || ev.Label > high { // as limitLabel
+		if ev.Label < low || ev.Label > high { // as limited
 			ev.Label = min(max(ev.Label, low), high)
 			c.target.Encode(targets, ev)
 		}

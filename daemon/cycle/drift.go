@@ -89,23 +89,24 @@ type DriftAlarm struct {
 // maxAlarms bounds the alarms that wait to be taken.
 const maxAlarms = 1000
 
-// learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms, in all fold-ins. It returns these fields.
-func (w *driftWatch) learned(l *posteriorLearner, others []*companion) (alarmed []string) {
+// alarm is a DriftAlarm with the categorical field that it is of, -1 for DriftLosses.
+type alarm struct {
+	DriftAlarm
+	field int32
+}
+
+// learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms. It returns these alarms.
+func (w *driftWatch) learned(l *posteriorLearner) (alarms []alarm) {
 	w.events++
 	for _, a := range l.foldIn.Agreements() {
 		if w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
 			continue
 		}
 		w.alarm, w.rest[a.Field] = w.events, w.events+driftRest
-		alarmed = append(alarmed, w.names[a.Field])
+		alarms = append(alarms, alarm{DriftAlarm{w.events, w.names[a.Field]}, a.Field})
 		l.foldIn.Widen(a.Field, driftWiden)
-		for _, beside := range others {
-			if p, ok := beside.learner.(*posteriorLearner); ok {
-				p.foldIn.Widen(a.Field, driftWiden)
-			}
-		}
 	}
-	return alarmed
+	return alarms
 }
 
 // lost takes up an event with the loss of what was live, for a model without a posterior, and reports an alarm.
@@ -120,11 +121,16 @@ func (w *driftWatch) lost(loss float64) bool {
 // lasts reports whether a change is so recent that most rows of a refit are older.
 func (w *driftWatch) lasts() bool { return w.alarm > 0 && w.events-w.alarm < driftLasts }
 
-// alarmed notes an alarm on the event that was learned last.
-func (c *Cycle) alarmed(group string, ev *event.Event) {
-	c.progressive.alarmed(group, ev.Time)
+// alarmed notes an alarm on an event that all fold-ins have learned, and widens the rows of the others.
+func (c *Cycle) alarmed(a alarm, ev *event.Event) {
+	for _, beside := range c.companions {
+		if p, ok := beside.learner.(*posteriorLearner); ok && a.field >= 0 {
+			p.foldIn.Widen(a.field, driftWiden)
+		}
+	}
+	c.progressive.alarmed(a.Group, ev.Time)
 	if len(c.alarms) < maxAlarms {
-		c.alarms = append(c.alarms, DriftAlarm{c.drift.events, group})
+		c.alarms = append(c.alarms, a.DriftAlarm)
 	}
 }
 

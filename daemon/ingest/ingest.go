@@ -35,7 +35,8 @@ type Ingest struct {
 
 	readers      []*reader
 	rowLimit     int // of cycle.RowBytes
-	observe      func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score)
+	observe      func(events []cycle.Observation, panicked func(i int, value any))
+	run          []cycle.Observation // of the part that is learned
 	store        *sketch.Store
 	cycle        *cycle.Cycle
 	holdoutField int // categorical field whose entities are held out whole, or -1
@@ -100,7 +101,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.rowLimit = min(limit, g.rowLimit)
 	}
 	if c != nil {
-		g.observe, g.prescorer = c.Observe, c.NewPrescorer()
+		g.observe, g.prescorer = c.ObserveAll, c.NewPrescorer()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
@@ -270,15 +271,15 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 		g.OnPart(p)
 	}
 	c := &j.counts
+	if g.cycle != nil {
+		c.Unlearned += g.observeRecords(p, d)
+	}
 	for i := range p.Records {
 		r := &p.Records[i]
 		switch {
 		case r.Replayed:
 			c.Replayed++
 		case r.Fate == sketch.Applied:
-			if g.cycle != nil && !g.observeRecord(p, d, i) {
-				c.Unlearned++
-			}
 			if r.Bound != 0 {
 				c.Bounded++
 			}

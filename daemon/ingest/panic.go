@@ -36,24 +36,38 @@ func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Recor
 	return r.decode(ev, from.Value, from.Timestamp), false
 }
 
-// observeRecord scores and learns an event, and reports whether that went without a panic. It is not tried again: what it changed before would be
-// changed twice.
-func (g *Ingest) observeRecord(p *sketch.Part, d *decoded, i int) (learned bool) {
-	r := &p.Records[i]
-	g.hold(p.Topic, p.Partition, r.Offset)
-	defer g.release()
-	defer func() {
-		if v := recover(); v != nil {
-			g.panicked(p, r.Offset, v)
+// observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not tried again: what was changed
+// before would be changed twice.
+func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
+	g.run = g.run[:0]
+	for i := range p.Records {
+		r := &p.Records[i]
+		if r.Fate != sketch.Applied || r.Replayed {
+			continue
 		}
-	}()
-	var prescored *cycle.Score
-	if i < len(d.scores) {
-		prescored = &d.scores[i]
+		o := cycle.Observation{Event: &d.events[i], Learn: !r.Forgotten, Payload: r.Payload,
+			Position: cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}}
+		if i < len(d.scores) {
+			o.Prescored = &d.scores[i]
+		}
+		g.run = append(g.run, o)
 	}
-	at := cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}
-	g.observe(&d.events[i], !r.Forgotten, at, r.Payload, prescored)
-	return true
+	observe := func(run []cycle.Observation) {
+		g.observe(run, func(i int, value any) {
+			unlearned++
+			g.panicked(p, run[i].Position.Offset, value)
+		})
+	}
+	if !g.careful {
+		observe(g.run)
+		return unlearned
+	}
+	for i := range g.run {
+		g.hold(p.Topic, p.Partition, g.run[i].Position.Offset)
+		observe(g.run[i : i+1])
+		g.release()
+	}
+	return unlearned
 }
 
 // relearnRow folds a row in again. What panics here would do so at every start: it is left out.

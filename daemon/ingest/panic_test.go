@@ -52,11 +52,14 @@ func TestPanicOnOneRecord(t *testing.T) {
 			return decode(ev, value, at)
 		}
 		if c != nil {
-			g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
-				if at.Offset == 7 {
-					panic("observe")
+			g.observe = func(events []cycle.Observation, panicked func(int, any)) {
+				for i := range events {
+					if events[i].Position.Offset == 7 {
+						panicked(i, "observe")
+						continue
+					}
+					observe(events[i:i+1], panicked)
 				}
-				observe(ev, train, at, payload, prescored)
 			}
 			g.OnPanic = func(_ string, _ int32, offset int64, _ any) { reported = append(reported, offset) }
 			g.OnApplied = func(c Counts) { counts = c }
@@ -112,11 +115,13 @@ func TestPanicAhead(t *testing.T) {
 		return rejection
 	}
 	ahead := 0
-	g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
-		if prescored != nil {
-			ahead++
+	g.observe = func(events []cycle.Observation, panicked func(int, any)) {
+		for i := range events {
+			if events[i].Prescored != nil {
+				ahead++
+			}
 		}
-		observe(ev, train, at, payload, prescored)
+		observe(events, panicked)
 	}
 	var reported []int64
 	var counts Counts

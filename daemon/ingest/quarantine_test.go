@@ -73,11 +73,13 @@ func TestQuarantinedRecord(t *testing.T) {
 					}
 				} else {
 					observe := g.observe
-					g.observe = func(ev *event.Event, train bool, at cycle.Position, payload []byte, prescored *cycle.Score) {
-						if at.Offset == poison {
-							look()
+					g.observe = func(events []cycle.Observation, panicked func(int, any)) {
+						for i := range events {
+							if events[i].Position.Offset == poison {
+								look()
+							}
 						}
-						observe(ev, train, at, payload, prescored)
+						observe(events, panicked)
 					}
 				}
 				if err := g.Apply(t.Context(), b); err != nil {

@@ -1,0 +1,194 @@
+package cycle
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// Observation is an event to observe, with what Observe is told of it.
+type Observation struct {
+	Event     *event.Event
+	Learn     bool
+	Position  Position
+	Payload   []byte
+	Prescored *Score
+}
+
+// How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a goroutine.
+const (
+	aheadMost  = 256
+	aheadBlock = 16
+	aheadLeast = 32
+)
+
+// ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other part of what is live has an
+// influence, learns from them on a goroutine of its own where there is a processor for it, the others follow. A panic on an event leaves that one out;
+// panicked, which must not call the cycle, is told of it. Installs and reports wait for aheadMost events at most.
+func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
+	for i := 0; i < len(events); {
+		n := c.observeChunk(events[i:], func(k int, value any) { panicked(i+k, value) })
+		i += n
+	}
+}
+
+// observeChunk observes the first events, at most aheadMost of them, and returns how many.
+func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value any)) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	events = events[:c.chunk(events)]
+	a := &c.ahead
+	if _, ok := c.learner.(*posteriorLearner); !ok || len(c.numbers.fields) > 0 { // numbers are scaled for all parts, event by event
+		for i := range events {
+			if fault := c.tryObserve(&events[i], nil); fault != nil {
+				panicked(i, fault)
+			}
+		}
+		return len(events)
+	}
+	a.start(c, events)
+	var beside sync.WaitGroup
+	if len(events) >= aheadLeast && runtime.GOMAXPROCS(0) > 1 {
+		beside.Go(a.run)
+	}
+	defer beside.Wait()
+	for i := range events {
+		a.wait(i)
+		fault := a.folded[i].fault
+		if fault == nil {
+			fault = c.tryObserve(&events[i], &a.folded[i])
+		}
+		if fault != nil {
+			panicked(i, fault)
+		}
+	}
+	return len(events)
+}
+
+// chunk returns how many events may be observed before something may change the fold-in from outside: checkLive after the last of them.
+func (c *Cycle) chunk(events []Observation) int {
+	n, left := 0, c.goodEnough
+	for n < min(len(events), aheadMost) {
+		if events[n].Learn {
+			left--
+		}
+		if n++; left <= 0 {
+			break
+		}
+	}
+	return n
+}
+
+// tryObserve returns what a panic was about, nil without one.
+func (c *Cycle) tryObserve(o *Observation, ahead *folded) (fault any) {
+	defer func() { fault = recover() }()
+	c.observe(o, ahead)
+	return nil
+}
+
+// folded is what the fold-in made of an event.
+type folded struct {
+	outputs []float64
+	outcome outcome
+	label   float64 // as it is learned
+	alarms  []alarm
+	fault   any // a panic, nil without one
+}
+
+// predictAlone stores what the fold-in predicts for an event with the given targets.
+func (c *Cycle) predictAlone(to *folded, ev *event.Event, targets []float64) {
+	c.learner.outputs(to.outputs, ev)
+	to.outcome = c.target.outcome(ev, to.outputs, targets)
+}
+
+// watchDrift returns the alarms on the event that the fold-in learned last, of which live is the outcome: a fold-in with a posterior does without.
+func (c *Cycle) watchDrift(live *outcome) []alarm {
+	if l, ok := c.learner.(*posteriorLearner); ok {
+		return c.drift.learned(l)
+	}
+	if c.config.Train.Refit != "variational" && c.drift.lost(live.judged(c.target.IsNumeric())) {
+		return []alarm{{DriftAlarm{c.drift.events, DriftLosses}, -1}}
+	}
+	return nil
+}
+
+// ahead has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the goroutine beside, or who waits for
+// the next event while that one has no processor.
+type ahead struct {
+	cycle   *Cycle
+	events  []Observation
+	folded  []folded // of events
+	targets []float64
+
+	turn sync.Mutex
+	done atomic.Int64 // events
+}
+
+func (a *ahead) start(c *Cycle, events []Observation) {
+	a.cycle, a.events = c, events
+	for len(a.folded) < len(events) {
+		a.folded = append(a.folded, folded{outputs: make([]float64, c.target.Outputs())})
+	}
+	a.targets = append(a.targets[:0], c.targets...)
+	a.done.Store(0)
+}
+
+// run learns all events, unless who waits does.
+func (a *ahead) run() {
+	for int(a.done.Load()) < len(a.events) {
+		a.turn.Lock()
+		a.block()
+		a.turn.Unlock()
+	}
+}
+
+// wait returns once event i is learned. It gives way a few times before it sleeps: a block takes some 30 µs.
+func (a *ahead) wait(i int) {
+	for tries := 0; int(a.done.Load()) <= i; tries++ {
+		if tries > 100 {
+			a.turn.Lock()
+		} else if !a.turn.TryLock() {
+			runtime.Gosched()
+			continue
+		}
+		if int(a.done.Load()) <= i {
+			a.block()
+		}
+		a.turn.Unlock()
+	}
+}
+
+// block learns the next events.
+func (a *ahead) block() {
+	from := int(a.done.Load())
+	for i := from; i < min(from+aheadBlock, len(a.events)); i++ {
+		a.learn(&a.events[i], &a.folded[i])
+		a.done.Store(int64(i + 1))
+	}
+}
+
+// learn predicts an event and learns from it, as observe does.
+func (a *ahead) learn(o *Observation, to *folded) {
+	to.fault = nil
+	defer func() { to.fault = recover() }()
+	c, ev := a.cycle, o.Event
+	if !c.target.Encode(a.targets, ev) {
+		return
+	}
+	c.predictAlone(to, ev, a.targets)
+	if !o.Learn {
+		return
+	}
+	if to.label = c.limited(ev.Label); to.label != ev.Label {
+		as := *ev
+		as.Label = to.label
+		c.target.Encode(a.targets, &as)
+	}
+	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
+		c.learner.learn(ev, a.targets, ev.Weight)
+		c.numbers.learn(ev.Label)
+		to.alarms = c.watchDrift(nil)
+	}
+}

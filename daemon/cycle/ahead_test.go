@@ -1,0 +1,167 @@
+package cycle
+
+import (
+	"encoding/json"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+)
+
+// observeRuns observes events in runs of a length by ObserveAll, some of them scored alone, and returns those that panicked.
+func observeRuns(c *Cycle, events []event.Event, length int) (panicked []int) {
+	for from := 0; from < len(events); from += length {
+		var run []Observation
+		for i := from; i < min(from+length, len(events)); i++ {
+			run = append(run, observationOf(events, i))
+		}
+		c.ObserveAll(run, func(i int, _ any) { panicked = append(panicked, from+i) })
+	}
+	return panicked
+}
+
+func observationOf(events []event.Event, i int) Observation {
+	return Observation{Event: &events[i], Learn: i%7 > 0, Position: Position{Topic: "t", Offset: int64(i)}, Payload: AppendEvent(nil, &events[i])}
+}
+
+// TestObserveAllIsObserve: events that the fold-in learns ahead leave every part, figure and alarm as they are when events are observed one by one, also
+// through alarms of the drift detector, a fold-in that starts again, labels that are outliers, and a refit; with one processor and with several.
+func TestObserveAllIsObserve(t *testing.T) {
+	for name, change := range map[string]func(*config.Model){
+		"ordinal": nil,
+		"binary":  func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "binary", 0 },
+		"numbers without a range": func(m *config.Model) {
+			m.Schema.Task, m.Schema.Levels = "regression", 0
+		},
+		"numbers beside": func(m *config.Model) { m.Schema.Numeric = []string{"x"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := stream(5, 4000)
+			for i := range events {
+				events[i].Numeric = []float64{float64(i % 10)}[:len(ratingsModel(change).Schema.Numeric)]
+				switch name {
+				case "binary":
+					events[i].Label = float64(int(events[i].Label) / 4)
+				case "numbers without a range":
+					if i%97 == 96 {
+						events[i].Label = 1e4
+					}
+				}
+			}
+			run := func(length int) (told [][]byte, model any) {
+				c := newCycle(t, ratingsModel(func(m *config.Model) {
+					m.Evaluate.Window = 2000
+					if change != nil {
+						change(m)
+					}
+				}))
+				observe := func(events []event.Event) {
+					if length > 0 {
+						if failed := observeRuns(c, events, length); len(failed) > 0 {
+							t.Fatalf("panics on %v", failed)
+						}
+						return
+					}
+					for i := range events {
+						o := observationOf(events, i)
+						c.Observe(o.Event, o.Learn, o.Position, o.Payload, nil)
+					}
+				}
+				observe(events[:1500])
+				c.Install(refit(t, c, sampleOf(events[:1500])))
+				for i := range c.drift.tests {
+					c.drift.rest[i] = 300
+					c.drift.tests[i].wealth = [4]float64{driftAlarm, driftAlarm, driftAlarm, driftAlarm}
+				}
+				observe(events[1500:2700])
+				if l, ok := c.learner.(*posteriorLearner); ok { // made so bad that it starts again
+					wrong := events[2700]
+					for range 50 {
+						for i := 2700; i < 3000; i++ {
+							wrong.Categorical, wrong.Label = events[i].Categorical, 6-events[i].Label
+							if name == "binary" {
+								wrong.Label = 1 - events[i].Label
+							}
+							c.target.Encode(c.targets, &wrong)
+							l.gather(&wrong)
+							l.learn(&wrong, c.targets, 1)
+						}
+					}
+				}
+				observe(events[2700:])
+				sums, err := c.Sums()
+				if err != nil {
+					t.Fatal(err)
+				}
+				report, err := json.Marshal(c.Progressive())
+				if err != nil {
+					t.Fatal(err)
+				}
+				alarms, err := json.Marshal(c.DriftAlarms())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name == "ordinal" && (len(alarms) < 10 || c.Resets() == 0) {
+					t.Errorf("alarms %s and %d new starts: not all is tested", alarms, c.Resets())
+				}
+				outlying, err := json.Marshal([]any{c.Outlying(), c.Resets(), c.Names(), c.since.length})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return [][]byte{sums, report, alarms, outlying}, c.Update().Model
+			}
+			want, model := run(0)
+			lengths, all := []int{1, 40, 700}, []int{1, 4}
+			if name == "numbers beside" { // nothing is learned ahead there
+				lengths, all = lengths[2:], all[1:]
+			}
+			for _, length := range lengths {
+				for _, processors := range all {
+					before := runtime.GOMAXPROCS(processors)
+					got, other := run(length)
+					runtime.GOMAXPROCS(before)
+					for i := range want {
+						if string(got[i]) != string(want[i]) {
+							t.Fatalf("runs of %d on %d processors:\n%s\none by one:\n%s", length, processors, got[i], want[i])
+						}
+					}
+					if !reflect.DeepEqual(other, model) {
+						t.Fatalf("runs of %d on %d processors: another live model", length, processors)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPanicInARun: an event on which the fold-in or another part panics is left out and told of, the others are observed.
+func TestPanicInARun(t *testing.T) {
+	events := stream(5, 300)
+	events[70].Categorical = nil // no fold-in can gather it
+	c := newCycle(t, ratingsModel(nil))
+	observeRuns(c, events[:50], 50)
+	c.mixture.baselines = append(c.mixture.baselines[:0:0], &failing{at: 100 - 50}) // of those after, counted where the mixture sees them
+	c.mixture.parts = c.mixture.parts[:c.mixture.learned+1]
+	c.mixture.stack = nil
+	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
+		t.Errorf("panics on %v", got)
+	}
+	if n := c.Progressive().N; n != 298 {
+		t.Errorf("%d events scored", n)
+	}
+}
+
+// failing is a baseline that panics on one event.
+type failing struct{ seen, at int }
+
+func (f *failing) name() string                  { return "failing" }
+func (f *failing) learn(*event.Event, []float64) {}
+func (f *failing) predict([]float64, *event.Event) bool {
+	if f.seen++; f.seen == f.at+1 {
+		panic("failing")
+	}
+	return false
+}
