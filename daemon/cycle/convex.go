@@ -31,6 +31,8 @@ type candidate struct {
 	path   *solver.Model  // of a polished candidate: where the path it was taken from ended
 	final  bool           // it is the model that solve ended with
 	loss   float64        // on the select rows
+
+	unsolved bool // no basis vector was looked for: there is no gap to speak of
 }
 
 // better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing can judge.

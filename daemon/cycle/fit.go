@@ -19,6 +19,8 @@ type FitInput struct {
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
+	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them.
+	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
 	Group  func(*event.Event) string // ranking group, or nil
@@ -27,13 +29,15 @@ type FitInput struct {
 // FitOutcome is the chosen model and what it was chosen from.
 type FitOutcome struct {
 	Champion *Champion
-	Units    int           // non-zero output weights
-	Linear   *solver.Model // the chosen λ's model before any basis vector
+	Units    int             // non-zero output weights
+	Linear   *solver.Model   // the chosen λ's model before any basis vector, on the champion's vocabulary
+	Valid    *report.Metrics // of the model that was chosen, before it learned from the validation events; nil without any
 	Means    func(ev *event.Event) (global, item float64)
 }
 
 // Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
-// variational stage where the configuration asks for it, kept if it scores better there.
+// variational stage where the configuration asks for it, kept if it scores better there. The path is left out where the variational stage wins on a
+// share of the rows (race). A model of the variational stage learns from the validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
 	j := &refitJob{given: -1, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
@@ -42,6 +46,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 		return nil, err
 	}
 	weights := eventWeights(in.Train)
+	if weights != nil {
+		j.sample.HeldOutWeights = scaledWeights(in.Valid, meanWeight(in.Train))
+	}
 	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures)
 	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
@@ -58,15 +65,6 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	j.relate(nil)
 	unit := lambdaUnit(j.problem)
-	var lambdas []float64
-	for _, l := range in.Lambdas {
-		lambdas = append(lambdas, l*unit)
-	}
-	if len(lambdas) == 0 {
-		if lambdas, err = j.lambdasFor(ctx, j.problem, settings); err != nil {
-			return nil, err
-		}
-	}
 	linear := make(map[float64]*solver.Model)
 	onStep := func(c *candidate) {
 		if c.step.K == 0 {
@@ -78,28 +76,20 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 				Valid: j.select_.metrics(j.target, c.model, in.Group), Seconds: report.Number(c.step.Seconds)})
 		}
 	}
-	patience := autoPatience
-	if len(in.Lambdas) > 0 {
-		patience = len(lambdas) // given ones are all tried
-	}
-	best, err := j.solvePath(ctx, j.problem, lambdas, patience, settings, onStep)
+	best, fit, err := j.fitStages(ctx, &in, settings, onStep)
 	if err != nil {
 		return nil, err
-	}
-	var fit *variationalFit
-	if in.Model.Train.Refit == "variational" && ctx.Err() == nil {
-		vectors := best.result.Model
-		if best.path != nil {
-			vectors = best.path
-		}
-		if fit, err = j.variational(ctx, nil, vectors, in.Model.Train.MaxBasis, offlineSweeps); err != nil {
-			return nil, err
-		}
 	}
 	j.vocab.Map = j.featureMap(nil)
 	ch := j.challenger(best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda]}
+	if len(in.Valid) > 0 {
+		out.Valid = j.select_.metrics(j.target, ch.Model, in.Group)
+	}
+	if err := j.learnValid(ctx, ch, fit, out); err != nil {
+		return nil, err
+	}
 	for _, v := range ch.Model.Weights {
 		if v != 0 {
 			out.Units++
@@ -116,6 +106,21 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 		return means.global, item
 	}
 	return out, nil
+}
+
+// learnValid lets a chosen model of the variational stage learn from the validation rows, too, as learnHeldOut does in a stream.
+func (j *refitJob) learnValid(ctx context.Context, ch *Champion, fit *variationalFit, out *FitOutcome) error {
+	if ch.Version.Sweeps == 0 || len(j.select_.events) == 0 {
+		return nil
+	}
+	j.swept = fit
+	if err := j.learnHeldOut(ctx, ch, fit.sweeps); err != nil {
+		return err
+	}
+	if out.Linear != nil {
+		out.Linear = mapModel(out.Linear, j.vocab, ch.Vocabulary)
+	}
+	return nil
 }
 
 // offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier.
@@ -138,17 +143,27 @@ func (j *refitJob) validLoss(model *solver.Model) float64 {
 
 // eventWeights returns the weights of events scaled to mean 1, nil if all are equal.
 func eventWeights(events []event.Event) []float64 {
-	total, equal := 0.0, true
+	for i := range events {
+		if events[i].Weight != events[0].Weight {
+			return scaledWeights(events, meanWeight(events))
+		}
+	}
+	return nil
+}
+
+func meanWeight(events []event.Event) float64 {
+	total := 0.0
 	for i := range events {
 		total += events[i].Weight
-		equal = equal && events[i].Weight == events[0].Weight
 	}
-	if equal {
-		return nil
-	}
+	return total / float64(len(events))
+}
+
+// scaledWeights returns the weights of events over a unit.
+func scaledWeights(events []event.Event, unit float64) []float64 {
 	w := make([]float64, len(events))
 	for i := range events {
-		w[i] = events[i].Weight * float64(len(events)) / total
+		w[i] = events[i].Weight / unit
 	}
 	return w
 }

@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -171,7 +172,11 @@ func (j *refitJob) sweepAll(ctx context.Context, stage *variationalFit, t *Targe
 	}
 	state := mapPosterior(stage.start, j.vocab, all.vocab)
 	stage.start = nil // its memory is not needed any more
-	refit, err := posterior.NewRefit(state, &p, priorFor(t.Likelihood, &p).Cap, j.workers)
+	limit := priorFor(t.Likelihood, &p).Cap
+	if stage.uncapped {
+		limit = math.Inf(1)
+	}
+	refit, err := posterior.NewRefit(state, &p, limit, j.workers)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -163,6 +163,9 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 		v.Objective, v.Gap, v.GapKind, relative = report.Number(r.Objective), report.Some(r.Gap), string(r.GapKind), r.GapRelative
 	}
 	v.GapRelative = report.Some(relative)
+	if best.unsolved {
+		v.Gap, v.GapRelative, v.GapKind = nil, nil, ""
+	}
 	if variational != nil {
 		ch.convex = best.model
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published

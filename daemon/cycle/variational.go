@@ -21,6 +21,7 @@ type variationalFit struct {
 	loss     float64 // on the select rows
 	sweeps   int
 	evidence float64
+	uncapped bool // its precisions
 }
 
 // priorFor returns the posterior's prior for a problem, with Gaussian labels at their own scale.

@@ -23,6 +23,7 @@ type FitOptions struct {
 	Store    string            `placeholder:"DIR" help:"Publish the model there and make it champion, unless it was interrupted."`
 	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
+	Thorough bool              `help:"Run the convex path over all rows even where the variational stage wins on a share of them; --path does, too."`
 	Strict   bool              `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
 
 	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it
@@ -57,7 +58,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	var emitErr error
 	var path report.Path
 	in := cycle.FitInput{Model: o.Model, Train: parts.train, Valid: parts.valid, Lambdas: o.Lambdas, Workers: o.Model.Train.Threads,
-		MaxSteps: o.MaxSteps, Group: groupBy(&o.Model.Schema, rankingField),
+		MaxSteps: o.MaxSteps, Thorough: o.Thorough || o.Path != "", Group: groupBy(&o.Model.Schema, rankingField),
 		OnStep: func(s report.Step) {
 			if len(parts.valid) == 0 {
 				s.Valid = nil
@@ -109,9 +110,9 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	v := &ch.Version
 	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
 	s.Objective, s.Gap, s.GapRelative, s.GapKind = v.Objective, v.Gap, v.GapRelative, v.GapKind
-	s.Features, s.Outputs = v.Features, v.Outputs
+	s.Features, s.Outputs, s.Sweeps, s.HeldOutSweeps = v.Features, v.Outputs, v.Sweeps, v.HeldOutSweeps
 	if len(parts.valid) > 0 {
-		s.Valid = cycle.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.valid, in.Group)
+		s.Valid = fit.Valid
 	}
 	if len(parts.test) == 0 {
 		return nil

@@ -198,8 +198,15 @@ func (s Step) WriteText(w io.Writer) error {
 
 // WriteText prints what was chosen and how good it is.
 func (s FitSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s, gap %s %s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
-		s.Features, s.Outputs, plain(s.Objective), number(s.Gap), s.GapKind, float64(s.Seconds))
+	how := ""
+	if s.Gap != nil {
+		how = fmt.Sprintf(", gap %s %s", number(s.Gap), s.GapKind)
+	}
+	if s.Sweeps > 0 {
+		how += fmt.Sprintf(", %d variational sweeps", s.Sweeps)
+	}
+	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s%s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
+		s.Features, s.Outputs, plain(s.Objective), how, float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
 	rows := append([]named{{"validation", s.Valid}, {"test", s.Test}}, s.Baselines.rows()...)
 	if err := writeMetrics(w, rows...); err != nil {

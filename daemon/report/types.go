@@ -191,27 +191,31 @@ type SnapshotRef struct {
 
 // FitSummary ends fit.
 type FitSummary struct {
-	Status      string       `json:"status"`
-	Lambda      Number       `json:"lambda"`
-	K           int          `json:"k"`
-	Units       int          `json:"units"` // output weights that are not zero
-	Objective   Number       `json:"objective"`
-	Gap         *Number      `json:"gap"`          // null if none is known
-	GapRelative *Number      `json:"gap_relative"` // over the objective; null without a gap
-	GapKind     string       `json:"gap_kind,omitempty"`
-	NTrain      int          `json:"n_train"` // events fitted to
-	NValid      int          `json:"n_valid"` // events that λ and k were chosen by
-	NTest       int          `json:"n_test"`  // events of the test
-	Features    int          `json:"features"`
-	Outputs     int          `json:"outputs"`
-	Valid       *Metrics     `json:"valid"`     // of the choice, on the validation part; null without one
-	Test        *Metrics     `json:"test"`      // of the choice, on the test part; null without one
-	Baselines   Baselines    `json:"baselines"` // on the test part
-	Seconds     Number       `json:"seconds"`
-	Seed        uint64       `json:"seed"`     // of the split and the fit
-	Snapshot    *SnapshotRef `json:"snapshot"` // null without --store
-	Dropped     []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
-	Absent      Absent       `json:"absent"`   // events that lack it, by optional field
+	Status      string  `json:"status"`
+	Lambda      Number  `json:"lambda"`
+	K           int     `json:"k"`
+	Units       int     `json:"units"` // output weights that are not zero
+	Objective   Number  `json:"objective"`
+	Gap         *Number `json:"gap"`          // null if none is known
+	GapRelative *Number `json:"gap_relative"` // over the objective; null without a gap
+	GapKind     string  `json:"gap_kind,omitempty"`
+	NTrain      int     `json:"n_train"` // events fitted to
+	NValid      int     `json:"n_valid"` // events that λ and k were chosen by
+	NTest       int     `json:"n_test"`  // events of the test
+	Features    int     `json:"features"`
+	Outputs     int     `json:"outputs"`
+	// Sweeps are of the variational stage; absent where the convex one predicts the validation part better.
+	Sweeps int `json:"sweeps,omitempty"`
+	// HeldOutSweeps are those over the training and validation parts together, after the choice.
+	HeldOutSweeps int          `json:"held_out_sweeps,omitempty"`
+	Valid         *Metrics     `json:"valid"`     // of the choice, on the validation part and before it learned from that; null without one
+	Test          *Metrics     `json:"test"`      // of the choice, on the test part; null without one
+	Baselines     Baselines    `json:"baselines"` // on the test part
+	Seconds       Number       `json:"seconds"`
+	Seed          uint64       `json:"seed"`     // of the split and the fit
+	Snapshot      *SnapshotRef `json:"snapshot"` // null without --store
+	Dropped       []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
+	Absent        Absent       `json:"absent"`   // events that lack it, by optional field
 }
 
 // BacktestTick is emitted at least 50 times in a backtest of as many events.
