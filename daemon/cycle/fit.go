@@ -113,7 +113,7 @@ func (j *refitJob) learnValid(ctx context.Context, ch *Champion, fit *variationa
 	if ch.Version.Sweeps == 0 || len(j.select_.events) == 0 {
 		return nil
 	}
-	j.swept = fit
+	j.swept, j.meansOfAll = fit, j.means // baselines stay those of the training rows
 	if err := j.learnHeldOut(ctx, ch, fit.sweeps); err != nil {
 		return err
 	}
