@@ -49,6 +49,8 @@ type Contents struct {
 	Bias        []float64  // m
 	MapWeights  []float64  // D×m, of the columns of Schema.FeatureMap; nil without one
 	Vocabulary  [][]string // names per field of Schema.Named, in column order
+	FoldIn      *FoldIn    // how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
+	NoFoldIn    string     // why FoldIn is nil, for people
 	Meta        Meta
 	Golden      []Golden // at least one; a handful that covers seen, unseen and missing names is enough
 }
@@ -119,6 +121,9 @@ func (c *Contents) validate() error {
 			}
 			nonzero = nonzero || v != 0 && t.name != "basis"
 		}
+	}
+	if err := c.FoldIn.validate(c); err != nil {
+		return err
 	}
 	if !nonzero && c.Link != Identity { // where an output is the label, 0 says as much as 3
 		return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")

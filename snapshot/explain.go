@@ -38,12 +38,16 @@ type Explanation struct {
 // Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m) and allocates. It returns ErrInput as Predict does, and for an
 // event with more than 512 known features.
 func (m *Model) Explain(in *Input) (Explanation, error) {
-	p, err := m.predict(in)
+	return m.explainOver(nil, in)
+}
+
+func (m *Model) explainOver(over *Overlay, in *Input) (Explanation, error) {
+	p, err := m.predictWith(over, in)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("snapshot: explain: %w", err)
 	}
 	var s Scratch
-	m.encode(in, &s)
+	m.encodeOver(over, in, &s)
 	if len(s.index) > MaxExplained {
 		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), MaxExplained)
 	}
@@ -51,6 +55,10 @@ func (m *Model) Explain(in *Input) (Explanation, error) {
 	names := make([]string, len(s.index))
 	for i, j := range s.index {
 		names[i] = m.columnName(int(j))
+	}
+	if s.own != nil { // it is explained after the columns
+		names = append(names, over.by.Name+"="+in.Categorical[over.field])
+		s.value = append(s.value, 1)
 	}
 	e.add(slices.Clone(m.contents.Bias))
 	m.explainLinear(&e, names, &s)
@@ -68,6 +76,9 @@ func (e *Explanation) add(contribution []float64, features ...string) {
 
 func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 	c := &m.contents
+	if s.own != nil {
+		e.add(slices.Clone(s.own.linear), names[len(s.index)])
+	}
 	if c.Linear == nil {
 		return
 	}
@@ -105,10 +116,15 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 	if k == 0 {
 		return
 	}
-	row := func(i int) []float64 { return c.Basis[int(s.index[i])*k : (int(s.index[i])+1)*k] }
+	row := func(i int) []float64 {
+		if i == len(s.index) {
+			return s.own.basis
+		}
+		return c.Basis[int(s.index[i])*k : (int(s.index[i])+1)*k]
+	}
 	share := make([]float64, numOut)
-	for i := range s.index {
-		for j := i; j < len(s.index); j++ {
+	for i := range names {
+		for j := i; j < len(names); j++ {
 			factor := s.value[i] * s.value[j]
 			if c.Kernel == ANOVA {
 				if i == j {

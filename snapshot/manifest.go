@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -145,19 +146,21 @@ type Manifest struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version"` // 1, 2, … within a model
 	Meta
-	Kernel        string `json:"kernel"`
-	Degree        int    `json:"degree"` // of the kernel: 2
-	Link          string `json:"link"`
-	NumFeatures   int    `json:"features"`
-	NumOutputs    int    `json:"outputs"`
-	NumBasis      int    `json:"k"`
-	Schema        Schema `json:"schema"`
-	Files         []File `json:"files"`
-	CutFile       *File  `json:"cut_file,omitempty"`                 // has the cut, and cut is empty, where the cut is large; scoring does not need it
-	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
-	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
-	KeyID         string `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned
-	Digest        string `json:"-"`                                  // of the manifest itself: its last line
+	Kernel        string  `json:"kernel"`
+	Degree        int     `json:"degree"` // of the kernel: 2
+	Link          string  `json:"link"`
+	NumFeatures   int     `json:"features"`
+	NumOutputs    int     `json:"outputs"`
+	NumBasis      int     `json:"k"`
+	Schema        Schema  `json:"schema"`
+	FoldIn        *FoldIn `json:"fold_in,omitempty"`    // how rows of entities are made from their events: see Model.Fold
+	NoFoldIn      string  `json:"no_fold_in,omitempty"` // why there is none, where the writer knew of it
+	Files         []File  `json:"files"`
+	CutFile       *File   `json:"cut_file,omitempty"`                 // has the cut, and cut is empty, where the cut is large; scoring does not need it
+	PayloadDigest string  `json:"payload_digest"`                     // PayloadDigest of the contents
+	Previous      string  `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
+	KeyID         string  `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned
+	Digest        string  `json:"-"`                                  // of the manifest itself: its last line
 }
 
 // degree is that of the two kernels of the format.
@@ -167,6 +170,10 @@ const degree = 2
 func newManifest(c *Contents) Manifest {
 	m := Manifest{Format: c.Schema.format(), Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
 		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
+	var why string
+	if m.FoldIn, why = fitFoldIn(c.FoldIn); m.FoldIn == nil {
+		m.NoFoldIn = cmp.Or(why, c.NoFoldIn)
+	}
 	for _, t := range []*time.Time{&m.Created, &m.Expires, &m.Watermark} {
 		*t = t.UTC().Truncate(time.Millisecond)
 	}

@@ -33,6 +33,7 @@ func newModel(c *Contents) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{manifest: newManifest(c), contents: *c, expires: c.Meta.Expires}
+	m.contents.FoldIn, m.contents.NoFoldIn = m.manifest.FoldIn, m.manifest.NoFoldIn
 	if err := m.indexNames(); err != nil {
 		return nil, err
 	}
@@ -85,9 +86,10 @@ func (m *Model) NumOutputs() int { return m.contents.NumOutputs }
 type Scratch struct {
 	index []int32
 	value []float64
-	sum   []float64 // Σ h_r,j x_j
-	kern  []float64 // Σ (h_r,j x_j)², then K(h_r, x)
-	phi   []float64 // columns of the feature map; empty where an event has none
+	sum   []float64  // Σ h_r,j x_j
+	kern  []float64  // Σ (h_r,j x_j)², then K(h_r, x)
+	phi   []float64  // columns of the feature map; empty where an event has none
+	own   *foldedRow // of an overlay: its entity's row, which has no column in index; nil for none
 
 	joined []byte // the name of a cross
 
@@ -104,13 +106,17 @@ type Scratch struct {
 // nothing. It takes O(nnz(x)·(k+m) + k·m), with a feature map O(D·(p+m)) more, and does not allocate once s has grown. It panics unless dst has
 // length m and the slices of in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center.
 func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
+	return m.score(nil, dst, in, s)
+}
+
+func (m *Model) score(over *Overlay, dst []float64, in *Input, s *Scratch) (unseen int) {
 	if len(dst) != m.contents.NumOutputs {
 		panic(fmt.Sprintf("snapshot: dst has length %d, the model has %d outputs", len(dst), m.contents.NumOutputs))
 	}
 	if err := in.check(&m.contents.Schema); err != nil {
 		panic("snapshot: " + err.Error())
 	}
-	unseen = m.encode(in, s)
+	unseen = m.encodeOver(over, in, s)
 	m.outputs(dst, s)
 	return unseen
 }
@@ -118,12 +124,16 @@ func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 // ScoreBatch stores the outputs of several events in dst, those of event i in dst[i·m:(i+1)·m], and returns how many of their names the
 // vocabulary does not have. It is Score for each; it panics unless dst has length m·len(in).
 func (m *Model) ScoreBatch(dst []float64, in []Input, s *Scratch) (unseen int) {
+	return m.scoreBatch(nil, dst, in, s)
+}
+
+func (m *Model) scoreBatch(over *Overlay, dst []float64, in []Input, s *Scratch) (unseen int) {
 	numOut := m.contents.NumOutputs
 	if len(dst) != numOut*len(in) {
 		panic(fmt.Sprintf("snapshot: dst has length %d for %d events of %d outputs", len(dst), len(in), numOut))
 	}
 	for i := range in {
-		unseen += m.Score(dst[i*numOut:(i+1)*numOut], &in[i], s)
+		unseen += m.score(over, dst[i*numOut:(i+1)*numOut], &in[i], s)
 	}
 	return unseen
 }
@@ -131,7 +141,7 @@ func (m *Model) ScoreBatch(dst []float64, in []Input, s *Scratch) (unseen int) {
 // encode turns an event into columns and values, columns increasing.
 func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	schema := &m.contents.Schema
-	s.index, s.value = s.index[:0], s.value[:0]
+	s.index, s.value, s.own = s.index[:0], s.value[:0], nil
 	for f, name := range in.Categorical {
 		if name == "" {
 			continue
@@ -192,6 +202,11 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 			}
 		}
 	}
+	if s.own != nil {
+		for o, w := range s.own.linear {
+			dst[o] += w
+		}
+	}
 	for j, x := range s.phi {
 		if x != 0 { // most bins
 			for o, w := range c.MapWeights[j*numOut : (j+1)*numOut] {
@@ -211,6 +226,12 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 		row := c.Basis[int(j)*k : (int(j)+1)*k]
 		for r, h := range row {
 			a := h * x
+			sum[r] += a
+			kern[r] += a * a
+		}
+	}
+	if s.own != nil {
+		for r, a := range s.own.basis {
 			sum[r] += a
 			kern[r] += a * a
 		}

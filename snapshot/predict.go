@@ -39,14 +39,20 @@ func (p *Prediction) Label() any {
 // Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not have the shape of
 // the schema, lacks a field that is not optional or has a number so large that an output overflows.
 func (m *Model) Predict(in *Input) (Prediction, error) {
-	p, err := m.predict(in)
+	return m.predictOver(nil, in)
+}
+
+func (m *Model) predictOver(over *Overlay, in *Input) (Prediction, error) {
+	p, err := m.predictWith(over, in)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("snapshot: %w", err)
 	}
 	return p, nil
 }
 
-func (m *Model) predict(in *Input) (Prediction, error) {
+func (m *Model) predict(in *Input) (Prediction, error) { return m.predictWith(nil, in) }
+
+func (m *Model) predictWith(over *Overlay, in *Input) (Prediction, error) {
 	c := &m.contents
 	if err := in.check(&c.Schema); err != nil {
 		return Prediction{}, err
@@ -56,8 +62,8 @@ func (m *Model) predict(in *Input) (Prediction, error) {
 	}
 	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task}
 	var s Scratch
-	if m.Score(p.Outputs, in, &s) > 0 {
-		p.Unseen = m.unseenNames(in)
+	if m.score(over, p.Outputs, in, &s) > 0 {
+		p.Unseen = m.unseenNames(over, in)
 	}
 	for o, v := range p.Outputs {
 		if !isFinite(v) {
@@ -129,7 +135,7 @@ func (p *Prediction) link(c *Contents) {
 }
 
 // unseenNames lists the names that Score counted.
-func (m *Model) unseenNames(in *Input) []string {
+func (m *Model) unseenNames(over *Overlay, in *Input) []string {
 	var unseen []string
 	fields := m.contents.Schema.Named()
 	note := func(f int, name string) {
@@ -138,6 +144,9 @@ func (m *Model) unseenNames(in *Input) []string {
 		}
 	}
 	for f, name := range in.Categorical {
+		if over != nil && len(over.rows) > 0 && f == over.field && over.find(name) >= 0 {
+			continue
+		}
 		note(f, name)
 	}
 	for f, names := range in.Multi {

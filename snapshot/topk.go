@@ -41,14 +41,18 @@ const (
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
 // other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines.
 func (m *Model) TopK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
-	dst, err := m.topK(dst, q, s)
+	return m.topKOver(nil, dst, q, s)
+}
+
+func (m *Model) topKOver(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, error) {
+	dst, err := m.topK(over, dst, q, s)
 	if err != nil {
 		return dst, fmt.Errorf("snapshot: top %d over %q: %w", q.K, q.Over, err)
 	}
 	return dst, nil
 }
 
-func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
+func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	c := &m.contents
 	if err := q.Input.check(&c.Schema); err != nil {
 		return dst, err
@@ -60,6 +64,8 @@ func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	switch {
 	case field < 0:
 		return dst, fmt.Errorf("%w: %q is not a categorical field of the schema (%q)", ErrInput, q.Over, c.Schema.Categorical)
+	case over != nil && len(over.rows) > 0 && field == over.field:
+		return dst, fmt.Errorf("%w: the history is of names of %q: rank over another field", ErrInput, q.Over)
 	case q.K < 1:
 		return dst, fmt.Errorf("%w: %d names wanted, at least 1", ErrInput, q.K)
 	}
@@ -74,19 +80,19 @@ func (m *Model) topK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	s.names[field] = ""
 	event := Input{Categorical: s.names, Numeric: q.Input.Numeric, Multi: q.Input.Multi}
 	s.base = slices.Grow(s.base[:0], c.NumOutputs)[:c.NumOutputs]
-	m.encode(&event, s)
+	m.encodeOver(over, &event, s)
 	m.outputs(s.base, s)
 	s.exclude(m.index[field], m.first[field], q.Exclude)
 	k := min(q.K, len(c.Vocabulary[field]))
 	if m.isCrossed(field) {
-		err = m.crossedCandidates(field, output, by, k, &event, s)
+		err = m.crossedCandidates(over, field, output, by, k, &event, s)
 	} else {
 		err = m.candidates(field, output, by, k, s)
 	}
 	if err != nil {
 		return dst, err
 	}
-	return m.ranked(dst, field, output, by, &event, s)
+	return m.ranked(over, dst, field, output, by, &event, s)
 }
 
 // rankingOf returns what a ranking looks at: an output, or all of them.
@@ -172,14 +178,14 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 }
 
 // crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as Score does.
-func (m *Model) crossedCandidates(field, output int, by ranking, k int, event *Input, s *Scratch) error {
+func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *Input, s *Scratch) error {
 	s.heap = s.heap[:0]
 	for i, name := range m.contents.Vocabulary[field] {
 		if s.excluded[i/64]&(1<<(i%64)) != 0 {
 			continue
 		}
 		event.Categorical[field] = name
-		m.encode(event, s)
+		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
 		key := s.base[output]
 		if by != byOutput {
@@ -377,12 +383,12 @@ func (s *Scratch) push(x scored, k int) {
 }
 
 // ranked scores the candidates of the heap again as Score does, and appends them in order.
-func (m *Model) ranked(dst []Item, field, output int, by ranking, event *Input, s *Scratch) ([]Item, error) {
+func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking, event *Input, s *Scratch) ([]Item, error) {
 	names, first := m.contents.Vocabulary[field], m.first[field]
 	for i := range s.heap {
 		x := &s.heap[i]
 		event.Categorical[field] = names[x.column-first]
-		m.encode(event, s)
+		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
 		for _, v := range s.base {
 			if !isFinite(v) {

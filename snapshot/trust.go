@@ -38,7 +38,8 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	}
 	manifest := &m.manifest
 	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
-		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis, Meta: manifest.Meta}
+		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis,
+		FoldIn: manifest.FoldIn, NoFoldIn: manifest.NoFoldIn, Meta: manifest.Meta}
 	if err := m.decode(tensors, names); err != nil {
 		return nil, err
 	}

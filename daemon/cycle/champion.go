@@ -33,10 +33,14 @@ type Champion struct {
 	clean     *clean           // of these before they learned from held-out rows; nil if they have not
 	convex    *solver.Model    // of the convex stage, beside a posterior
 	heldOut   heldOutNames     // that clean has not learned from, and the published model only if there is a clean one
+	folded    *posterior.State // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
 	means     *means
-	horizon   int     // in horizons, of its refit
-	again     bool    // of an update: it is the last refit
-	mapRidge  float64 // that its model's weights on the feature map were fitted with; 0 without
+	horizon   int  // in horizons, of its refit
+	again     bool // of an update: it is the last refit
+	// What versions say of the live fold-in, for fold-in where they are used.
+	rateLosses [][]float64 // FoldIn.RateLosses
+	labelRange []float64   // lowest and highest label that counts; nil for no limit
+	mapRidge   float64     // that its model's weights on the feature map were fitted with; 0 without
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.

@@ -389,9 +389,13 @@ func (c *Cycle) Update() *Champion {
 	u.CutShort = nil // that of the refit
 	if newton := c.fromNewton(); newton != nil {
 		u.Model, u.Vocabulary, u.Version.FeatureMap = newton.model, newton.vocab, mapText(newton.vocab.Map)
+	} else if l, ok := c.learner.(*posteriorLearner); ok {
+		u.folded, u.Vocabulary = l.live(c.config.Train.MaxFeatures)
+		u.Model = u.folded.Model()
 	} else {
 		u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
 	}
+	c.noteLive(&u)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
 }

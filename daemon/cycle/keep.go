@@ -35,6 +35,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		}
 		c.Schema.Derived = append(c.Schema.Derived, of)
 	}
+	c.FoldIn, c.NoFoldIn = ch.foldIn(m)
 	if ch.Model.Map != nil {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, ch.Model.Map
 	}

@@ -185,6 +185,12 @@ func (l *posteriorLearner) state(v *Vocabulary) *posterior.State {
 }
 
 func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {
+	s, v := l.live(limit)
+	return s.Model(), v
+}
+
+// live returns the live posterior over the champion's vocabulary plus at most limit names in all.
+func (l *posteriorLearner) live(limit int) (*posterior.State, *Vocabulary) {
 	v := l.vocab.with(l.slots, limit)
-	return l.state(v).Model(), v
+	return l.state(v), v
 }

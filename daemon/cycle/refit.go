@@ -92,6 +92,9 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
 	}
+	c.mu.Lock()
+	c.noteLive(challenger)
+	c.mu.Unlock()
 	c.judged(challenger.Cause)
 	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
 	return challenger, nil

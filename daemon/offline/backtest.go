@@ -18,18 +18,19 @@ import (
 
 // BacktestOptions say what to run the daemon's cycle over.
 type BacktestOptions struct {
-	Model  *config.Model    `kong:"-"`
-	Data   string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
-	Format dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
-	Order  dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
-	Seed   uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
-	Limit  int              `help:"Take this many events only."`
-	Clock  Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."`
-	Cold   bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
-	Store  string           `placeholder:"DIR" help:"Publish the versions there."`
-	Plot   string           `placeholder:"FILE" help:"Draw the loss of every predictor over the events, as .svg or .png."`
-	Strict bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
-	Now    func() time.Time `kong:"-"`
+	Model    *config.Model    `kong:"-"`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
+	Order    dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
+	Seed     uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
+	Limit    int              `help:"Take this many events only."`
+	Clock    Clock            `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."`
+	Cold     bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
+	Store    string           `placeholder:"DIR" help:"Publish the versions there."`
+	Plot     string           `placeholder:"FILE" help:"Draw the loss of every predictor over the events, as .svg or .png."`
+	Consumer []string         `enum:"refits,updates,history" placeholder:"MODE" help:"Play a program that uses refits, updates too, or a history too. Repeatable."`
+	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
+	Now      func() time.Time `kong:"-"`
 }
 
 // backtestTicks is the number of ticks of a run, at least, if it has as many events.
@@ -73,16 +74,17 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 
 type backtest struct {
 	BacktestOptions
-	out      *report.Emitter
-	cycle    *cycle.Cycle
-	store    *sketch.Store
-	ingest   *ingest.Ingest
-	versions *publish.Publisher
-	summary  report.BacktestSummary
-	began    time.Time
-	version  *int64
-	schedule cycle.Schedule
-	plot     *backtestPlot // nil without --plot
+	out       *report.Emitter
+	cycle     *cycle.Cycle
+	store     *sketch.Store
+	ingest    *ingest.Ingest
+	versions  *publish.Publisher
+	summary   report.BacktestSummary
+	began     time.Time
+	version   *int64
+	schedule  cycle.Schedule
+	plot      *backtestPlot // nil without --plot
+	consumers []*backtestConsumer
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
@@ -109,6 +111,9 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 		b.plot = newBacktestPlot(event.Task(o.Model.Schema.Task).IsNumeric())
 		c.WatchLosses()
 	}
+	if err := b.newConsumers(); err != nil {
+		return nil, err
+	}
 	if b.versions, err = publish.New(o.Model, o.Store, o.Now, nil); err != nil {
 		return nil, err
 	}
@@ -130,6 +135,14 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 		if i == n-n/10 {
 			b.cycle.StartTail()
+			for _, c := range b.consumers {
+				c.tail = cycle.NewQuality(c.target, nil)
+			}
+		}
+		for _, c := range b.consumers {
+			if err := c.observe(&examples[i].Event); err != nil {
+				return err
+			}
 		}
 		if err := b.ingest.Feed(backtestTopic, 0, int64(i), &examples[i].Event); err != nil {
 			return err
@@ -149,6 +162,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 	}
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
+	for _, c := range b.consumers {
+		b.summary.Consumers = append(b.summary.Consumers, c.report())
+	}
 	if b.plot != nil {
 		if err := b.plot.write(b.Plot); err != nil {
 			return err
@@ -196,6 +212,9 @@ func (b *backtest) refit(ctx context.Context) error {
 		b.schedule.Promoted()
 		b.summary.VersionsPromoted++
 		b.version = &challenger.Version.Version
+		if err := b.take(challenger); err != nil {
+			return err
+		}
 	} else {
 		b.summary.VersionsKept++
 	}
@@ -225,6 +244,9 @@ func (b *backtest) update(ctx context.Context) error {
 		b.cycle.PublishUpdate(update)
 		b.summary.UpdatesPublished++
 		b.version = &update.Version.Version
+		if err := b.take(update); err != nil {
+			return err
+		}
 	} else {
 		b.summary.UpdatesSkipped++
 	}

@@ -2,6 +2,9 @@ package offline
 
 import (
 	"bytes"
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +56,66 @@ func TestBacktest(t *testing.T) {
 	}
 	if live, mean := number(t, s, "last_tenth.live.rmse"), number(t, s, "last_tenth.baselines.global_mean.rmse"); live >= mean {
 		t.Errorf("live rmse %g, global mean %g", live, mean)
+	}
+}
+
+// TestBacktestConsumers: a consumer of updates scores as what the cycle takes for published, and one with the users' histories better, also on users
+// that the versions do not know.
+func TestBacktestConsumers(t *testing.T) {
+	var moved []string
+	for _, line := range ratings(3000, 1) { // each user comes in one of five stretches
+		f := strings.Split(line, "\t")
+		second, err := strconv.Atoi(f[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		f[0] += fmt.Sprint("-", (second-1_000_000)/600)
+		moved = append(moved, strings.Join(f, "\t"))
+	}
+	path := writeFile(t, "u.data", strings.Join(moved, "\n"))
+	m := configured(t)
+	m.Publish.UpdateEvery, m.Train.FoldIn.By = config.Duration(time.Second), []string{"user"}
+	modes := []string{"refits", "updates", "history", "updates"}
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: path,
+			Format: dataset.MovieLens, Order: dataset.TimeOrder, Consumer: modes, Now: clock}, out)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := last(lines)
+	consumers, _ := s["consumers"].([]any)
+	if len(consumers) != 3 {
+		t.Fatalf("%d consumers: %v", len(consumers), s)
+	}
+	rmse := func(at int, part string) float64 {
+		c := consumers[at].(map[string]any)
+		if c["mode"] != modes[at] || number(t, c, "all.n") != 3000-number(t, s, "progressive.no_model") || number(t, c, "last_tenth.n") != 300 {
+			t.Errorf("consumer %v", c)
+		}
+		return number(t, c, part+".rmse")
+	}
+	if got, want := rmse(1, "all"), number(t, s, "progressive.all.published.rmse"); math.Abs(got-want) > 1e-9 {
+		t.Errorf("a consumer of updates has RMSE %g, published is %g", got, want)
+	}
+	if updates, history := rmse(1, "all"), rmse(2, "all"); !(history < updates) || rmse(0, "all") == updates {
+		t.Errorf("RMSE %g with histories, %g with updates, %g without", history, updates, rmse(0, "all"))
+	}
+	if number(t, consumers[2].(map[string]any), "folded") < 1000 {
+		t.Errorf("%v: hardly any event had a history", consumers[2])
+	}
+	m = configured(t)
+	m.Train.FoldIn.Enabled = false
+	lines, err = collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: path,
+			Format: dataset.MovieLens, Order: dataset.TimeOrder, Consumer: modes[2:3], Now: clock}, out)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := last(lines)["consumers"].([]any)[0].(map[string]any)
+	if number(t, c, "folded") != 0 || c["no_fold_in"] != "train.fold_in.enabled is false" {
+		t.Errorf("without fold-in: %v", c)
 	}
 }
 

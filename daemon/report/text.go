@@ -245,7 +245,16 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "last tenth")
 	rows := []named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}
-	return writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...)
+	if err := writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...); err != nil || len(s.Consumers) == 0 {
+		return err
+	}
+	rows = rows[:0]
+	for i := range s.Consumers {
+		c := &s.Consumers[i]
+		rows = append(rows, named{c.Mode, &c.All}, named{c.Mode + ", last tenth", &c.LastTenth})
+	}
+	fmt.Fprintln(w, "consumers")
+	return writeMetrics(w, rows...)
 }
 
 // WriteText prints the totals and the offsets of each partition.

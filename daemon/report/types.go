@@ -249,6 +249,17 @@ type BacktestSummary struct {
 	Absent           Absent      `json:"absent"`     // events that lack it, by optional field
 
 	DriftAlarms []DriftAlarm `json:"drift_alarms"` // of the drift detector
+
+	Consumers []BacktestConsumer `json:"consumers,omitempty"` // that --consumer asks for
+}
+
+// BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each event before it is learned from.
+type BacktestConsumer struct {
+	Mode      string  `json:"mode"`                 // refits, updates or history
+	All       Metrics `json:"all"`                  // over the events since there is a version
+	LastTenth Metrics `json:"last_tenth"`           // the same over the last tenth of the events
+	Folded    int64   `json:"folded"`               // events that were predicted with a history
+	NoFoldIn  string  `json:"no_fold_in,omitempty"` // why the newest version takes no history
 }
 
 // DriftAlarm is an alarm of the drift detector.

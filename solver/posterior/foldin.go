@@ -2,6 +2,7 @@ package posterior
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -212,6 +213,16 @@ func (f *FoldIn) InheritLosses(old *FoldIn) {
 		copy(f.loss[i], loss)
 	}
 	f.changes++
+}
+
+// RateLosses returns, for each field, what each of its rates has lost of late over all events: those that decide between them beside an entity's own.
+// Fields that keep everything have none.
+func (f *FoldIn) RateLosses() [][]float64 {
+	losses := make([][]float64, len(f.loss))
+	for i, l := range f.loss {
+		losses[i] = slices.Clone(l)
+	}
+	return losses
 }
 
 // Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,

@@ -1,6 +1,9 @@
 package posterior
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // vector is a basis vector of the published model: coordinate r of the mean rows, of all groups or of some, with the square of its length.
 type vector struct {
@@ -12,6 +15,9 @@ type vector struct {
 }
 
 const everyGroup = -1
+
+// scale makes the vector one of length 1.
+func (v *vector) scale() float64 { return 1 / math.Sqrt(v.square) }
 
 func (v *vector) factor(group int32) float64 {
 	switch {

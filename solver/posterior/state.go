@@ -252,7 +252,7 @@ func (s *State) Model() *solver.Model {
 	m.Basis = make([]float64, d*len(vectors))
 	m.Weights = make([]float64, len(vectors)*outputs)
 	for a, v := range vectors {
-		scale := 1 / math.Sqrt(v.square)
+		scale := v.scale()
 		for j := range d {
 			m.Basis[j*len(vectors)+a] = v.factor(s.group(j)) * s.Mean[j*q+linear+v.r] * scale
 		}

@@ -1,0 +1,175 @@
+package offline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// The consumers that a backtest can play: one that takes refits alone, one that takes every version, and one that takes every version and folds in the
+// last events of the entity.
+const (
+	consumerRefits  = "refits"
+	consumerUpdates = "updates"
+	consumerHistory = "history"
+)
+
+// consumerEvents is how many events of an entity the consumer with a history keeps, the newest.
+const consumerEvents = 100
+
+// backtestConsumer is a program that uses the versions of a backtest, by the library of such programs. It scores every event before it is learned from.
+type backtestConsumer struct {
+	mode     string
+	schema   *event.Schema
+	target   *cycle.Target
+	model    *snapshot.Model // nil before the first version
+	version  int
+	noFoldIn string
+
+	scratch   snapshot.Scratch
+	outputs   []float64
+	targets   []float64
+	field     int  // whose names have a history, -1 for none
+	folds     bool // the newest version can fold in
+	histories map[string]*entityHistory
+	all, tail *cycle.Quality // tail is nil before the last tenth begins
+	folded    int64
+}
+
+// entityHistory is what the consumer keeps of one entity.
+type entityHistory struct {
+	events  []snapshot.LabelledEvent // the newest, oldest first
+	overlay *snapshot.Overlay        // of a version
+	version int
+}
+
+func (b *backtest) newConsumers() error {
+	for i, mode := range b.Consumer {
+		if slices.Contains(b.Consumer[:i], mode) {
+			continue
+		}
+		target, err := cycle.NewTarget(b.Model, nil)
+		if err != nil {
+			return report.Exit(report.ExitUsage, err)
+		}
+		schema := b.Model.Schema.Event()
+		c := &backtestConsumer{mode: mode, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
+			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: cycle.NewQuality(target, nil)}
+		if by := b.Model.Train.FoldIn.By; mode == consumerHistory && len(by) > 0 {
+			c.field = slices.Index(schema.Categorical, by[0])
+		}
+		b.consumers = append(b.consumers, c)
+	}
+	return nil
+}
+
+// take gives the consumers a version that was published.
+func (b *backtest) take(ch *cycle.Champion) error {
+	if len(b.consumers) == 0 || ch.Version.Decision != publish.Promoted {
+		return nil
+	}
+	contents := ch.Contents(b.Model)
+	contents.Tensors = strings.ToUpper(b.Model.Publish.Tensors)
+	m, err := snapshot.NewModel(contents)
+	if err != nil {
+		return err
+	}
+	for _, c := range b.consumers {
+		if c.mode == consumerRefits && ch.Version.Kind != "refit" {
+			continue
+		}
+		c.model, c.version, c.folds, c.noFoldIn = m, c.version+1, contents.FoldIn != nil, contents.NoFoldIn
+	}
+	return nil
+}
+
+// observe scores an event, and then knows it.
+func (c *backtestConsumer) observe(ev *event.Event) error {
+	if !c.target.Encode(c.targets, ev) {
+		return nil
+	}
+	in := cycle.InputOf(c.schema, ev)
+	h := c.historyOf(ev)
+	if c.model != nil {
+		switch over, err := c.overlay(h); {
+		case err != nil:
+			return err
+		case over != nil:
+			over.Score(c.outputs, &in, &c.scratch)
+			c.folded++
+		default:
+			c.model.Score(c.outputs, &in, &c.scratch)
+		}
+		c.all.Add(ev, c.outputs, c.targets)
+		if c.tail != nil {
+			c.tail.Add(ev, c.outputs, c.targets)
+		}
+	}
+	if h == nil {
+		return nil
+	}
+	return h.add(c, ev, in)
+}
+
+// historyOf returns the history of the entity of an event, nil without one.
+func (c *backtestConsumer) historyOf(ev *event.Event) *entityHistory {
+	if c.field < 0 || ev.Categorical[c.field] == "" {
+		return nil
+	}
+	name := ev.Categorical[c.field]
+	h, ok := c.histories[name]
+	if !ok {
+		h = new(entityHistory)
+		c.histories[name] = h
+	}
+	return h
+}
+
+// overlay returns the newest version with the history folded in, nil without one.
+func (c *backtestConsumer) overlay(h *entityHistory) (*snapshot.Overlay, error) {
+	if h == nil || !c.folds || len(h.events) == 0 {
+		return nil, nil
+	}
+	if h.overlay == nil || h.version != c.version {
+		over, err := c.model.Fold(h.events)
+		if err != nil {
+			return nil, err
+		}
+		h.overlay, h.version = over, c.version
+	}
+	return h.overlay, nil
+}
+
+// add appends an event to a history.
+func (h *entityHistory) add(c *backtestConsumer, ev *event.Event, in snapshot.Input) error {
+	e := snapshot.LabelledEvent{Input: snapshot.Input{Categorical: slices.Clone(in.Categorical), Numeric: slices.Clone(in.Numeric),
+		Multi: make([][]string, len(in.Multi))}, Label: ev.Label, Classes: slices.Clone(ev.Classes), Weight: ev.Weight}
+	for f, names := range in.Multi {
+		e.Multi[f] = slices.Clone(names)
+	}
+	if len(h.events) == consumerEvents {
+		h.events = slices.Delete(h.events, 0, 1)
+	}
+	h.events = append(h.events, e)
+	if h.overlay == nil || h.version != c.version {
+		return nil
+	}
+	over, err := h.overlay.Learn(&e)
+	if err == nil {
+		h.overlay = over
+	}
+	return err
+}
+
+func (c *backtestConsumer) report() report.BacktestConsumer {
+	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
+	if c.mode == consumerHistory {
+		r.NoFoldIn = c.noFoldIn
+	}
+	return r
+}

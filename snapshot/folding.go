@@ -1,0 +1,365 @@
+package snapshot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// folding is the working memory of fold-in.
+type folding struct {
+	scratch  Scratch
+	rest     []float64   // m: the outputs without the row
+	outputs  []float64   // m
+	target   []float64   // m
+	gradient []float64   // M×K: of the outputs by the coordinates
+	omega    []float64   // M: curvature of the quadratics that stand for the likelihood
+	right    []float64   // M: their linear terms, at the outputs without the row
+	mixed    []float64   // q: mean of the rates' means
+	mean     []float64   // q: of one rate
+	fresh    []float64   // what the quadratic adds to the evidence of a rate
+	keep     []rateLanes // per block of rates, their rates
+	solver   rowSolver
+	factorOf *foldedRow // whose factor, of the middle rate, the solver holds
+}
+
+var foldings = sync.Pool{New: func() any { return new(folding) }}
+
+// shapeOf returns the shape of rows of a field.
+func (m *Model) shapeOf(d *FoldInField) rowShape {
+	c := &m.contents
+	linear := c.FoldIn.numLinear(c.NumOutputs)
+	return rowShape{outputs: c.NumOutputs, vectors: c.NumBasis, linear: linear, coordinates: len(d.Precision) - linear, rates: len(d.Rates)}
+}
+
+func (f *folding) reset(h rowShape, rates []float64) {
+	f.solver.reset(h)
+	f.factorOf = nil
+	f.keep = resized(f.keep, h.blocks())
+	clear(f.keep)
+	for g, rate := range rates {
+		f.keep[g/laneCount][g%laneCount] = rate
+	}
+	for _, part := range []struct {
+		to *[]float64
+		n  int
+	}{{&f.rest, h.outputs}, {&f.outputs, h.outputs}, {&f.target, h.outputs}, {&f.gradient, h.linear * h.coordinates}, {&f.omega, h.linear},
+		{&f.right, h.linear}, {&f.mixed, h.size()}, {&f.mean, h.size()}, {&f.fresh, h.evidenceSize()}} {
+		*part.to = resized(*part.to, part.n)
+	}
+}
+
+// begin makes a row the prior of an entity: around the row that the model has of it, in column j, or around 0 for j < 0.
+func (m *Model) begin(row *foldedRow, d *FoldInField, h *rowShape, j int) {
+	clear(row.numbers)
+	clear(row.packed)
+	if j < 0 {
+		return
+	}
+	c := &m.contents
+	if c.Linear != nil {
+		copy(row.center[:h.linear], c.Linear[j*c.NumOutputs:])
+	}
+	for v, r := range c.FoldIn.Coordinates {
+		if s := d.Signs[v]; s != 0 { // the same by every vector of the coordinate
+			row.center[h.linear+r] = c.Basis[j*c.NumBasis+v] / (float64(s) * c.FoldIn.Scale[v])
+		}
+	}
+	for i := range row.mean {
+		v := row.center[i%h.size()]
+		row.mean[i] = rateLanes{v, v, v}
+	}
+}
+
+// learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is taken where the event finds the row.
+func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, field int, weight float64) {
+	h := &f.solver.shape
+	m.encode(in, &f.scratch)
+	f.scratch.drop(m.columnOf(field, in))
+	m.outputs(f.rest, &f.scratch)
+	f.slopes(m, d)
+	f.mix(d, row)
+	f.predict(f.mixed)
+	f.observe(m, d, row, weight)
+	for g := range h.rates {
+		mean, _ := row.block(g/laneCount, h)
+		for a := range f.mean {
+			f.mean[a] = mean[a][g%laneCount]
+		}
+		f.predict(f.mean)
+		loss := f.rateLoss(m)
+		if !(loss < rateLossMax) {
+			loss = rateLossMax
+		}
+		row.loss[g] = entityLossFade*row.loss[g] + loss
+	}
+	f.accumulate(row)
+	middle, _ := h.middle()
+	for b := range f.keep {
+		if b != middle {
+			mean, e := row.block(b, h)
+			f.solver.solve(mean, e, d.Precision, row.center)
+		}
+	}
+	f.solveMiddle(d, row)
+}
+
+// solveMiddle solves the rates among which there is the one whose variance counts, and leaves its factor.
+func (f *folding) solveMiddle(d *FoldInField, row *foldedRow) {
+	b, _ := f.solver.shape.middle()
+	mean, e := row.block(b, &f.solver.shape)
+	f.solver.solve(mean, e, d.Precision, row.center)
+	f.factorOf = row
+}
+
+// slopes stores the gradient of the outputs by the coordinates, from the sums over the other columns that outputs has left.
+func (f *folding) slopes(m *Model, d *FoldInField) {
+	c, h := &m.contents, &f.solver.shape
+	clear(f.gradient)
+	if h.coordinates == 0 || c.NumBasis == 0 {
+		return
+	}
+	factor := 1.0
+	if c.Kernel == Homogeneous {
+		factor = 2
+	}
+	for v, r := range c.FoldIn.Coordinates {
+		if d.Signs[v] == 0 {
+			continue
+		}
+		s := factor * float64(d.Signs[v]) * c.FoldIn.Scale[v] * f.scratch.sum[v]
+		for o, w := range c.Weights[v*c.NumOutputs : v*c.NumOutputs+h.linear] {
+			f.gradient[o*h.coordinates+r] += w * s
+		}
+	}
+}
+
+// mix stores the mean of the rates' means by recent loss.
+func (f *folding) mix(d *FoldInField, row *foldedRow) {
+	least, total := math.Inf(1), 0.0
+	for g, l := range row.loss {
+		least = min(least, d.Losses[g]+l)
+	}
+	clear(f.mixed)
+	for g, l := range row.loss {
+		w := math.Exp(-0.5 * (d.Losses[g] + l - least))
+		total += w
+		mean, _ := row.block(g/laneCount, &f.solver.shape)
+		for a := range f.mixed {
+			f.mixed[a] += w * mean[a][g%laneCount]
+		}
+	}
+	for a := range f.mixed {
+		f.mixed[a] /= total
+	}
+}
+
+// predict stores the outputs of the event with a row.
+func (f *folding) predict(mean []float64) {
+	h := &f.solver.shape
+	k := h.coordinates
+	z := 0.0
+	for c := range f.outputs {
+		if c < h.linear {
+			z = mean[c] + dot(f.gradient[c*k:c*k+k], mean[h.linear:])
+		}
+		f.outputs[c] = f.rest[c] + z
+	}
+}
+
+// observe stores the quadratic that stands for the likelihood of the event, whose outputs are at hand: −½ ω z² + right z for what the row adds to
+// each of the M outputs.
+func (f *folding) observe(m *Model, d *FoldInField, row *foldedRow, weight float64) {
+	c, h := m.contents.FoldIn, &f.solver.shape
+	clear(f.omega)
+	clear(f.right)
+	variance := 0.0
+	if c.Likelihood == LogisticLikelihood && f.factorOf != row {
+		f.solveMiddle(d, row)
+	}
+	top := 0.0
+	if c.Likelihood == MultinomialLikelihood {
+		top = logSumExp(f.outputs)
+	}
+	k := h.coordinates
+	for o, t := range f.target {
+		at := min(o, h.linear-1)
+		switch c.Likelihood {
+		case GaussianLikelihood:
+			w := weight * c.Noise[at]
+			f.omega[at] += w
+			f.right[at] += w * (t - f.rest[o])
+		case LogisticLikelihood:
+			if o == at {
+				block, lane := h.middle()
+				_, e := row.block(block, h)
+				variance = f.solver.variance(at, lane, e, f.gradient[at*k:at*k+k])
+			}
+			w := jaakkola(math.Sqrt(f.outputs[o]*f.outputs[o] + variance))
+			f.omega[at] += weight * w
+			f.right[at] += weight * (0.5*t - w*f.rest[o])
+		default:
+			p := math.Exp(f.outputs[o] - top)
+			w := softmaxWeight(p, t)
+			f.omega[at] += weight * w
+			f.right[at] += weight * (t - p + w*(f.outputs[o]-f.rest[o]))
+		}
+	}
+}
+
+// accumulate adds the quadratic to the evidence of every rate, which keeps its share of what it had.
+func (f *folding) accumulate(row *foldedRow) {
+	h := &f.solver.shape
+	k := h.coordinates
+	clear(f.fresh)
+	cross, basis := f.fresh[h.linear:], f.fresh[h.linear+h.linear*k:]
+	right := basis[k*(k+1)/2:]
+	for o, w := range f.omega {
+		g := f.gradient[o*k : o*k+k]
+		f.fresh[o] = w
+		right[o] = f.right[o]
+		to, b := right[h.linear:], basis
+		for r, s := range g {
+			cross[o*k+r] = w * s
+			to[r] += f.right[o] * s
+			v := w * s
+			line := b[:r+1]
+			for t, u := range g[:len(line)] {
+				line[t] += v * u
+			}
+			b = b[r+1:]
+		}
+	}
+	for b, keep := range f.keep {
+		e := row.evidence[b*len(f.fresh) : (b+1)*len(f.fresh)]
+		for i, v := range f.fresh {
+			x := &e[i]
+			x[0] = keep[0]*x[0] + v
+			x[1] = keep[1]*x[1] + v
+			x[2] = keep[2]*x[2] + v
+		}
+	}
+}
+
+// rateLoss is the loss of the outputs at hand that decides between rates, on the scale of −2 log-likelihood.
+func (f *folding) rateLoss(m *Model) float64 {
+	c := m.contents.FoldIn
+	total := 0.0
+	switch c.Likelihood {
+	case GaussianLikelihood:
+		for o, t := range f.target {
+			e := t - f.outputs[o]
+			total += c.Noise[min(o, len(c.Noise)-1)] * e * e
+		}
+		return total / float64(len(f.target))
+	case LogisticLikelihood:
+		for o, t := range f.target {
+			z := -t * f.outputs[o]
+			total += max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
+		}
+		return logitLossScale * total / float64(len(f.target))
+	}
+	for o, t := range f.target {
+		total += t * f.outputs[o]
+	}
+	return logitLossScale * (logSumExp(f.outputs) - total)
+}
+
+// finish writes the mixed mean as a row of the model. It reports false if a number is not finite.
+func (f *folding) finish(m *Model, d *FoldInField, row *foldedRow) bool {
+	c, h := &m.contents, &f.solver.shape
+	f.mix(d, row)
+	for o := range row.linear {
+		row.linear[o] = f.mixed[min(o, h.linear-1)]
+	}
+	for v, r := range c.FoldIn.Coordinates {
+		row.basis[v] = 0
+		if s := d.Signs[v]; s != 0 {
+			row.basis[v] = float64(s) * c.FoldIn.Scale[v] * f.mixed[h.linear+r]
+		}
+	}
+	for _, v := range row.packed {
+		if !isFinite(v[0] + v[1] + v[2]) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(row.numbers, func(v float64) bool { return !isFinite(v) })
+}
+
+// encodeTarget stores the targets of a label in dst (length m).
+func (m *Model) encodeTarget(dst []float64, e *LabelledEvent) error {
+	c, s := &m.contents, &m.contents.Schema
+	if s.Task != Multiclass && s.Task != Multilabel && !isFinite(e.Label) {
+		return fmt.Errorf("%w: missing_label: the event has no number %q", ErrInput, s.Label)
+	}
+	switch {
+	case s.Task == Multiclass || s.Task == Multilabel:
+		if s.Task == Multiclass && len(e.Classes) != 1 {
+			return fmt.Errorf("%w: missing_label: the event has %d classes %q, want one", ErrInput, len(e.Classes), s.Label)
+		}
+		off := 0.0
+		if c.Link == Logistic {
+			off = -1
+		}
+		for o := range dst {
+			dst[o] = off
+		}
+		for _, name := range e.Classes {
+			at := slices.Index(s.Classes, name)
+			if at < 0 {
+				return fmt.Errorf("%w: label %q has %q, which is no class of the model", ErrInput, s.Label, name)
+			}
+			dst[at] = 1
+		}
+	case s.Task == Ordinal && (e.Label != math.Trunc(e.Label) || e.Label < 1 || e.Label > float64(s.Levels)):
+		return fmt.Errorf("%w: label %q is %g, want a level from 1 to %d", ErrInput, s.Label, e.Label, s.Levels)
+	case s.Task == Binary && e.Label != 0 && e.Label != 1:
+		return fmt.Errorf("%w: label %q is %g, want 0 or 1", ErrInput, s.Label, e.Label)
+	case c.Link == OrdinalLink:
+		for o := range dst {
+			dst[o] = -1
+			if e.Label <= float64(o+1) {
+				dst[o] = 1
+			}
+		}
+	case c.Link == Logistic:
+		dst[0] = 2*e.Label - 1
+	default:
+		dst[0] = e.Label
+		if r := c.FoldIn.LabelRange; len(r) == 2 {
+			dst[0] = min(max(e.Label, r[0]), r[1])
+		}
+	}
+	return nil
+}
+
+// jaakkola returns tanh(ξ/2)/(2ξ), the curvature of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
+func jaakkola(xi float64) float64 {
+	if xi < 1e-4 {
+		return 0.25 - xi*xi/48
+	}
+	e := math.Exp(-xi)
+	return (1 - e) / ((1 + e) * 2 * xi)
+}
+
+// leastProbability keeps the curvature of classes that are as good as ruled out above zero.
+const leastProbability = 1e-6
+
+// softmaxWeight is the curvature of the quadratic for a class of probability p: p, for the class that did occur at least jaakkola at its log odds.
+func softmaxWeight(p, target float64) float64 {
+	p = min(max(p, leastProbability), 1-leastProbability)
+	if target == 0 {
+		return p
+	}
+	return max(p, jaakkola(math.Abs(math.Log(p/(1-p)))))
+}
+
+// logSumExp returns log Σ exp(v) without overflow.
+func logSumExp(v []float64) float64 {
+	top, total := slices.Max(v), 0.0
+	for _, x := range v {
+		total += math.Exp(x - top)
+	}
+	return top + math.Log(total)
+}

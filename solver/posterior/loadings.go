@@ -1,0 +1,45 @@
+package posterior
+
+import "slices"
+
+// Loadings say how the rows of Model are made of those of a state: what a row has in basis vector v is Sign[field][v]·Scale[v] times coordinate
+// Coordinate[v] of the state's row. With it a reader of the model adds rows of its own.
+type Loadings struct {
+	Coordinate []int     // of each basis vector of the model
+	Scale      []float64 // positive
+	Sign       [][]int8  // per field: 1, -1, or 0 where a row of the field has nothing in the vector
+}
+
+// Loadings returns those of Model. A field of a group that has no part of its own in some coordinate, which a square of the model would need, has the
+// sign 0 in all vectors of that coordinate; one with linear weights alone has 0 everywhere.
+func (s *State) Loadings() *Loadings {
+	vectors := s.vectors()
+	if s.Group != nil {
+		vectors = s.groupedVectors(vectors)
+	}
+	l := &Loadings{Coordinate: make([]int, len(vectors)), Scale: make([]float64, len(vectors)), Sign: make([][]int8, s.NumFields)}
+	for v := range vectors {
+		l.Coordinate[v], l.Scale[v] = vectors[v].r, vectors[v].scale()
+	}
+	for f := range l.Sign {
+		l.Sign[f] = make([]int8, len(vectors))
+		if s.mainOnly(f) {
+			continue
+		}
+		group := s.groupOf(f)
+		for v := range vectors {
+			if s.isWhole(vectors, vectors[v].r, group) {
+				l.Sign[f][v] = int8(vectors[v].factor(group))
+			}
+		}
+	}
+	return l
+}
+
+// isWhole reports whether the vectors of a coordinate have all that takes the squares of a group's own rows away.
+func (s *State) isWhole(vectors []vector, r int, group int32) bool {
+	if s.Group == nil {
+		return true
+	}
+	return slices.ContainsFunc(vectors, func(v vector) bool { return v.r == r && (v.minus != everyGroup || v.only == group) })
+}
