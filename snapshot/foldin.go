@@ -35,7 +35,7 @@ type FoldIn struct {
 type FoldInField struct {
 	Name      string    `json:"name"`
 	Precision []float64 `json:"precision"` // of the prior: M linear weights, then K coordinates, or no more where the field has linear weights alone
-	Signs     []int8    `json:"signs"`     // of each basis vector: 1, -1, or 0 where a row of the field has nothing
+	Signs     []int     `json:"signs"`     // of each basis vector: 1, -1, or 0 where a row of the field has nothing
 	// Rates are the shares of its evidence that a row keeps at each of its events, one row each, mixed by recent loss; Losses is what each has lost of late
 	// over all events of the field.
 	Rates  []float64 `json:"rates"`

@@ -42,7 +42,7 @@ func foldable(s shape, shared bool) *Contents {
 	if s.kernel == ANOVA {
 		for r := range k {
 			f.Coordinates, f.Scale = append(f.Coordinates, k-1-r), append(f.Scale, 0.5+rng.Float64())
-			user.Signs, item.Signs = append(user.Signs, int8(1-2*(r%2))), append(item.Signs, 1)
+			user.Signs, item.Signs = append(user.Signs, int(1-2*(r%2))), append(item.Signs, 1)
 		}
 	} else {
 		basis, weights := c.Basis, c.Weights

@@ -7,7 +7,7 @@ import "slices"
 type Loadings struct {
 	Coordinate []int     // of each basis vector of the model
 	Scale      []float64 // positive
-	Sign       [][]int8  // per field: 1, -1, or 0 where a row of the field has nothing in the vector
+	Sign       [][]int   // per field: 1, -1, or 0 where a row of the field has nothing in the vector
 }
 
 // Loadings returns those of Model. A field of a group that has no part of its own in some coordinate, which a square of the model would need, has the
@@ -17,19 +17,19 @@ func (s *State) Loadings() *Loadings {
 	if s.Group != nil {
 		vectors = s.groupedVectors(vectors)
 	}
-	l := &Loadings{Coordinate: make([]int, len(vectors)), Scale: make([]float64, len(vectors)), Sign: make([][]int8, s.NumFields)}
+	l := &Loadings{Coordinate: make([]int, len(vectors)), Scale: make([]float64, len(vectors)), Sign: make([][]int, s.NumFields)}
 	for v := range vectors {
 		l.Coordinate[v], l.Scale[v] = vectors[v].r, vectors[v].scale()
 	}
 	for f := range l.Sign {
-		l.Sign[f] = make([]int8, len(vectors))
+		l.Sign[f] = make([]int, len(vectors))
 		if s.mainOnly(f) {
 			continue
 		}
 		group := s.groupOf(f)
 		for v := range vectors {
 			if s.isWhole(vectors, vectors[v].r, group) {
-				l.Sign[f][v] = int8(vectors[v].factor(group))
+				l.Sign[f][v] = int(vectors[v].factor(group))
 			}
 		}
 	}
