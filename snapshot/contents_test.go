@@ -35,6 +35,7 @@ var shapes = []shape{
 	{Multiclass, Softmax, Homogeneous, 2, true, Fourier},
 	{Regression, Identity, ANOVA, 0, false, Bins},
 	{Binary, Logistic, ANOVA, 2, true, Fourier},
+	{Multiclass, Softmax, Homogeneous, 0, true, Products},
 }
 
 func (s shape) String() string {
@@ -83,6 +84,8 @@ func testContents(s shape) *Contents {
 		c.Schema.FeatureMap = NewFourier(12, 1, scaling)
 	case Bins:
 		c.Schema.FeatureMap = NewBins(4, scaling, [][]float64{{-60, 1, 20, 30, 35, 40, 70}})
+	case Products:
+		c.Schema.FeatureMap = NewProducts(scaling)
 	}
 	if fm := c.Schema.FeatureMap; fm != nil {
 		c.MapWeights = normal(fm.NumColumns() * c.NumOutputs)

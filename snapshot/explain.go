@@ -91,7 +91,8 @@ func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 	}
 }
 
-// explainMap adds what the feature map contributes: a term for each bin, and one for all the cosines, which are functions of all numbers together.
+// explainMap adds what the feature map contributes: a term for each bin and each product, and one for all the cosines, which are functions of all
+// numbers together.
 func (m *Model) explainMap(e *Explanation, s *Scratch) {
 	c := &m.contents
 	sum := make([]float64, c.NumOutputs)
@@ -101,13 +102,29 @@ func (m *Model) explainMap(e *Explanation, s *Scratch) {
 			share[o] *= x
 			sum[o] += share[o]
 		}
-		if fm := c.Schema.FeatureMap; fm.Kind == Bins {
+		switch fm := c.Schema.FeatureMap; fm.Kind {
+		case Bins:
 			e.add(share, fmt.Sprintf("%s=bin%d", c.Schema.Numeric[j/fm.Count].Name, j%fm.Count))
+		case Products:
+			e.add(share, c.Schema.factors(j)...)
 		}
 	}
 	if len(s.phi) > 0 && c.Schema.FeatureMap.Kind == Fourier {
 		e.add(sum, Mapped)
 	}
+}
+
+// factors returns the names of the numbers that column j of a map of products is made of: one, or two, the same for a square.
+func (s *Schema) factors(j int) []string {
+	p := len(s.Numeric)
+	if j < p {
+		return []string{s.Numeric[j].Name}
+	}
+	i, first := 0, p // the products of field i with those up to it
+	for ; j > first+i; i++ {
+		first += i + 1
+	}
+	return []string{s.Numeric[i].Name, s.Numeric[j-first].Name}
 }
 
 func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {

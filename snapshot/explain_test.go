@@ -103,6 +103,30 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
+// Products are a term each, of one number, or of two with the same twice for a square.
+func TestExplainProducts(t *testing.T) {
+	c := testContents(shape{Regression, Identity, ANOVA, 0, false, ""})
+	clear(c.Bias)
+	c.Schema.Numeric = []NumericField{{Name: "a", Scale: 1}, {Name: "b", Scale: 1}, {Name: "c", Scale: 1}}
+	c.NumFeatures, c.Golden = 12, nil
+	c.Schema.FeatureMap = NewProducts([]MapScaling{{0, 1}, {0, 1}, {0, 1}})
+	c.MapWeights = []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	m, err := NewModel(c)
+	must(t, err)
+	in := Input{Numeric: []float64{2, -1, 0.5}}
+	e, err := m.Explain(&in)
+	must(t, err)
+	want := map[string]float64{"[a]": 2, "[b]": -2, "[c]": 1.5, "[a a]": 16, "[b a]": -10, "[b b]": 6, "[c a]": 7, "[c b]": -4, "[c c]": 2.25}
+	for _, term := range e.Terms {
+		if name := fmt.Sprint(term.Features); math.Abs(want[name]-term.Contribution[0]) > 1e-12 {
+			t.Errorf("%s contributes %v, want %g", name, term.Contribution, want[name])
+		}
+	}
+	if len(e.Terms) != len(want) || math.Abs(e.Outputs[0]-18.75) > 1e-12 {
+		t.Errorf("terms %+v that are %v, want %d that are 18.75", e.Terms, e.Outputs, len(want))
+	}
+}
+
 // A fourier map is one term, bins are one each.
 func TestExplainFeatureMap(t *testing.T) {
 	for _, kind := range []string{Fourier, Bins} {

@@ -10,8 +10,9 @@ import (
 
 // The kinds of a FeatureMap.
 const (
-	Fourier = "fourier"
-	Bins    = "bins"
+	Fourier  = "fourier"
+	Bins     = "bins"
+	Products = "products"
 )
 
 // FeatureMap makes further columns of the numeric fields together. They have linear weights alone (Contents.MapWeights) and no part in the
@@ -19,12 +20,13 @@ const (
 //
 //	fourier  φ_j = 4 √(2/D) cos(Σ_f Frequencies[j,f] z_f + Phases[j]), j < D: random Fourier features (Rahimi and Recht 2007)
 //	bins     φ_(f·B+b) = 1 for b = the number of edges of field f that are at most z_f, else 0
+//	products φ = z_0 … z_(p−1), z_0 z_0, z_1 z_0, z_1 z_1, z_2 z_0, …: a polynomial of degree 2
 //
-// A field that an event lacks counts as z = 0 in the cosines and has no bin; an event without any of the fields has no column. A map is
-// read-only once built and safe for concurrent use.
+// A field that an event lacks counts as z = 0 in cosines and products and has no bin; an event without any of the fields has no column. A map
+// is read-only once built and safe for concurrent use.
 type FeatureMap struct {
-	Kind    string       `json:"kind"`    // fourier or bins
-	Count   int          `json:"count"`   // D of fourier, B of bins, at least 2
+	Kind    string       `json:"kind"`    // fourier, bins or products
+	Count   int          `json:"count"`   // D of fourier, B of bins, at least 2; the degree of products, 2
 	Clip    float64      `json:"clip"`    // positive
 	Scaling []MapScaling `json:"scaling"` // per numeric field, in the order of the schema
 
@@ -39,8 +41,11 @@ type MapScaling struct {
 	Scale  float64 `json:"scale"`
 }
 
-// mapClip is the Clip of the maps that this build makes.
-const mapClip = 6
+// mapClip is the Clip of the maps that this build makes, productClip that of products, which grow with the square.
+const (
+	mapClip     = 6
+	productClip = 3
+)
 
 // mapNorm is the length of the columns of an event under a fourier map, on average.
 const mapNorm = 4
@@ -88,12 +93,25 @@ func NewBins(count int, scaling []MapScaling, values [][]float64) *FeatureMap {
 	return m
 }
 
-// NumColumns returns the number of columns: D of fourier, p·B of bins.
-func (m *FeatureMap) NumColumns() int {
-	if m.Kind == Bins {
-		return len(m.Scaling) * m.Count
+// NewProducts returns the numbers and their squares and products, of fields with the given scaling.
+func NewProducts(scaling []MapScaling) *FeatureMap {
+	return &FeatureMap{Kind: Products, Count: productDegree, Clip: productClip, Scaling: scaling}
+}
+
+const productDegree = 2
+
+// NumColumns returns the number of columns: D of fourier, p·B of bins, p·(p+3)/2 of products.
+func (m *FeatureMap) NumColumns() int { return MapColumns(m.Kind, m.Count, len(m.Scaling)) }
+
+// MapColumns returns how many columns a map of a kind and count makes of a number of fields.
+func MapColumns(kind string, count, fields int) int {
+	switch kind {
+	case Bins:
+		return fields * count
+	case Products:
+		return fields * (fields + 3) / 2
 	}
-	return m.Count
+	return count
 }
 
 // scaled returns z of a finite number.
@@ -118,6 +136,9 @@ func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 		}
 		return present
 	}
+	if m.Kind == Products {
+		return m.products(dst, numeric)
+	}
 	p := len(numeric)
 	for f, v := range numeric {
 		if !isFinite(v) {
@@ -140,6 +161,23 @@ func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	return true
 }
 
+// products is Columns of a map of products.
+func (m *FeatureMap) products(dst, numeric []float64) (present bool) {
+	z, at := dst[:len(numeric)], len(numeric)
+	for f, v := range numeric {
+		if isFinite(v) {
+			z[f], present = m.scaled(f, v), true
+		}
+	}
+	for i, x := range z {
+		for j, y := range z[:i+1] {
+			dst[at+j] = x * y
+		}
+		at += i + 1
+	}
+	return present
+}
+
 // Amplitude returns the factor 4 √(2/D) of the cosines of a fourier map, which gives the columns of an event a length of about 4.
 func (m *FeatureMap) Amplitude() float64 { return mapNorm * math.Sqrt(2/float64(m.Count)) }
 
@@ -155,12 +193,15 @@ const maxMapColumns = 1 << 20
 // validateShape checks all but the tables, which stand in another file.
 func (m *FeatureMap) validateShape(fields int) error {
 	switch {
-	case m.Kind != Fourier && m.Kind != Bins:
-		return fmt.Errorf("schema.feature_map: kind %q is not fourier or bins", m.Kind)
+	case m.Kind != Fourier && m.Kind != Bins && m.Kind != Products:
+		return fmt.Errorf("schema.feature_map: kind %q is not fourier, bins or products", m.Kind)
 	case fields == 0 || len(m.Scaling) != fields:
 		return fmt.Errorf("schema.feature_map: scaling of %d fields, the schema has %d numeric ones", len(m.Scaling), fields)
 	case m.Count < 2 || m.Count > maxMapColumns/fields:
 		return fmt.Errorf("schema.feature_map: count is %d, a map of %d fields has 2 to %d", m.Count, fields, maxMapColumns/fields)
+	case m.Kind == Products && (m.Count != productDegree || fields > maxMapColumns/fields):
+		return fmt.Errorf("schema.feature_map: products of degree %d of %d fields, this build reads degree %d and at most %d columns",
+			m.Count, fields, productDegree, maxMapColumns)
 	case !isFinite(m.Clip) || m.Clip <= 0:
 		return fmt.Errorf("schema.feature_map: clip %g has to be positive", m.Clip)
 	}
@@ -213,6 +254,9 @@ func (m *FeatureMap) tables() []table {
 	p := len(m.Scaling)
 	if m.Kind == Bins {
 		return []table{{"map_edges", &m.Edges, []int{p, m.Count - 1}}}
+	}
+	if m.Kind == Products {
+		return nil
 	}
 	return []table{{"map_frequencies", &m.Frequencies, []int{m.Count, p}}, {"map_phases", &m.Phases, []int{m.Count}}}
 }

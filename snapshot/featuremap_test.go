@@ -19,7 +19,15 @@ func slowMapColumns(m *FeatureMap, numeric []float64) []float64 {
 		present++
 		z[f] = math.Max(-m.Clip, math.Min(m.Clip, (v-m.Scaling[f].Center)/m.Scaling[f].Scale))
 	}
-	if m.Kind == Fourier {
+	switch m.Kind {
+	case Products:
+		out = append(out, z...)
+		for i := range z {
+			for j := range i + 1 {
+				out = append(out, z[i]*z[j])
+			}
+		}
+	case Fourier:
 		for j := range m.Count {
 			sum := m.Phases[j]
 			for f := range numeric {
@@ -27,7 +35,7 @@ func slowMapColumns(m *FeatureMap, numeric []float64) []float64 {
 			}
 			out = append(out, 4*math.Sqrt(2/float64(m.Count))*math.Cos(sum))
 		}
-	} else {
+	default:
 		for f, v := range numeric {
 			bin := 0
 			for e := range m.Count - 1 {
@@ -59,7 +67,7 @@ func someMaps(random *rand.Rand) []*FeatureMap {
 			values[f] = append(values[f], s.Center+s.Scale*random.NormFloat64())
 		}
 	}
-	return []*FeatureMap{NewFourier(37, 5, scaling), NewBins(16, scaling, values), NewBins(2, scaling, values)}
+	return []*FeatureMap{NewFourier(37, 5, scaling), NewBins(16, scaling, values), NewBins(2, scaling, values), NewProducts(scaling)}
 }
 
 func TestFeatureMapColumns(t *testing.T) {
@@ -93,7 +101,7 @@ func TestFeatureMapColumns(t *testing.T) {
 			if !closeTo(dst, want, 1e-12) {
 				t.Fatalf("%s of %v: %v, want %v", m.Kind, numeric, dst, want)
 			}
-			if present != slices.ContainsFunc(want, func(x float64) bool { return x != 0 }) {
+			if present != slices.ContainsFunc(numeric, isFinite) {
 				t.Fatalf("%s of %v: columns reported as %t", m.Kind, numeric, present)
 			}
 		}
@@ -165,6 +173,7 @@ func TestFeatureMapRefused(t *testing.T) {
 		"not finite":  func(m *FeatureMap) { m.Phases[1] = math.NaN() },
 		"other kind":  func(m *FeatureMap) { m.Kind = Bins },
 		"edges sink":  func(m *FeatureMap) { *m = *NewBins(3, m.Scaling, [][]float64{{1, 2, 3}, {1, 2, 3}}); m.Edges[0] = 5 },
+		"degree":      func(m *FeatureMap) { *m = *NewProducts(m.Scaling); m.Count = 3 },
 		"long phases": func(m *FeatureMap) { m.Phases = append(m.Phases, 1) },
 	} {
 		m := NewFourier(8, 1, []MapScaling{{0, 1}, {0, 1}})

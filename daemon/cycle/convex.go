@@ -126,6 +126,16 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	return j.resume(ctx, &warmStart{model: start, lambda: best.lambda, up: true}, s)
 }
 
+// linearOnly fits the linear term alone, with the least λ at which no basis vector would enter.
+func (j *refitJob) linearOnly(ctx context.Context, s solver.Settings) (*candidate, error) {
+	lambda, err := solver.LambdaMax(ctx, j.problem, s)
+	if err != nil {
+		return nil, err
+	}
+	s.MaxSteps = 0
+	return j.solveOne(ctx, j.problem, nil, max(lambda, math.SmallestNonzeroFloat32), s)
+}
+
 // thin returns about n evenly spaced rows of a problem.
 func thin(p *solver.Problem, n int) *solver.Problem {
 	rows := make([]int, n)

@@ -127,6 +127,7 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 		model  *config.Model
 		events []event.Event
 	}{{ratingsModel(nil), stream(1, 4000)}, {switchModel(), numbers(1, 3000)}} {
+		test.model.Train.FeatureMap = "" // basis vectors are looked for
 		c := newCycle(t, test.model)
 		half := len(test.events) / 2
 		observeAll(c, test.events[:half])

@@ -80,7 +80,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.vocab.Map = j.featureMap(nil)
+	if err := j.chooseForm(ctx, nil); err != nil && !IsInterrupted(err) {
+		return nil, err
+	}
 	ch := j.challenger(best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda]}

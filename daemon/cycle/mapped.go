@@ -20,8 +20,7 @@ const (
 	mapMaxSteps  = 60
 )
 
-// mapRidges are the ridges that a refit chooses from; the first one starts in the middle. With less, weights gain nothing on the select rows and
-// grow without end.
+// mapRidges are the ridges that a refit chooses from. With less, weights gain nothing on newer rows and grow without end.
 var mapRidges = []float64{75, 15, 3, 0.6, 0.12}
 
 // mappedFit is a model with weights on the feature map.
@@ -70,32 +69,6 @@ func (e *encoded) numbers(i int) []float64 {
 	return e.numeric[i*p : i*p+p]
 }
 
-// featureMap returns the map of a refit, nil if none is asked for: the last one where it still fits the sample, since weights on it go on from refit to
-// refit, else one made of it.
-func (j *refitJob) featureMap(warm *warmStart) *snapshot.FeatureMap {
-	p := len(j.vocab.Numeric)
-	kind, count := j.model.Train.FeatureMap.Tried()
-	if kind == "" || p == 0 || len(j.train.numeric) == 0 {
-		return nil
-	}
-	values, scaling := make([][]float64, p), make([]snapshot.MapScaling, p)
-	for f := range values {
-		for i := f; i < len(j.train.numeric); i += p {
-			if v := j.train.numeric[i]; !math.IsNaN(v) {
-				values[f] = append(values[f], within(&j.vocab.Numeric[f], v))
-			}
-		}
-		scaling[f] = mapScaling(values[f])
-	}
-	if warm != nil && fits(warm.featureMap, kind, count, scaling) {
-		return warm.featureMap
-	}
-	if kind == snapshot.Bins {
-		return snapshot.NewBins(count, scaling, values)
-	}
-	return snapshot.NewFourier(count, j.model.Train.Seed, scaling)
-}
-
 // mapScaling returns mean and deviation of values without outliers.
 func mapScaling(values []float64) snapshot.MapScaling {
 	n, mean, square := 0.0, 0.0, 0.0
@@ -115,10 +88,10 @@ func mapScaling(values []float64) snapshot.MapScaling {
 	return s
 }
 
-// fits reports whether a map is of the kind asked for and the values of every field still lie where it has them: the mean within a deviation, the
+// fits reports whether a map is the one asked for and the values of every field still lie where it has them: the mean within a deviation, the
 // deviation within a factor of 2.
-func fits(m *snapshot.FeatureMap, kind string, count int, now []snapshot.MapScaling) bool {
-	if m == nil || m.Kind != kind || m.Count != count || len(m.Scaling) != len(now) {
+func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapScaling) bool {
+	if mapText(m) != string(asked) || len(m.Scaling) != len(now) {
 		return false
 	}
 	for f, s := range m.Scaling {
@@ -142,18 +115,11 @@ func (j *refitJob) mapped(ctx context.Context, base *solver.Model, warm *warmSta
 		limited, cancel = context.WithDeadline(ctx, j.budget.deadline)
 		defer cancel()
 	}
-	best := j.bestRidge(ctx, j.mapFit(limited, base, part, rows, warm), base, warm)
-	if best == nil || !j.model.Train.FeatureMap.IsAuto() {
+	best := j.mapAt(ctx, j.mapFit(limited, base, part, rows, warm), base)
+	if best == nil || !j.model.Train.FeatureMap.IsAuto() || j.gains(best.loss, j.losses(base)) {
 		return best
 	}
-	errors := mapErrors
-	if warm != nil && warm.mapWeights != nil {
-		errors = 0
-	}
-	if !j.gains(best.loss, j.losses(base), errors) {
-		return nil
-	}
-	return best
+	return nil
 }
 
 // mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last weights if there are any. It ends when
@@ -216,38 +182,10 @@ func (j *refitJob) mapPart() (*solver.Problem, []int) {
 	return pick(j.problem, rows), rows
 }
 
-// bestRidge fits with the last ridge and with those beside it, as long as they predict the select rows better, nil if none was fitted in time.
-func (j *refitJob) bestRidge(ctx context.Context, fit *solver.DenseFit, base *solver.Model, warm *warmStart) *mappedFit {
-	start, steps := len(mapRidges)/2, []int{1, -1}
-	if warm != nil {
-		if at := slices.Index(mapRidges, warm.mapRidge); at >= 0 { // one side in this refit, the other in the next
-			start, steps = at, steps[:1]
-			if warm.up {
-				steps[0] = -1
-			}
-		}
-	}
-	best := j.mapAt(ctx, fit, base, mapRidges[start])
-	for _, step := range steps {
-		moved := false
-		for at := start + step; best != nil && at >= 0 && at < len(mapRidges); at += step {
-			next := j.mapAt(ctx, fit, base, mapRidges[at])
-			if next == nil || !j.gains(next.loss, best.loss, 0) {
-				break
-			}
-			best, moved = next, true
-		}
-		if moved {
-			break
-		}
-	}
-	j.budget.over(ctx) // notes where the clock ended this
-	return best
-}
-
-// mapAt fits with a ridge, nil if the refit is over before.
-func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver.Model, ridge float64) *mappedFit {
-	if j.budget.over(ctx) || !fit.Fit(ridge) {
+// mapAt fits with the ridge chosen, nil if the refit is over before.
+func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver.Model) *mappedFit {
+	if j.budget.over(ctx) || !fit.Fit(j.ridge) {
+		j.budget.over(ctx) // notes where the clock ended this
 		return nil
 	}
 	j.budget.calls++
@@ -255,7 +193,7 @@ func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver
 	if !model.IsFinite() {
 		return nil
 	}
-	return &mappedFit{model, ridge, j.losses(model)}
+	return &mappedFit{model, j.ridge, j.losses(model)}
 }
 
 // losses returns the loss of a model on each of the select rows.
@@ -267,15 +205,11 @@ func (j *refitJob) losses(model *solver.Model) []float64 {
 	return losses
 }
 
-// gains reports whether one list of losses on the select rows has the smaller mean, by more than some standard errors of the difference. Without rows
-// nothing gains.
-func (j *refitJob) gains(a, b []float64, errors float64) bool {
+// gains reports whether one list of losses on the select rows has the smaller mean. Without rows nothing gains.
+func (j *refitJob) gains(a, b []float64) bool {
 	weight := j.selectWeights()
 	if weight == nil {
 		weight = slices.Repeat([]float64{1}, len(a))
 	}
-	return len(weight) > 0 && isLess(a, b, weight, errors)
+	return len(weight) > 0 && isLess(a, b, weight, 0)
 }
-
-// mapErrors is by how many standard errors auto wants a map to predict better than the model without, where the champion has none.
-const mapErrors = 1.0

@@ -3,7 +3,7 @@ package cycle
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -68,10 +68,11 @@ func TestFeatureMapIsChosen(t *testing.T) {
 	}
 }
 
-// What is published scores as the trainer does, and a restart goes on from it: with the weights on the map, or without any but on the same map.
+// What is published scores as the trainer does, and a restart goes on from it: with weights on a map of each kind, or without.
 func TestFeatureMapIsPublished(t *testing.T) {
-	for _, linear := range []bool{false, true} {
-		m, events := chessModel("auto"), chess(2, 3000, 1, linear)
+	for _, asked := range []config.FeatureMap{"auto", "fourier:50", "bins:10", "products:2", ""} {
+		linear := asked == ""
+		m, events := chessModel(asked), chess(2, 3000, 1, linear)
 		ch := refit(t, newCycle(t, m), sampleOf(events))
 		published, err := snapshot.NewModel(ch.Contents(m))
 		if err != nil {
@@ -92,9 +93,8 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.Vocabulary.Map == nil || !slices.Equal(again.Vocabulary.Map.Frequencies, ch.Vocabulary.Map.Frequencies) ||
-			again.mapRidge != ch.mapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
-			t.Errorf("linear %t: revived with another map", linear)
+		if !reflect.DeepEqual(again.Vocabulary.Map, ch.Vocabulary.Map) || again.mapRidge != ch.mapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
+			t.Errorf("%s: revived with another map", asked)
 		}
 		trainer, revived := newScorer(ch.Model, ch.Vocabulary), newScorer(again.Model, again.Vocabulary)
 		var s snapshot.Scratch
@@ -105,7 +105,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 			published.Score(c, &snapshot.Input{Numeric: events[i].Numeric}, &s)
 			for o := range a {
 				if a[o] != b[o] || math.Abs(a[o]-c[o]) > 1e-9*(1+math.Abs(a[o])) {
-					t.Fatalf("linear %t, event %d: trainer %v, revived %v, published %v", linear, i, a, b, c)
+					t.Fatalf("%s, event %d: trainer %v, revived %v, published %v", asked, i, a, b, c)
 				}
 			}
 		}

@@ -55,6 +55,8 @@ type refitJob struct {
 	recent        []event.Event   // training rows since the champion's cut, for rival
 	groups        []int32         // posterior.State.Group, nil: every field for itself
 	mainOnly      []bool          // posterior.State.MainOnly, by relate
+	ridge         float64         // of weights on the feature map, by chooseForm
+	plain         bool            // by chooseForm: no basis vectors are looked for
 	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
 	heldOut       heldOutNames
 	means         *means
@@ -114,13 +116,18 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	} else {
 		warm = j.continuing(j.vocab)
 	}
-	j.vocab.Map = j.featureMap(warm)
 	kept, err := record.finish(warm, j.heldOut)
 	if err != nil {
 		return nil, err
 	}
 	j.relate(warm)
+	if warm != nil && len(warm.mapWeights) > 0 {
+		j.vocab.Map = warm.featureMap // horizons are compared with it
+	}
 	if err := j.fade(ctx, warm); err != nil {
+		return nil, err
+	}
+	if err := j.chooseForm(ctx, warm); err != nil {
 		return nil, err
 	}
 	best, variational, err := j.stages(ctx, warm)
@@ -254,13 +261,16 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	}
 	var best *candidate
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
-	if warm != nil {
+	switch {
+	case j.plain:
+		best, err = j.linearOnly(ctx, settings)
+	case warm != nil && (warm.model.NumBasis > 0 || warm.posterior != nil || len(j.vocab.Names) > 0):
 		settings.MaxSteps = j.model.Train.NewBasis
 		if warm.posterior != nil {
 			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
 		}
 		best, err = j.resume(ctx, warm, settings)
-	} else {
+	default:
 		best, err = j.coldStart(ctx, settings)
 	}
 	if err != nil {

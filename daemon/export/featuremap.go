@@ -25,6 +25,10 @@ func (b *builder) featureMap(value, finite string) {
 		return
 	}
 	z = b.node("Where", []string{finite, z, b.constantOf(float64Type, nil, []float64{0})})
+	if m.Kind == snapshot.Products {
+		b.products(z, p)
+		return
+	}
 	transposed := make([]float64, len(m.Frequencies))
 	for j := range m.Count {
 		for f := range p {
@@ -62,6 +66,20 @@ func (b *builder) bins(m *snapshot.FeatureMap, z, finite string) {
 	}
 	b.mapPart(b.cast(finite, float64Type), p, lowest)
 	b.mapPart(reached, p*edges, steps)
+}
+
+// products adds the weights of the numbers and of their products.
+func (b *builder) products(z string, p int) {
+	var left, right []int64
+	for i := range p {
+		for j := range i + 1 {
+			left, right = append(left, int64(i)), append(right, int64(j))
+		}
+	}
+	outputs := b.c.NumOutputs
+	b.mapPart(z, p, b.c.MapWeights[:p*outputs])
+	column := func(of []int64) string { return b.node("Gather", []string{z, b.axes(of...)}, intAttribute("axis", 1)) }
+	b.mapPart(b.node("Mul", []string{column(left), column(right)}), len(left), b.c.MapWeights[p*outputs:])
 }
 
 // mapPart adds columns of doubles times their weights to the linear term.

@@ -46,6 +46,7 @@ var shapes = []shape{
 	{snapshot.Ordinal, snapshot.Identity, snapshot.ANOVA, 3, true, false, ""},
 	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous, 3, true, true, snapshot.Fourier},
 	{snapshot.Regression, snapshot.Identity, snapshot.ANOVA, 0, false, false, snapshot.Bins},
+	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous, 0, true, false, snapshot.Products},
 }
 
 // contents returns a random model over 40 users, 25 items, a list of 12 tags and two numbers of very different scale.
@@ -103,6 +104,8 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 		c.Schema.FeatureMap = snapshot.NewFourier(50, 1, scaling)
 	case snapshot.Bins:
 		c.Schema.FeatureMap = snapshot.NewBins(8, scaling, [][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}})
+	case snapshot.Products:
+		c.Schema.FeatureMap = snapshot.NewProducts(scaling)
 	}
 	if fm := c.Schema.FeatureMap; fm != nil {
 		c.MapWeights = normal(fm.NumColumns() * c.NumOutputs)

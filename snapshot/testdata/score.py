@@ -68,6 +68,8 @@ def mapped(event):
         count = spec["count"]
         phi = 4 * np.sqrt(2 / count) * np.cos(tensors["map_frequencies"] @ z + tensors["map_phases"])
         return phi if any(present) else np.zeros(count)
+    if spec["kind"] == "products":
+        return np.concatenate([z, np.outer(z, z)[np.tril_indices(p)]])
     phi = np.zeros((p, spec["count"]))
     for i in range(p):
         if present[i]:
