@@ -21,11 +21,15 @@ const (
 	neighbourPrior = 0.5 // of all that comes, beside weights of at most 10 for each neighbour
 	neighbourNear  = 0.1 // of the distance of the farthest: what is nearer weighs no more
 	frequencyFade  = 0.999
+	treeEvents     = shortWindow / 2
+	treeTrials     = 16
+	treeSlack      = 1 - 1e-5 // of distances from boxes, for rounding
 )
 
 // neighboursLearner predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers and names, each weighted by
 // its inverse distance. Names of lists do not count. Two windows run side by side, weighted by recent loss: the shorter follows change, the longer
-// has nearer neighbours. O(window·d) an event at most; an event that is farther after a few fields costs no more than these.
+// has nearer neighbours. The newest are all looked at, but no farther than the fields that tell that they are too far; the others stand in a tree, which
+// is made anew every treeEvents events. O(window·d) an event at most.
 type neighboursLearner struct {
 	numbers *numberScale
 	judge   residuals
@@ -37,6 +41,10 @@ type neighboursLearner struct {
 	window  int
 	next    int
 	n       int // in the ring
+	tree    kdTree
+	since   int // events since the tree was made, of which there was none before shortWindow events
+	tried   int // events for which the tree was tried since, at most treeTrials
+	seen    int // rows of it that were looked at for them
 	value   []float32
 	name    []uint32
 	nearest []neighbour
@@ -90,7 +98,15 @@ func (l *neighboursLearner) gather(ev *event.Event) {
 	short := min(shortWindow, l.n)
 	l.search(0, short)
 	l.mean(l.each[0])
-	l.search(short, l.n)
+	switch {
+	case l.n > short && l.tried < treeTrials:
+		l.tried++
+		l.descend(0, 0)
+	case l.n > short && 2*l.seen > l.tried*l.n: // too many fields for a tree
+		l.search(short, l.n)
+	case l.n > short:
+		l.descend(0, 0)
+	}
 	l.mean(l.each[1])
 	l.experts.weigh()
 }
@@ -117,47 +133,97 @@ func (l *neighboursLearner) search(from, to int) {
 // scan looks at the rows from last down to the one after end.
 func (l *neighboursLearner) scan(last, end int) {
 	d, k := len(l.value), len(l.name)
-	farthest := float32(math.Inf(1))
-	if len(l.nearest) == neighbourCount {
-		farthest = l.nearest[neighbourCount-1].distance
-	}
+	farthest := l.farthest()
 	for at := last; at > end; at-- {
-		sum := float32(0)
-		if k > 0 {
-			for f, name := range l.names[at*k : at*k+k] {
-				if name != l.name[f] {
-					sum += nameDistance
-				}
-			}
-		}
-		row, value, j := l.values[at*d:at*d+d], l.value[:d], 0
-		for ; j+4 <= d && sum < farthest; j += 4 {
-			r, v := row[j:j+4:j+4], value[j:j+4:j+4]
-			a, b, c, e := r[0]-v[0], r[1]-v[1], r[2]-v[2], r[3]-v[3]
-			sum += (a*a + b*b) + (c*c + e*e)
-		}
-		for ; j < d && sum < farthest; j++ {
-			a := row[j] - value[j]
-			sum += a * a
-		}
-		if sum < farthest {
+		if sum := l.distance(l.values[at*d:at*d+d], l.names[at*k:at*k+k], farthest); sum < farthest {
 			farthest = l.insert(neighbour{sum, at})
 		}
 	}
 }
 
+// farthest returns the distance of the farthest of the nearest, +Inf before there are enough.
+func (l *neighboursLearner) farthest() float32 {
+	if len(l.nearest) < neighbourCount {
+		return float32(math.Inf(1))
+	}
+	return l.nearest[neighbourCount-1].distance
+}
+
+// distance returns the squared distance of a row from the event, or a number above limit if it is more.
+func (l *neighboursLearner) distance(row []float32, names []uint32, limit float32) float32 {
+	sum := float32(0)
+	for f, name := range names {
+		if name != l.name[f] {
+			sum += nameDistance
+		}
+	}
+	d := len(row)
+	value, j := l.value[:d], 0
+	for ; j+4 <= d && sum <= limit; j += 4 {
+		r, v := row[j:j+4:j+4], value[j:j+4:j+4]
+		a, b, c, e := r[0]-v[0], r[1]-v[1], r[2]-v[2], r[3]-v[3]
+		sum += (a*a + b*b) + (c*c + e*e)
+	}
+	for ; j < d && sum <= limit; j++ {
+		a := row[j] - value[j]
+		sum += a * a
+	}
+	return sum
+}
+
+// age returns how many events came after the one in a row.
+func (l *neighboursLearner) age(at int) int {
+	if at < l.next {
+		return l.next - 1 - at
+	}
+	return l.next - 1 - at + l.window
+}
+
+// descend looks among the rows of a node of the tree, at a distance from it, that are older than the short window. Rows that were written since the tree
+// was made are not. Of rows at the same distance the newer one is nearer, as where all are looked at from the newest on.
+func (l *neighboursLearner) descend(at int, distance float32) {
+	if distance*treeSlack > l.farthest() {
+		return
+	}
+	node := &l.tree.nodes[at]
+	if node.second > 0 {
+		near, far := at+1, int(node.second)
+		limit := l.farthest() / treeSlack
+		a, b := l.tree.distanceTo(near, l.value, limit), l.tree.distanceTo(far, l.value, limit)
+		if b < a {
+			near, far, a, b = far, near, b, a
+		}
+		l.descend(near, a)
+		l.descend(far, b)
+		return
+	}
+	d, k, farthest := len(l.value), len(l.name), l.farthest()
+	if l.tried < treeTrials {
+		l.seen += int(node.to - node.from)
+	}
+	for i := int(node.from); i < int(node.to); i++ {
+		row := int(l.tree.rows[i])
+		sum := l.distance(l.tree.values[i*d:i*d+d], l.names[row*k:row*k+k], farthest)
+		if sum > farthest || l.age(row) < shortWindow || sum == farthest && l.age(l.nearest[neighbourCount-1].at) < l.age(row) {
+			continue
+		}
+		farthest = l.insert(neighbour{sum, row})
+	}
+}
+
 // insert adds a neighbour that is nearer than the farthest, and returns the distance of the farthest then.
 func (l *neighboursLearner) insert(n neighbour) float32 {
-	at := sort.Search(len(l.nearest), func(i int) bool { return l.nearest[i].distance > n.distance })
+	age := l.age(n.at)
+	at := sort.Search(len(l.nearest), func(i int) bool {
+		o := &l.nearest[i]
+		return o.distance > n.distance || o.distance == n.distance && l.age(o.at) > age
+	})
 	if len(l.nearest) < neighbourCount {
 		l.nearest = append(l.nearest, n)
 	}
 	copy(l.nearest[at+1:], l.nearest[at:])
 	l.nearest[at] = n
-	if len(l.nearest) < neighbourCount {
-		return float32(math.Inf(1))
-	}
-	return l.nearest[neighbourCount-1].distance
+	return l.farthest()
 }
 
 // mean stores the weighted mean of the labels of the neighbours found so far in dst.
@@ -227,4 +293,8 @@ func (l *neighboursLearner) learn(_ *event.Event, targets []float64, _ float64) 
 	copy(l.values[l.next*len(l.value):], l.value)
 	copy(l.names[l.next*len(l.name):], l.name)
 	l.next, l.n = (l.next+1)%l.window, min(l.n+1, l.window)
+	if l.since++; l.since >= treeEvents && l.n > shortWindow || l.n == shortWindow+1 {
+		l.tree.build(l.values, l.n, len(l.value))
+		l.since, l.tried, l.seen = 0, 0, 0
+	}
 }

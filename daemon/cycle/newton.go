@@ -3,8 +3,6 @@ package cycle
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/gonum"
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -35,6 +33,8 @@ type newtonLearner struct {
 	covariance []float64 // n×n, the lower triangle
 	weights    []float64 // m × n
 	gain       []float64 // covariance·inputs
+	last       []float64 // the gain of the event before
+	pending    float64   // times last·last' is to be taken from the covariance
 	variance   float64   // of an output
 	outputsOf  []float64
 	residual   []float64
@@ -52,7 +52,8 @@ func newNewtonLearner(n *numberScale, t *Target) *newtonLearner {
 	}
 	l := &newtonLearner{numbers: n, judge: newResiduals(t), scaled: t.IsNumeric(), features: snapshot.NewFourier(newtonFourier, newtonSeed, unit)}
 	inputs := newtonInputs(d)
-	l.inputs, l.gain, l.covariance, l.weights = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs*inputs), make([]float64, outputs*inputs)
+	l.inputs, l.gain, l.last = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs)
+	l.covariance, l.weights = make([]float64, inputs*inputs), make([]float64, outputs*inputs)
 	l.outputsOf, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
 	l.reset()
 	return l
@@ -70,6 +71,7 @@ func newtonInputs(d int) int {
 func (l *newtonLearner) reset() {
 	clear(l.weights)
 	clear(l.covariance)
+	l.pending = 0
 	for i := range l.inputs {
 		l.covariance[i*len(l.inputs)+i] = newtonPrior
 	}
@@ -80,12 +82,26 @@ func (l *newtonLearner) gather(*event.Event) {
 	copy(l.inputs[1:len(l.inputs)-newtonFourier], l.numbers.z)
 	l.features.Columns(l.inputs[len(l.inputs)-newtonFourier:], l.numbers.z)
 	n := len(l.inputs)
-	var b gonum.Implementation
-	b.Dsymv(blas.Lower, n, 1, l.covariance, n, l.inputs, 1, 0, l.gain, 1)
+	l.advance()
 	l.variance = floats.Dot(l.gain, l.inputs)
 	for c := range l.outputsOf {
 		l.outputsOf[c] = floats.Dot(l.weights[c*n:c*n+n], l.inputs)
 	}
+}
+
+// advance takes what is pending from the covariance, and sets the gain, in one pass over the rows.
+func (l *newtonLearner) advance() {
+	n := len(l.inputs)
+	clear(l.gain)
+	for i, x := range l.inputs {
+		row := l.covariance[i*n : i*n+i+1]
+		if l.pending != 0 {
+			floats.AddScaled(row, -l.pending*l.last[i], l.last[:i+1])
+		}
+		l.gain[i] += floats.Dot(row, l.inputs[:i+1])
+		floats.AddScaled(l.gain[:i], x, row[:i])
+	}
+	l.pending = 0
 }
 
 func (l *newtonLearner) outputs(dst []float64, ev *event.Event) {
@@ -117,11 +133,12 @@ func (l *newtonLearner) learn(_ *event.Event, targets []float64, weight float64)
 		floats.AddScaled(l.weights[c*n:c*n+n], shrink*slope*r, l.gain)
 	}
 	if curvature*l.variance > leastInfluence {
-		var b gonum.Implementation
-		b.Dsyr(blas.Lower, n, -curvature*shrink, l.gain, 1, l.covariance, n)
+		l.pending = curvature * shrink
+		l.gain, l.last = l.last, l.gain
 	}
 	for i := range n {
-		if v := &l.covariance[i*n+i]; *v < newtonPrior {
+		v := &l.covariance[i*n+i]
+		if *v-l.pending*l.last[i]*l.last[i] < newtonPrior {
 			*v += newtonWalk
 		}
 	}
