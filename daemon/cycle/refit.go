@@ -264,7 +264,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	switch {
 	case j.plain:
 		best, err = j.linearOnly(ctx, settings)
-	case warm != nil && (warm.model.NumBasis > 0 || warm.posterior != nil || len(j.vocab.Names) > 0):
+	case warm != nil && (warm.mapWeights == nil || warm.model.NumBasis > 0 || j.vocab.Map != nil): // else maps are no longer asked for
 		settings.MaxSteps = j.model.Train.NewBasis
 		if warm.posterior != nil {
 			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
