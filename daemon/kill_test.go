@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	n, kills := tier.Size(15_000, 40_000), tier.Size(2, 5)
 	b := daemontest.New(t)
 	b.ProduceRatings(3, n)
-	quick := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2"} // the refits are not what is tested
+	quick := append(slices.Clone(derivedFields), daemontest.Simple...) // the refits are not what is tested
 	want := b.Run(b.Configure("calm", quick...))
 	if want.Err != nil {
 		t.Fatal(want.Err)

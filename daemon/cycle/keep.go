@@ -28,13 +28,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
 	}
-	for _, d := range m.Schema.Derived {
-		of := snapshot.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
-		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
-			of.Time, of.TimeUnit = m.Schema.Time, m.Schema.TimeUnit
-		}
-		c.Schema.Derived = append(c.Schema.Derived, of)
-	}
+	c.Schema.Derived = DerivedFields(&m.Schema)
 	c.FoldIn, c.NoFoldIn = ch.foldIn(m)
 	if ch.Model.Map != nil {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, ch.Model.Map
@@ -74,6 +68,18 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
 	return c
+}
+
+// DerivedFields returns what a version says of the derived fields of a schema.
+func DerivedFields(s *config.Schema) (out []snapshot.Derived) {
+	for _, d := range s.Derived {
+		of := snapshot.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K}
+		if kind := event.Kind(d.Kind); kind == event.TimeBin || kind == event.Age {
+			of.Time, of.TimeUnit = s.Time, s.TimeUnit
+		}
+		out = append(out, of)
+	}
+	return out
 }
 
 // InputOf returns what a consumer gives of an event: its fields but for the crosses. It shares their memory.

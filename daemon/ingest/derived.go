@@ -111,26 +111,21 @@ func (p *Pasts) Take(topic string, number int32, offset int64, ev *event.Event, 
 	return arena, changed, nil
 }
 
-// Fill fills those derived fields of an event that it lacks, from the partition where its entity was seen last by the time of its events. Where given
-// reports true for a field, by its index and whether it is a list, the event has it. What was not seen anywhere is left out, but for a time bin.
-func (p *Pasts) Fill(ev *event.Event, given func(field int, multi bool) bool) error {
+// Fill fills those derived fields of an event that it lacks, from the partition where its entity was seen last by the time of its events. What is
+// known of no partition it still lacks.
+func (p *Pasts) Fill(ev *event.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.load(); err != nil {
 		return err
 	}
-	filled := *ev
-	filled.Categorical, filled.Multi = slices.Clone(ev.Categorical), slices.Clone(ev.Multi)
-	for i := range filled.Multi {
-		filled.Multi[i] = slices.Clone(ev.Multi[i])
-	}
+	filled := event.Event{Time: ev.Time, Categorical: slices.Clone(ev.Categorical), Multi: make([][]string, len(ev.Multi))}
 	p.schema.Derive(&filled, func(field int) *event.Past { return p.latest(field, ev.Categorical[field]) })
 	for _, d := range p.schema.Derived {
 		switch {
-		case given(d.At, d.Multi):
-		case d.Multi:
-			ev.Multi[d.At] = filled.Multi[d.At]
-		case d.Of < 0 || p.latest(d.Of, ev.Categorical[d.Of]) != nil:
+		case d.Multi && len(ev.Multi[d.At]) == 0:
+			ev.Multi[d.At] = append(ev.Multi[d.At], filled.Multi[d.At]...)
+		case !d.Multi && ev.Categorical[d.At] == "" && (d.Of < 0 || p.latest(d.Of, ev.Categorical[d.Of]) != nil):
 			ev.Categorical[d.At] = filled.Categorical[d.At]
 		}
 	}

@@ -348,26 +348,18 @@ func TestFill(t *testing.T) {
 	take(0, 0, 60_000, "u", "a", 2)
 	take(1, 0, 7_200_000, "u", "b", 4)
 	take(0, 1, 3_600_000, "u", "c", 3)
-	nothing := func(int, bool) bool { return false }
 	for name, c := range map[string]struct {
 		event event.Event
-		given func(int, bool) bool
 		want  string
 	}{
-		"known":     {event.Event{Categorical: []string{"u", "a"}}, nothing, "[u a 4 3 128-255] [[b]]"},
-		"unknown":   {event.Event{Categorical: []string{"v", "x"}}, nothing, "[v x  3 ] [[]]"},
-		"has one":   {event.Event{Categorical: []string{"u", "x", "5"}}, func(f int, _ bool) bool { return f == 2 }, "[u x 5 3 ] [[b]]"},
-		"has lists": {event.Event{Categorical: []string{"u", "x"}, Multi: [][]string{{"z"}}}, func(_ int, multi bool) bool { return multi }, "[u x 4 3 ] [[z]]"},
+		"known":     {event.Event{Categorical: []string{"u", "a", "", "", ""}, Multi: [][]string{nil}}, "[u a 4 3 128-255] [[b]]"},
+		"unknown":   {event.Event{Categorical: []string{"v", "x", "", "", ""}, Multi: [][]string{nil}}, "[v x  3 ] [[]]"},
+		"has one":   {event.Event{Categorical: []string{"u", "x", "5", "", ""}, Multi: [][]string{{}}}, "[u x 5 3 ] [[b]]"},
+		"has lists": {event.Event{Categorical: []string{"u", "x", "", "7", ""}, Multi: [][]string{{"z"}}}, "[u x 4 7 ] [[z]]"},
 	} {
 		ev := c.event
 		ev.Time = 3*3_600_000 + 5
-		for len(ev.Categorical) < 5 {
-			ev.Categorical = append(ev.Categorical, "")
-		}
-		if ev.Multi == nil {
-			ev.Multi = [][]string{nil}
-		}
-		if err := p.Fill(&ev, c.given); err != nil {
+		if err := p.Fill(&ev); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(ev.Categorical, " ", ev.Multi); got != c.want {

@@ -2,8 +2,11 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
@@ -96,4 +99,19 @@ func (m *Model) waiting(train, rows int) string {
 func (m *Model) Limits() web.Limits {
 	serve := m.trainer.tuned.Load().Serve
 	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
+}
+
+// Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a version are those that it
+// makes now. Where the state cannot be read, which ends reading, an event lacks them.
+func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
+	now, pasts := &m.state.settings.Schema, m.reader.pasts
+	if pasts == nil || !slices.Equal(s.Categorical, now.Categorical) || !slices.Equal(s.Multi, now.Multi) ||
+		!slices.Equal(s.Derived, cycle.DerivedFields(now)) {
+		return nil
+	}
+	return func(ev *event.Event) {
+		if err := pasts.Fill(ev); err != nil {
+			m.trainer.log.Error("derived fields not filled", "error", err)
+		}
+	}
 }

@@ -56,7 +56,7 @@ func (s *modelCache) champion() *scorer {
 	}
 	c := s.last.Load()
 	if c == nil || c.model != m {
-		c = newScorer(m)
+		c = newScorer(m, s.Derive)
 		s.last.Store(c)
 	}
 	return c
@@ -79,7 +79,7 @@ func (s *modelCache) version(version int64) (*scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newScorer(m)
+	v := newScorer(m, s.Derive)
 	if s.versions = append(s.versions, v); len(s.versions) > maxVersions {
 		s.versions = s.versions[1:]
 	}

@@ -65,7 +65,9 @@ func TestCatalog(t *testing.T) {
 // TestBeforeTheFirstVersion: a model without versions is listed, and asked for one answers 404.
 func TestBeforeTheFirstVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "absent")
-	b := newBench(t, func(o *Options) { o.Models = append(o.Models, Model{"new", dir, snapshot.NewStore(dir)}) })
+	b := newBench(t, func(o *Options) {
+		o.Models = append(o.Models, Model{Name: "new", Dir: dir, Store: snapshot.NewStore(dir)})
+	})
 	var one modelEntry
 	if b.want(http.StatusOK, &one, "GET", "/v1/models/new", nil); one.Version != nil || len(one.Aliases) != 0 {
 		t.Errorf("%+v", one)

@@ -78,7 +78,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	b.store = snapshot.NewStore(b.dir)
 	o := Options{Daemon: b.fake, Registry: prometheus.NewRegistry(), Version: "test", Log: quiet()}
 	for name, task := range tasks {
-		o.Models = append(o.Models, Model{name, b.dir, b.store})
+		o.Models = append(o.Models, Model{Name: name, Dir: b.dir, Store: b.store})
 		b.publish(t, name, contents(task, 1))
 	}
 	for _, f := range change {

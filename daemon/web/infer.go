@@ -235,6 +235,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
+		v.fill(rows)
 		tensors := outputTensors(v.model)
 		if len(ask.Outputs) > 0 {
 			if tensors, err = chooseTensors(tensors, &ask); err != nil {

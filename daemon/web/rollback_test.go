@@ -36,7 +36,7 @@ func TestRollbackOverHTTP(t *testing.T) {
 	now, _ := b.listen(t)
 	behind := &bench{dir: copied, fake: &fakeDaemon{}, store: snapshot.NewStore(copied)}
 	behind.Server = New(Options{Daemon: behind.fake, Registry: prometheus.NewRegistry(), Version: "test", Log: quiet(),
-		Models: []Model{{"prices", copied, behind.store}}})
+		Models: []Model{{Name: "prices", Dir: copied, Store: behind.store}}})
 	before, _ := behind.listen(t)
 
 	var address atomic.Pointer[string]

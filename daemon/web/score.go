@@ -88,7 +88,7 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 
 // scoreRequest asks for predictions.
 type scoreRequest struct {
-	Events []jsontext.Value `json:"events"` // as in the topic, without a label; fields that the schema does not name are ignored
+	Events []jsontext.Value `json:"events"` // as in the topic, without a label; other fields are ignored, derived ones that it lacks are filled
 }
 
 // scoreAnswer has a prediction for each event, in their order.

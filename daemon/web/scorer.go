@@ -3,6 +3,7 @@ package web
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
@@ -16,18 +17,20 @@ type scorer struct {
 	// predictionBytes is what a prediction takes in an answer, without names that it does not know.
 	predictionBytes int64
 	absence         event.Absence
+	derive          func(*event.Event) // nil where derived fields are not filled
 	decoders        sync.Pool
 }
 
 // decoding is the working memory of one request.
 type decoding struct {
 	decoder event.Decoder
+	derive  func(*event.Event)
 	event   event.Event
 	scratch snapshot.Scratch
 	items   []snapshot.Item
 }
 
-func newScorer(m *snapshot.Model) *scorer {
+func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Event)) *scorer {
 	s := &scorer{model: m, manifest: m.Manifest()}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
@@ -39,20 +42,46 @@ func newScorer(m *snapshot.Model) *scorer {
 		fields.Numeric = append(fields.Numeric, f.Name)
 	}
 	s.absence = fields.Absence()
+	if derive != nil && len(schema.Derived) > 0 {
+		s.derive = derive(schema)
+	}
+	for _, d := range schema.Derived {
+		if s.derive != nil && d.Time != "" {
+			fields.Time, fields.TimeUnit = d.Time, d.TimeUnit
+		}
+	}
 	s.decoders.New = func() any {
 		d := event.NewJSON(fields, event.DefaultLimits())
 		d.RequireLabel = false
-		return &decoding{decoder: d}
+		return &decoding{decoder: d, derive: s.derive}
 	}
 	return s
 }
 
 func (s *scorer) identity() identity { return identityOf(&s.manifest) }
 
-// decode reads an event as the daemon does. The result shares memory with d until the next call.
+// decode reads an event as the daemon does, and fills the derived fields that it lacks: of time as of now, unless the event has one. The result
+// shares memory with d until the next call.
 func (d *decoding) decode(value []byte) (snapshot.Input, *event.Rejection) {
-	if r := d.decoder.Decode(&d.event, value, 0); r != nil {
+	if r := d.decoder.Decode(&d.event, value, -1); r != nil {
 		return snapshot.Input{}, r
 	}
+	if d.derive != nil {
+		if d.event.Time < 0 {
+			d.event.Time = time.Now().UnixMilli()
+		}
+		d.derive(&d.event)
+	}
 	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, nil
+}
+
+// fill fills the derived fields that rows lack, of which none has a time of its own.
+func (s *scorer) fill(rows []snapshot.Input) {
+	if s.derive == nil {
+		return
+	}
+	now := time.Now().UnixMilli()
+	for i := range rows {
+		s.derive(&event.Event{Time: now, Categorical: rows[i].Categorical, Multi: rows[i].Multi})
+	}
 }

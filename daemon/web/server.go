@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -55,6 +56,9 @@ type Model struct {
 	Name  string
 	Dir   string          // of the snapshot store
 	Store *snapshot.Store // of that directory, with what it signs with
+	// Derive, if not nil, returns what fills the derived fields that an event of a version's schema lacks, nil where that cannot be done. What it
+	// returns is called from any goroutine.
+	Derive func(*snapshot.Schema) func(*event.Event)
 }
 
 // The bounds of Options without a value.
