@@ -111,7 +111,8 @@ func TestDerivedFields(t *testing.T) {
 	}
 	defer response.Body.Close()
 	var inferred struct{ Outputs []struct{ Data []float64 } }
-	if err := json.NewDecoder(response.Body).Decode(&inferred); err != nil || len(inferred.Outputs) != 1 || !slices.Equal(inferred.Outputs[0].Data, given.Outputs) {
+	err = json.NewDecoder(response.Body).Decode(&inferred)
+	if err != nil || len(inferred.Outputs) != 1 || !slices.Equal(inferred.Outputs[0].Data, given.Outputs) {
 		t.Errorf("inferred %+v, given %+v: %v", inferred, given, err)
 	}
 	var out bytes.Buffer
