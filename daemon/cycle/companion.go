@@ -110,7 +110,11 @@ func (c *Cycle) onNames() []*companion {
 	if !c.config.Train.FoldIn.Enabled || !hasNames(&c.schema, c.target.Link) {
 		return nil
 	}
-	b := newCompanion(partNames, c.target, newNamesLearner(&c.schema, c.target, c.config.Train.FoldIn.MaxRows))
+	t := c.target
+	if t.IsNumeric() {
+		t = gaussianTarget(t)
+	}
+	b := newCompanion(partNames, t, newNamesLearner(&c.schema, t, c.config.Train.FoldIn.MaxRows))
 	b.lasting = true
 	return []*companion{b}
 }

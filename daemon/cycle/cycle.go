@@ -44,6 +44,8 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	lag         lag
+	namesLag    lag            // of the learner on names against the fold-in
+	namesHeld   bool           // updates are made of it
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
@@ -70,7 +72,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		return nil, err
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
-		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}},
+		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}}, namesLag: lag{scale: fading{rate: updateFade}},
 		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1),
 		alone: folded{outputs: make([]float64, target.Outputs())}}
 	for f, name := range schema.Categorical {
@@ -184,6 +186,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	}
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)
+		c.compareNames()
 	}
 	if of.Payload != nil {
 		c.since.add(of.Position, of.Payload)
@@ -394,6 +397,9 @@ func (c *Cycle) Update() *Champion {
 		u.Model = u.folded.Model()
 	} else {
 		u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
+		if names := c.fromNames(u.Vocabulary); names != nil {
+			u.Model = names
+		}
 	}
 	c.noteLive(&u)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()

@@ -99,7 +99,7 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 // NamesFootprint returns the bytes of the learner on names, 0 for a model without one.
 func NamesFootprint(m *config.Model) int64 {
 	schema := m.Schema.Event()
-	if o, err := m.Objective(); err != nil || !hasNames(&schema, o.Link) {
+	if o, err := m.Objective(); err != nil || !m.Train.FoldIn.Enabled || !hasNames(&schema, o.Link) {
 		return 0
 	}
 	pairs := min(schema.NumGiven(), namesPairFields)

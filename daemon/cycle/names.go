@@ -43,13 +43,13 @@ type namesLearner struct {
 	events int
 	next   int // events at which precisions are chosen again
 	judge  residuals
+	label  *location // of a number; nil for classes
 
 	hashes   []uint64 // of the categorical names of the event, 0 if absent
 	active   []activeName
 	output   float64
 	variance float64
-	shrunkTo []float64
-	residual []float64
+	held     float64 // the output of what versions can hold: see freeze
 }
 
 // term is a field or a pair of fields.
@@ -77,14 +77,19 @@ type activeName struct {
 	cell            *cell   // nil if there is none; good until cells are inserted
 }
 
-// hasNames reports whether the learner on names is for a model: of binary labels with probabilities, with at least two fields of names.
+// hasNames reports whether the learner on names is for a model: of binary labels with probabilities and two fields of names, or of numbers and three,
+// where a fold-in of two fields says what their pairs do.
 func hasNames(s *event.Schema, link string) bool {
-	return s.Task == event.Binary && link == snapshot.Logistic && len(s.Categorical)+len(s.Multi) > 1
+	fields := len(s.Categorical) + len(s.Multi)
+	return s.Task == event.Binary && link == snapshot.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
 }
 
 func newNamesLearner(s *event.Schema, t *Target, limit int) *namesLearner {
 	l := &namesLearner{cells: newCells(namesCells * limit), judge: newResiduals(t), bias: weight{variance: biasVariance, prior: biasVariance},
-		hashes: make([]uint64, len(s.Categorical)), shrunkTo: make([]float64, 1), residual: make([]float64, 1)}
+		hashes: make([]uint64, len(s.Categorical))}
+	if t.IsNumeric() {
+		l.label = new(location)
+	}
 	for f := range len(s.Categorical) + len(s.Multi) {
 		l.terms = append(l.terms, newTerm(f, -1))
 	}
@@ -141,7 +146,7 @@ func (l *namesLearner) gather(ev *event.Event) {
 			l.add(t, l.hashes[x.field], l.hashes[x.with], 1)
 		}
 	}
-	l.output, l.variance = l.bias.mean, l.bias.variance
+	l.output, l.variance, l.held = l.bias.mean, l.bias.variance, l.fixed()
 	for i := range l.active {
 		a := &l.active[i]
 		x := &l.terms[a.term]
@@ -155,6 +160,9 @@ func (l *namesLearner) gather(ev *event.Event) {
 		if x.in {
 			l.output += a.value * (a.mean + x.counts[a.bin].mean)
 			l.variance += a.value * a.value * (a.variance + x.counts[a.bin].variance)
+			if x.with < 0 {
+				l.held += a.value * x.over(a.mean, a.bin)
+			}
 		}
 	}
 }
@@ -164,19 +172,24 @@ func (l *namesLearner) add(term int, a, b uint64, value float64) {
 }
 
 // shrunk returns the output shrunk by its variance: the logistic of that is the mean probability, about (MacKay 1992).
-func (l *namesLearner) shrunk() float64 { return l.output / math.Sqrt(1+math.Pi/8*l.variance) }
+func (l *namesLearner) shrunk() float64 {
+	if l.label != nil {
+		return l.output
+	}
+	return l.output / math.Sqrt(1+math.Pi/8*l.variance)
+}
 
 func (l *namesLearner) outputs(dst []float64, ev *event.Event) {
 	l.gather(ev)
-	dst[0] = l.shrunk()
+	if dst[0] = l.shrunk(); l.label != nil {
+		mean, deviation := l.label.of()
+		dst[0] = mean + deviation*dst[0]
+	}
 }
 
 func (l *namesLearner) learn(_ *event.Event, targets []float64, eventWeight float64) {
-	l.shrunkTo[0] = l.shrunk()
-	_, curvature := l.judge.of(l.residual, l.shrunkTo, targets)
-	slope := l.residual[0]
-	curvature = max(curvature, namesCurvature)
-	if !(math.Abs(slope) <= 1) || !(eventWeight > 0) {
+	slope, curvature := l.derive(targets[0])
+	if math.IsNaN(slope) || !(eventWeight > 0) {
 		return
 	}
 	eventWeight = min(eventWeight, heaviest)
@@ -196,6 +209,23 @@ func (l *namesLearner) learn(_ *event.Event, targets []float64, eventWeight floa
 	if l.events++; l.events >= l.next {
 		l.choosePrecisions()
 	}
+}
+
+// derive returns the slope of the log likelihood in the sum, and its curvature.
+func (l *namesLearner) derive(target float64) (slope, curvature float64) {
+	if l.label == nil {
+		p := 1 / (1 + math.Exp(-l.shrunk()))
+		if slope = -p; target > 0 {
+			slope++
+		}
+		return slope, max(p*(1-p), namesCurvature)
+	}
+	variance := l.judge.variance()
+	reach := residualReach * math.Sqrt(variance)
+	miss := min(max(l.label.standardise(target, labelReach)-l.output, -reach), reach)
+	l.label.add(target)
+	l.judge.add(miss)
+	return miss / variance, 1 / variance
 }
 
 // learn takes up that the sum of which this is a part, beside others of some variance, was short by miss, known with a precision.

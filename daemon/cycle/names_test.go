@@ -251,7 +251,7 @@ func TestNamesStayFinite(t *testing.T) {
 	}
 }
 
-// TestNamesAreAPart: the mixture of a binary model has the learner from the first event on, and gains by it; of other tasks and hinge losses it has none.
+// TestNamesAreAPart: the mixture of a binary model has the learner from the first event on, and gains by it; so has that of numbers with three fields.
 func TestNamesAreAPart(t *testing.T) {
 	c := newCycle(t, clicksModel(0))
 	events := clicked(10_000, 0, 1, 3)
@@ -260,15 +260,61 @@ func TestNamesAreAPart(t *testing.T) {
 	if p == nil || !p.present || p.told.mean() > c.mixture.part("fold_in").told.mean() {
 		t.Errorf("part %+v", p)
 	}
-	for _, task := range []string{"ordinal", "regression"} {
-		m := clicksModel(0)
-		m.Train.Loss = config.Auto
-		if m.Schema.Task = task; task == "ordinal" {
-			m.Schema.Levels = 5
+	for _, task := range []string{"ordinal", "regression", "multiclass"} {
+		for fields := 2; fields <= 3; fields++ {
+			m := clicksModel(0)
+			m.Schema.Task, m.Train.Loss, m.Schema.Categorical = task, config.Auto, m.Schema.Categorical[:fields]
+			switch task {
+			case "ordinal":
+				m.Schema.Levels = 5
+			case "multiclass":
+				m.Schema.Classes = []string{"a", "b"}
+			}
+			m.Resolve()
+			if has := newCycle(t, m).mixture.part(partNames) != nil; has != (fields == 3 && task != "multiclass") {
+				t.Errorf("%s of %d fields: %t", task, fields, has)
+			}
 		}
+	}
+}
+
+// TestNamesOfNumbers: the same learner of labels that are numbers, in any unit, finds a pair of fields and comes near to the noise; an outlier of a label
+// does not set it back.
+func TestNamesOfNumbers(t *testing.T) {
+	for _, unit := range []float64{1, 1e6} {
+		m := clicksModel(0)
+		m.Schema.Task, m.Train.Loss = "regression", config.Auto
 		m.Resolve()
-		if newCycle(t, m).mixture.part(partNames) != nil {
-			t.Errorf("%s has it, too", task)
+		c := newCycle(t, m)
+		l := newNamesLearner(&c.schema, c.target, 20_000)
+		r := rand.New(rand.NewPCG(2, 9))
+		var single [2][40]float64
+		var pair [40][40]float64
+		for a := range 40 {
+			single[0][a], single[1][a] = r.NormFloat64(), r.NormFloat64()
+			for b := range 40 {
+				pair[a][b] = r.NormFloat64()
+			}
+		}
+		const n, noise = 30_000, .5
+		out, sum := make([]float64, 1), 0.0
+		for i := range n {
+			a, b := r.IntN(40), r.IntN(40)
+			ev := event.Event{Categorical: []string{fmt.Sprint(a), fmt.Sprint(b), fmt.Sprint(r.IntN(30))}}
+			y := unit * (10 + single[0][a] + single[1][b] + pair[a][b] + noise*r.NormFloat64())
+			if l.outputs(out, &ev); i >= n-5000 {
+				sum += (out[0] - y) * (out[0] - y) / (unit * unit) / 5000
+			}
+			if i%1000 == 999 && i < n-5000 {
+				y *= 1e9
+			}
+			l.learn(&ev, []float64{y}, 1)
+		}
+		if got := l.in(); !slices.Equal(got, [][2]int{{0, 1}}) {
+			t.Errorf("pairs %v", got)
+		}
+		if sum = math.Sqrt(sum); !(sum < 1.15*noise) {
+			t.Errorf("unit %g: error %.4f with noise of %g", unit, sum, noise)
 		}
 	}
 }

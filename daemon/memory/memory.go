@@ -106,8 +106,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
 		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)
 	}
-	if m.Train.FoldIn.Enabled {
-		parts["names"] = cycle.NamesFootprint(m)
+	if bytes := cycle.NamesFootprint(m); bytes > 0 {
+		parts["names"] = bytes
 	}
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
