@@ -88,7 +88,7 @@ func newAdagradLearner(n *numberScale, t *Target, fields, limit int, recent bool
 			}
 		}
 	}
-	l.slots = newSlots(fields, min(limit, adagradNames/(len(l.each)*(outputs+1))))
+	l.slots = newSlots(min(limit, adagradNames/(len(l.each)*(outputs+1))))
 	l.experts = newExperts(len(l.each))
 	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
 	l.mixed, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)

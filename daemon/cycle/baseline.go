@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -29,10 +30,10 @@ func newBaselines(t *Target, fields, by, limit int) []baseline {
 	of := func(name string, field int, fade float64, last bool) baseline {
 		b := &conditional{title: name, target: t, field: field, fade: fade, last: last, width: width}
 		if field >= 0 || last {
-			b.slots = newSlots(1, limit)
+			b.slots = newSlots(limit)
 		}
 		if field >= 0 && last {
-			b.before = newSlots(1, limit)
+			b.before = newSlots(limit)
 		}
 		return b
 	}
@@ -202,7 +203,10 @@ func (b *numberSGD) learn(ev *event.Event, _ []float64) { b.sgdBias.learn(ev) }
 func labelKey(t *Target, ev *event.Event) string {
 	switch {
 	case t.IsNumeric() || t.Task == event.Binary:
-		return strconv.FormatFloat(ev.Label, 'g', labelDigits, 64)
+		if n := int(max(-1, min(ev.Label, float64(len(wholeLabels))))); n >= 0 && n < len(wholeLabels) && math.Float64bits(ev.Label) == math.Float64bits(float64(n)) {
+			return wholeLabels[n]
+		}
+		return numberKey(ev.Label)
 	case len(ev.Classes) == 0:
 		return "-" // of several labels none
 	}
@@ -211,3 +215,13 @@ func labelKey(t *Target, ev *event.Event) string {
 
 // labelDigits is how finely the last label is told apart.
 const labelDigits = 2
+
+func numberKey(label float64) string { return strconv.FormatFloat(label, 'g', labelDigits, 64) }
+
+// wholeLabels are the keys of the labels that there are most of.
+var wholeLabels = func() (keys [32]string) {
+	for n := range keys {
+		keys[n] = numberKey(float64(n))
+	}
+	return keys
+}()

@@ -68,7 +68,7 @@ func newGradientLearner(m *config.Model, schema *event.Schema, target *Target, c
 	inputs := len(schema.Numeric) + k
 	l := &gradientLearner{
 		schema: schema, target: target, champion: champion,
-		slots: newSlots(len(schema.Categorical)+len(schema.Multi), m.Train.FoldIn.MaxRows),
+		slots: newSlots(m.Train.FoldIn.MaxRows),
 		base:  make([]float64, outputs), grad: make([]float64, outputs), dense: make([]float64, inputs), work: make([]float64, 2*k),
 	}
 	l.scaling.reset(inputs)

@@ -78,7 +78,7 @@ func newPosteriorLearner(m *config.Model, schema *event.Schema, target *Target, 
 		}
 	}
 	l.foldIn = posterior.NewFoldIn(base, rates)
-	l.slots = newSlots(base.NumFields, m.Train.FoldIn.MaxRows)
+	l.slots = newSlots(m.Train.FoldIn.MaxRows)
 	return l
 }
 

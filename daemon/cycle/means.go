@@ -125,10 +125,12 @@ func (m *means) outcomeOf(t *Target, ev *event.Event, targets []float64) outcome
 // sgdBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
 type sgdBias struct {
 	global float64
-	bias   []map[string]*float64 // per categorical field, the first two
-	limit  int
-
-	of []*float64 // of the event that predict was called with last, nil where it has none
+	fields int // the first categorical ones, two at most
+	index  slotIndex
+	items  []slot
+	bias   []float64 // by slot
+	room   []int     // per field, for so many more names
+	of     []int32   // slots of the event that predict was called with last, -1 where it has none
 }
 
 // The steps of the sgd_bias baseline; they are part of its definition.
@@ -139,9 +141,9 @@ const (
 
 func newSGDBias(t *Target, fields, limit int) *sgdBias {
 	fields = min(fields, 2)
-	s := &sgdBias{bias: make([]map[string]*float64, fields), limit: limit, of: make([]*float64, fields)}
-	for f := range s.bias {
-		s.bias[f] = make(map[string]*float64)
+	s := &sgdBias{fields: fields, index: newSlotIndex(), room: make([]int, fields), of: make([]int32, fields)}
+	for f := range fields {
+		s.room[f], s.of[f] = limit, -1
 	}
 	if t.Low < t.High {
 		s.global = (t.Low + t.High) / 2
@@ -150,17 +152,17 @@ func newSGDBias(t *Target, fields, limit int) *sgdBias {
 }
 
 func (s *sgdBias) predict(ev *event.Event) float64 {
-	for f, bias := range s.bias {
-		s.of[f] = bias[ev.Categorical[f]]
+	for f, name := range ev.Categorical[:s.fields] {
+		s.of[f], _ = s.index.find(s.items, int32(f), name)
 	}
 	return s.value()
 }
 
 func (s *sgdBias) value() float64 {
 	v := s.global
-	for _, b := range s.of {
-		if b != nil {
-			v += *b
+	for _, at := range s.of {
+		if at >= 0 {
+			v += s.bias[at]
 		}
 	}
 	return v
@@ -170,14 +172,18 @@ func (s *sgdBias) value() float64 {
 func (s *sgdBias) learn(ev *event.Event) {
 	e := ev.Label - s.value()
 	s.global += sgdStep * e
-	for f, b := range s.of {
-		if b == nil {
-			if len(s.bias[f]) >= s.limit || ev.Categorical[f] == "" {
+	for f, at := range s.of {
+		if at < 0 {
+			name := ev.Categorical[f]
+			if s.room[f] <= 0 || name == "" {
 				continue // a baseline, too, is bounded
 			}
-			b = new(float64)
-			s.bias[f][ev.Categorical[f]] = b
+			s.room[f]--
+			at = int32(len(s.items))
+			s.items, s.bias = append(s.items, slot{name: name, field: int32(f)}), append(s.bias, 0)
+			s.index.add(s.items, at)
 		}
+		b := &s.bias[at]
 		*b += sgdStep * (e - sgdShrinkage**b)
 	}
 }

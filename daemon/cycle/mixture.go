@@ -88,7 +88,7 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 	for _, name := range names {
 		m.parts = append(m.parts, part{name: name, weight: 1 / float64(len(names)), value: make([]float64, width), told: fading{rate: mixtureFade}})
 	}
-	m.entities, m.mixed, m.weights = newSlots(1, limit), make([]float64, width), make([]float64, len(names))
+	m.entities, m.mixed, m.weights = newSlots(limit), make([]float64, width), make([]float64, len(names))
 	return m
 }
 

@@ -275,8 +275,8 @@ func TestStackOutlivesOutliers(t *testing.T) {
 // TestBaselinesByDefinition compares the conditional means and frequencies with counts.
 func TestBaselinesByDefinition(t *testing.T) {
 	target := targetOf(t, "ordinal")
-	mean := &conditional{title: "x", target: target, field: 0, fade: 1, width: 1, slots: newSlots(1, 100), before: newSlots(1, 100)}
-	after := &conditional{title: "y", target: target, field: 0, fade: 1, last: true, width: 1, slots: newSlots(1, 100), before: newSlots(1, 100)}
+	mean := &conditional{title: "x", target: target, field: 0, fade: 1, width: 1, slots: newSlots(100), before: newSlots(100)}
+	after := &conditional{title: "y", target: target, field: 0, fade: 1, last: true, width: 1, slots: newSlots(100), before: newSlots(100)}
 	events := stream(3, 400)
 	got := make([]float64, 1)
 	lastOf := func(i int) (float64, bool) {

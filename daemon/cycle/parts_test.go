@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -54,13 +55,20 @@ func FuzzDecodeEvent(f *testing.F) {
 
 // TestSlotsAgainstList compares the slots with a list of names in order of use.
 func TestSlotsAgainstList(t *testing.T) {
-	s := newSlots(2, 5)
+	for _, limit := range []int{5, 100} { // of the table of the index a third, and almost half
+		slotsAgainstList(t, limit)
+	}
+}
+
+func slotsAgainstList(t *testing.T, limit int) {
+	t.Helper()
+	s := newSlots(limit)
 	s.evicted = new(atomic.Int64)
 	evicted := int64(0)
 	var recent []string // newest last
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
-		field, name := r.IntN(2), fmt.Sprint(r.IntN(8))
+		field, name := r.IntN(2), fmt.Sprint(r.IntN(limit+3))
 		key := fmt.Sprint(field, name)
 		known := slices.Contains(recent, key)
 		if got := s.find(field, name) >= 0; got != known {
@@ -71,7 +79,7 @@ func TestSlotsAgainstList(t *testing.T) {
 			t.Fatalf("%s: fresh %v, known %v", key, fresh, known)
 		}
 		recent = append(slices.DeleteFunc(recent, func(k string) bool { return k == key }), key)
-		if len(recent) > 5 {
+		if len(recent) > limit {
 			recent = recent[1:]
 			evicted++
 		}
@@ -218,6 +226,16 @@ func TestBacklogGoesOn(t *testing.T) {
 				t.Fatalf("event %d, want %d", got, seen)
 			}
 			seen++
+		}
+	}
+}
+
+// TestWholeLabelsAreKeys: a label has the key that it is written as, whether that was written before or not.
+func TestWholeLabelsAreKeys(t *testing.T) {
+	target := newCycle(t, ratingsModel(nil)).target
+	for _, label := range []float64{0, math.Copysign(0, -1), 1, 3, 31, 32, 1000, -1, 2.5, 0.04, 31.5, math.Inf(1), math.NaN()} {
+		if got, want := labelKey(target, &event.Event{Label: label}), strconv.FormatFloat(label, 'g', labelDigits, 64); got != want {
+			t.Errorf("%g: key %q, want %q", label, got, want)
 		}
 	}
 }
