@@ -9,14 +9,16 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// BenchmarkLearn measures the cost of Observe for one event: scored by what consumers have, by the mixture and all of its parts, and learned. The
-// first two fields are entities, 1,000 and 500 of them; the others have 20 names each. An operation is one event.
+// BenchmarkLearn measures the cost of one event: scored by what consumers have, by the mixture and all of its parts, and learned, by Observe or in runs of
+// ObserveAll. The first two fields are entities, 1,000 and 500 of them; the others have 20 names each. An operation is one event.
 func BenchmarkLearn(b *testing.B) {
 	for _, test := range []struct {
 		task   string
 		fields int
-	}{{"ordinal", 2}, {"regression", 2}, {"binary", 2}, {"ordinal", 7}, {"regression", 7}, {"regression", 10}, {"binary", 10}} {
-		b.Run(fmt.Sprintf("%s/fields=%d", test.task, test.fields), func(b *testing.B) {
+		run    int
+	}{{"ordinal", 2, 1}, {"ordinal", 2, 256}, {"regression", 2, 1}, {"regression", 2, 256}, {"binary", 2, 1}, {"binary", 2, 256}, {"ordinal", 7, 1},
+		{"regression", 7, 1}, {"regression", 10, 1}, {"binary", 10, 1}} {
+		b.Run(fmt.Sprintf("%s/fields=%d/run=%d", test.task, test.fields, test.run), func(b *testing.B) {
 			m := ratingsModel(func(m *config.Model) {
 				m.Schema = config.Schema{Task: test.task, Label: "y", TimeUnit: "ms"}
 				switch test.task {
@@ -39,12 +41,18 @@ func BenchmarkLearn(b *testing.B) {
 			}
 			c.Install(ch)
 			i := 5000
+			var run []Observation
 			b.ReportAllocs()
 			for b.Loop() {
 				if i++; i >= len(events) {
 					i = 5000
 				}
-				c.Observe(&events[i], true, Position{}, nil, nil)
+				if test.run == 1 {
+					c.Observe(&events[i], true, Position{}, nil, nil)
+				} else if run = append(run, Observation{Event: &events[i], Learn: true}); len(run) == test.run {
+					c.ObserveAll(run, nil)
+					run = run[:0]
+				}
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
