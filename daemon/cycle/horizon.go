@@ -69,7 +69,7 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 		return nil
 	}
 	j.horizon = warm.horizon
-	weight := decayed(nil, j.sample.SelectAge, recentHalfLife)
+	weight := j.recentWeights()
 	if effective(weight) < horizonRows {
 		return nil
 	}
@@ -91,6 +91,22 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 		return nil
 	}
 	return err
+}
+
+// recentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of the drift detector, if they are
+// enough, for what predicts earlier ones does not matter any more.
+func (j *refitJob) recentWeights() []float64 {
+	all := decayed(nil, j.sample.SelectAge, recentHalfLife)
+	since := slices.Clone(all)
+	for i, age := range j.sample.SelectAge {
+		if age > j.alarmAge {
+			since[i] = 0
+		}
+	}
+	if effective(since) >= horizonRows {
+		return since
+	}
+	return all
 }
 
 // next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.
@@ -152,10 +168,11 @@ func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float6
 	return state.Model(), nil
 }
 
-// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonTrain of them at most, spread evenly.
+// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and horizonTrain at most.
 const (
 	horizonAges  = 5
 	horizonTrain = 10_000
+	horizonFew   = 1000
 )
 
 // solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a half-life.
@@ -190,9 +207,15 @@ func (j *refitJob) solvedAt(ctx context.Context, warm *warmStart, halfLife float
 	return model, ctx.Err()
 }
 
-// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly.
+// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample that has too few so young, of its
+// newest ones.
 func (j *refitJob) rowsWithin(age float64) (rows []int) {
-	for i, a := range j.sample.TrainAge {
+	ages := j.sample.TrainAge
+	if few := min(horizonFew, len(ages)); few > 0 {
+		sorted := slices.Sorted(slices.Values(ages))
+		age = max(age, sorted[few-1])
+	}
+	for i, a := range ages {
 		if a <= age {
 			rows = append(rows, i)
 		}

@@ -170,3 +170,57 @@ func TestHorizonOfClasses(t *testing.T) {
 		}
 	}
 }
+
+// TestHorizonsAfterAnAlarm: horizons are compared on the select rows since an alarm where these are enough, else on all of them.
+func TestHorizonsAfterAnAlarm(t *testing.T) {
+	t.Parallel()
+	j := &refitJob{alarmAge: math.Inf(1), sample: &Sample{}}
+	for i := range 400 {
+		j.sample.SelectAge = append(j.sample.SelectAge, 20*float64(i))
+	}
+	all := j.recentWeights()
+	for _, test := range []struct {
+		age  float64
+		rows int // with a weight
+	}{{math.Inf(1), 400}, {3000, 151}, {900, 400}} {
+		j.alarmAge = test.age
+		n := 0
+		for i, w := range j.recentWeights() {
+			if w > 0 {
+				n++
+				if w != all[i] {
+					t.Errorf("alarm %g events ago: row %d has weight %g, %g without an alarm", test.age, i, w, all[i])
+				}
+			}
+		}
+		if n != test.rows {
+			t.Errorf("alarm %g events ago: %d rows have a weight, want %d", test.age, n, test.rows)
+		}
+	}
+}
+
+// TestRowsWithin: rows are as young as asked for, at least the newest thousand, at most ten thousand spread evenly.
+func TestRowsWithin(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		n, rows int
+		age     float64
+		oldest  float64
+	}{{500, 500, 10, 499}, {5000, 1000, 10, 999}, {5000, 3001, 3000, 3000}, {40_000, horizonTrain, 20_000, 20_000}, {40_000, horizonTrain, math.Inf(1), 39_999}} {
+		j := &refitJob{sample: &Sample{}}
+		for i := range test.n {
+			j.sample.TrainAge = append(j.sample.TrainAge, float64((i*7919)%test.n)) // every age once
+		}
+		rows := j.rowsWithin(test.age)
+		oldest := 0.0
+		for i, row := range rows {
+			oldest = max(oldest, j.sample.TrainAge[row])
+			if i > 0 && row <= rows[i-1] {
+				t.Fatalf("rows out of order at %d", i)
+			}
+		}
+		if len(rows) != test.rows || oldest > test.oldest || oldest < test.oldest*0.99 {
+			t.Errorf("%d rows, up to age %g: %d of them, the oldest %g; want %d and %g", test.n, test.age, len(rows), oldest, test.rows, test.oldest)
+		}
+	}
+}

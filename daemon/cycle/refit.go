@@ -51,6 +51,7 @@ type refitJob struct {
 	sweptGaussian *variationalFit // of gaussianTarget
 	weights       []float64       // of the training rows before they fade, nil counting every row once
 	horizon       int             // in horizons
+	alarmAge      float64         // events since the last alarm of the drift detector, +Inf without one
 	given         int             // the horizon of a refit that is repeated, -1 of any other
 	recent        []event.Event   // training rows since the champion's cut, for rival
 	groups        []int32         // posterior.State.Group, nil: every field for itself
@@ -78,6 +79,9 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
 		workers: c.Workers, now: c.now, sample: sample, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
 		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
+	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
+		j.alarmAge = float64(c.drift.events - c.drift.alarm)
+	}
 	c.mu.Unlock()
 	budget := time.Duration(j.model.Train.TimeBudget)
 	if budget > 0 {

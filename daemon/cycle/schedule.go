@@ -14,20 +14,33 @@ type Schedule struct {
 
 	refitEvents  int64 // applied when the last refit began
 	updateEvents int64 // applied at the last update
+	hastened     int64 // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
+
+// hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for it: with fewer since the change
+// none could be told from what was before.
+const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
 func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now} }
 
 // RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or train.every after it
-// ended if there were events since.
+// ended if there were events since, or hastenEvents after an alarm and the last one where either is set.
 func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) bool {
 	return train.EveryEvents > 0 && applied-s.refitEvents >= int64(train.EveryEvents) ||
-		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std()
+		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std() ||
+		(train.EveryEvents > 0 || train.Every > 0) && s.hastened > 0 && applied >= max(s.hastened, s.refitEvents+hastenEvents)
 }
 
+// Alarmed notes an alarm of the drift detector with so many events applied, which makes a refit due soon.
+func (s *Schedule) Alarmed(applied int64) { s.hastened = applied + hastenEvents }
+
 // RefitBegun notes that a refit begins on the events applied so far.
-func (s *Schedule) RefitBegun(applied int64) { s.refitEvents = applied }
+func (s *Schedule) RefitBegun(applied int64) {
+	if s.refitEvents = applied; applied >= s.hastened {
+		s.hastened = 0
+	}
+}
 
 // RefitEnded notes that the refit under way has ended.
 func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }

@@ -33,6 +33,18 @@ func TestSchedule(t *testing.T) {
 	wants("the next refit, 30 s after the end of the last", s.RefitDue(train, at(65), 150), true)
 	wants("the next refit after its events", s.RefitDue(train, at(36), 200), true)
 
+	seldom := &config.Train{EveryEvents: 50_000}
+	s.RefitBegun(50_000)
+	s.Alarmed(51_000)
+	wants("a refit too soon after an alarm", s.RefitDue(seldom, at(40), 51_000+hastenEvents-1), false)
+	wants("a refit after an alarm", s.RefitDue(seldom, at(40), 51_000+hastenEvents), true)
+	wants("a refit after an alarm where there are none", s.RefitDue(&config.Train{}, at(40), 90_000), false)
+	s.RefitBegun(51_500) // of those on schedule
+	wants("a refit too soon after the last one", s.RefitDue(seldom, at(40), 51_500+hastenEvents-1), false)
+	wants("a refit after an alarm and another one", s.RefitDue(seldom, at(40), 51_500+hastenEvents), true)
+	s.RefitBegun(51_500 + hastenEvents)
+	wants("a second refit after an alarm", s.RefitDue(seldom, at(40), 100_000), false)
+
 	wants("update before its time", s.UpdateDue(publish, at(9), 5), false)
 	wants("update at its time", s.UpdateDue(publish, at(10), 5), true)
 	wants("update that is switched off", s.UpdateDue(&config.Publish{}, at(1000), 5), false)

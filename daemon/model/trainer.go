@@ -174,11 +174,12 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
+	applied := t.reader.applied.Load()
 	for _, alarm := range t.cycle.DriftAlarms() {
+		t.schedule.Alarmed(applied)
 		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
 		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
 	}
-	applied := t.reader.applied.Load()
 	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
 		t.running = make(chan trained, 1)

@@ -149,6 +149,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 		b.summary.Events++
 		for _, alarm := range b.cycle.DriftAlarms() {
+			b.schedule.Alarmed(b.summary.Events)
 			b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
 		}
 		if b.plot != nil && (i+1)%max(n/backtestPoints, 1) == 0 {
