@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -158,8 +159,8 @@ func gaussianTarget(t *Target) *Target {
 }
 
 // gaussian refits the posterior of gaussianTarget beside the variational stage, warm from the live one, nil where there is no such stage or no time
-// left. New basis vectors are those of the convex stage. No version holds it, so that no refit that is repeated does. As costly as the sweeps of a
-// regression.
+// left, and fits the link of its numbers on the select rows. New basis vectors are those of the convex stage. No refit that is published holds it, so
+// that no refit that is repeated does. As costly as the sweeps of a regression.
 func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver.Model) (*posterior.State, error) {
 	t := gaussianTarget(j.target)
 	own := budget{deadline: j.budget.deadline} // where it ends is no matter of the version
@@ -194,6 +195,9 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 		return nil, err
 	}
 	j.sweptGaussian = fit
+	numbers := make([]float64, 0, len(valid.events))
+	valid.each(t, fit.model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
+	j.link = newLevelLink(j.target.Outputs(), 1/math.Sqrt(fit.state.Noise)).fit(numbers, j.select_.targets)
 	return fit.state, nil
 }
 

@@ -46,6 +46,9 @@ type Cycle struct {
 	lag         lag
 	namesLag    lag            // of the learner on names against the fold-in
 	namesHeld   bool           // updates are made of it
+	updates     bool           // consumers should have updates, by lag
+	forms       lag            // of updates of gaussianTarget and of the fold-in
+	asNumber    bool           // updates are of gaussianTarget, by forms
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
@@ -73,6 +76,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
 		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}}, namesLag: lag{scale: fading{rate: updateFade}},
+		forms:   lag{scale: fading{rate: updateFade}},
 		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1),
 		alone: folded{outputs: make([]float64, target.Outputs())}}
 	for f, name := range schema.Categorical {
@@ -137,7 +141,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
 		versus.slice = prescored.slice
 		if prescored.compared {
-			c.lag.add(prescored.update, prescored.refit)
+			c.compareUpdates(prescored)
 		}
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
@@ -392,13 +396,14 @@ func (c *Cycle) Update() *Champion {
 	u.CutShort = nil // that of the refit
 	if newton := c.fromNewton(); newton != nil {
 		u.Model, u.Vocabulary, u.Version.FeatureMap = newton.model, newton.vocab, mapText(newton.vocab.Map)
-	} else if l, ok := c.learner.(*posteriorLearner); ok {
-		u.folded, u.Vocabulary = l.live(c.config.Train.MaxFeatures)
-		u.Model = u.folded.Model()
 	} else {
-		u.Model, u.Vocabulary = c.learner.model(c.config.Train.MaxFeatures)
+		form, folded := c.form(c.asNumber)
+		if u.number = form != nil && c.asNumber; form == nil {
+			form, folded = c.form(false)
+		}
+		u.Model, u.Vocabulary, u.folded = form.model, form.vocab, folded
 		if names := c.fromNames(u.Vocabulary); names != nil {
-			u.Model = names
+			u.Model, u.folded, u.posterior = names, nil, nil
 		}
 	}
 	c.noteLive(&u)
@@ -427,6 +432,11 @@ func (c *Cycle) Progressive() report.Progressive {
 	defer c.mu.Unlock()
 	p := c.progressive.Report()
 	p.Parts = c.mixture.report()
+	for i := range p.Parts {
+		if part := &p.Parts[i]; c.asNumber && (part.Name == partGaussian || part.Name == "fold_in") {
+			part.InVersions = part.Name == partGaussian
+		}
+	}
 	return p
 }
 

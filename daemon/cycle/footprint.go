@@ -29,6 +29,9 @@ func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 	return vocabularies*vocabularyBytes*int64(d) + nameCopies*names + 2*meanBytes*int64(n)
 }
 
+// OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside that of the update.
+func OtherVocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
+
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
 // baseline, and of events that wait for the refit under way.
 func LiveFootprint(maxRows, maxName int) int64 {

@@ -122,6 +122,7 @@ type kept struct {
 	Clean         *posterior.State // Posterior before it learned from held-out rows, nil if it has not
 	CleanGaussian *posterior.State
 	HeldOut       heldOutNames
+	Link          *levelLink
 }
 
 const keptFormat = 1
@@ -133,7 +134,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
-	k.HeldOut = ch.heldOut
+	k.HeldOut, k.Link = ch.heldOut, ch.link
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -174,7 +175,9 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
 		}
 	}
-	ch.heldOut = k.HeldOut
+	if ch.heldOut = k.HeldOut; k.Link != nil && len(k.Link.Threshold) == ch.Target.Outputs() {
+		ch.link = k.Link
+	}
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
 	if k.Clean != nil {
 		ch.clean = &clean{k.Clean, k.CleanGaussian}

@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"math"
+
 	"github.com/refitd/refitd/consumer/event"
 )
 
@@ -11,6 +13,9 @@ type consumed struct {
 	means  *means
 	refit  frozen
 	update frozen
+
+	other  frozen // the newest update in the form that was not chosen; no model without
+	number bool   // update is of gaussianTarget, else other is
 }
 
 // Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its scoring does not depend on
@@ -23,6 +28,7 @@ type Score struct {
 	compared  bool    // the two that follow are there
 	update    float64 // loss by which predictors are compared, of the newest update
 	refit     float64 // of the last promoted refit
+	other     float64 // of consumed.other, NaN without
 	names     NameCounts
 	slice     slice
 	outputs   []float64 // m
@@ -36,6 +42,7 @@ type Prescorer struct {
 	scorer  *scorer // with of
 	update  *scorer // these are nil where it is scorer
 	refit   *scorer
+	other   *scorer
 	outputs []float64
 	targets []float64
 	value   []float64 // of a baseline
@@ -55,10 +62,11 @@ func (p *Prescorer) Refresh() bool {
 
 func (p *Prescorer) take(version *consumed) bool {
 	if p.of != version {
-		p.of, p.scorer, p.update, p.refit = version, nil, nil, nil
+		p.of, p.scorer, p.update, p.refit, p.other = version, nil, nil, nil, nil
 		if version != nil {
 			p.scorer = newScorer(version.model, version.vocab)
 			p.update, p.refit = version.rival(&version.update), version.rival(&version.refit)
+			p.other = version.rival(&version.other)
 		}
 	}
 	return version != nil
@@ -81,6 +89,9 @@ func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
 	dst.names, dst.slice = p.scorer.names(ev), p.slice(ev)
 	if dst.compared = p.of.update.model != nil; dst.compared {
 		dst.update, dst.refit = p.judged(p.update, dst, ev, targets), p.judged(p.refit, dst, ev, targets)
+		if dst.other = math.NaN(); p.other != nil {
+			dst.other = p.judged(p.other, dst, ev, targets)
+		}
 	}
 	if m == nil {
 		return

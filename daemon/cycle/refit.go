@@ -49,6 +49,7 @@ type refitJob struct {
 	problem       *solver.Problem
 	swept         *variationalFit // nil without the variational stage
 	sweptGaussian *variationalFit // of gaussianTarget
+	link          *levelLink      // for that
 	weights       []float64       // of the training rows before they fade, nil counting every row once
 	horizon       int             // in horizons
 	alarmAge      float64         // events since the last alarm of the drift detector, +Inf without one
@@ -144,6 +145,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
+	ch.link = j.link
 	j.decide(ch)
 	switch {
 	case j.swept == nil:

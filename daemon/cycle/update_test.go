@@ -124,6 +124,89 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	}
 }
 
+// TestUpdatesInTheFormThatPredictsBetter: updates of ordinal labels are made of the fold-in or of that of levels as numbers, by the losses of both as they
+// were when the last update was made, which are those of the models scored by themselves.
+func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
+	events, every := newcomers(2, 3000), 50
+	c := newCycle(t, ratingsModel(nil))
+	observeAll(c, events[:1000])
+	c.Install(refit(t, c, sampleOf(events[:1000])))
+	slow, kinds := lag{scale: fading{rate: updateFade}}, [2]int{}
+	var numbers, foldIn *scorer
+	for i := 1000; i < len(events); i++ {
+		if i == 2000 { // in favour of the other form
+			slow.sum = -slow.sum + 10*math.Copysign(slow.n, -slow.sum)
+			c.forms = slow
+		}
+		if i%every == 0 {
+			had := c.asNumber
+			u, _ := c.NextUpdate()
+			if want := slow.n >= updateEvents && slow.prefers(had); c.asNumber != want || u != nil && !u.again && u.number != want {
+				t.Fatalf("event %d: of numbers: %t, want %t", i, c.asNumber, want)
+			}
+			levels, _ := c.form(false)
+			number, _ := c.form(true)
+			foldIn, numbers = newScorer(levels.model, levels.vocab), newScorer(number.model, number.vocab)
+			if u != nil {
+				if !u.again {
+					kinds[map[bool]int{true: 1}[u.number]]++
+				}
+				c.PublishUpdate(u)
+				if !u.Model.IsFinite() || u.Model.NumOutputs != 4 {
+					t.Fatalf("an update with %d outputs", u.Model.NumOutputs)
+				}
+			}
+		}
+		loss := func(s *scorer) float64 {
+			c.target.Encode(c.targets, &events[i])
+			s.outputs(c.outputs, &events[i])
+			return c.target.outcome(&events[i], c.outputs, c.targets).square
+		}
+		slow.add(loss(numbers), loss(foldIn))
+		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
+		if !closeTo(c.forms.sum, slow.sum) || c.forms.n != slow.n {
+			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, c.forms.sum, c.forms.n, slow.sum, slow.n)
+		}
+	}
+	if kinds[0] == 0 || kinds[1] == 0 {
+		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[0], kinds[1])
+	}
+	for _, p := range c.Progressive().Parts {
+		if want := p.Name == "published" || p.Name == partGaussian && c.asNumber || p.Name == "fold_in" && !c.asNumber; p.InVersions != want {
+			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
+		}
+	}
+}
+
+// TestUpdatesGoOnAfterARefit: while updates have predicted better consumers get the next one after a refit, too, and need no new proof.
+func TestUpdatesGoOnAfterARefit(t *testing.T) {
+	events := newcomers(3, 3000)
+	c := newCycle(t, ratingsModel(nil))
+	observeAll(c, events[:1000])
+	c.Install(refit(t, c, sampleOf(events[:1000])))
+	for i := 1000; i < 2000; i++ {
+		if i%50 == 0 {
+			if u, _ := c.NextUpdate(); u != nil {
+				c.PublishUpdate(u)
+			}
+		}
+		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
+	}
+	c.Install(refit(t, c, sampleOf(events[:2000])))
+	c.lag.sum, c.lag.squares = 0, c.lag.n // no better and no worse
+	if u, reason := c.NextUpdate(); u == nil || u.again {
+		t.Errorf("no update after a refit: %s", reason)
+	}
+	c.lag.sum = c.lag.n
+	if u, reason := c.NextUpdate(); u != nil {
+		t.Errorf("an update that predicts worse, or the refit again, though consumers have it: %s", reason)
+	}
+	c.lag.sum = 0
+	if u, _ := c.NextUpdate(); u != nil {
+		t.Error("an update that is not shown to be better is taken up again")
+	}
+}
+
 // TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all bounds changes nothing, and its
 // unit is of use again soon; while consumers have updates these may be worse by chance.
 func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {

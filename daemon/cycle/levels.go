@@ -1,0 +1,120 @@
+package cycle
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/gonum"
+)
+
+// A levelLink says what a number predicted for an ordinal label means for its levels, by proportional odds (McCullagh 1980): output c, of the
+// chance that the level is at most c+1, is Threshold[c] − Slope·number. It does not change.
+type levelLink struct {
+	Threshold []float64
+	Slope     float64
+}
+
+// How a link is fitted: steps at most, and how many rows that it starts with count for, in units of curvature.
+const (
+	linkSteps  = 20
+	linkHold   = 10
+	probitUnit = 1.702 // a logistic function of so many deviations is within .01 of the normal one
+)
+
+// newLevelLink returns the link of a Gaussian error of the given deviation: levels reach half way to their neighbours.
+func newLevelLink(m int, deviation float64) *levelLink {
+	l := &levelLink{Threshold: make([]float64, m), Slope: probitUnit / deviation}
+	for c := range l.Threshold {
+		l.Threshold[c] = l.Slope * (float64(c) + 1.5)
+	}
+	return l
+}
+
+// fit returns the link that maximises the likelihood of n numbers with targets (n×m, ±1), held to l by a normal prior, by Newton's method. It is l
+// where that fails.
+func (l *levelLink) fit(numbers, targets []float64) *levelLink {
+	m := len(l.Threshold)
+	center := float64(m+2) / 2 // of the levels: thresholds and slope are about independent there
+	w := make([]float64, m+1)
+	for c, t := range l.Threshold {
+		w[c] = t - l.Slope*center
+	}
+	w[m] = l.Slope
+	start, normal, step := append([]float64(nil), w...), make([]float64, (m+1)*(m+1)), make([]float64, m+1)
+	value := linkLoss(w, start, numbers, targets, center)
+	var lapack gonum.Implementation
+	for range linkSteps {
+		linkCurve(normal, step, w, start, numbers, targets, center)
+		if !lapack.Dpotrf(blas.Lower, m+1, normal, m+1) {
+			return l
+		}
+		lapack.Dpotrs(blas.Lower, m+1, 1, normal, m+1, step, 1)
+		gain := 0.0
+		for range linkSteps { // half of a step that goes too far
+			next := append([]float64(nil), w...)
+			floats.Sub(next, step)
+			if v := linkLoss(next, start, numbers, targets, center); v < value {
+				gain, value, w = value-v, v, next
+				break
+			}
+			floats.Scale(0.5, step)
+		}
+		if gain <= 1e-9*value {
+			break
+		}
+	}
+	out := &levelLink{Threshold: w[:m:m], Slope: w[m]}
+	for c := range out.Threshold {
+		out.Threshold[c] += out.Slope * center
+	}
+	if !(out.Slope > 0) || math.IsInf(out.Slope, 1) || !isFinite(out.Threshold) {
+		return l
+	}
+	return out
+}
+
+// linkLoss is what fit minimises: w has the thresholds at the center, then the slope.
+func linkLoss(w, start, numbers, targets []float64, center float64) float64 {
+	m := len(w) - 1
+	sum := 0.0
+	for i, x := range numbers {
+		for c, t := range targets[i*m : i*m+m] {
+			o := -t * (w[c] - w[m]*(x-center))
+			sum += max(o, 0) + math.Log1p(math.Exp(-math.Abs(o)))
+		}
+	}
+	d := floats.Distance(w, start, 2)
+	return sum + linkHold/2*d*d
+}
+
+// linkCurve stores second derivatives (lower triangle) and gradient of linkLoss.
+func linkCurve(normal, gradient, w, start, numbers, targets []float64, center float64) {
+	m := len(w) - 1
+	clear(normal)
+	for a := range w {
+		gradient[a] = linkHold * (w[a] - start[a])
+		normal[a*(m+1)+a] = linkHold
+	}
+	for i, x := range numbers {
+		x -= center
+		for c, t := range targets[i*m : i*m+m] {
+			p := 1 / (1 + math.Exp(w[m]*x-w[c]))
+			e, h := p-(t+1)/2, p*(1-p)
+			gradient[c] += e
+			gradient[m] -= e * x
+			normal[c*(m+1)+c] += h
+			normal[m*(m+1)+c] -= h * x
+			normal[m*(m+1)+m] += h * x * x
+		}
+	}
+}
+
+func isFinite(list []float64) bool {
+	for _, v := range list {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
