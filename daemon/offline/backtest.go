@@ -56,6 +56,9 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	if err := set.Arrange(o.Order, o.Seed, o.Limit); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--order"}
 	}
+	if err := derive(o.Model, set); err != nil {
+		return err
+	}
 	if err := o.checkSchedule(set); err != nil {
 		return err
 	}

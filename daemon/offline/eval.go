@@ -46,6 +46,9 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		o.Group = rankingField
 	}
 	set, err := ReadEvents(m, o.Data, o.Format)
+	if err == nil {
+		err = derive(m, set)
+	}
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,12 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// ReadEvents reads labelled events of a model's schema into memory. Column i of a LIBSVM file is the i-th numeric field.
+// ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the
+// i-th numeric field.
 func ReadEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
 	set, err := readSet(m, path, format, "--data")
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
-	}
-	if err == nil {
-		err = derive(m, set)
 	}
 	return set, err
 }

@@ -41,7 +41,8 @@ func TestRebuild(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(31, 3000)
-	path := b.Configure("rebuild", daemontest.Simple...)
+	path := b.Configure("rebuild", append([]string{"categorical: [user, item]", "categorical: [user, item], derived: [{name: before, kind: previous_label, " +
+		"of: user}, {name: seen, kind: last, of: item, field: user, k: 2}]"}, daemontest.Simple...)...)
 	first := b.Run(path)
 	if first.Err != nil {
 		t.Fatal(first.Err)
