@@ -103,3 +103,8 @@ func (b *budget) swept(n int) {
 		b.cut.Sweeps = &n
 	}
 }
+
+// endedInSweeps reports whether the clock ended the variational stage.
+func (b *budget) endedInSweeps() bool {
+	return b.cut != nil && b.cut.Sweeps != nil || b.repeat != nil && b.repeat.Sweeps != nil
+}

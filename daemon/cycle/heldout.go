@@ -45,6 +45,7 @@ type warmStart struct {
 	rows      int64 // of the champion's refit
 	version   int64 // of the champion
 	up        bool  // look for a better λ above the last one, else below
+	lean      bool  // the convex stage is left out where it cannot win, by leavesConvexOut
 
 	featureMap *snapshot.FeatureMap // nil without
 	mapWeights []float64            // of the champion on it; nil without
@@ -69,6 +70,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 		return w
 	}
 	w.posterior = j.foldRecent(j.target, ch.Vocabulary, from.posterior).state(v)
+	w.lean = j.leavesConvexOut(w)
 	w.model = w.posterior.Model()
 	if w.posterior.Group != nil { // its model is of another kernel than the convex stage's
 		w.model = mapModel(ch.convex, ch.Vocabulary, v)

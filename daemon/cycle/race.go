@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -136,4 +137,41 @@ func (j *refitJob) fitVariational(ctx context.Context, vectors *solver.Model, k 
 	}
 	tight.uncapped = true
 	return tight, nil
+}
+
+// convexAgain is how often the convex stage runs although it cannot win, by versions: what it cannot do may change with the stream. It is prime, for
+// refits come every so many versions, updates between them.
+const convexAgain = 11
+
+// leavesConvexOut reports whether a refit that goes on from a posterior can do without the convex stage: that of the champion lost to the variational
+// one, no basis vector is due that it would find, and the last version was not kept back. Where outputs have weights of their own it always runs.
+func (j *refitJob) leavesConvexOut(warm *warmStart) bool {
+	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
+	return j.model.Train.Refit == "variational" && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
+		warm.version%convexAgain != 0 && warm.posterior.NumBasis >= k && (warm.gaussian == nil || warm.gaussian.NumBasis >= k)
+}
+
+// sweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with, nil if these gained nothing on
+// the select rows, so that the convex stage is needed after all.
+func (j *refitJob) sweepAlone(ctx context.Context, warm *warmStart, k int) (*candidate, *variationalFit, error) {
+	lambda := warm.lambda
+	if fixed := float64(j.model.Train.Lambda); fixed > 0 {
+		lambda = fixed * lambdaUnit(j.problem)
+	}
+	before := &candidate{model: warm.model, lambda: lambda, result: &solver.Result{Model: warm.model, Status: solver.Converged}, unsolved: true,
+		loss: j.judge(warm.posterior.Model())}
+	start := warm.posterior.Clone()
+	fit, err := j.variational(ctx, warm, warm.model, k, j.model.Train.Sweeps)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.budget.endedInSweeps() {
+		before.result.Status = solver.TimeBudget
+		return before, fit, nil
+	}
+	if fit == nil || !(fit.loss <= before.loss) {
+		warm.posterior = start
+		return nil, nil, nil
+	}
+	return before, fit, nil
 }

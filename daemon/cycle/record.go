@@ -51,6 +51,7 @@ type keptStart struct {
 	Weights   []float64 // on the map
 	Ridge     float64   // of them
 	HeldOut   heldOutNames
+	Lean      bool // the convex stage was left out
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -84,7 +85,7 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	}
 	start := keptStart{HeldOut: heldOut}
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -162,7 +163,7 @@ func (s *keptStart) on(v *Vocabulary) *warmStart {
 		s.Posterior.Field = v.field
 	}
 	return &warmStart{model: s.Model, posterior: s.Posterior, lambda: s.Lambda, up: s.Up, horizon: s.Horizon, rows: s.Rows, version: s.Version,
-		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge}
+		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge, lean: s.Lean}
 }
 
 // noCut is a number of solves that no refit reaches.

@@ -265,6 +265,11 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if variational {
 		settings.MaxBasis = k
 	}
+	if variational && warm != nil && warm.lean && warm.posterior != nil {
+		if best, fit, err := j.sweepAlone(ctx, warm, k); err != nil || best != nil {
+			return best, fit, err
+		}
+	}
 	var best *candidate
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
 	switch {

@@ -1,0 +1,70 @@
+package cycle
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is repeated from its record all the
+// same. Every so many versions, after a version of the convex stage and after one that was kept back it runs.
+func TestConvexStageIsLeftOut(t *testing.T) {
+	t.Parallel()
+	m := ratingsModel(nil)
+	m.Publish.KeepSample = true
+	c := newCycle(t, m)
+	events := stream(5, 2400)
+	observeAll(c, events[:1200])
+	first := refit(t, c, sampleOf(events[:1200]))
+	if first.Version.Gap == nil || first.Version.Sweeps == 0 {
+		t.Fatalf("first version %+v, want both stages and the variational one published", first.Version)
+	}
+	observeAll(c, events[1200:])
+	for _, x := range []struct {
+		version    int64
+		sweeps     int
+		rejections int
+		lean       bool
+	}{{1, first.Version.Sweeps, 0, true}, {convexAgain, first.Version.Sweeps, 0, false}, {1, 0, 0, false}, {1, first.Version.Sweeps, 1, false}} {
+		champion := *first
+		champion.Version.Version, champion.Version.Sweeps = x.version, x.sweeps
+		c.Install(&champion)
+		c.rejections = x.rejections
+		ch := refit(t, c, sampleOf(events))
+		if lean := ch.Version.Gap == nil; lean != x.lean || lean && ch.Version.Sweeps == 0 {
+			t.Errorf("%+v: convex stage left out %t, %d sweeps", x, lean, ch.Version.Sweeps)
+		}
+		repeated(t, ch, m, 2)
+	}
+}
+
+// TestConvexStageRunsAfterAll: where the sweeps gain nothing, what they began with is left as it was for the convex stage.
+func TestConvexStageRunsAfterAll(t *testing.T) {
+	t.Parallel()
+	c := newCycle(t, ratingsModel(nil))
+	events := stream(5, 1200)
+	observeAll(c, events)
+	first := refit(t, c, sampleOf(events))
+	first.Version.Version = 1
+	c.Install(first)
+	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: first, workers: 1, sample: sampleOf(events)}
+	if err := j.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	warm := j.continuing(j.vocab)
+	want := warm.posterior.Clone()
+	for _, gains := range []float64{1, -1} {
+		loss := 0.0
+		j.judge = func(*solver.Model) float64 { loss -= gains; return loss }
+		best, fit, err := j.sweepAlone(t.Context(), warm, warm.posterior.NumBasis)
+		if err != nil || (best != nil) != (gains > 0) || (fit != nil) != (gains > 0) {
+			t.Fatalf("gains %g: candidate %v, stage %v, error %v", gains, best, fit, err)
+		}
+		if gains > 0 {
+			warm.posterior = want.Clone()
+		} else if !reflect.DeepEqual(warm.posterior, want) {
+			t.Error("the posterior is not what the sweeps began with")
+		}
+	}
+}
