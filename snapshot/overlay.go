@@ -182,6 +182,16 @@ func (o *Overlay) Learn(e *LabelledEvent) (*Overlay, error) {
 	return &next, nil
 }
 
+// EntityBytes returns what the row of an entity takes in an overlay by the first field, 0 for a version without fold-in.
+func (m *Model) EntityBytes() int64 {
+	fold := m.contents.FoldIn
+	if fold == nil {
+		return 0
+	}
+	h := m.shapeOf(&fold.Fields[0])
+	return int64(h.bytes())
+}
+
 // Model returns the model below.
 func (o *Overlay) Model() *Model { return o.model }
 

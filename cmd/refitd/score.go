@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 
 	"github.com/refitd/refitd/daemon/offline"
@@ -10,7 +11,8 @@ import (
 type scoreCmd struct {
 	offline.SnapshotRef
 
-	Input string `default:"-" placeholder:"FILE" help:"JSON Lines events, without labels or with; - is standard input."`
+	Input   string `default:"-" placeholder:"FILE" help:"JSON Lines events, without labels or with; - is standard input."`
+	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
 }
 
 func (c *scoreCmd) Run(a *app) error {
@@ -23,5 +25,14 @@ func (c *scoreCmd) Run(a *app) error {
 		defer f.Close()
 		in = f
 	}
-	return offline.Score(a.ctx, c.SnapshotRef, in, a.out)
+	var history io.Reader
+	if c.History != "" {
+		f, err := os.Open(c.History)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: c.History}
+		}
+		defer f.Close()
+		history = f
+	}
+	return offline.Score(a.ctx, c.SnapshotRef, history, in, a.out)
 }

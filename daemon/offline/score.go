@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -16,10 +17,18 @@ import (
 // Score reads JSON Lines events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
 // time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
 // done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
-func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitter) error {
+//
+// History, if not nil, has labelled events, which the version is folded over first; one that is none ends the command with its line.
+func Score(ctx context.Context, ref SnapshotRef, history, in io.Reader, out *report.Emitter) error {
 	version, err := ref.open()
 	if err != nil {
 		return err
+	}
+	s := newScoring(version)
+	if history != nil {
+		if err := s.fold(history); err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history"}
+		}
 	}
 	r, done := interruptible(ctx, in)
 	defer done()
@@ -27,8 +36,7 @@ func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitt
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
 	}
-	s := newScoring(version)
-	var summary report.ScoreSummary
+	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
 	for number := int64(1); ; number++ {
 		line, err := lines.next()
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -66,6 +74,7 @@ func Score(ctx context.Context, ref SnapshotRef, in io.Reader, out *report.Emitt
 // scoring decodes and scores events with one version.
 type scoring struct {
 	version  *snapshot.Model
+	over     *snapshot.Overlay // with the history
 	manifest snapshot.Manifest
 	decoder  event.Decoder
 	event    event.Event
@@ -76,7 +85,39 @@ func newScoring(version *snapshot.Model) *scoring {
 	schema.Derived, schema.Time = nil, "" // an event has them, or lacks them
 	d := event.NewJSON(schema, event.DefaultLimits())
 	d.RequireLabel = false
-	return &scoring{version: version, manifest: version.Manifest(), decoder: d}
+	over, _ := version.Fold(nil) // which every version takes
+	return &scoring{version: version, over: over, manifest: version.Manifest(), decoder: d}
+}
+
+// fold folds the labelled events of JSON Lines in, oldest first.
+func (s *scoring) fold(history io.Reader) error {
+	lines, err := newLines(history)
+	if err != nil {
+		return err
+	}
+	schema := modelOf(s.version).Schema.Event()
+	schema.Derived, schema.Time = nil, "" // an event has them, or lacks them
+	decoder := event.NewJSON(schema, event.DefaultLimits())
+	var events []snapshot.LabelledEvent
+	for number := 1; ; number++ {
+		line, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			s.over, err = s.version.Fold(events)
+			return err
+		case err != nil:
+			return err
+		case len(line) == 0:
+			continue
+		case len(events) == snapshot.MaxHistory:
+			return fmt.Errorf("offline: line %d: a history has at most %d events: leave the oldest out", number, snapshot.MaxHistory)
+		}
+		var ev event.Event
+		if r := decoder.Decode(&ev, line, 0); r != nil {
+			return fmt.Errorf("offline: line %d: %s", number, r)
+		}
+		events = append(events, snapshot.LabelledEvent{Input: inputOf(&ev), Label: ev.Label, Classes: ev.Classes})
+	}
 }
 
 // score returns the prediction for one event, or why there is none.
@@ -85,7 +126,7 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		return report.Score{}, r
 	}
 	in := inputOf(&s.event)
-	p, err := s.version.Predict(&in)
+	p, err := s.over.Predict(&in)
 	if err != nil { // the shape is the decoder's, so an output overflowed
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}

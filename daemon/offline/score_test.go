@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,11 +14,12 @@ import (
 
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 func scored(t *testing.T, ref SnapshotRef, in io.Reader) ([]line, error) {
 	t.Helper()
-	return collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, in, out) })
+	return collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, nil, in, out) })
 }
 
 // TestEvalAgreesWithScore recomputes METRICS from the lines that score prints for the same events.
@@ -193,6 +195,84 @@ func TestScoreGzip(t *testing.T) {
 	wantExit(t, err, report.ExitUsage, "gzip")
 }
 
+// TestScoreWithHistory: a history changes what is said of its user as the library's overlay says, and is refused with its line.
+func TestScoreWithHistory(t *testing.T) {
+	m := configured(t)
+	m.Train.Refit, m.Train.FoldIn.By = "variational", []string{"user"}
+	store := t.TempDir()
+	var moved []string
+	for _, line := range ratings(3000, 1) { // many users of few events, so that the variational stage wins
+		f := strings.Split(line, "\t")
+		f[0] += "-" + f[3][len(f[3])-1:]
+		moved = append(moved, strings.Join(f, "\t"))
+	}
+	if _, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: writeFile(t, "u.data", strings.Join(moved, "\n")), Format: dataset.MovieLens,
+			Order: dataset.TimeOrder, Store: store, Now: clock}, out)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	version, err := snapshot.Open(store, "toy", snapshot.Selector{Alias: snapshot.Latest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := version.Manifest().Version
+	run := func(history string) ([]line, error) {
+		return collect(t, func(out *report.Emitter) error {
+			var from io.Reader
+			if history != "" {
+				from = strings.NewReader(history)
+			}
+			return Score(t.Context(), SnapshotRef{Store: store, Model: "toy", Version: v}, from, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
+		})
+	}
+	var history strings.Builder
+	var events []snapshot.LabelledEvent
+	for i := range 10 {
+		item := fmt.Sprint("i", i)
+		fmt.Fprintf(&history, `{"user":"nobody","item":%q,"rating":5}`+"\n", item)
+		events = append(events, snapshot.LabelledEvent{Input: snapshot.Input{Categorical: []string{"nobody", item}}, Label: 5})
+	}
+	over, err := version.Fold(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := over.Predict(&snapshot.Input{Categorical: []string{"nobody", "i1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := run("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := run(history.String())
+	if err != nil || len(lines) != 2 {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	got := number(t, lines[0], "prediction")
+	if got != want.Value || !(got > number(t, plain[0], "prediction")) || number(t, lines[1], "folded") != 10 || len(lines[0]["unseen"].([]any)) != 0 {
+		t.Errorf("%v, %v without a history, the library says %g", lines, plain, want.Value)
+	}
+	for text, bad := range map[string]string{"line 11: missing_field": `{"user":"nobody","item":"i1"}`, "line 11: not_json": `{`,
+		"line 1001: a history has at most 1000": strings.Repeat(`{"user":"nobody","item":"i1","rating":4}`+"\n", 991)} {
+		_, err := run(history.String() + bad)
+		if report.CodeOf(err) != report.ExitUsage || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %s", err, text)
+		}
+	}
+	label := func(a, b float64) string { return map[bool]string{true: "1", false: "0"}[a*b > 0] }
+	o := fitOptions(t, dataset.LIBSVM, "binary", writeFile(t, "numbers", rows(200, 6, label)))
+	o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
+	fitted(t, o)
+	_, err = collect(t, func(out *report.Emitter) error {
+		history := strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5,"label":1}`)
+		return Score(t.Context(), SnapshotRef{Store: o.Store, Model: "toy"}, history, strings.NewReader(""), out)
+	})
+	if report.CodeOf(err) != report.ExitUsage || !errors.Is(err, snapshot.ErrNoFoldIn) {
+		t.Errorf("a version of numbers: %v, want %v", err, snapshot.ErrNoFoldIn)
+	}
+}
+
 // TestScoreClassNames checks the form of predictions of classes.
 func TestScoreClassNames(t *testing.T) {
 	for task, want := range map[string]string{"multiclass": "10 2 2", "multilabel": "[9] 2 2", "binary": "1 1 2"} {
@@ -230,7 +310,7 @@ func TestScoreInterrupted(t *testing.T) {
 	done := make(chan error, 1)
 	var b bytes.Buffer
 	go func() {
-		done <- Score(ctx, ref, in, report.NewEmitter(&notify{w: &b, first: first}, true))
+		done <- Score(ctx, ref, nil, in, report.NewEmitter(&notify{w: &b, first: first}, true))
 	}()
 	if _, err := io.WriteString(feed, `{"user":"u1","item":"i1"}`+"\n"); err != nil {
 		t.Fatal(err)

@@ -123,9 +123,10 @@ type Dropped struct {
 
 // ScoreSummary ends score.
 type ScoreSummary struct {
-	Scored  int64 `json:"scored"`  // events
-	Invalid int64 `json:"invalid"` // lines that are no events
-	Absent  int64 `json:"absent"`  // optional fields that the scored events lack
+	Scored  int64 `json:"scored"`           // events
+	Invalid int64 `json:"invalid"`          // lines that are no events
+	Absent  int64 `json:"absent"`           // optional fields that the scored events lack
+	Folded  int64 `json:"folded,omitempty"` // events of the history
 }
 
 // VerifyPartition compares one account of the ledger with the topic.

@@ -18,11 +18,14 @@ type term struct {
 // explainRequest asks what makes a prediction.
 type explainRequest struct {
 	Event jsontext.Value `json:"event"` // as in the topic, without a label
+	// History are events with their labels, as in the topic, oldest first: those of an entity that the event is of.
+	History history `json:"history,omitzero"`
 }
 
 // explainAnswer is a prediction with its terms.
 type explainAnswer struct {
 	identity
+	folded
 	prediction
 	Terms []term `json:"terms"` // they add up to the outputs
 }
@@ -31,11 +34,15 @@ type explainAnswer struct {
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		var ask explainRequest
-		if err := readJSON(r, &ask); err != nil {
+		if err := readJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
+		over, folded, err := v.over(ask.History, d, inflightOf(r))
+		if err != nil {
+			return nil, err
+		}
 		in, rejection := d.decode(ask.Event)
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
@@ -43,12 +50,12 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		if err := inflightOf(r).grow(explanationBytes(&in, v.model.NumOutputs())); err != nil {
 			return nil, err
 		}
-		e, err := v.model.Explain(&in)
+		e, err := over.Explain(&in)
 		if err != nil {
 			return nil, err
 		}
 		s.counted(v, 1, len(e.Unseen), len(e.Absent))
-		out := explainAnswer{v.identity(), predictionOf(&e.Prediction), []term{}}
+		out := explainAnswer{v.identity(), folded, predictionOf(&e.Prediction), []term{}}
 		for _, t := range e.Terms {
 			features := t.Features
 			if features == nil {

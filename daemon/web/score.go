@@ -2,12 +2,10 @@ package web
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/refitd/refitd/daemon/report"
@@ -89,11 +87,14 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 // scoreRequest asks for predictions.
 type scoreRequest struct {
 	Events []jsontext.Value `json:"events"` // as in the topic, without a label; other fields are ignored, derived ones that it lacks are filled
+	// History are events with their labels, as in the topic, oldest first: those of an entity that the events are of.
+	History history `json:"history,omitzero"`
 }
 
 // scoreAnswer has a prediction for each event, in their order.
 type scoreAnswer struct {
 	identity
+	folded
 	Predictions []prediction `json:"predictions"` // in the order of the events
 }
 
@@ -111,16 +112,20 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		if err := held.grow(int64(len(ask.Events)) * v.predictionBytes); err != nil {
 			return nil, err
 		}
-		out := scoreAnswer{v.identity(), make([]prediction, len(ask.Events))}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
+		over, folded, err := v.over(ask.History, d, held)
+		if err != nil {
+			return nil, err
+		}
+		out := scoreAnswer{v.identity(), folded, make([]prediction, len(ask.Events))}
 		unseen, absent := 0, 0
 		for i, value := range ask.Events {
 			in, rejection := d.decode(value)
 			if rejection != nil {
 				return nil, &rejectedError{fmt.Sprintf(`"events" element %d`, i), rejection}
 			}
-			p, err := v.model.Predict(&in)
+			p, err := over.Predict(&in)
 			if err != nil {
 				return nil, err
 			}
@@ -133,31 +138,6 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		s.counted(v, len(ask.Events), unseen, absent)
 		return out, nil
 	})
-}
-
-// atMost decodes a list of events and ends at the first one beyond the limit.
-func atMost(limit int) jsonv2.Options {
-	return jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(in *jsontext.Decoder, list *[]jsontext.Value) error {
-		if in.PeekKind() != '[' {
-			return errors.ErrUnsupported // what is wrong, or null, is said as of every type
-		}
-		if _, err := in.ReadToken(); err != nil {
-			return err
-		}
-		*list = []jsontext.Value{}
-		for in.PeekKind() != ']' {
-			if len(*list) == limit {
-				return badRequest(`"events" has more elements than the %d that serve.max_events allows`, limit)
-			}
-			value, err := in.ReadValue()
-			if err != nil {
-				return err
-			}
-			*list = append(*list, value.Clone())
-		}
-		_, err := in.ReadToken()
-		return err
-	}))
 }
 
 // counted counts scored events, their unseen names and the fields that they lack.

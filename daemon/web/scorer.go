@@ -23,11 +23,12 @@ type scorer struct {
 
 // decoding is the working memory of one request.
 type decoding struct {
-	decoder event.Decoder
-	derive  func(*event.Event)
-	event   event.Event
-	scratch snapshot.Scratch
-	items   []snapshot.Item
+	decoder  event.Decoder
+	labelled event.Decoder // of events with labels
+	derive   func(*event.Event)
+	event    event.Event
+	scratch  snapshot.Scratch
+	items    []snapshot.Item
 }
 
 func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Event)) *scorer {
@@ -53,7 +54,9 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	s.decoders.New = func() any {
 		d := event.NewJSON(fields, event.DefaultLimits())
 		d.RequireLabel = false
-		return &decoding{decoder: d, derive: s.derive}
+		timeless := fields // what is derived of a history's events is not of now: they have it, or lack it
+		timeless.Time = ""
+		return &decoding{decoder: d, labelled: event.NewJSON(timeless, event.DefaultLimits()), derive: s.derive}
 	}
 	return s
 }

@@ -21,6 +21,8 @@ type topRequest struct {
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
 	Exclude []string       `json:"exclude,omitzero"` // names to leave out
 	Class   string         `json:"class,omitzero"`   // of multiclass and multilabel models: what to rank by
+	// History are events with their labels, as in the topic, oldest first: those of an entity that the event is of.
+	History history `json:"history,omitzero"`
 }
 
 // topItem is a name of a top list.
@@ -32,6 +34,7 @@ type topItem struct {
 // topAnswer is a top list.
 type topAnswer struct {
 	identity
+	folded
 	Items []topItem `json:"items"` // best first
 }
 
@@ -39,7 +42,7 @@ type topAnswer struct {
 func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		ask := topRequest{K: defaultItems}
-		if err := readJSON(r, &ask); err != nil {
+		if err := readJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
 		limits := s.Limits(v.manifest.Model)
@@ -59,19 +62,26 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
+		held := inflightOf(r)
+		over, folded, err := v.over(ask.History, d, held)
+		if err != nil {
+			return nil, err
+		}
+		if fold := v.model.Contents().FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
+			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
+		}
 		in, rejection := d.decode(event)
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}
-		held := inflightOf(r)
 		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
 			return nil, err
 		}
-		d.items, err = v.model.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
+		d.items, err = over.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
 		if err != nil {
 			return nil, err
 		}
-		out := topAnswer{v.identity(), make([]topItem, len(d.items))}
+		out := topAnswer{v.identity(), folded, make([]topItem, len(d.items))}
 		for i, item := range d.items {
 			if err := held.grow(nameCopies * int64(len(item.Name))); err != nil {
 				return nil, err

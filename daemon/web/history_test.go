@@ -1,0 +1,142 @@
+package web
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// foldable is contents of an ordinal model with a fold-in of users.
+func foldable() *snapshot.Contents {
+	c := contents(snapshot.Ordinal, 5)
+	for i := range c.Linear {
+		c.Linear[i] = c.Linear[i/4*4]
+	}
+	for i := range c.Weights {
+		c.Weights[i] = c.Weights[i/4*4]
+	}
+	c.FoldIn = &snapshot.FoldIn{Likelihood: snapshot.LogisticLikelihood, Shared: true, Coordinates: []int{0, 1, 2}, Scale: []float64{1, 1, 1},
+		Fields: []snapshot.FoldInField{{Name: "user", Precision: []float64{1, 2, 2, 2}, Signs: []int{1, 1, 1}, Rates: []float64{1, 0.9}, Losses: []float64{0, 0}}}}
+	return c
+}
+
+// TestHistoryIsTheLibrary: what HTTP says with a history is what an overlay of the library says.
+func TestHistoryIsTheLibrary(t *testing.T) {
+	b := newBench(t)
+	b.promote(t, "ratings", b.publish(t, "ratings", foldable()))
+	m := open(t, b.dir, "ratings", 2)
+	var history []map[string]any
+	var events []snapshot.LabelledEvent
+	for i, item := range []string{"i1", "i2", "i9", "i4"} {
+		e := ratingEvent("u9", item, 30, "a")
+		e["y"] = i%5 + 1
+		history = append(history, e)
+		events = append(events, snapshot.LabelledEvent{Input: *input("u9", item, 30, "a"), Label: float64(i%5 + 1)})
+	}
+	over, err := m.Fold(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input("u9", "i3", 50)
+	want, err := over.Predict(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var score struct {
+		Folded      int
+		Predictions []struct {
+			Prediction float64
+			Outputs    []float64
+			Unseen     []string
+		}
+	}
+	b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score", map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}, "history": history})
+	if p := score.Predictions[0]; p.Prediction != want.Value || score.Folded != 4 || len(p.Unseen) != 0 {
+		t.Errorf("scored %+v, the library says %g", score, want.Value)
+	}
+	plain := b.ask("POST", "/v1/models/ratings/score", map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}}).Body.String()
+	if strings.Contains(plain, "folded") || !strings.Contains(plain, "user=u9") {
+		t.Errorf("without a history: %s", plain)
+	}
+	var explained struct {
+		Folded     int
+		Prediction float64
+		Outputs    []float64
+		Terms      []struct{ Contribution []float64 }
+	}
+	b.want(http.StatusOK, &explained, "POST", "/v1/models/ratings/explain", map[string]any{"event": ratingEvent("u9", "i3", 50), "history": history})
+	sum := 0.0
+	for _, term := range explained.Terms {
+		sum += term.Contribution[1]
+	}
+	if explained.Prediction != want.Value || explained.Folded != 4 || math.Abs(sum-want.Outputs[1]) > 1e-9 {
+		t.Errorf("explained %+v, want %g of terms that add up to %g", explained, want.Value, want.Outputs[1])
+	}
+	var top struct {
+		Folded int
+		Items  []struct {
+			Name       string
+			Prediction float64
+		}
+	}
+	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4, "history": history})
+	if top.Folded != 4 || len(top.Items) != 4 {
+		t.Fatalf("top list %+v", top)
+	}
+	for _, item := range top.Items {
+		p, err := over.Predict(input("u9", item.Name, 50))
+		if err != nil || math.Abs(p.Value-item.Prediction) > 1e-9 {
+			t.Errorf("%s has %g, the library says %g, %v", item.Name, item.Prediction, p.Value, err)
+		}
+	}
+}
+
+func TestHistoryIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.promote(t, "ratings", b.publish(t, "ratings", foldable()))
+	event, good := ratingEvent("u1", "i1", 30), ratingEvent("u1", "i2", 30)
+	good["y"] = 3
+	with := func(change map[string]any) []any {
+		bad := ratingEvent("u1", "i1", 30)
+		bad["y"] = 2
+		for k, v := range change {
+			if bad[k] = v; v == nil {
+				delete(bad, k)
+			}
+		}
+		return []any{good, bad}
+	}
+	long := make([]any, snapshot.MaxHistory+1)
+	for i := range long {
+		long[i] = good
+	}
+	for want, history := range map[string]any{
+		`"history" element 1: missing_field`:    with(map[string]any{"y": nil}),
+		`"history" element 1: label_range`:      with(map[string]any{"y": 9}),
+		`"history" element 1: wrong_type`:       with(map[string]any{"user": 1.5}),
+		`"history" element 0: not_object`:       []any{7},
+		`"history" has more than 1000 elements`: long,
+		`"/history" has another type`:           7,
+	} {
+		for path, ask := range map[string]map[string]any{"score": {"events": []any{event}}, "explain": {"event": event},
+			"topk": {"event": event, "over": "item"}} {
+			ask["history"] = history
+			var got failure
+			if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, ask); !strings.Contains(got.Error, want) {
+				t.Errorf("%s: %q, want %q", path, got.Error, want)
+			}
+		}
+	}
+	var got failure
+	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", map[string]any{"event": event, "over": "user", "history": []any{good}})
+	if !strings.Contains(got.Error, "whose names the history is of") {
+		t.Errorf("ranked over the entities of the history: %q", got.Error)
+	}
+	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/versions/1/score", map[string]any{"events": []any{event}, "history": []any{good}})
+	if !strings.Contains(got.Error, "no fold-in: the version was written by a build without it") {
+		t.Errorf("a version without fold-in: %q", got.Error)
+	}
+}
