@@ -83,7 +83,7 @@ func TestAbsentFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Store: store, Model: "ratings", Alias: snapshot.Champion}
-	if err := offline.Score(t.Context(), ref, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
+	if err := offline.Score(t.Context(), ref, nil, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {
@@ -130,7 +130,8 @@ func TestAbsentFields(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := offline.Score(t.Context(), ref, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true)); report.CodeOf(err) != report.ExitNo {
+	err = offline.Score(t.Context(), ref, nil, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
+	if report.CodeOf(err) != report.ExitNo {
 		t.Errorf("score without age: %v", err)
 	}
 	var refused answer
