@@ -122,11 +122,15 @@ type ahead struct {
 	folded  []folded // of events
 	targets []float64
 
-	turn sync.Mutex
-	done atomic.Int64 // events
+	turn    sync.Mutex
+	done    atomic.Int64  // events
+	further chan struct{} // one is in it after a block of the goroutine beside
 }
 
 func (a *ahead) start(c *Cycle, events []Observation) {
+	if a.further == nil {
+		a.further = make(chan struct{}, 1)
+	}
 	a.cycle, a.events = c, events
 	for len(a.folded) < len(events) {
 		a.folded = append(a.folded, folded{outputs: make([]float64, c.target.Outputs())})
@@ -141,22 +145,27 @@ func (a *ahead) run() {
 		a.turn.Lock()
 		a.block()
 		a.turn.Unlock()
+		select {
+		case a.further <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// wait returns once event i is learned. It gives way a few times before it sleeps: a block takes some 30 µs.
+// wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not wait for the turn, which the goroutine
+// beside takes again at once: a few times it gives way, then it sleeps until the block is done.
 func (a *ahead) wait(i int) {
 	for tries := 0; int(a.done.Load()) <= i; tries++ {
-		if tries > 100 {
-			a.turn.Lock()
-		} else if !a.turn.TryLock() {
+		if a.turn.TryLock() {
+			if int(a.done.Load()) <= i {
+				a.block()
+			}
+			a.turn.Unlock()
+		} else if tries < 20 {
 			runtime.Gosched()
-			continue
+		} else {
+			<-a.further // of an earlier block, if it was not taken: then there is one more after it
 		}
-		if int(a.done.Load()) <= i {
-			a.block()
-		}
-		a.turn.Unlock()
 	}
 }
 

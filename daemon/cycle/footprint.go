@@ -44,7 +44,7 @@ func AllRowsFootprint(n, entries, outputs int) int64 {
 	return int64(n) * int64(2*12*entries+8*(outputs+2)) // entries are appended
 }
 
-// slotBytes is a name in slots, beside its bytes: its place in the list and its map entry.
+// slotBytes is a name in slots, beside its bytes: its place in the list and its entries in the index.
 const slotBytes = 110
 
 // SlotsFootprint returns the bytes of as many names as learners keep.
