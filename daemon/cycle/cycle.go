@@ -94,6 +94,9 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
+	if p := c.mixture.part(partNewton); p != nil {
+		p.held = c.newton() != nil && len(schema.Categorical)+len(schema.Multi) == 0 // updates may be made of it
+	}
 	c.sgd = c.mixture.sgd()
 	return c, nil
 }

@@ -14,11 +14,19 @@ func (c *Cycle) fromNewton() *frozen {
 	if mine == nil || foldIn == nil || len(c.champion.Vocabulary.Names) > 0 || !(mine.told.mean() < foldIn.told.mean()) {
 		return nil
 	}
+	if l := c.newton(); l != nil {
+		model, vocab := l.freeze(c.champion.Vocabulary, c.champion.Model.Kernel)
+		return &frozen{model, vocab}
+	}
+	return nil
+}
+
+// newton returns Newton's learner if its outputs are those of versions, else nil.
+func (c *Cycle) newton() *newtonLearner {
 	for _, beside := range c.companions {
 		l, ok := beside.learner.(*newtonLearner)
 		if ok && beside.target.Link == c.target.Link && beside.target.Outputs() == c.target.Outputs() {
-			model, vocab := l.freeze(c.champion.Vocabulary, c.champion.Model.Kernel)
-			return &frozen{model, vocab}
+			return l
 		}
 	}
 	return nil

@@ -34,6 +34,11 @@ func TestUpdateFromNewton(t *testing.T) {
 			ch.Version.Version = 1
 			c.Install(ch)
 			observeAll(c, events[2000:])
+			for _, p := range c.Progressive().Parts {
+				if p.InVersions != (p.Name == "fold_in" || p.Name == "published" || p.Name == partNewton) {
+					t.Errorf("%s: in versions: %t", p.Name, p.InVersions)
+				}
+			}
 			u := c.Update()
 			if u.Version.FeatureMap != "fourier:200" || u.Model.NumBasis != 0 {
 				t.Fatalf("the update has map %q and %d basis vectors", u.Version.FeatureMap, u.Model.NumBasis)

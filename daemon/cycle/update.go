@@ -8,10 +8,12 @@ import (
 )
 
 // How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as much as
-// mixtureLossMax units at most, and fewer than updateEvents say nothing against updates.
+// mixtureLossMax units at most, and fewer than updateEvents say nothing against updates. Standard errors are those of means of updateBlock events
+// where these say more than single ones: losses of events that follow each other are alike.
 const (
 	updateFade    = 0.9998
 	updateEvents  = 100
+	updateBlock   = 100
 	updateOutlier = 100 // mean losses are the most that one event is taken for
 )
 
@@ -26,7 +28,10 @@ type frozen struct {
 // these is worse than nothing then. It belongs to one goroutine.
 type lag struct {
 	n, sum, squares float64 // of the update's loss less the refit's, in units, fading
-	scale           fading  // of the refit's loss
+	block           float64 // sum of the events since the last whole block
+	inBlock         int
+	blocks          struct{ n, sum, squares float64 } // of the means of whole blocks, fading
+	scale           fading                            // of the refit's loss
 }
 
 // add takes up the losses of both on one event.
@@ -41,6 +46,25 @@ func (l *lag) add(update, refit float64) {
 	}
 	d := min(max((update-refit)/unit, -mixtureLossMax), mixtureLossMax)
 	l.n, l.sum, l.squares = updateFade*l.n+1, updateFade*l.sum+d, updateFade*l.squares+d*d
+	l.block += d
+	if l.inBlock++; l.inBlock < updateBlock {
+		return
+	}
+	fade, mean := math.Pow(updateFade, updateBlock), l.block/updateBlock
+	b := &l.blocks
+	b.n, b.sum, b.squares = fade*b.n+1, fade*b.sum+mean, fade*b.squares+mean*mean
+	l.block, l.inBlock = 0, 0
+}
+
+// deviation returns the standard error of the mean difference: the greater of those by single events and by blocks.
+func (l *lag) deviation() float64 {
+	mean := l.sum / l.n
+	deviation := math.Sqrt(max(l.squares/l.n-mean*mean, 0) / l.n)
+	if b := &l.blocks; b.n > 1 {
+		mean = b.sum / b.n
+		deviation = max(deviation, math.Sqrt(max(b.squares/b.n-mean*mean, 0)/(b.n-1)))
+	}
+	return deviation
 }
 
 // prefers reports whether consumers should get updates. Updates have to be worse by a standard error to be left, and better by one to be taken up.
@@ -49,11 +73,10 @@ func (l *lag) prefers(updates bool) bool {
 		return true
 	}
 	mean := l.sum / l.n
-	deviation := math.Sqrt(max(l.squares/l.n-mean*mean, 0) / l.n)
 	if updates {
-		return mean <= deviation
+		return mean <= l.deviation()
 	}
-	return mean < -deviation
+	return mean < -l.deviation()
 }
 
 // FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.
