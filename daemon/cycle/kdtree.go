@@ -18,15 +18,12 @@ type kdTree struct {
 // kdNode is a part of the rows. It is a leaf if it has no second child; the first child of another one is the node after it.
 type kdNode struct{ from, to, second int32 }
 
-// build takes the rows of values, n × d, that are there now.
-func (t *kdTree) build(values []float32, n, d int) {
-	t.d, t.rows, t.nodes, t.boxes = d, t.rows[:0], t.nodes[:0], t.boxes[:0]
-	for i := range n {
-		t.rows = append(t.rows, int32(i))
-	}
+// build takes some rows of values, of d fields each, as they are now. It keeps rows, in another order.
+func (t *kdTree) build(values []float32, rows []int32, d int) {
+	t.d, t.rows, t.nodes, t.boxes = d, rows, t.nodes[:0], t.boxes[:0]
 	cell := make([]float32, 2*d)
-	enclose(cell, values[:n*d], d)
-	t.split(values, 0, n, cell)
+	enclose(cell, values, d)
+	t.split(values, 0, len(rows), cell)
 	t.values = t.values[:0]
 	for _, row := range t.rows {
 		t.values = append(t.values, values[int(row)*d:int(row+1)*d]...)

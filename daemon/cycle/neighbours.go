@@ -21,15 +21,16 @@ const (
 	neighbourPrior = 0.5 // of all that comes, beside weights of at most 10 for each neighbour
 	neighbourNear  = 0.1 // of the distance of the farthest: what is nearer weighs no more
 	frequencyFade  = 0.999
-	treeEvents     = shortWindow / 2
+	shortEvents    = shortWindow / 8 // between two trees of the short window
+	longEvents     = shortWindow / 2 // and of all
 	treeTrials     = 16
 	treeSlack      = 1 - 1e-5 // of distances from boxes, for rounding
 )
 
 // neighboursLearner predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers and names, each weighted by
 // its inverse distance. Names of lists do not count. Two windows run side by side, weighted by recent loss: the shorter follows change, the longer
-// has nearer neighbours. The newest are all looked at, but no farther than the fields that tell that they are too far; the others stand in a tree, which
-// is made anew every treeEvents events. O(window·d) an event at most.
+// has nearer neighbours. Both stand in trees, which are made anew every few events; those that came since are all looked at, but no farther than the
+// fields that tell that they are too far. O(window·d) an event at most.
 type neighboursLearner struct {
 	numbers *numberScale
 	judge   residuals
@@ -41,10 +42,8 @@ type neighboursLearner struct {
 	window  int
 	next    int
 	n       int // in the ring
-	tree    kdTree
-	since   int // events since the tree was made, of which there was none before shortWindow events
-	tried   int // events for which the tree was tried since, at most treeTrials
-	seen    int // rows of it that were looked at for them
+	short   windowTree
+	long    windowTree
 	value   []float32
 	name    []uint32
 	nearest []neighbour
@@ -53,6 +52,14 @@ type neighboursLearner struct {
 	each    [2][]float64 // means of labels, of the short and the long window
 	loss    []float64
 	target  []float64
+}
+
+// windowTree is a tree of the rows of a window as they were some events ago.
+type windowTree struct {
+	kdTree
+	since int // events since it was made
+	tried int // events for which it was tried since, at most treeTrials
+	seen  int // rows that were looked at for them
 }
 
 type neighbour struct {
@@ -95,18 +102,14 @@ func (l *neighboursLearner) gather(ev *event.Event) {
 		l.name[f] = hashName(name)
 	}
 	l.nearest = l.nearest[:0]
-	short := min(shortWindow, l.n)
-	l.search(0, short)
-	l.mean(l.each[0])
-	switch {
-	case l.n > short && l.tried < treeTrials:
-		l.tried++
-		l.descend(0, 0)
-	case l.n > short && 2*l.seen > l.tried*l.n: // too many fields for a tree
-		l.search(short, l.n)
-	case l.n > short:
-		l.descend(0, 0)
+	newest := min(shortWindow, l.n)
+	if len(l.short.rows) > 0 {
+		newest = min(newest, l.short.since)
 	}
+	l.search(0, newest)
+	l.within(&l.short, newest, min(shortWindow, l.n))
+	l.mean(l.each[0])
+	l.within(&l.long, shortWindow, l.n)
 	l.mean(l.each[1])
 	l.experts.weigh()
 }
@@ -118,6 +121,20 @@ func hashName(name string) uint32 {
 		h = (h ^ uint32(name[i])) * 16777619
 	}
 	return h
+}
+
+// within looks among the events that came from from to to before the newest, which a tree has.
+func (l *neighboursLearner) within(t *windowTree, from, to int) {
+	switch {
+	case from >= to:
+		return
+	case t.tried < treeTrials:
+		t.tried++
+	case 2*t.seen > t.tried*len(t.rows): // too many fields for a tree
+		l.search(from, to)
+		return
+	}
+	l.descend(t, 0, 0, from, to)
 }
 
 // search looks among the events that came from to to before the newest.
@@ -179,32 +196,36 @@ func (l *neighboursLearner) age(at int) int {
 	return l.next - 1 - at + l.window
 }
 
-// descend looks among the rows of a node of the tree, at a distance from it, that are older than the short window. Rows that were written since the tree
-// was made are not. Of rows at the same distance the newer one is nearer, as where all are looked at from the newest on.
-func (l *neighboursLearner) descend(at int, distance float32) {
+// descend looks among the rows of a node of a tree, at a distance from it, of events that came from from to to before the newest. Of rows at the same
+// distance the newer one is nearer, as where all are looked at from the newest on.
+func (l *neighboursLearner) descend(t *windowTree, at int, distance float32, from, to int) {
 	if distance*treeSlack > l.farthest() {
 		return
 	}
-	node := &l.tree.nodes[at]
+	node := &t.nodes[at]
 	if node.second > 0 {
 		near, far := at+1, int(node.second)
 		limit := l.farthest() / treeSlack
-		a, b := l.tree.distanceTo(near, l.value, limit), l.tree.distanceTo(far, l.value, limit)
+		a, b := t.distanceTo(near, l.value, limit), t.distanceTo(far, l.value, limit)
 		if b < a {
 			near, far, a, b = far, near, b, a
 		}
-		l.descend(near, a)
-		l.descend(far, b)
+		l.descend(t, near, a, from, to)
+		l.descend(t, far, b, from, to)
 		return
 	}
 	d, k, farthest := len(l.value), len(l.name), l.farthest()
-	if l.tried < treeTrials {
-		l.seen += int(node.to - node.from)
+	if t.tried < treeTrials {
+		t.seen += int(node.to - node.from)
 	}
 	for i := int(node.from); i < int(node.to); i++ {
-		row := int(l.tree.rows[i])
-		sum := l.distance(l.tree.values[i*d:i*d+d], l.names[row*k:row*k+k], farthest)
-		if sum > farthest || l.age(row) < shortWindow || sum == farthest && l.age(l.nearest[neighbourCount-1].at) < l.age(row) {
+		row := int(t.rows[i])
+		sum := l.distance(t.values[i*d:i*d+d], l.names[row*k:row*k+k], farthest)
+		if sum > farthest {
+			continue
+		}
+		age := l.age(row)
+		if age < from || age >= to || sum == farthest && len(l.nearest) == neighbourCount && l.age(l.nearest[neighbourCount-1].at) < age {
 			continue
 		}
 		farthest = l.insert(neighbour{sum, row})
@@ -293,8 +314,23 @@ func (l *neighboursLearner) learn(_ *event.Event, targets []float64, _ float64) 
 	copy(l.values[l.next*len(l.value):], l.value)
 	copy(l.names[l.next*len(l.name):], l.name)
 	l.next, l.n = (l.next+1)%l.window, min(l.n+1, l.window)
-	if l.since++; l.since >= treeEvents && l.n > shortWindow || l.n == shortWindow+1 {
-		l.tree.build(l.values, l.n, len(l.value))
-		l.since, l.tried, l.seen = 0, 0, 0
+	if l.n > shortEvents {
+		l.keepUp(&l.short, shortWindow, shortEvents)
 	}
+	if l.n > shortWindow {
+		l.keepUp(&l.long, l.n, longEvents)
+	}
+}
+
+// keepUp makes the tree of the newest n events anew if there is none, or every so many events.
+func (l *neighboursLearner) keepUp(t *windowTree, n, every int) {
+	if t.since++; t.since < every && len(t.rows) > 0 {
+		return
+	}
+	rows := t.rows[:0]
+	for age := range min(n, l.n) {
+		rows = append(rows, int32((l.next-1-age+l.window)%l.window))
+	}
+	t.build(l.values[:l.n*len(l.value)], rows, len(l.value))
+	t.since, t.tried, t.seen = 0, 0, 0
 }
