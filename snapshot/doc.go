@@ -80,7 +80,8 @@
 //
 // # History
 //
-//	1  first format; since then with signatures, expiry, counts and previous manifest, moves of aliases numbered and logged
+//	1  first format; since then with signatures, expiry, counts and previous manifest, moves of aliases numbered and logged, and with what
+//	   Model.Fold needs (fold_in), which changes no score without a history
 //	2  numeric fields have a limit (NumericField.Clip); versions without one are written as format 1, which older builds read
 //	3  the schema may have a feature map (Schema.FeatureMap); versions without one are written as before
 package snapshot
