@@ -45,6 +45,8 @@ type FoldInField struct {
 // maxFoldInBytes bounds the fold-in in a manifest; a version of so many outputs or fields that it has no room for it has none.
 const maxFoldInBytes = 24 << 10
 
+const noRoom = "the manifest has no room for it: fewer outputs or basis vectors"
+
 // maxRates bounds the rates of a field.
 const maxRates = 8
 
@@ -59,7 +61,7 @@ func fitFoldIn(f *FoldIn) (*FoldIn, string) {
 			return &fitted, ""
 		}
 	}
-	return nil, "the manifest has no room for it: fewer outputs or basis vectors"
+	return nil, noRoom
 }
 
 // numLinear returns M for a model of numOutputs.

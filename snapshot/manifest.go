@@ -217,6 +217,10 @@ func (m *Manifest) encode() ([]byte, error) {
 	sum := hexSum(b)
 	m.Digest = "sha256:" + sum
 	b = append(b, manifestTail+sum+manifestEnd...)
+	if len(b) > maxManifestBytes && m.FoldIn != nil {
+		m.FoldIn, m.NoFoldIn = nil, noRoom
+		return m.encode()
+	}
 	if len(b) > maxManifestBytes {
 		return nil, fmt.Errorf("manifest of %d bytes, the limit is %d: fewer classes or partitions", len(b), maxManifestBytes)
 	}

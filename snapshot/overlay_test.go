@@ -576,6 +576,19 @@ func TestFoldInIsValidated(t *testing.T) {
 	if m, err := NewModel(large); err != nil || m.Contents().FoldIn != nil || !strings.Contains(m.Manifest().NoFoldIn, "no room") {
 		t.Errorf("a fold-in beyond the manifest: %v, want it left out with the reason", err)
 	}
+	large = foldable(shape{Multiclass, Softmax, ANOVA, 0, true, ""}, false)
+	for i := range 3 { // names of classes leave it no room either
+		large.Schema.Classes[i] = strings.Repeat(string(rune('a'+i)), 17_000)
+	}
+	large.FoldIn.Fields[1].Precision = slices.Repeat([]float64{1.0 / 3}, 500)
+	large.Meta.Reason = strings.Repeat("because ", 1_000)
+	dir := t.TempDir()
+	if _, err := NewStore(dir).Publish(t.Context(), "large", large); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Open(dir, "large", Selector{Version: 1}); err != nil || m.Contents().FoldIn != nil || m.Manifest().NoFoldIn != noRoom {
+		t.Errorf("a manifest that is full: %v, want the fold-in left out with the reason", err)
+	}
 }
 
 // TestPooledFoldIsTheSame: an overlay made in the memory of another one is the same, and once it has grown takes no more.
