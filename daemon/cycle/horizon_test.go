@@ -115,6 +115,7 @@ func TestHorizonFollowsAChange(t *testing.T) {
 // TestHorizonOfClasses: when the borders of classes move, a refit without names forgets, too, with and without a feature map, and refits that look back
 // for ever do not recover in twice the events; one from nothing keeps what was chosen. Where nothing moves, nothing is forgotten.
 func TestHorizonOfClasses(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	const n, moved = 8000, 4000
 	run := func(asked config.FeatureMap, linear, change, ages bool) (losses []float64, chosen int) {
