@@ -104,6 +104,11 @@ func (b *budget) swept(n int) {
 	}
 }
 
+// endIn notes that the clock ended the refit behind the n sweeps of the variational stage.
+func (b *budget) endIn(n int) {
+	b.cut = &snapshot.CutShort{Solves: b.calls, Sweeps: &n}
+}
+
 // endedInSweeps reports whether the clock ended the variational stage.
 func (b *budget) endedInSweeps() bool {
 	return b.cut != nil && b.cut.Sweeps != nil || b.repeat != nil && b.repeat.Sweeps != nil

@@ -34,7 +34,7 @@ func (j *refitJob) race(ctx context.Context, valid []event.Event, s solver.Setti
 		return nil, err
 	}
 	r := &raced{lambda: convex.lambda * lambdaUnit(j.problem) / lambdaUnit(part.problem), loss: j.judge(convex.model)}
-	swept, err := part.variational(ctx, nil, convex.result.Model, k, offlineSweeps)
+	swept, err := part.variational(ctx, nil, convex.result.Model, k, offlineSweeps, &part.budget)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ const fitPrecision = 15.0 / 8
 // make of it, and returns the one that predicts the select rows better. A cap is for bases that are young or go on from refit to refit: on ML-1M,
 // where half a million rows start it, RMSE is .862 with and .8585 without. Outputs of their own have the first alone.
 func (j *refitJob) fitVariational(ctx context.Context, vectors *solver.Model, k int) (*variationalFit, error) {
-	fit, err := j.variational(ctx, nil, vectors, k, offlineSweeps)
+	fit, err := j.variational(ctx, nil, vectors, k, offlineSweeps, &j.budget)
 	if err != nil || fit == nil || j.target.Task.HasClasses() || ctx.Err() != nil {
 		return fit, err
 	}
@@ -161,7 +161,7 @@ func (j *refitJob) sweepAlone(ctx context.Context, warm *warmStart, k int) (*can
 	before := &candidate{model: warm.model, lambda: lambda, result: &solver.Result{Model: warm.model, Status: solver.Converged}, unsolved: true,
 		loss: j.judge(warm.posterior.Model())}
 	start := warm.posterior.Clone()
-	fit, err := j.variational(ctx, warm, warm.model, k, j.model.Train.Sweeps)
+	fit, err := j.variational(ctx, warm, warm.model, k, j.model.Train.Sweeps, &j.budget)
 	if err != nil {
 		return nil, nil, err
 	}

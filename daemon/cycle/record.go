@@ -52,6 +52,7 @@ type keptStart struct {
 	Ridge     float64   // of them
 	HeldOut   heldOutNames
 	Lean      bool // the convex stage was left out
+	Anew      bool // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -85,7 +86,8 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	}
 	start := keptStart{HeldOut: heldOut}
 	if w != nil {
-		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean}
+		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
+			true}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)

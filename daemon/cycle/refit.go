@@ -293,14 +293,17 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if vectors = best.result.Model; best.path != nil && best.path.NumBasis > vectors.NumBasis {
 		vectors = best.path
 	}
-	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps)
+	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, &j.budget)
 	if err != nil || fit == nil {
 		return best, nil, err
 	}
-	return best, fit, nil
+	if warm != nil && warm.posterior != nil && fit.loss > best.loss {
+		fit, err = j.anew(ctx, fit, vectors, k)
+	}
+	return best, fit, err
 }
 
-func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int) (*variationalFit, error) {
+func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int, b *budget) (*variationalFit, error) {
 	prior := priorFor(j.target.Likelihood, j.problem)
 	var state *posterior.State
 	if warm == nil || warm.posterior == nil {
@@ -317,7 +320,27 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 	if j.restarted {
 		sweeps *= restartSweeps
 	}
-	return j.sweep(ctx, state, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: &j.budget})
+	return j.sweep(ctx, state, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: b})
+}
+
+// anew runs the variational stage once more, from nothing, after one that went on from the last and predicts worse than the convex stage: that one has
+// not left behind what no longer holds. The better of the two counts. One that the clock cuts short does not, so that it can be repeated without.
+func (j *refitJob) anew(ctx context.Context, warm *variationalFit, vectors *solver.Model, k int) (*variationalFit, error) {
+	if j.restarted || j.repeats != nil && !j.repeats.Anew || j.budget.endedInSweeps() {
+		return warm, nil
+	}
+	own := budget{deadline: j.budget.deadline}
+	fit, err := j.variational(ctx, nil, vectors, k, restartSweeps*j.model.Train.Sweeps, &own)
+	switch {
+	case own.cut != nil:
+		j.budget.endIn(warm.sweeps)
+		return warm, nil
+	case err != nil:
+		return nil, err
+	case fit == nil || fit.loss >= warm.loss:
+		return warm, nil
+	}
+	return fit, nil
 }
 
 // baselineField returns the categorical field of the item mean, or -1.

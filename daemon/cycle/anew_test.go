@@ -1,0 +1,78 @@
+package cycle
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+)
+
+// TestVariationalStageBeginsAnew: where everything has changed and sweeps that go on from the last ones cannot leave that behind, so that the convex
+// stage is better than they are, sweeps from nothing are tried, too, and the better of the two counts. It is repeated to the same bytes, also
+// where the clock ended it there, and so is a record of a build that did not try that.
+func TestVariationalStageBeginsAnew(t *testing.T) {
+	tier.NotUnderRace(t)
+	t.Parallel()
+	m := ratingsModel(nil)
+	m.Publish.KeepSample = true
+	c := newCycle(t, m)
+	events := append(stream(5, 1000), stream(77, 3000)...)
+	sample := func(to int) *Sample {
+		s := sampleOf(events[:to])
+		setAges(s, to, 20)
+		return s
+	}
+	for to := 1000; to < len(events); to += 1000 {
+		observeAll(c, events[to-1000:to])
+		ch := refit(t, c, sample(to))
+		ch.Version.Version = convexAgain // the convex stage is not left out after it
+		c.Install(ch)
+	}
+	yields := 0
+	refitted := func(until int) *Champion {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		yields = 0
+		c.Workers = 1
+		c.Throttle = func(context.Context, time.Duration) func() {
+			return func() {
+				if yields++; yields == until {
+					cancel()
+				}
+			}
+		}
+		ch, err := c.Refit(ctx, sample(len(events)))
+		if err != nil {
+			t.Fatalf("ended in block %d: %v", until, err)
+		}
+		return ch
+	}
+	ch := refitted(-1)
+	repeated(t, ch, m, 2)
+
+	record, err := ReadRecord(ch.Kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.start.Anew = false
+	warm, err := record.Repeat(t.Context(), nil, ch.Version.HorizonEvents, ch.Version.HeldOutSweeps, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, without := *ch.Version.Select.Loss, *warm.Version.Select.Loss; got >= without {
+		t.Fatalf("loss %g on select events, %g without sweeps from nothing", got, without)
+	}
+
+	ended := 0 // in sweeps: the last ones come first
+	for last := yields; ended < 2 && last > 0; last -= 20 {
+		cut := refitted(last)
+		if cut.CutShort != nil && cut.CutShort.Sweeps != nil {
+			ended++
+			repeated(t, cut, m, 2)
+		}
+	}
+	if ended < 2 {
+		t.Errorf("%d refits ended in sweeps from nothing", ended)
+	}
+}
