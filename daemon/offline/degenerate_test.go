@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -53,6 +54,7 @@ func labelled(r *rand.Rand, task event.Task, change func(map[string]any, any)) s
 // TestDegenerateFiles: labels or features that are all alike, constant numbers, empty lists: backtest and fit train a model of every task. It is
 // promoted, unless labels differ that it cannot tell apart: then it is kept back as degenerate.
 func TestDegenerateFiles(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, task := range event.Tasks {
 		for fields, schema := range map[string]config.Schema{"names": {Categorical: []string{"user", "item"}}, "numbers": {Numeric: []string{"a"}},
 			"lists": {Multi: []string{"tags"}}, "all": {Categorical: []string{"user"}, Numeric: []string{"a"}, Multi: []string{"tags"}}} {
