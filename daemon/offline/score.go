@@ -110,11 +110,11 @@ func (s *scoring) fold(history io.Reader) error {
 		case len(line) == 0:
 			continue
 		case len(events) == snapshot.MaxHistory:
-			return fmt.Errorf("offline: line %d: a history has at most %d events: leave the oldest out", number, snapshot.MaxHistory)
+			return fmt.Errorf("history: line %d: a history has at most %d events: leave the oldest out", number, snapshot.MaxHistory)
 		}
 		var ev event.Event
 		if r := decoder.Decode(&ev, line, 0); r != nil {
-			return fmt.Errorf("offline: line %d: %s", number, r)
+			return fmt.Errorf("history: line %d: %s", number, r)
 		}
 		events = append(events, snapshot.LabelledEvent{Input: inputOf(&ev), Label: ev.Label, Classes: ev.Classes})
 	}
