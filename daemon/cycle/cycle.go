@@ -211,8 +211,10 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 	}
 	c.mixture.predict(ev, alone.outputs, consumers, c.companions)
 	if c.target.IsNumeric() {
-		o := alone.outcome
-		o.number(c.target.Clip(c.mixture.value()) - ev.Label)
+		o := c.target.numberOutcome(ev, c.mixture.value(), c.value, c.targets)
+		if !o.lossy { // of levels, of which the mixture has no probabilities
+			o.lossy, o.loss = alone.outcome.lossy, alone.outcome.loss
+		}
 		return o
 	}
 	c.mixture.outputs(c.outputs)

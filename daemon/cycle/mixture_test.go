@@ -309,3 +309,13 @@ func TestBaselinesByDefinition(t *testing.T) {
 		after.learn(&events[i], nil)
 	}
 }
+
+// TestLossOfLiveNumbers: the squared loss that is told of live predictions of numbers is that of the mixture, half of its mean square.
+func TestLossOfLiveNumbers(t *testing.T) {
+	c := newCycle(t, regressionModel())
+	observeAll(c, stream(5, 1500))
+	live := c.Progressive().All.Live
+	if got, want := float64(*live.Loss), float64(*live.RMSE)*float64(*live.RMSE)/2; math.Abs(got-want) > 1e-12 {
+		t.Errorf("loss %g with RMSE %g, want %g", got, float64(*live.RMSE), want)
+	}
+}
