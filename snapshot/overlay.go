@@ -36,7 +36,7 @@ type Overlay struct {
 // then counts what the user did, whether or not the version knows them. Entities are the names in the first field of the version's FoldIn. Give
 // all of an entity's recent events, some hundred, also those that the version has learned from: an entity's row in the version is where its prior
 // is centred, and no more. What the events have beside the entity is taken as the version knows it. The rows are those of the daemon's own fold-in, at
-// its rates of forgetting, but for the uncertainty of the other rows. 20 events take some 100 µs at k = 20 and m = 4.
+// its rates of forgetting, but for the uncertainty of the other rows. 20 events take some 130 µs at k = 20 and m = 4.
 //
 // It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does not have the shape of the schema, or
 // is beyond MaxHistory. No events make an overlay without rows.

@@ -17,15 +17,16 @@ func AppendPast(dst []byte, p *Past) []byte {
 	dst = binary.AppendVarint(dst, p.First)
 	dst = binary.AppendVarint(dst, p.Time)
 	dst = binary.AppendVarint(dst, p.Events)
-	dst = appendNames(dst, p.Label)
+	dst = AppendNames(dst, p.Label)
 	dst = binary.AppendUvarint(dst, uint64(len(p.Last)))
 	for _, list := range p.Last {
-		dst = appendNames(dst, list)
+		dst = AppendNames(dst, list)
 	}
 	return dst
 }
 
-func appendNames(dst []byte, names []string) []byte {
+// AppendNames appends a list of names: their number, then each after its length, as uvarints.
+func AppendNames(dst []byte, names []string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(names)))
 	for _, name := range names {
 		dst = binary.AppendUvarint(dst, uint64(len(name)))

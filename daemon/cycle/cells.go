@@ -122,7 +122,7 @@ func (t *cells) remove(term int) {
 	}
 }
 
-// nameHash returns the FNV-1a hash of a name.
+// nameHash returns the FNV-1a hash of a name, as hash/fnv does, which would allocate. Which names a full table keeps depends on it: it has no seed.
 func nameHash(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {

@@ -138,11 +138,28 @@ func (j *refitJob) linearOnly(ctx context.Context, s solver.Settings) (*candidat
 
 // thin returns about n evenly spaced rows of a problem.
 func thin(p *solver.Problem, n int) *solver.Problem {
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = int(int64(i) * int64(p.X.NumRows()) / int64(n))
+	return pick(p, evenly(p.X.NumRows(), n))
+}
+
+// evenly returns the places of most of n things, spread evenly and in order, or of all of them if there are no more.
+func evenly(n, most int) []int {
+	places := make([]int, min(n, most))
+	for i := range places {
+		places[i] = int(int64(i) * int64(n) / int64(len(places)))
 	}
-	return pick(p, rows)
+	return places
+}
+
+// spread returns most of a list, spread evenly and in order, or all of it if there is no more.
+func spread[T any](list []T, most int) []T {
+	if len(list) <= most {
+		return list
+	}
+	out := make([]T, 0, most)
+	for _, at := range evenly(len(list), most) {
+		out = append(out, list[at])
+	}
+	return out
 }
 
 // pick returns the problem of some rows of another.

@@ -91,8 +91,8 @@ func (j *refitJob) holdOutEntities(train, gate []event.Event) (rest, judged []ev
 }
 
 // drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while their rows are no more than
-// that share of all, so that no field of few names and no frequent name is held out. A name that
-// what the challenger is compared with knows is left. So is everything where nothing learns from held-out rows after the gate.
+// that share of all, so that no field of few names and no frequent name is held out. It leaves names that what the challenger is compared with knows,
+// and all of them where nothing learns from held-out rows after the gate.
 func (j *refitJob) drawEntities(train []event.Event) heldOutNames {
 	h := &j.model.Sample.Holdout
 	if !(h.Entities > 0) || h.Fraction == 0 || j.model.Train.Refit != "variational" {

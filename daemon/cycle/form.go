@@ -132,15 +132,7 @@ func (j *refitJob) inTime() []int {
 	if len(age) == n {
 		slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(age[b], age[a]) })
 	}
-	n = len(rows)
-	most := min(formRows, max(1000, formValues/j.problem.Outputs))
-	if n > most {
-		for i := range most {
-			rows[i] = rows[int(int64(i)*int64(n)/int64(most))]
-		}
-		rows = rows[:most]
-	}
-	return rows
+	return spread(rows, min(formRows, max(1000, formValues/j.problem.Outputs)))
 }
 
 // partBefore returns the problem of the first n of some rows, oldest first, which fade as they did when the last of them was the newest.

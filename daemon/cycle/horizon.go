@@ -220,14 +220,7 @@ func (j *refitJob) rowsWithin(age float64) (rows []int) {
 			rows = append(rows, i)
 		}
 	}
-	n := len(rows)
-	if n <= horizonTrain {
-		return rows
-	}
-	for i := range horizonTrain {
-		rows[i] = rows[int(int64(i)*int64(n)/horizonTrain)]
-	}
-	return rows[:horizonTrain]
+	return spread(rows, horizonTrain)
 }
 
 // isLess reports whether the weighted mean of a is less than that of b by more than some standard errors of the difference.

@@ -3,6 +3,8 @@ package cycle
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // lossTest watches the losses of predictions and alarms when they rise: a conformal test of exchangeability (Vovk, Petej, Nouretdinov, Ahlberg, Carlsson
@@ -50,12 +52,12 @@ func (l *lossTest) add(loss float64) bool {
 	for i := lossBlock - lossCut; i < lossBlock; i++ {
 		l.losses[i] = l.losses[lossBlock-lossCut-1]
 	}
-	l.joined = append(l.joined, mean(l.losses))
+	l.joined = append(l.joined, floats.Sum(l.losses)/float64(len(l.losses)))
 	l.losses = l.losses[:0]
 	if l.length = max(l.length, 1); len(l.joined) < l.length {
 		return false
 	}
-	l.blocks = append(l.blocks, mean(l.joined))
+	l.blocks = append(l.blocks, floats.Sum(l.joined)/float64(len(l.joined)))
 	l.joined = l.joined[:0]
 	alarm := l.bet(l.blocks[len(l.blocks)-1])
 	if n := len(l.blocks); !alarm && n%lossLook == 0 && l.length < 1<<(lossLengths-1) && l.isCorrelated() {
@@ -116,12 +118,4 @@ func (l *lossTest) isCorrelated() bool {
 	slices.Sort(far)
 	ratio := near[len(near)/2] / far[len(far)/2] // NaN where all are alike
 	return ratio*ratio < 1-lossAlike-4/math.Sqrt(float64(len(blocks)))
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }

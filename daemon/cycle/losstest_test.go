@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"gonum.org/v1/gonum/stat"
 )
 
 // steady are losses of streams that stay as they are: of light and heavy tails, with ties, of a model that still learns, in waves and correlated over tens
@@ -58,7 +59,7 @@ func TestNoFalseAlarmsOfLosses(t *testing.T) {
 				if l.add(next(i)) {
 					t.Fatalf("a false alarm after %d losses", i+1)
 				}
-				most = max(most, mean(l.wealth[:]))
+				most = max(most, stat.Mean(l.wealth[:], nil))
 			}
 			t.Logf("blocks of %d events at the end, mean wealth %.3g at most", lossBlock*max(l.length, 1), most)
 		})

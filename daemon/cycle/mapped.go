@@ -174,10 +174,7 @@ func (j *refitJob) mapPart() (*solver.Problem, []int) {
 		rows = rows[:limit]
 		slices.Sort(rows)
 	} else {
-		for i := range limit {
-			rows[i] = int(int64(i) * int64(n) / int64(limit))
-		}
-		rows = rows[:limit]
+		rows = evenly(n, limit)
 	}
 	return pick(j.problem, rows), rows
 }

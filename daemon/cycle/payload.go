@@ -20,24 +20,15 @@ func AppendEvent(dst []byte, ev *event.Event) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Label))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(ev.Weight))
 	dst = binary.AppendVarint(dst, ev.Time)
-	dst = appendNames(dst, ev.Classes)
-	dst = appendNames(dst, ev.Categorical)
+	dst = event.AppendNames(dst, ev.Classes)
+	dst = event.AppendNames(dst, ev.Categorical)
 	dst = binary.AppendUvarint(dst, uint64(len(ev.Numeric)))
 	for _, v := range ev.Numeric {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(ev.Multi)))
 	for _, names := range ev.Multi {
-		dst = appendNames(dst, names)
-	}
-	return dst
-}
-
-func appendNames(dst []byte, names []string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(names)))
-	for _, n := range names {
-		dst = binary.AppendUvarint(dst, uint64(len(n)))
-		dst = append(dst, n...)
+		dst = event.AppendNames(dst, names)
 	}
 	return dst
 }

@@ -42,18 +42,6 @@ func (j *refitJob) race(ctx context.Context, valid []event.Event, s solver.Setti
 	return r, nil
 }
 
-// spread returns about n events, spread evenly, or all if there are fewer.
-func spread(events []event.Event, n int) []event.Event {
-	if len(events) <= n {
-		return events
-	}
-	out := make([]event.Event, n)
-	for i := range out {
-		out[i] = events[int(int64(i)*int64(len(events))/int64(n))]
-	}
-	return out
-}
-
 // races reports whether the stages of an offline fit are raced: where the variational stage does not start from the convex one's vectors, nobody asked
 // for the path, and a share of the rows says something about all.
 func (j *refitJob) races(in *FitInput) bool {

@@ -79,7 +79,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
 		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "stage"),
-		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last refit's convex stage over its objective."),
+		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last convex stage over its objective, of the last refit that had one."),
 		trainSuccess:    gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
 		trainEnded:      counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
 		trainFailed:     counter("train_failures_total", "Refits that ended without a model."),

@@ -70,7 +70,7 @@ refitd_event_time_watermark_timestamp_seconds{model="ratings"} 1.7000000005e+09
 refitd_train_iterations{model="ratings",stage="epochs"} 3
 refitd_train_iterations{model="ratings",stage="fista"} 40
 refitd_train_iterations{model="ratings",stage="sweeps"} 2
-# HELP refitd_train_gap_ratio Optimality gap of the last refit's convex stage over its objective.
+# HELP refitd_train_gap_ratio Optimality gap of the last convex stage over its objective, of the last refit that had one.
 # TYPE refitd_train_gap_ratio gauge
 refitd_train_gap_ratio{model="ratings"} 0.25
 # HELP refitd_train_refits_total Refits that ended with a model, by why they ended.

@@ -81,12 +81,17 @@ type scoring struct {
 }
 
 func newScoring(version *snapshot.Model) *scoring {
-	schema := modelOf(version).Schema.Event()
-	schema.Derived, schema.Time = nil, "" // an event has them, or lacks them
-	d := event.NewJSON(schema, event.DefaultLimits())
+	d := decoderOf(version)
 	d.RequireLabel = false
 	over, _ := version.Fold(nil) // which every version takes
 	return &scoring{version: version, over: over, manifest: version.Manifest(), decoder: d}
+}
+
+// decoderOf reads labelled events of a version as the daemon does. Derived fields they have, or lack.
+func decoderOf(version *snapshot.Model) *event.JSON {
+	schema := modelOf(version).Schema.Event()
+	schema.Derived, schema.Time = nil, ""
+	return event.NewJSON(schema, event.DefaultLimits())
 }
 
 // fold folds the labelled events of JSON Lines in, oldest first.
@@ -95,9 +100,7 @@ func (s *scoring) fold(history io.Reader) error {
 	if err != nil {
 		return err
 	}
-	schema := modelOf(s.version).Schema.Event()
-	schema.Derived, schema.Time = nil, "" // an event has them, or lacks them
-	decoder := event.NewJSON(schema, event.DefaultLimits())
+	decoder := decoderOf(s.version)
 	var events []snapshot.LabelledEvent
 	for number := 1; ; number++ {
 		line, err := lines.next()
