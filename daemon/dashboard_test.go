@@ -65,7 +65,7 @@ func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	t.Cleanup(stop)
 	daemontest.Within(t, daemontest.Patience, "a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
+		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 && daemontest.Sum(t, metrics, "refitd_watch_version") > 0
 	})
 	b.ProduceRatings(16, 100) // scored with the first version
 	daemontest.Within(t, daemontest.Patience, "a window of the published version", func() bool {

@@ -95,7 +95,8 @@ func TestMetrics(t *testing.T) {
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "a look at the losses after a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1
+		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 &&
+			daemontest.Sum(t, metrics, "refitd_watch_version") > 0
 	})
 	documented := documentedMetrics(t)
 	shown := families(t, metrics)

@@ -44,6 +44,14 @@ func (s *modelCache) follow() (stop func(), err error) {
 	return w.Close, nil
 }
 
+// status returns how the champion is followed.
+func (s *modelCache) status() snapshot.Status {
+	if w := s.watcher.Load(); w != nil {
+		return w.Status()
+	}
+	return snapshot.Status{}
+}
+
 // champion returns the followed champion, nil before the first one.
 func (s *modelCache) champion() *scorer {
 	w := s.watcher.Load()

@@ -23,6 +23,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
+	watchmetrics "github.com/refitd/refitd/snapshot/metrics"
 )
 
 // Limits of the listeners. A client that is slower or wants more is cut off or refused.
@@ -115,6 +116,7 @@ func New(o Options) *Server {
 	for _, m := range o.Models {
 		s.caches[m.Name] = newModelCache(m, o.Log)
 		s.metrics.add(m.Name)
+		o.Registry.MustRegister(watchmetrics.New(s.caches[m.Name].status, prometheus.Labels{"model": m.Name}))
 	}
 	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2})
 	s.handler = s.guard(s.mux())
