@@ -124,7 +124,12 @@ func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 	if err := in.growFor(body); err != nil {
 		return err
 	}
-	err = jsonv2.Unmarshal(body, v, append(options, jsonv2.RejectUnknownMembers(true))...)
+	return unmarshal("the body", body, v, append(options, jsonv2.RejectUnknownMembers(true))...)
+}
+
+// unmarshal decodes a part of a request, and says of which part and where what is wrong.
+func unmarshal(part string, text []byte, v any, options ...jsonv2.Options) error {
+	err := jsonv2.Unmarshal(text, v, options...)
 	if err == nil {
 		return nil
 	}
@@ -136,9 +141,9 @@ func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 		if errors.Is(err, jsonv2.ErrUnknownName) {
 			reason = "is not known"
 		}
-		return badRequest("the body: %s %s", cmpPointer(string(semantic.JSONPointer)), reason)
+		return badRequest("%s: %s %s", part, cmpPointer(string(semantic.JSONPointer)), reason)
 	}
-	return badRequest("the body is not one JSON value: %v", err)
+	return badRequest("%s is not one JSON value: %v", part, err)
 }
 
 // cmpPointer names the place of a value for people.

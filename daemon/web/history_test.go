@@ -1,8 +1,10 @@
 package web
 
 import (
+	"fmt"
 	"math"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -60,6 +62,27 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 	plain := b.ask("POST", "/v1/models/ratings/score", map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}}).Body.String()
 	if strings.Contains(plain, "folded") || !strings.Contains(plain, "user=u9") {
 		t.Errorf("without a history: %s", plain)
+	}
+	var inferred struct {
+		inferAnswer
+		Folded int
+	}
+	rows := func(parameters map[string]any) map[string]any {
+		return map[string]any{"parameters": parameters, "inputs": []any{
+			map[string]any{"name": "user", "shape": []int{1}, "datatype": "BYTES", "data": []string{"u9"}},
+			map[string]any{"name": "item", "shape": []int{1}, "datatype": "BYTES", "data": []string{"i3"}},
+			map[string]any{"name": "age", "shape": []int{1}, "datatype": "FP64", "data": []float64{50}},
+			map[string]any{"name": "tags", "shape": []int{1, 1}, "datatype": "BYTES", "data": []string{""}}}}
+	}
+	b.want(http.StatusOK, &inferred, "POST", "/v2/models/ratings/infer", rows(map[string]any{"history": history, "priority": 1}))
+	for _, out := range inferred.Outputs {
+		if row := valuesOf(t, out.Name, m.Schema(), &want); !reflect.DeepEqual(out.Data, row) || inferred.Folded != 4 {
+			t.Errorf("inferred %s %v of %d events, the library says %v", out.Name, out.Data, inferred.Folded, row)
+		}
+	}
+	plain = b.ask("POST", "/v2/models/ratings/infer", rows(map[string]any{"priority": 1})).Body.String()
+	if known, err := m.Predict(in); err != nil || strings.Contains(plain, "folded") || !strings.Contains(plain, fmt.Sprint(known.Outputs[0])) {
+		t.Errorf("inferred without a history: %s, %v", plain, err)
 	}
 	var explained struct {
 		Folded     int
@@ -129,8 +152,20 @@ func TestHistoryIsRefused(t *testing.T) {
 				t.Errorf("%s: %q, want %q", path, got.Error, want)
 			}
 		}
+		body := rowsBody()
+		body["parameters"] = map[string]any{"history": history}
+		var got failure
+		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error, want) {
+			t.Errorf("infer: %q, want %q", got.Error, want)
+		}
 	}
 	var got failure
+	body := rowsBody()
+	body["parameters"] = 7
+	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body)
+	if !strings.Contains(got.Error, `"parameters": the value has another type`) {
+		t.Errorf("parameters that are no object: %q", got.Error)
+	}
 	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", map[string]any{"event": event, "over": "user", "history": []any{good}})
 	if !strings.Contains(got.Error, "whose names the history is of") {
 		t.Errorf("ranked over the entities of the history: %q", got.Error)

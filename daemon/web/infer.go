@@ -51,12 +51,13 @@ type tensor struct {
 	Data any `json:"data"` // flat, row by row
 }
 
-// inferRequest is the body of an inference request. Parameters are read over: none is defined.
+// inferRequest is the body of an inference request. Parameters other than a history are read over.
 type inferRequest struct {
-	ID         string          `json:"id,omitzero"`         // comes back in the answer
-	Parameters jsontext.Value  `json:"parameters,omitzero"` // not used
-	Inputs     []requestTensor `json:"inputs"`              // one for each field of the schema
-	Outputs    []requestOutput `json:"outputs,omitzero"`    // those that the answer shall have; all of them unless said otherwise
+	ID string `json:"id,omitzero"` // comes back in the answer
+	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of. Others are not used.
+	Parameters jsontext.Value  `json:"parameters,omitzero"`
+	Inputs     []requestTensor `json:"inputs"`           // one for each field of the schema
+	Outputs    []requestOutput `json:"outputs,omitzero"` // those that the answer shall have; all of them unless said otherwise
 }
 
 // requestOutput names a tensor that the answer shall have.
@@ -81,6 +82,7 @@ type inferResponse struct {
 	ID           string   `json:"id,omitempty"`  // of the request
 	Outputs      []tensor `json:"outputs"`       // in the order of the metadata, or of the request
 	identity
+	folded
 }
 
 // serverMetadata names the program.
@@ -236,6 +238,16 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		v.fill(rows)
+		past, err := ask.history()
+		if err != nil {
+			return nil, err
+		}
+		d := v.decoders.Get().(*decoding)
+		defer v.decoders.Put(d)
+		over, folded, err := v.over(past, d, held)
+		if err != nil {
+			return nil, err
+		}
 		tensors := outputTensors(v.model)
 		if len(ask.Outputs) > 0 {
 			if tensors, err = chooseTensors(tensors, &ask); err != nil {
@@ -244,7 +256,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		}
 		predictions, unseen, absent := make([]snapshot.Prediction, len(rows)), 0, 0
 		for i := range rows {
-			if predictions[i], err = v.model.Predict(&rows[i]); err != nil {
+			if predictions[i], err = over.Predict(&rows[i]); err != nil {
 				return nil, err
 			}
 			if err = held.growForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
@@ -253,7 +265,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 			unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
 		}
 		s.counted(v, len(rows), unseen, absent)
-		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, identity: v.identity()}
+		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, identity: v.identity(), folded: folded}
 		for _, t := range tensors {
 			t.Shape = slices.Clone(t.Shape)
 			t.Shape[0] = len(rows)
@@ -261,6 +273,18 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		}
 		return out, nil
 	})
+}
+
+// history returns that of the parameters, nil without one.
+func (ask *inferRequest) history() (history, error) {
+	if len(ask.Parameters) == 0 {
+		return nil, nil
+	}
+	var parameters struct {
+		History history `json:"history"`
+	}
+	err := unmarshal(`"parameters"`, ask.Parameters, &parameters, atMost(0))
+	return parameters.History, err
 }
 
 // chooseTensors returns the tensors that a request names, in its order.
