@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"time"
-
-	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // A Source tells what the aliases of models name and hands out the files of versions: a store that this machine can read (DirSource), a
@@ -29,22 +28,28 @@ const pollEvery = 250 * time.Millisecond
 // DirSource is a Source that reads a store, or a synchronised copy of one, and looks at one small alias file at a time.
 type DirSource struct {
 	Dir string
-	// Every is the mean pause between two looks; 0 is 250 ms. Each is drawn from ±20 %, so that many readers of a shared disk spread.
+	// Every is the mean pause between two looks; 0 is 250 ms. Each is drawn from ±20 %, so that many readers of a shared disk spread. Linux tells
+	// of changes to a disk of the machine's own (inotify), which are looked at within milliseconds, however long the pause.
 	Every time.Duration
 }
 
-// Wait polls the alias file.
+// Wait looks at the alias file when its directory has changed, and at least every pause: renewals, and systems that tell of no changes.
 func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error) {
 	every := s.Every
 	if every <= 0 {
 		every = pollEvery
 	}
+	if p, err := s.look(model, alias); err != nil || !p.unchanged(&last) {
+		return p, err
+	}
+	changes := watchDir(filepath.Join(s.Dir, model, aliasDir))
+	defer changes.close()
 	for {
 		p, err := s.look(model, alias)
 		if err != nil || !p.unchanged(&last) {
 			return p, err
 		}
-		if err := backoff.Sleep(ctx, jitter(every)); err != nil {
+		if err := changes.wait(ctx, jitter(every)); err != nil {
 			return Pointer{}, err
 		}
 	}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package snapshot
+
+import (
+	"context"
+	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+// dirWatch lets time pass where the standard library has nothing that tells of changes.
+type dirWatch struct{}
+
+func watchDir(string) *dirWatch { return &dirWatch{} }
+
+// wait returns after most, or with the error of ctx.
+func (*dirWatch) wait(ctx context.Context, most time.Duration) error { return backoff.Sleep(ctx, most) }
+
+func (*dirWatch) close() {}
