@@ -61,7 +61,7 @@ func (m *Model) encodeCrosses(in *Input, s *Scratch) {
 		if len(s.joined) == 0 {
 			continue
 		}
-		if j, ok := m.index[len(in.Categorical)+c][string(s.joined)]; ok {
+		if j, ok := m.columnOfBytes(len(in.Categorical)+c, s.joined); ok {
 			s.index, s.value = append(s.index, j), append(s.value, 1)
 		}
 	}

@@ -24,6 +24,8 @@ var (
 	ErrContents = errors.New("not publishable")
 	// ErrConflict means that an alias no longer names the version it was expected to name.
 	ErrConflict = errors.New("alias was moved meanwhile")
+	// ErrChain means that a delta does not follow where the model is: of another version, not the next one, or after another one than was applied.
+	ErrChain = errors.New("not the next delta of the chain")
 	// ErrName means that a model or alias name is not of the form [a-z0-9][a-z0-9._-]{0,63}.
 	ErrName = errors.New("bad name")
 	// ErrInput means that an event does not have the shape that the schema asks for, or numbers too large to be scored.

@@ -83,7 +83,7 @@ func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 		return
 	}
 	for i, j := range s.index {
-		share := slices.Clone(c.Linear[int(j)*c.NumOutputs : (int(j)+1)*c.NumOutputs])
+		share := slices.Clone(m.linearRow(int(j)))
 		for o := range share {
 			share[o] *= s.value[i]
 		}
@@ -137,7 +137,7 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 		if i == len(s.index) {
 			return s.own.basis
 		}
-		return c.Basis[int(s.index[i])*k : (int(s.index[i])+1)*k]
+		return m.basisRow(int(s.index[i]))
 	}
 	share := make([]float64, numOut)
 	for i := range names {
@@ -167,6 +167,10 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 
 func (m *Model) columnName(j int) string {
 	s := &m.contents.Schema
+	if j >= m.contents.NumFeatures {
+		a := m.addedName(int32(j))
+		return s.Named()[a.Field] + "=" + a.Name
+	}
 	fields := len(m.first)
 	f := sort.Search(fields, func(f int) bool { return int(m.first[f]) > j }) - 1
 	if f >= 0 {

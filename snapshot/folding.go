@@ -59,11 +59,12 @@ func (m *Model) begin(row *foldedRow, d *FoldInField, h *rowShape, j int) {
 	}
 	c := &m.contents
 	if c.Linear != nil {
-		copy(row.center[:h.linear], c.Linear[j*c.NumOutputs:])
+		copy(row.center[:h.linear], m.linearRow(j))
 	}
+	basis := m.basisRow(j)
 	for v, r := range c.FoldIn.Coordinates {
 		if s := d.Signs[v]; s != 0 { // the same by every vector of the coordinate
-			row.center[h.linear+r] = c.Basis[j*c.NumBasis+v] / (float64(s) * c.FoldIn.Scale[v])
+			row.center[h.linear+r] = basis[v] / (float64(s) * c.FoldIn.Scale[v])
 		}
 	}
 	for i := range row.mean {

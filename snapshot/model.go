@@ -15,6 +15,12 @@ type Model struct {
 	crosses  [][]int            // the categorical fields of each cross
 	signedBy string
 	expires  time.Time // zero is never
+
+	// Of a model with deltas: the position, the pages of rows that have changed, the numbers of a row, and the names added.
+	position *Position
+	pages    [][]float64
+	width    int
+	layers   []nameLayer
 }
 
 // NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change
@@ -59,7 +65,7 @@ func (m *Model) indexNames() error {
 	return nil
 }
 
-// Manifest returns the manifest. Its slices, maps and pointers are shared: read them only.
+// Manifest returns the manifest of the version, whatever deltas were applied to it: see Position. Its slices, maps and pointers are shared: read them only.
 func (m *Model) Manifest() Manifest { return m.manifest }
 
 // SignedBy returns the id of the trusted key that signed the version, empty if the reader had no keys.
@@ -72,8 +78,13 @@ func (m *Model) IsExpired(now time.Time) bool { return !m.expires.IsZero() && !n
 // Schema returns the schema. Its slices are shared: read them only.
 func (m *Model) Schema() *Schema { return &m.contents.Schema }
 
-// Contents returns the parameters, vocabulary and golden events, to train on from them. The slices are shared: read them only.
+// Contents returns the parameters, vocabulary and golden events, to train on from them. The slices are shared: read them only. Of a model with deltas it is
+// what a version published there would be made of: names that were added stand behind the version's in their field, in the order of addition, and
+// golden events have no outputs. That takes as long as copying the model.
 func (m *Model) Contents() *Contents {
+	if m.position != nil {
+		return m.materialised()
+	}
 	c := m.contents
 	return &c
 }
@@ -138,7 +149,7 @@ func (m *Model) scoreBatch(over *Overlay, dst []float64, in []Input, s *Scratch)
 	return unseen
 }
 
-// encode turns an event into columns and values, columns increasing.
+// encode turns an event into columns and values, in the order that the columns have in Contents.
 func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	schema := &m.contents.Schema
 	s.index, s.value, s.own = s.index[:0], s.value[:0], nil
@@ -146,7 +157,7 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 		if name == "" {
 			continue
 		}
-		if j, ok := m.index[f][name]; ok {
+		if j, ok := m.column(f, name); ok {
 			s.index, s.value = append(s.index, j), append(s.value, 1)
 		} else {
 			unseen++
@@ -156,9 +167,9 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 		m.encodeCrosses(in, s)
 	}
 	for f, names := range in.Multi {
-		index, start := m.index[schema.firstMulti()+f], len(s.index)
+		field, start := schema.firstMulti()+f, len(s.index)
 		for _, name := range names {
-			if j, ok := index[name]; ok {
+			if j, ok := m.column(field, name); ok {
 				s.index = append(s.index, j)
 			} else if name != "" {
 				unseen++
@@ -197,7 +208,7 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	if c.Linear != nil {
 		for e, j := range s.index {
 			x := s.value[e]
-			for o, w := range c.Linear[int(j)*numOut : (int(j)+1)*numOut] {
+			for o, w := range m.linearRow(int(j)) {
 				dst[o] += w * x
 			}
 		}
@@ -223,8 +234,7 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	clear(kern)
 	for e, j := range s.index {
 		x := s.value[e]
-		row := c.Basis[int(j)*k : (int(j)+1)*k]
-		for r, h := range row {
+		for r, h := range m.basisRow(int(j)) {
 			a := h * x
 			sum[r] += a
 			kern[r] += a * a

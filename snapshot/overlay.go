@@ -145,7 +145,7 @@ func (o *Overlay) row(name string) *foldedRow {
 	row := &o.rows[n]
 	row.lay(resized(row.numbers, o.shape.numbers()), resized(row.packed, o.shape.packed()), &o.shape)
 	j := -1
-	if column, ok := o.model.index[o.field][name]; ok {
+	if column, ok := o.model.column(o.field, name); ok {
 		j = int(column)
 	}
 	o.model.begin(row, o.by, &o.shape, j)
@@ -243,7 +243,7 @@ func (m *Model) encodeOver(o *Overlay, in *Input, s *Scratch) (unseen int) {
 
 // columnOf returns the column of what an event has in a categorical field, or -1.
 func (m *Model) columnOf(field int, in *Input) int32 {
-	if j, ok := m.index[field][in.Categorical[field]]; ok {
+	if j, ok := m.column(field, in.Categorical[field]); ok {
 		return j
 	}
 	return -1

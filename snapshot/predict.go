@@ -139,7 +139,7 @@ func (m *Model) unseenNames(over *Overlay, in *Input) []string {
 	var unseen []string
 	fields := m.contents.Schema.Named()
 	note := func(f int, name string) {
-		if _, ok := m.index[f][name]; !ok && name != "" {
+		if _, ok := m.column(f, name); !ok && name != "" {
 			unseen = append(unseen, fields[f]+"="+name)
 		}
 	}

@@ -82,8 +82,8 @@ func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, e
 	s.base = slices.Grow(s.base[:0], c.NumOutputs)[:c.NumOutputs]
 	m.encodeOver(over, &event, s)
 	m.outputs(s.base, s)
-	s.exclude(m.index[field], m.first[field], q.Exclude)
-	k := min(q.K, len(c.Vocabulary[field]))
+	m.exclude(field, q.Exclude, s)
+	k := min(q.K, m.numNames(field))
 	if m.isCrossed(field) {
 		err = m.crossedCandidates(over, field, output, by, k, &event, s)
 	} else {
@@ -114,16 +114,48 @@ func (m *Model) rankingOf(class string) (output int, by ranking, err error) {
 	return output, by, nil
 }
 
-// exclude marks the names not wanted, by their position in the field.
-func (s *Scratch) exclude(index map[string]int32, first int32, names []string) {
-	words := (len(index) + 63) / 64
+// exclude marks the names not wanted: by their position in the field, those that deltas have added behind the version's by their column.
+func (m *Model) exclude(field int, names []string, s *Scratch) {
+	own := len(m.contents.Vocabulary[field])
+	words := (own + m.NumColumns() - m.contents.NumFeatures + 63) / 64
 	s.excluded = slices.Grow(s.excluded[:0], words)[:words]
 	clear(s.excluded)
 	for _, name := range names {
-		if j, ok := index[name]; ok {
-			s.excluded[(j-first)/64] |= 1 << ((j - first) % 64)
+		if j, ok := m.column(field, name); ok {
+			i := m.exclusion(field, j)
+			s.excluded[i/64] |= 1 << (i % 64)
 		}
 	}
+}
+
+// exclusion returns the place of a column of a field in Scratch.excluded.
+func (m *Model) exclusion(field int, j int32) int {
+	if n := m.contents.NumFeatures; int(j) >= n {
+		return len(m.contents.Vocabulary[field]) + int(j) - n
+	}
+	return int(j - m.first[field])
+}
+
+// eachName calls do with the columns of the names of a field that are not excluded, ascending, until it returns an error.
+func (m *Model) eachName(field int, s *Scratch, do func(j int32) error) error {
+	wanted := func(i int) bool { return s.excluded[i/64]&(1<<(i%64)) == 0 }
+	for i := range m.contents.Vocabulary[field] {
+		if wanted(i) {
+			if err := do(m.first[field] + int32(i)); err != nil {
+				return err
+			}
+		}
+	}
+	for l := range m.layers {
+		for _, j := range m.layers[l].columns[field] {
+			if wanted(m.exclusion(field, j)) {
+				if err := do(j); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too far from its center", ErrInput)
@@ -144,47 +176,40 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 	}
 	m.matrix(from, to, width, s)
 	s.heap = s.heap[:0]
-	first, limit := int(m.first[field]), math.Inf(1)
-	for i := range c.Vocabulary[field] {
-		if s.excluded[i/64]&(1<<(i%64)) != 0 {
-			continue
-		}
-		j := first + i
-		m.candidate(j, width, s)
+	limit := math.Inf(1)
+	return m.eachName(field, s, func(j int32) error {
+		m.candidate(int(j), width, s)
 		out := s.out[:to-from]
 		for o := range out {
 			out[o] += s.base[from+o]
 		}
 		if c.Linear != nil {
-			for o, w := range c.Linear[j*c.NumOutputs+from : j*c.NumOutputs+to] {
+			for o, w := range m.linearRow(int(j))[from:to] {
 				out[o] += w
 			}
 		}
 		if by != byOutput && largestOf(out) > limit {
-			continue
+			return nil
 		}
 		key := m.key(by, output, out)
 		if math.IsNaN(key) {
 			return errTooFar
 		}
-		if x := (scored{key, int32(j)}); len(s.heap) < k || s.heap[0].worse(x) {
+		if x := (scored{key, j}); len(s.heap) < k || s.heap[0].worse(x) {
 			s.push(x, k)
 			if len(s.heap) == k {
 				limit = m.limit(by, s.heap[0].key)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as Score does.
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *Input, s *Scratch) error {
 	s.heap = s.heap[:0]
-	for i, name := range m.contents.Vocabulary[field] {
-		if s.excluded[i/64]&(1<<(i%64)) != 0 {
-			continue
-		}
-		event.Categorical[field] = name
+	return m.eachName(field, s, func(j int32) error {
+		event.Categorical[field] = m.nameOf(field, j)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
 		key := s.base[output]
@@ -194,11 +219,11 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 		if math.IsNaN(key) {
 			return errTooFar
 		}
-		if x := (scored{key, m.first[field] + int32(i)}); len(s.heap) < k || s.heap[0].worse(x) {
+		if x := (scored{key, j}); len(s.heap) < k || s.heap[0].worse(x) {
 			s.push(x, k)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // matrix stores, for the outputs from ≤ c < to in groups of width, what a candidate's row of the basis is multiplied with: V[r,c] S_r
@@ -230,7 +255,7 @@ func (m *Model) matrix(from, to, width int, s *Scratch) {
 // candidate stores in s.out what the name of column j adds to the outputs of the event through the kernels.
 func (m *Model) candidate(j, width int, s *Scratch) {
 	k := m.contents.NumBasis
-	row := m.contents.Basis[j*k : (j+1)*k]
+	row := m.basisRow(j)
 	anova := m.contents.Kernel == ANOVA
 	for at := 0; at < len(s.out); at += width {
 		cross, square := s.cross[at*k:(at+width)*k], s.square[at*k:(at+width)*k]
@@ -384,10 +409,9 @@ func (s *Scratch) push(x scored, k int) {
 
 // ranked scores the candidates of the heap again as Score does, and appends them in order.
 func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking, event *Input, s *Scratch) ([]Item, error) {
-	names, first := m.contents.Vocabulary[field], m.first[field]
 	for i := range s.heap {
 		x := &s.heap[i]
-		event.Categorical[field] = names[x.column-first]
+		event.Categorical[field] = m.nameOf(field, x.column)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
 		for _, v := range s.base {
@@ -402,7 +426,7 @@ func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking,
 	}
 	slices.SortFunc(s.heap, func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
 	for _, x := range s.heap {
-		dst = append(dst, Item{Name: names[x.column-first], Value: m.itemValue(by, x.key)})
+		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.key)})
 	}
 	return dst, nil
 }
