@@ -84,6 +84,7 @@ type portion struct {
 	end     int64 // high watermark
 	stable  int64 // last stable offset
 	gap     bool  // the log starts above from
+	again   bool  // nothing of it counts: the same is to be asked for with the fingerprint, at once
 	halt    string
 }
 

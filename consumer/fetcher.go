@@ -67,7 +67,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		if !shared {
 			c.metrics.fetches.Inc()
 		}
-		d := delivery{response: res}
+		d, again := delivery{response: res}, false
 		for i := range answers {
 			a := &answers[i]
 			at := slices.IndexFunc(questions, func(q question) bool { return q.p.Partition == a.partition && q.p.Topic == a.topic })
@@ -77,7 +77,8 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			if !shared {
 				c.metrics.fetchBytes.Add(float64(len(a.records)))
 			}
-			if o, ok := c.accept(ctx, questions[at], a); ok {
+			o, ok := c.accept(ctx, questions[at], a)
+			if again = again || o.again; ok {
 				d.parts = append(d.parts, o)
 			}
 		}
@@ -85,7 +86,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			return
 		}
 		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
-		if took := time.Since(began); shared || len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
+		if took := time.Since(began); shared || again || len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
 			useless = 0
 		} else { // answers at once and without use must not make a hot loop
 			useless++
@@ -201,6 +202,13 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	if q.check == nil && p.backwards(a) && p.last.offset >= 0 {
 		p.doubt()
 		return o, false
+	}
+	if o.again = len(good) > 0 && q.check == nil && p.rested() && p.last.offset >= 0; o.again {
+		p.doubt()
+		return o, false
+	}
+	if p.empty = len(good) == 0; !p.empty {
+		p.heard = time.Now()
 	}
 	p.start, p.end, p.stable = a.logStart, a.high, a.stable
 	p.high.Set(float64(a.high))

@@ -12,17 +12,24 @@ const MadeAnew = "made anew"
 // anew under its name, from a log that was cut back and written again by another leader, or from that of another cluster. So the broker
 // has to show this record again before anything after it is applied: at the start, and when the connection was lost, the leader changed,
 // the log moved backwards, or nothing was heard for a while. It costs no request: the next fetch begins at the record in place of after it.
+// Only records that come after a pause are asked for a second time so.
 type fingerprint struct {
 	offset int64 // -1 if no record was applied yet, so that there is nothing to compare
 	crc    uint32
 }
 
-// staleAfter is how long a partition may go without an answer before its log may be another one. Within it a topic would have to be
-// deleted, made anew and filled past our place, and our fetch would have to miss all of that.
-const staleAfter = 5 * time.Second
+// staleAfter is how long a partition may go without an answer, and anewAfter without a record, before its log may be another one. Within
+// anewAfter a topic would have to be deleted, made anew and filled past our place, between two fetches that both go well.
+const (
+	staleAfter = 5 * time.Second
+	anewAfter  = 100 * time.Millisecond
+)
 
 // doubt has the fingerprint of a partition compared again. The caller holds mu.
 func (p *partition) doubt() { p.check = p.last.offset >= 0 }
+
+// rested reports whether a partition had no record for a while, and was asked. The caller holds mu.
+func (p *partition) rested() bool { return p.empty && time.Since(p.heard) > anewAfter }
 
 // doubtAll has the fingerprints of the partitions of a broker compared again.
 func (c *Consumer) doubtAll(broker int32) {

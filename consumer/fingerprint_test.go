@@ -2,12 +2,14 @@ package consumer
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // recreate deletes topic t of one partition and makes it anew with n other records.
@@ -63,6 +65,7 @@ func TestRecreatedTopicHalts(t *testing.T) {
 				}
 				equalValues(t, m, tp(topic, 0), numbers(0, 20))
 			}
+			time.Sleep(2 * anewAfter) // within it nobody can tell
 			recreate(t, cluster, topic, c.records)
 			check(t, m, func() string { return r.haltText(tp(topic, 0)) })
 			produce(t, cl, other, 0, "b")
@@ -87,6 +90,37 @@ func TestRecreatedTopicHalts(t *testing.T) {
 			once.runUntil(t, ends)
 			check(t, m, func() string { return once.haltText(tp(topic, 0)) })
 		})
+	}
+}
+
+// TestRecreatedBetweenFetches: a topic that is made anew, longer than before, between two fetches over a connection that lives is noticed, too, if
+// there was a pause.
+func TestRecreatedBetweenFetches(t *testing.T) {
+	t.Parallel()
+	const topic = "t"
+	cluster := newCluster(t, kfake.SeedTopics(1, topic))
+	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 20)...)
+	m := newMemory()
+	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+	await(t, "all records", func() bool { return r.total() == 20 && r.metric(t, "refitd_consumer_lag_records") == 0 })
+	time.Sleep(2 * anewAfter) // the pause itself
+	held, anew := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(held) })
+	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		hold()
+		cluster.SleepControl(func() { <-anew })
+		return nil, nil, false
+	})
+	<-held
+	recreate(t, cluster, topic, 3000)
+	close(anew)
+	await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
+	if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "fingerprint mismatch: the record at offset 19") {
+		t.Errorf("text is %q", text)
+	}
+	equalValues(t, m, tp(topic, 0), numbers(0, 20))
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -39,6 +39,8 @@ type partition struct {
 	tries    int // failures in a row
 	retry    time.Time
 	answered time.Time // last fetch without an error, zero before
+	heard    time.Time // last fetch with records, zero before
+	empty    bool      // there has been one without since
 	moved    time.Time // last progress, or last answer that there is none to make
 	stuck    time.Time // since when an open transaction is all that is left to wait for, zero if it is not
 	held     string    // the same in words, once it lasts

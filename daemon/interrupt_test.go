@@ -26,10 +26,14 @@ func TestStopWhilePublishing(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	judged := func() float64 {
+	metric := func(name string) float64 {
 		_, metrics := daemontest.Get(t, r.web+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_gate_decisions_total")
+		return daemontest.Sum(t, metrics, name)
 	}
+	judged := func() float64 { return metric("refitd_gate_decisions_total") }
+	daemontest.Within(t, daemontest.Patience, "the announcement of the first version", func() bool {
+		return metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
+	})
 	before := judged()
 	if err := r.refit(); err != nil {
 		t.Fatal(err)
