@@ -38,7 +38,6 @@ type Champion struct {
 	means     *means
 	horizon   int  // in horizons, of its refit
 	again     bool // of an update: it is the last refit
-	number    bool // of an update: it is of gaussian, by link
 	// What versions say of the live fold-in, for fold-in where they are used.
 	rateLosses [][]float64 // FoldIn.RateLosses
 	labelRange []float64   // lowest and highest label that counts; nil for no limit

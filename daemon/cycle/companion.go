@@ -15,7 +15,7 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// companion is a learner beside the fold-in. What it predicts is a part of the mixture; versions do not hold it. It belongs to one goroutine at a
+// companion is a learner beside the fold-in. What it predicts is a part of the mixture; updates are made of some (formParts). It belongs to one goroutine at a
 // time.
 type companion struct {
 	name    string
@@ -235,12 +235,13 @@ func (c *Cycle) goOn(companions []*companion) []*companion {
 	if !ok || slices.ContainsFunc(companions, isBefore) {
 		return companions
 	}
-	before := newCompanion(partBefore, c.target, present)
+	before, was := newCompanion(partBefore, c.target, present), formFoldIn
 	for _, b := range c.companions {
 		if b.name == partGaussian {
-			before = newCompanion(partBefore, b.target, b.learner)
+			before, was = newCompanion(partBefore, b.target, b.learner), formNumbers
 		}
 	}
 	before.lasting = true
+	c.race.goOn(was)
 	return append(companions, before)
 }

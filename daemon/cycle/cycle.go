@@ -44,11 +44,8 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	lag         lag
-	namesLag    lag            // of the learner on names against the fold-in
-	namesHeld   bool           // updates are made of it
 	updates     bool           // consumers should have updates, by lag
-	forms       lag            // of updates of gaussianTarget and of the fold-in
-	asNumber    bool           // updates are of gaussianTarget, by forms
+	race        formRace       // of what updates are made of
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
@@ -75,8 +72,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		return nil, err
 	}
 	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
-		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}}, namesLag: lag{scale: fading{rate: updateFade}},
-		forms:   lag{scale: fading{rate: updateFade}},
+		goodEnough: liveCheckEvery, lag: lag{scale: fading{rate: updateFade}}, race: newFormRace(),
 		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1),
 		alone: folded{outputs: make([]float64, target.Outputs())}}
 	for f, name := range schema.Categorical {
@@ -94,9 +90,6 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
-	if p := c.mixture.part(partNewton); p != nil {
-		p.held = c.newton() != nil && len(schema.Categorical)+len(schema.Multi) == 0 // updates may be made of it
-	}
 	c.sgd = c.mixture.sgd()
 	return c, nil
 }
@@ -193,7 +186,6 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	}
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)
-		c.compareNames()
 	}
 	if of.Payload != nil {
 		c.since.add(of.Position, of.Payload)
@@ -397,20 +389,22 @@ func (c *Cycle) Update() *Champion {
 	if c.champion == nil {
 		return nil
 	}
+	forms := c.forms()
+	return c.update(&forms)
+}
+
+// update returns an update in the form that they are made of.
+func (c *Cycle) update(forms *[numForms]made) *Champion {
+	of := &forms[c.race.chosen]
+	if of.model == nil {
+		of = &forms[formFoldIn]
+	}
 	u := *c.champion
 	u.CutShort = nil // that of the refit
-	if newton := c.fromNewton(); newton != nil {
-		u.Model, u.Vocabulary, u.Version.FeatureMap = newton.model, newton.vocab, mapText(newton.vocab.Map)
-	} else {
-		form, folded := c.form(c.asNumber)
-		if u.number = form != nil && c.asNumber; form == nil {
-			form, folded = c.form(false)
-		}
-		u.Model, u.Vocabulary, u.folded = form.model, form.vocab, folded
-		if names := c.fromNames(u.Vocabulary); names != nil {
-			u.Model, u.folded, u.posterior = names, nil, nil
-		}
+	if u.Model, u.Vocabulary, u.folded = of.model, of.vocab, of.folded; u.folded == nil {
+		u.posterior = nil
 	}
+	u.Version.FeatureMap = mapText(of.vocab.Map)
 	c.noteLive(&u)
 	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
@@ -438,9 +432,8 @@ func (c *Cycle) Progressive() report.Progressive {
 	p := c.progressive.Report()
 	p.Parts = c.mixture.report()
 	for i := range p.Parts {
-		if part := &p.Parts[i]; c.asNumber && (part.Name == partGaussian || part.Name == "fold_in") {
-			part.InVersions = part.Name == partGaussian
-		}
+		part := &p.Parts[i]
+		part.InVersions = part.Name == "published" || part.Name == formParts[c.race.chosen]
 	}
 	return p
 }

@@ -47,7 +47,6 @@ type part struct {
 	present bool
 	loss    float64 // of the event
 	told    fading  // loss as report.Part tells it
-	held    bool    // by versions
 }
 
 // The first parts are the learned ones; companions follow.
@@ -88,9 +87,6 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 	}
 	for _, name := range names {
 		m.parts = append(m.parts, part{name: name, weight: 1 / float64(len(names)), value: make([]float64, width), told: fading{rate: mixtureFade}})
-	}
-	for i := range numLearned {
-		m.parts[i].held = true
 	}
 	m.entities, m.mixed, m.weights = newSlots(limit), make([]float64, width), make([]float64, len(names))
 	return m
@@ -331,7 +327,7 @@ func (m *mixture) part(name string) *part {
 	return nil
 }
 
-// report returns the parts.
+// report returns the parts, but for what versions hold.
 func (m *mixture) report() []report.Part {
 	if m == nil {
 		return nil
@@ -346,8 +342,7 @@ func (m *mixture) report() []report.Part {
 		if p.name == partBefore && p.told.n == 0 {
 			continue // no names have changed
 		}
-		parts = append(parts, report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean()),
-			InVersions: p.held})
+		parts = append(parts, report.Part{Name: p.name, Weight: report.Number(p.weight / total), Loss: report.Some(p.told.mean())})
 	}
 	return parts
 }

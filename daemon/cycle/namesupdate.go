@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/refitd/refitd/solver"
@@ -39,36 +38,4 @@ func (l *namesLearner) freeze(v *Vocabulary, kernel solver.Kernel) *solver.Model
 		column += len(names)
 	}
 	return model
-}
-
-// namesForVersions returns the learner on names if versions could hold it: its outputs are theirs, and the mixture judges it beside the fold-in.
-func (c *Cycle) namesForVersions() *namesLearner {
-	for _, beside := range c.companions {
-		if l, ok := beside.learner.(*namesLearner); ok && l.label == nil {
-			return l
-		}
-	}
-	return nil
-}
-
-// compareNames takes up what the learner on names, as versions could hold it, and the fold-in lost on the event that was taken up last.
-func (c *Cycle) compareNames() {
-	l, foldIn := c.namesForVersions(), c.mixture.part("fold_in")
-	if l == nil || c.champion == nil || foldIn == nil || !foldIn.present {
-		return
-	}
-	c.namesLag.add(min(math.Log1p(math.Exp(-c.targets[0]*l.held)), mixtureLossMax), foldIn.loss)
-}
-
-// fromNames returns the learner on names as an ordinary model over v, the vocabulary of the fold-in, nil where there is none or where the fold-in has
-// predicted recent events better.
-func (c *Cycle) fromNames(v *Vocabulary) *solver.Model {
-	l := c.namesForVersions()
-	if l == nil || c.namesLag.n < updateEvents {
-		return nil
-	}
-	if c.namesHeld = c.namesLag.prefers(c.namesHeld); !c.namesHeld {
-		return nil
-	}
-	return l.freeze(v, c.champion.Model.Kernel)
 }

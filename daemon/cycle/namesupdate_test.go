@@ -4,12 +4,23 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestUpdateFromNames: where the learner on names, without its pairs, predicts better than the fold-in an update is made of it, which scores as it does,
-// in the trainer and as published. Without crosses the fold-in, which knows interactions, is better.
+// observeWithUpdates observes events and publishes the update that is due each so many of them.
+func observeWithUpdates(c *Cycle, events []event.Event, every int) {
+	for i := 0; i < len(events); i += every {
+		if u, _ := c.NextUpdate(); u != nil {
+			c.PublishUpdate(u)
+		}
+		observeAll(c, events[i:min(i+every, len(events))])
+	}
+}
+
+// TestUpdateFromNames: where the learner on names, without its pairs, predicts better at the lag of consumers than the fold-in updates are made of it,
+// which score as it does, in the trainer and as published. Without crosses the fold-in, which knows interactions, is better.
 func TestUpdateFromNames(t *testing.T) {
 	for _, crossed := range []bool{true, false} {
 		m := clicksModel(0)
@@ -28,14 +39,19 @@ func TestUpdateFromNames(t *testing.T) {
 		ch := refit(t, c, sampleOf(events[:10_000]))
 		ch.Version.Version = 1
 		c.Install(ch)
-		observeAll(c, events[10_000:])
-		l := c.namesForVersions()
+		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
-		if c.namesHeld != crossed || (u.Model.NumBasis == 0) != crossed {
-			t.Fatalf("crosses %t: of names %t, %d basis vectors; %+v", crossed, c.namesHeld, u.Model.NumBasis, c.namesLag)
+		if (c.race.chosen == formNames) != crossed || (u.Model.NumBasis == 0) != crossed {
+			t.Fatalf("crosses %t: of %s, %d basis vectors", crossed, formParts[c.race.chosen], u.Model.NumBasis)
 		}
 		if !crossed {
 			continue
+		}
+		var l *namesLearner
+		for _, beside := range c.companions {
+			if beside.name == partNames {
+				l = beside.learner.(*namesLearner)
+			}
 		}
 		published, err := snapshot.NewModel(u.Contents(m))
 		if err != nil {

@@ -7,31 +7,6 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// fromNewton returns Newton's learner as an ordinary model over the champion's vocabulary, nil where there is none, where there are names, which it
-// knows nothing of, where its outputs are not those of versions, or where the fold-in has predicted recent events better.
-func (c *Cycle) fromNewton() *frozen {
-	mine, foldIn := c.mixture.part(partNewton), c.mixture.part("fold_in")
-	if mine == nil || foldIn == nil || len(c.champion.Vocabulary.Names) > 0 || !(mine.told.mean() < foldIn.told.mean()) {
-		return nil
-	}
-	if l := c.newton(); l != nil {
-		model, vocab := l.freeze(c.champion.Vocabulary, c.champion.Model.Kernel)
-		return &frozen{model, vocab}
-	}
-	return nil
-}
-
-// newton returns Newton's learner if its outputs are those of versions, else nil.
-func (c *Cycle) newton() *newtonLearner {
-	for _, beside := range c.companions {
-		l, ok := beside.learner.(*newtonLearner)
-		if ok && beside.target.Link == c.target.Link && beside.target.Outputs() == c.target.Outputs() {
-			return l
-		}
-	}
-	return nil
-}
-
 // freeze returns the learner as an ordinary model: weights of numbers as they are scaled in v, and of a feature map with the running location and scale
 // of each field as they are now. Numbers beyond the range of v count as its end in the former. Outputs of classes are not shrunk by their variance.
 func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Model, *Vocabulary) {

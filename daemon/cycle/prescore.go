@@ -14,8 +14,7 @@ type consumed struct {
 	refit  frozen
 	update frozen
 
-	other  frozen // the newest update in the form that was not chosen; no model without
-	number bool   // update is of gaussianTarget, else other is
+	forms [numForms]frozen // the newest update in every form, of which update is one; no model without
 }
 
 // Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its scoring does not depend on
@@ -24,11 +23,11 @@ type Score struct {
 	of        *consumed // nil of an event that was not scored
 	published outcome
 	baseline0 outcome
-	baseline1 outcome // of numeric labels
-	compared  bool    // the two that follow are there
-	update    float64 // loss by which predictors are compared, of the newest update
-	refit     float64 // of the last promoted refit
-	other     float64 // of consumed.other, NaN without
+	baseline1 outcome           // of numeric labels
+	compared  bool              // the two that follow are there
+	update    float64           // loss by which predictors are compared, of the newest update
+	refit     float64           // of the last promoted refit
+	forms     [numForms]float64 // of the newest update in every form, NaN without
 	names     NameCounts
 	slice     slice
 	outputs   []float64 // m
@@ -42,7 +41,7 @@ type Prescorer struct {
 	scorer  *scorer // with of
 	update  *scorer // these are nil where it is scorer
 	refit   *scorer
-	other   *scorer
+	forms   [numForms]*scorer
 	outputs []float64
 	targets []float64
 	value   []float64 // of a baseline
@@ -62,11 +61,13 @@ func (p *Prescorer) Refresh() bool {
 
 func (p *Prescorer) take(version *consumed) bool {
 	if p.of != version {
-		p.of, p.scorer, p.update, p.refit, p.other = version, nil, nil, nil, nil
+		p.of, p.scorer, p.update, p.refit, p.forms = version, nil, nil, nil, [numForms]*scorer{}
 		if version != nil {
 			p.scorer = newScorer(version.model, version.vocab)
 			p.update, p.refit = version.rival(&version.update), version.rival(&version.refit)
-			p.other = version.rival(&version.other)
+			for f := range p.forms {
+				p.forms[f] = version.rival(&version.forms[f])
+			}
 		}
 	}
 	return version != nil
@@ -89,8 +90,15 @@ func (p *Prescorer) score(dst *Score, ev *event.Event, targets []float64) {
 	dst.names, dst.slice = p.scorer.names(ev), p.slice(ev)
 	if dst.compared = p.of.update.model != nil; dst.compared {
 		dst.update, dst.refit = p.judged(p.update, dst, ev, targets), p.judged(p.refit, dst, ev, targets)
-		if dst.other = math.NaN(); p.other != nil {
-			dst.other = p.judged(p.other, dst, ev, targets)
+		for f := range dst.forms {
+			switch of := p.of.forms[f].model; of {
+			case nil:
+				dst.forms[f] = math.NaN()
+			case p.of.update.model:
+				dst.forms[f] = dst.update
+			default:
+				dst.forms[f] = p.judged(p.forms[f], dst, ev, targets)
+			}
 		}
 	}
 	if m == nil {

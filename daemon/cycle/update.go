@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/posterior"
 )
 
 // How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as much as
@@ -87,23 +86,21 @@ const FirstUpdate = "the first update is compared with the refit before consumer
 // is published; the first is only compared. PublishUpdate makes an update that was published what consumers have.
 func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	c.mu.Lock()
-	c.asNumber = c.forms.n >= updateEvents && c.forms.prefers(c.asNumber)
-	c.mu.Unlock()
-	live := c.Update()
-	switch {
-	case live == nil:
+	defer c.mu.Unlock()
+	if c.champion == nil {
 		return nil, "there is no champion"
-	case !live.Model.IsFinite():
+	}
+	forms := c.forms()
+	if !forms[formFoldIn].model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.race.choose(func(f updateForm) bool { return forms[f].model != nil })
 	had, first := c.published.isUpdate(), c.lag.n == 0 && c.published.update.model == nil
-	next := *c.published
-	next.update, next.number, next.other = frozen{live.Model, live.Vocabulary}, live.number, frozen{}
-	if other, _ := c.form(!live.number); other != nil && other.model.IsFinite() {
-		next.other = *other
+	live, next := c.update(&forms), *c.published
+	for f := range forms {
+		next.forms[f] = forms[f].frozen
 	}
+	next.update = next.forms[c.race.chosen]
 	c.published = &next
 	if first {
 		return nil, FirstUpdate
@@ -112,9 +109,7 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	switch {
 	case c.updates:
 		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
-		if live.number {
-			live.Version.Reason += "; that of levels as numbers, which has predicted better"
-		}
+		live.Version.Reason += formReasons[c.race.chosen]
 		return live, ""
 	case !had:
 		return nil, "updates predict worse than the last refit, on the events after them"
@@ -138,47 +133,15 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 		}
 	}
 	if p := c.published; p != nil && p.update.model == next.update.model {
-		next.other, next.number = p.other, p.number
+		next.forms = p.forms
 	}
 	c.published = &next
 }
 
-// compareUpdates takes up the losses on an event of the newest update, in both forms where there are two, and of the last refit.
+// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit.
 func (c *Cycle) compareUpdates(s *Score) {
 	c.lag.add(s.update, s.refit)
-	if math.IsNaN(s.other) {
-		return
-	}
-	if s.of.number {
-		c.forms.add(s.update, s.other)
-	} else {
-		c.forms.add(s.other, s.update)
-	}
-}
-
-// form returns the live model with its posterior, nil where it has none, or of an ordinal label that is learned as a number, too, the fold-in of that as
-// one of levels, nil without: an update is made of the one that has predicted better at the lag of consumers.
-func (c *Cycle) form(number bool) (*frozen, *posterior.State) {
-	var learner foldInLearner = c.learner
-	for _, b := range c.companions {
-		if l, ok := b.learner.(*posteriorLearner); ok && number && b.name == partGaussian {
-			learner = l
-		}
-	}
-	if number && (learner == c.learner || c.champion.link == nil) {
-		return nil, nil
-	}
-	limit := c.config.Train.MaxFeatures
-	l, ok := learner.(*posteriorLearner)
-	if !ok {
-		model, vocab := learner.model(limit)
-		return &frozen{model, vocab}, nil
-	}
-	state, vocab := l.live(limit)
-	if number {
-		state = state.Levels(c.champion.link.Threshold, c.champion.link.Slope)
-	}
-	return &frozen{state.Model(), vocab}, state
+	c.race.add(&s.forms)
 }
 
 // isUpdate reports whether consumers have something else than the last promoted refit.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -56,6 +57,7 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	for name, test := range map[string]struct {
 		events  []event.Event
 		ratings bool
+		foldIn  bool // there is no other form
 		least   int // updates published, with the refit again
 		most    int
 		again   int
@@ -63,13 +65,16 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	}{
 		"runs":      {events: runs(1, 8000), worse: 1},
 		"newcomers": {events: newcomers(1, 4000), ratings: true, least: 149, most: 149, worse: 0.8},
-		"moved":     {events: moved(1, 12000), least: 5, most: 15, again: 1, worse: 1.2},
+		"moved":     {events: moved(1, 12000), foldIn: true, least: 5, most: 15, again: 1, worse: 1.2},
 	} {
 		m, every := switchModel(), 500
 		if test.ratings {
 			m, every = ratingsModel(nil), 20
 		}
 		c := newCycle(t, m)
+		if test.foldIn {
+			c.companions = nil
+		}
 		observeAll(c, test.events[:1000])
 		c.Install(refit(t, c, sampleOf(test.events[:1000])))
 		refitted := newScorer(c.champion.Model, c.champion.Vocabulary)
@@ -131,25 +136,29 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	c := newCycle(t, ratingsModel(nil))
 	observeAll(c, events[:1000])
 	c.Install(refit(t, c, sampleOf(events[:1000])))
-	slow, kinds := lag{scale: fading{rate: updateFade}}, [2]int{}
+	slow, kinds := lag{scale: fading{rate: updateFade}}, [numForms]int{}
 	var numbers, foldIn *scorer
+	pair := &c.race.pairs[formNumbers][formFoldIn]
 	for i := 1000; i < len(events); i++ {
 		if i == 2000 { // in favour of the other form
 			slow.sum = -slow.sum + 10*math.Copysign(slow.n, -slow.sum)
-			c.forms = slow
+			*pair = slow
 		}
 		if i%every == 0 {
-			had := c.asNumber
-			u, _ := c.NextUpdate()
-			if want := slow.n >= updateEvents && slow.prefers(had); c.asNumber != want || u != nil && !u.again && u.number != want {
-				t.Fatalf("event %d: of numbers: %t, want %t", i, c.asNumber, want)
+			want := c.race.chosen
+			if better := 1 - want; slow.n >= updateEvents && slow.prefers(want == formNumbers) != (want == formNumbers) {
+				want = better
 			}
-			levels, _ := c.form(false)
-			number, _ := c.form(true)
-			foldIn, numbers = newScorer(levels.model, levels.vocab), newScorer(number.model, number.vocab)
+			u, _ := c.NextUpdate()
+			forms := c.forms()
+			if c.race.chosen != want || u != nil && !u.again && !slices.Equal(u.Model.Bias, forms[want].model.Bias) {
+				t.Fatalf("event %d: of %s, want %s", i, formParts[c.race.chosen], formParts[want])
+			}
+			foldIn = newScorer(forms[formFoldIn].model, forms[formFoldIn].vocab)
+			numbers = newScorer(forms[formNumbers].model, forms[formNumbers].vocab)
 			if u != nil {
 				if !u.again {
-					kinds[map[bool]int{true: 1}[u.number]]++
+					kinds[c.race.chosen]++
 				}
 				c.PublishUpdate(u)
 				if !u.Model.IsFinite() || u.Model.NumOutputs != 4 {
@@ -164,15 +173,15 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		}
 		slow.add(loss(numbers), loss(foldIn))
 		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
-		if !closeTo(c.forms.sum, slow.sum) || c.forms.n != slow.n {
-			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, c.forms.sum, c.forms.n, slow.sum, slow.n)
+		if !closeTo(pair.sum, slow.sum) || pair.n != slow.n {
+			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, pair.sum, pair.n, slow.sum, slow.n)
 		}
 	}
-	if kinds[0] == 0 || kinds[1] == 0 {
-		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[0], kinds[1])
+	if kinds[formFoldIn] == 0 || kinds[formNumbers] == 0 {
+		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[formFoldIn], kinds[formNumbers])
 	}
 	for _, p := range c.Progressive().Parts {
-		if want := p.Name == "published" || p.Name == partGaussian && c.asNumber || p.Name == "fold_in" && !c.asNumber; p.InVersions != want {
+		if want := p.Name == "published" || p.Name == formParts[c.race.chosen]; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}
 	}

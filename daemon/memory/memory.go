@@ -84,9 +84,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if len(m.Schema.Derived) > 0 {
 		parts["derived_fields"] = ingest.PastsFootprint(m)
 	}
-	if cycle.HasGaussian(m) { // an update in its other form, and that as it is built
-		parts["models"] += 2 * model
-		parts["vocabulary"] += cycle.OtherVocabularyFootprint(d)
+	if forms := cycle.OtherForms(m); forms > 0 { // an update in its other forms, and one as it is built
+		parts["models"] += int64(forms+1) * model
+		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)
 	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)

@@ -1,0 +1,176 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// updateForm is what an update can be made of. Of equals the first counts.
+type updateForm int
+
+// The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner
+// and the learner on names.
+const (
+	formFoldIn updateForm = iota
+	formNumbers
+	formBefore
+	formNewton
+	formNames
+	numForms
+)
+
+// formParts are the parts of the mixture that forms are of, and formReasons what a version says where it is not of the first.
+var (
+	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNames}
+	formReasons = [numForms]string{formNumbers: "; that of levels as numbers, which has predicted better",
+		formBefore: "; that from before the last change, which has predicted better", formNewton: "; Newton's on Fourier features, which has predicted better",
+		formNames: "; that of names and crosses without interactions, which has predicted better"}
+)
+
+// OtherForms returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors.
+func OtherForms(m *config.Model) (n int) {
+	if HasGaussian(m) {
+		n++
+	}
+	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
+		n++
+	}
+	return n
+}
+
+// formRace tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at the newest update, on the events after it,
+// and the losses are compared pair by pair. O(numForms²) an event.
+type formRace struct {
+	pairs  [numForms][numForms]lag // [a][b], for a after b: of a against b
+	chosen updateForm
+}
+
+func newFormRace() formRace {
+	var r formRace
+	for a := range numForms {
+		r.forget(a)
+	}
+	return r
+}
+
+// forget begins anew with a form: it is another learner than before.
+func (r *formRace) forget(f updateForm) {
+	for b := range numForms {
+		r.pairs[max(f, b)][min(f, b)] = lag{scale: fading{rate: updateFade}}
+	}
+}
+
+// goOn tells that what a form was of goes on as formBefore: so do updates, until another form predicts better.
+func (r *formRace) goOn(was updateForm) {
+	r.forget(formBefore)
+	if r.chosen == was {
+		r.chosen = formBefore
+	}
+}
+
+// add takes up the loss of every form on one event, NaN for those that there are not.
+func (r *formRace) add(losses *[numForms]float64) {
+	for a := range numForms {
+		if math.IsNaN(losses[a]) {
+			continue
+		}
+		for b := range a {
+			if !math.IsNaN(losses[b]) {
+				r.pairs[a][b].add(losses[a], losses[b])
+			}
+		}
+	}
+}
+
+// lead returns by how much less a loses than b, in units and in standard errors, 0 where too few events say so.
+func (r *formRace) lead(a, b updateForm) (units, errors float64) {
+	l, sign := &r.pairs[max(a, b)][min(a, b)], -1.0
+	if l.n < updateEvents {
+		return 0, 0
+	}
+	if a < b {
+		sign = 1
+	}
+	units = sign * l.sum / l.n
+	if errors = units / l.deviation(); math.IsNaN(errors) {
+		errors = 0
+	}
+	return units, errors
+}
+
+// choose sets the form that updates are made of, one of those that there are: the last one until another has predicted better by a standard error, then
+// the best of such.
+func (r *formRace) choose(there func(updateForm) bool) {
+	from := r.chosen
+	if !there(from) {
+		from = formFoldIn
+	}
+	r.chosen = from
+	best := 0.0
+	for f := range numForms {
+		if f == from || !there(f) {
+			continue
+		}
+		if units, errors := r.lead(f, from); errors > 1 && units > best {
+			r.chosen, best = f, units
+		}
+	}
+}
+
+// made is the live model in one form, and where there is one the posterior whose mean it is. Without a model there is no such form.
+type made struct {
+	frozen
+	folded *posterior.State
+}
+
+// forms returns the live model in every form. c.mu is held, and there is a champion.
+func (c *Cycle) forms() (all [numForms]made) {
+	all[formFoldIn] = c.made(c.learner, c.target)
+	for f := formFoldIn + 1; f < numForms; f++ {
+		for _, b := range c.companions {
+			if b.name != formParts[f] {
+				continue
+			}
+			if all[f] = c.made(b.learner, b.target); f == formNames {
+				all[f] = c.madeOfNames(b.learner, all[formFoldIn].vocab)
+			}
+		}
+		if m := all[f].model; m != nil && !m.IsFinite() {
+			all[f] = made{}
+		}
+	}
+	return all
+}
+
+// made returns what a learner has learned of a target, as one of levels where the target takes these for numbers; nothing where versions cannot hold it.
+func (c *Cycle) made(l learner, target *Target) (of made) {
+	limit := c.config.Train.MaxFeatures
+	switch l := l.(type) {
+	case *posteriorLearner:
+		numbers := target.Link != c.target.Link
+		if numbers && c.champion.link == nil {
+			return of
+		}
+		if of.folded, of.vocab = l.live(limit); numbers {
+			of.folded = of.folded.Levels(c.champion.link.Threshold, c.champion.link.Slope)
+		}
+		of.model = of.folded.Model()
+	case *newtonLearner: // which knows nothing of names
+		if v := c.champion.Vocabulary; len(v.Names) == 0 && target.Link == c.target.Link && target.Outputs() == c.target.Outputs() {
+			of.model, of.vocab = l.freeze(v, c.champion.Model.Kernel)
+		}
+	case foldInLearner:
+		of.model, of.vocab = l.model(limit)
+	}
+	return of
+}
+
+// madeOfNames returns the learner on names as an ordinary model over v, nothing where its outputs are not those of versions.
+func (c *Cycle) madeOfNames(l learner, v *Vocabulary) (of made) {
+	if l, ok := l.(*namesLearner); ok && l.label == nil {
+		of.model, of.vocab = l.freeze(v, c.champion.Model.Kernel), v
+	}
+	return of
+}
