@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which scores as it does but for the shrinkage of classes, in
-// the trainer and as published.
+// Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which score as it does but for the shrinkage of
+// classes, in the trainer and as published.
 func TestUpdateFromNewton(t *testing.T) {
 	regression := chessModel("none")
 	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss = "regression", nil, config.Auto

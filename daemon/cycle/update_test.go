@@ -58,7 +58,7 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 		events  []event.Event
 		ratings bool
 		foldIn  bool // there is no other form
-		least   int // updates published, with the refit again
+		least   int  // updates published, with the refit again
 		most    int
 		again   int
 		worse   float64 // than the refit alone, at most
