@@ -93,6 +93,7 @@ func (e *exchange) send(t *testing.T, server http.Handler) {
 var (
 	anyHex    = regexp.MustCompile(`[0-9a-f]{64}`)
 	anyTime   = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[0-9:.]+Z"`)
+	anyAge    = regexp.MustCompile(`("age_seconds": ?)[0-9.e+]+`)
 	longFloat = regexp.MustCompile(`-?\d+\.\d{5,}(e[-+]\d+)?`)
 )
 
@@ -100,6 +101,7 @@ var (
 func stable(s string) string {
 	s = anyHex.ReplaceAllString(s, "3f1c0a8e5b7d92466c2fe4a1d0b89375e6f7c81a2d3b4c5f60718293a4b5c6d7")
 	s = anyTime.ReplaceAllString(s, `"2026-01-02T03:04:05.678Z"`)
+	s = anyAge.ReplaceAllString(s, "${1}4.25")
 	return longFloat.ReplaceAllStringFunc(s, func(number string) string {
 		v, err := strconv.ParseFloat(number, 64)
 		if err != nil {
@@ -123,7 +125,7 @@ func exampleServer(t *testing.T) http.Handler {
 	c.Meta = snapshot.Meta{Writer: "refitd 0.1.0", Kind: "refit", Created: time.Unix(1_750_000_000, 0), Decision: "promoted", Reason: "first version",
 		Status: "converged", Loss: "binary_logistic", Lambda: 0.5, Objective: 0.625, Gap: &gap, GapRelative: &gap, GapKind: "certified",
 		Solver: "fista", FISTAIterations: 40, Rows: 20_000, TrainSeconds: 0.75, Select: &metrics, Gate: &metrics,
-		Cut: []snapshot.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}}}
+		Cut: []snapshot.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}}, Watermark: time.Unix(1_749_999_990, 0)}
 	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
 	if _, err := store.Publish(t.Context(), "ratings", c, snapshot.Move{Alias: snapshot.Champion}); err != nil {
 		t.Fatal(err)

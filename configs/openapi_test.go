@@ -83,7 +83,7 @@ var (
 var parameters = map[string]object{
 	"model":   {{"description", "Name of a model of the configuration."}, {"schema", nameSchema}},
 	"alias":   {{"description", "Name of an alias, such as champion or latest."}, {"schema", nameSchema}},
-	"version": {{"description", "Number of a version, from 1."}, {"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}}},
+	"version": {{"description", "Number of a version, from 1; or live, where serve.live is on, to score with."}, {"schema", versionSchema}},
 	"file": {{"description", "A file that the manifest lists, manifest.json or manifest.sig."},
 		{"schema", object{{"type", "string"}, {"minLength", 1}, {"pattern", "^[^/]+$"}}}},
 	"?model": {{"description", "Name of the model; all models without it."}, {"schema", nameSchema}},
@@ -104,9 +104,11 @@ var (
 	nameSchema   = object{{"type", "string"}, {"pattern", `^[a-z0-9][a-z0-9._-]{0,63}$`}}
 )
 
+var versionSchema = object{{"oneOf", []any{object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}, object{{"const", "live"}}}}}
+
 // answerHeaders are those of Route.Headers.
 var answerHeaders = map[string]object{
-	"X-Model-Version":  {{"description", "Version that the answer is about."}, {"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}}},
+	"X-Model-Version":  {{"description", "Version that the answer is about, or live."}, {"schema", versionSchema}},
 	"ETag":             {{"description", "Changes when the answer does. The signature of a manifest has none."}, {"schema", stringSchema}},
 	"X-Payload-Digest": {{"description", "Payload digest of the version."}, {"schema", digestSchema}},
 	"Repr-Digest":      {{"description", "SHA-256 of the whole file, as RFC 9530 says. manifest.json has its own in its last line."}, {"schema", stringSchema}},
@@ -116,6 +118,12 @@ var digestSchema = object{{"type", "string"}, {"pattern", "^sha256:[0-9a-f]{64}$
 
 // known holds what the type of a field does not say. Each must be used.
 var known = map[string]object{
+	"answered.Version":         {{"minimum", 0}},
+	"answered.Digest":          {{"type", "string"}, {"pattern", "^(sha256:[0-9a-f]{64})?$"}},
+	"answered.Delta":           {{"minimum", 0}},
+	"answered.DeltaDigest":     digestSchema,
+	"answered.AgeSeconds":      {{"minimum", 0}},
+	"modelEntry.Delta":         {{"minimum", 0}},
 	"identity.Version":         {{"minimum", 1}},
 	"identity.Digest":          digestSchema,
 	"aliasMove.Version":        {{"minimum", 1}},
@@ -356,7 +364,8 @@ var tags = []object{
 }
 
 const about = "Everything that refitd run serves over HTTP. A refusal is {\"error\": text}; the exceptions are 401 and 429, which are plain text, " +
-	"and 304 and 412, which have no body. Every answer about a version carries model, version and digest and the header X-Model-Version. " +
+	"and 304 and 412, which have no body. Every answer about a version carries model, version and digest and the header X-Model-Version, " +
+	"and one that a model gives its delta and age. " +
 	"A path with neither alias nor version means the champion. HEAD is answered wherever GET is. An unknown path is 404, another method " +
 	"than those listed 405 with Allow. Bodies are read strictly: one JSON value of at most 16 MiB in UTF-8, no unknown and no repeated names. " +
 	"Requests to a host that is neither an address, localhost nor one of web.allowed_hosts are refused with 421, those from pages of another " +

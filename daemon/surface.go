@@ -35,7 +35,7 @@ func (d *Daemon) newSurface() *web.Server {
 		AllowedHosts: d.Config.Web.AllowedHosts, MaxInflightBytes: int64(d.Config.Web.MaxInflightBytes),
 		MaxConnections: d.Config.Web.MaxConnections, Version: build.String(), Log: d.Log}
 	for i, m := range d.models {
-		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive})
+		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live})
 	}
 	if d.EnableLifecycle {
 		o.Lifecycle = d

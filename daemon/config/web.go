@@ -24,10 +24,11 @@ type Web struct {
 	later  bool // Validate judges the address once flags are applied
 }
 
-// Serve bounds what one HTTP request may ask of a model.
+// Serve says what HTTP requests may ask of a model.
 type Serve struct {
-	MaxEvents int `json:"max_events"` // events of a score request, rows of an inference request
-	MaxItems  int `json:"max_items"`  // k of a top list
+	MaxEvents int  `json:"max_events"` // events of a score request, rows of an inference request
+	MaxItems  int  `json:"max_items"`  // k of a top list
+	Live      bool `json:"live"`       // version live scores with what was learned up to a second ago, which nobody signed or judged
 }
 
 // maxInlineBytes is the largest inline_max: it travels in one record, which few brokers take at this size.

@@ -88,6 +88,10 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["models"] += int64(forms+1) * model
 		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)
 	}
+	if m.Serve.Live { // a copy that is served, and the next one
+		parts["models"] += 2 * model
+		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(d)
+	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
 	}

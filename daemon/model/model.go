@@ -60,6 +60,7 @@ type Model struct {
 	reader    *reader
 	trainer   *Trainer
 	announcer *announce.Announcer // nil without a topic for champions
+	live      *liveModel
 	crashes   *crash.Journal
 }
 
@@ -105,6 +106,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	}
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	m.reader.onStored = m.trainer.Wake
+	m.live = newLive(m.trainer, m.state)
 	if m.announcer, err = newAnnouncer(&o, versions.Store()); err != nil {
 		return nil, err
 	}
@@ -180,6 +182,9 @@ func (m *Model) Announce(ctx context.Context) {
 // Close closes what New opened, once Run has returned or without it. It may be called again.
 func (m *Model) Close() error {
 	var errs []error
+	if m.live != nil {
+		m.live.close()
+	}
 	if m.state != nil {
 		errs = append(errs, m.state.close())
 	}

@@ -101,6 +101,15 @@ func (m *Model) Limits() web.Limits {
 	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
 }
 
+// Live returns what was learned up to about now as a model to score with, nil where serve.live is off. It returns snapshot.ErrNotFound before the
+// first version.
+func (m *Model) Live() (*snapshot.Model, error) {
+	if !m.trainer.tuned.Load().Serve.Live {
+		return nil, nil
+	}
+	return m.live.get()
+}
+
 // Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a version are those that it
 // makes now. Where the state cannot be read, which ends reading, an event lacks them.
 func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {

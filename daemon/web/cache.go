@@ -25,6 +25,8 @@ type modelCache struct {
 	last    atomic.Pointer[scorer]           // of the watcher's model
 	good    atomic.Pointer[scorer]           // the champion that was last found, before the watcher had one
 
+	lastLive atomic.Pointer[scorer] // of the live model that was last asked for
+
 	mu       sync.Mutex // guards versions; held while one is loaded, so that it is loaded once
 	versions []*scorer  // least recently used first
 }
@@ -52,7 +54,7 @@ func (s *modelCache) status() snapshot.Status {
 	return snapshot.Status{}
 }
 
-// champion returns the followed champion, nil before the first one.
+// champion returns the followed champion with its deltas, nil before the first one.
 func (s *modelCache) champion() *scorer {
 	w := s.watcher.Load()
 	if w == nil {
@@ -63,16 +65,21 @@ func (s *modelCache) champion() *scorer {
 		return nil
 	}
 	c := s.last.Load()
-	if c == nil || c.model != m {
+	switch {
+	case c == nil || c.manifest.Digest != m.Manifest().Digest:
 		c = newScorer(m, s.Derive)
-		s.last.Store(c)
+	case c.model != m:
+		c = c.after(m)
+	default:
+		return c
 	}
+	s.last.Store(c)
 	return c
 }
 
-// version returns a version, loaded now if it is not at hand.
+// version returns a version as it was published, loaded now if it is not at hand.
 func (s *modelCache) version(version int64) (*scorer, error) {
-	if c := s.champion(); c != nil && c.manifest.Version == version {
+	if c := s.champion(); c != nil && c.manifest.Version == version && c.model.Position().Sequence == 0 {
 		return c, nil
 	}
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -55,6 +56,10 @@ type modelEntry struct {
 	Version *int64           `json:"version"` // the champion; null before the first version
 	Digest  *string          `json:"digest"`  // payload digest of the champion; null before the first version
 	Aliases map[string]int64 `json:"aliases"` // versions by the names of the aliases
+	Delta   *int64           `json:"delta"`   // how many deltas of the champion are applied where this daemon scores; null before the first version
+	// AgeSeconds is the time since the champion or its last delta was made, by the clock of who made it; null before the first version.
+	AgeSeconds *report.Number `json:"age_seconds"`
+	Watermark  *time.Time     `json:"event_time_watermark"` // newest event time that the champion knows; null where that is not known
 }
 
 func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
@@ -73,7 +78,8 @@ func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
 	case err != nil: // the list of the others is of use still
 		s.Log.Warn("champion cannot be loaded", "model", cache.Name, "error", err)
 	default:
-		e.Version, e.Digest = &champion.manifest.Version, &champion.manifest.PayloadDigest
+		a := champion.answered()
+		e.Version, e.Digest, e.Delta, e.AgeSeconds, e.Watermark = &a.Version, &a.Digest, &a.Delta, &a.AgeSeconds, a.Watermark
 	}
 	return e, nil
 }
@@ -340,6 +346,9 @@ const versionHeader = "X-Model-Version"
 // versionOf returns the version of the path.
 func versionOf(r *http.Request) (int64, error) {
 	text := r.PathValue("version")
+	if text == liveVersion {
+		return 0, &requestError{http.StatusNotFound, "the live model is never published: it has neither manifest nor files, and only scores"}
+	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || v < 1 || strconv.FormatInt(v, 10) != text {
 		return 0, badRequest("a version is a whole number from 1")

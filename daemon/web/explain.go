@@ -24,7 +24,7 @@ type explainRequest struct {
 
 // explainAnswer is a prediction with its terms.
 type explainAnswer struct {
-	identity
+	answered
 	folded
 	prediction
 	Terms []term `json:"terms"` // they add up to the outputs
@@ -55,7 +55,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		s.counted(v, 1, len(e.Unseen), len(e.Absent))
-		out := explainAnswer{v.identity(), folded, predictionOf(&e.Prediction), []term{}}
+		out := explainAnswer{v.answered(), folded, predictionOf(&e.Prediction), []term{}}
 		for _, t := range e.Terms {
 			features := t.Features
 			if features == nil {

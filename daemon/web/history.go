@@ -63,7 +63,7 @@ func (s *scorer) over(h history, d *decoding, held *inflight) (predictor, folded
 	if len(h) == 0 {
 		return s.model, folded{}, nil
 	}
-	fold := s.model.Contents().FoldIn
+	fold := s.manifest.FoldIn
 	if fold == nil {
 		_, err := s.model.Fold(make([]snapshot.LabelledEvent, 1))
 		return nil, folded{}, badRequest(`"history": %v`, err)

@@ -42,7 +42,7 @@ type modelMetadata struct {
 	Platform string           `json:"platform"` // refitd_interaction
 	Inputs   []tensorMetadata `json:"inputs"`   // one for each field of the schema
 	Outputs  []tensorMetadata `json:"outputs"`  // what an answer has
-	identity
+	answered
 }
 
 // tensor is an output.
@@ -78,10 +78,10 @@ type requestTensor struct {
 // inferResponse is the answer. The identity is beside what the protocol asks for.
 type inferResponse struct {
 	ModelName    string   `json:"model_name"`
-	ModelVersion string   `json:"model_version"` // number, as text
+	ModelVersion string   `json:"model_version"` // number as text, or live
 	ID           string   `json:"id,omitempty"`  // of the request
 	Outputs      []tensor `json:"outputs"`       // in the order of the metadata, or of the request
-	identity
+	answered
 	folded
 }
 
@@ -166,7 +166,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := modelMetadata{Name: cache.Name, Versions: []string{}, Platform: platform, Inputs: inputTensors(v.model.Schema()),
-		Outputs: outputTensors(v.model), identity: v.identity()}
+		Outputs: outputTensors(v.model), answered: v.answered()}
 	for _, n := range versions {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
@@ -265,7 +265,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 			unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
 		}
 		s.counted(v, len(rows), unseen, absent)
-		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, identity: v.identity(), folded: folded}
+		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, answered: v.answered(), folded: folded}
 		for _, t := range tensors {
 			t.Shape = slices.Clone(t.Shape)
 			t.Shape[0] = len(rows)

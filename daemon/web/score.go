@@ -49,13 +49,17 @@ func label(p *snapshot.Prediction) any {
 	return p.Label()
 }
 
-// chosen returns the version that the path names: by number, by alias, or the champion.
+// chosen returns the version that the path names: by number, by alias, the live model, or the champion.
 func (s *Server) chosen(r *http.Request) (*scorer, error) {
 	cache, err := s.cached(r)
 	if err != nil {
 		return nil, err
 	}
-	if r.PathValue("version") != "" {
+	switch r.PathValue("version") {
+	case "":
+	case liveVersion:
+		return cache.live()
+	default:
 		v, err := versionOf(r)
 		if err != nil {
 			return nil, err
@@ -93,7 +97,7 @@ type scoreRequest struct {
 
 // scoreAnswer has a prediction for each event, in their order.
 type scoreAnswer struct {
-	identity
+	answered
 	folded
 	Predictions []prediction `json:"predictions"` // in the order of the events
 }
@@ -118,7 +122,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		out := scoreAnswer{v.identity(), folded, make([]prediction, len(ask.Events))}
+		out := scoreAnswer{v.answered(), folded, make([]prediction, len(ask.Events))}
 		unseen, absent := 0, 0
 		for i, value := range ask.Events {
 			in, rejection := d.decode(value)

@@ -13,12 +13,12 @@ import (
 type scorer struct {
 	model    *snapshot.Model
 	manifest snapshot.Manifest
-	header   string // the version, for the header
+	header   string // the version, for the header: its number, or live
 	// predictionBytes is what a prediction takes in an answer, without names that it does not know.
 	predictionBytes int64
 	absence         event.Absence
 	derive          func(*event.Event) // nil where derived fields are not filled
-	decoders        sync.Pool
+	decoders        *sync.Pool
 }
 
 // decoding is the working memory of one request.
@@ -32,7 +32,7 @@ type decoding struct {
 }
 
 func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Event)) *scorer {
-	s := &scorer{model: m, manifest: m.Manifest()}
+	s := &scorer{model: m, manifest: m.Manifest(), decoders: new(sync.Pool)}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
 	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
@@ -61,7 +61,12 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	return s
 }
 
-func (s *scorer) identity() identity { return identityOf(&s.manifest) }
+// after returns the scorer of a model with more deltas of the same version, which changes nothing but the model.
+func (s *scorer) after(m *snapshot.Model) *scorer {
+	next := *s
+	next.model = m
+	return &next
+}
 
 // decode reads an event as the daemon does, and fills the derived fields that it lacks: of time as of now, unless the event has one. The result
 // shares memory with d until the next call.

@@ -60,6 +60,9 @@ type Model struct {
 	// Derive, if not nil, returns what fills the derived fields that an event of a version's schema lacks, nil where that cannot be done. What it
 	// returns is called from any goroutine.
 	Derive func(*snapshot.Schema) func(*event.Event)
+	// Live, if not nil, returns what was learned up to about now as a model, whose manifest says when it was taken. It returns nil where serve.live is
+	// off, and snapshot.ErrNotFound before the first version. It is called from any goroutine, for every request for it.
+	Live func() (*snapshot.Model, error)
 }
 
 // The bounds of Options without a value.

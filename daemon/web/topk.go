@@ -33,7 +33,7 @@ type topItem struct {
 
 // topAnswer is a top list.
 type topAnswer struct {
-	identity
+	answered
 	folded
 	Items []topItem `json:"items"` // best first
 }
@@ -67,7 +67,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if fold := v.model.Contents().FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
+		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
 		in, rejection := d.decode(event)
@@ -81,7 +81,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		out := topAnswer{v.identity(), folded, make([]topItem, len(d.items))}
+		out := topAnswer{v.answered(), folded, make([]topItem, len(d.items))}
 		for i, item := range d.items {
 			if err := held.grow(nameCopies * int64(len(item.Name))); err != nil {
 				return nil, err
