@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The kernels K(h, x) of degree 2 (Blondel et al. 2016, section 3).
@@ -84,7 +85,17 @@ func (c *Contents) validate() error {
 	if err := c.checkShape(); err != nil {
 		return err
 	}
-	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
+	if err := c.checkVocabulary(); err != nil {
+		return err
+	}
+	if err := c.checkParameters(); err != nil {
+		return err
+	}
+	return c.FoldIn.validate(c)
+}
+
+// checkVocabulary checks that there are as many names as columns.
+func (c *Contents) checkVocabulary() error {
 	if got, want := len(c.Vocabulary), c.Schema.firstMulti()+len(c.Schema.Multi); got != want {
 		return fmt.Errorf("vocabulary of %d fields for %d categorical, crossed and multi fields", got, want)
 	}
@@ -92,9 +103,15 @@ func (c *Contents) validate() error {
 	for _, names := range c.Vocabulary {
 		columns += len(names)
 	}
-	if columns != d {
-		return fmt.Errorf("%d features, but vocabulary and schema have %d columns", d, columns)
+	if columns != c.NumFeatures {
+		return fmt.Errorf("%d features, but vocabulary and schema have %d columns", c.NumFeatures, columns)
 	}
+	return nil
+}
+
+// checkParameters checks how many parameters there are, that they are finite, and that they say something.
+func (c *Contents) checkParameters() error {
+	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
 	linear := d * m // below 2^47
 	if c.Linear == nil {
 		linear = 0
@@ -115,20 +132,34 @@ func (c *Contents) validate() error {
 		if len(t.values) != t.want {
 			return fmt.Errorf("%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)", t.name, len(t.values), t.want, d, m, k)
 		}
-		for i, v := range t.values {
-			if !isFinite(v) {
-				return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, v)
-			}
-			nonzero = nonzero || v != 0 && t.name != "basis"
+		if i := notFinite(t.values); i >= 0 {
+			return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, t.values[i])
 		}
-	}
-	if err := c.FoldIn.validate(c); err != nil {
-		return err
+		nonzero = nonzero || t.name != "basis" && slices.ContainsFunc(t.values, func(v float64) bool { return v != 0 })
 	}
 	if !nonzero && c.Link != Identity { // where an output is the label, 0 says as much as 3
 		return fmt.Errorf("all weights, linear terms and biases are zero: the model says nothing")
 	}
 	return nil
+}
+
+// notFinite returns the position of the first number that is not finite, or -1.
+func notFinite(values []float64) int {
+	var a, b, c, d float64 // 0 times what is not finite is NaN
+	rest := values
+	for ; len(rest) >= 4; rest = rest[4:] {
+		a += 0 * rest[0]
+		b += 0 * rest[1]
+		c += 0 * rest[2]
+		d += 0 * rest[3]
+	}
+	for _, v := range rest {
+		a += 0 * v
+	}
+	if a+b+c+d == 0 {
+		return -1
+	}
+	return slices.IndexFunc(values, func(v float64) bool { return !isFinite(v) })
 }
 
 // checkLink checks that task, link and number of outputs belong together.

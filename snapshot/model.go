@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -49,20 +50,31 @@ func newModel(c *Contents) (*Model, error) {
 // indexNames numbers the columns of the vocabulary.
 func (m *Model) indexNames() error {
 	m.indexCrosses()
-	column, fields := int32(0), m.contents.Schema.Named()
-	for f, names := range m.contents.Vocabulary {
-		m.first = append(m.first, column)
-		index := make(map[string]int32, len(names))
-		for _, name := range names {
-			index[name] = column
-			column++
+	vocabulary := m.contents.Vocabulary
+	m.first, m.index = make([]int32, len(vocabulary)), make([]map[string]int32, len(vocabulary))
+	column := int32(0)
+	var fields sync.WaitGroup
+	for f, names := range vocabulary {
+		m.first[f] = column
+		column += int32(len(names))
+		fields.Go(func() { m.index[f] = indexOf(names, m.first[f]) })
+	}
+	fields.Wait()
+	for f, index := range m.index {
+		if _, ok := index[""]; ok || len(index) != len(vocabulary[f]) {
+			return fmt.Errorf("vocabulary: field %q has an empty or repeated name", m.contents.Schema.Named()[f])
 		}
-		if _, ok := index[""]; ok || len(index) != len(names) {
-			return fmt.Errorf("vocabulary: field %q has an empty or repeated name", fields[f])
-		}
-		m.index = append(m.index, index)
 	}
 	return nil
+}
+
+// indexOf numbers names from a first column on.
+func indexOf(names []string, first int32) map[string]int32 {
+	index := make(map[string]int32, len(names))
+	for i, name := range names {
+		index[name] = first + int32(i)
+	}
+	return index
 }
 
 // Manifest returns the manifest of the version, whatever deltas were applied to it: see Position. Its slices, maps and pointers are shared: read them only.

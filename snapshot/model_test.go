@@ -214,15 +214,19 @@ func BenchmarkScore(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	dir := b.TempDir()
-	if _, err := NewStore(dir).Publish(b.Context(), "m", userItem(50_000, 20, 4)); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Open(dir, "m", Selector{Version: 1}); err != nil {
-			b.Fatal(err)
-		}
+	for name, users := range map[string]int{"names=100k": 50_000, "names=1M": 500_000} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			if _, err := NewStore(dir).Publish(b.Context(), "m", userItem(users, 20, 1)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Open(dir, "m", Selector{Version: 1}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -1,11 +1,13 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
+	"sync"
 )
 
 // Selector chooses a version: by number if Version is not 0, else by alias; the zero value is the alias "champion".
@@ -121,58 +123,89 @@ func absent(err error) error {
 	return err
 }
 
-// decode reads parameters and names into a model whose manifest is set.
-func (m *Model) decode(tensors, names []byte) error {
-	c := &m.contents
+// checkForm returns ErrFormat unless the manifest is of a kernel and a shape that this build has.
+func (m *Model) checkForm() error {
 	if m.manifest.Degree != degree {
 		return fmt.Errorf("manifest.json: %w: kernel of degree %d, this build has %d", ErrFormat, m.manifest.Degree, degree)
 	}
-	if err := c.checkShape(); err != nil {
+	if err := m.contents.checkShape(); err != nil {
 		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
 	}
-	if err := decodeTensors(c, tensors); err != nil {
+	return nil
+}
+
+// decodeParameters reads the parameters of a model whose form is checked, which may keep b.
+func (m *Model) decodeParameters(b []byte) error {
+	if err := decodeTensors(&m.contents, b); err != nil {
 		return err
 	}
-	if err := decodeVocabulary(c, names); err != nil {
+	if err := m.contents.checkParameters(); err != nil {
+		return fmt.Errorf("model.safetensors: %w: %w", ErrFormat, err)
+	}
+	return nil
+}
+
+// decodeNames reads the vocabulary of a model whose form is checked. It may run beside decodeParameters.
+func (m *Model) decodeNames(b []byte) error {
+	if err := decodeVocabulary(&m.contents, b); err != nil {
 		return err
 	}
-	if err := errors.Join(c.validate(), m.indexNames()); err != nil {
+	err := m.contents.checkVocabulary()
+	if err == nil {
+		err = m.indexNames()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return nil
 }
 
-// readFiles reads the three files that a manifest vouches for.
-func readFiles(read fileReader, m *Manifest) (tensors, names, golden []byte, err error) {
-	want := []struct {
+// readFiles reads the three files that a manifest vouches for, side by side, and hands each to its use, in the order of the manifest, as soon as its
+// size and digest are verified. Uses run at the same time. Of several errors it returns that of the first file.
+func readFiles(read fileReader, m *Manifest, use [3]func(b []byte) error) error {
+	want := [...]struct {
 		name  string
 		limit int64
-		to    *[]byte
-	}{{tensorsFile, maxModelBytes + maxHeaderBytes, &tensors}, {vocabularyFile, maxNamesBytes, &names}, {goldenFile, maxGoldenBytes, &golden}}
+	}{{tensorsFile, maxModelBytes + maxHeaderBytes}, {vocabularyFile, maxNamesBytes}, {goldenFile, maxGoldenBytes}}
 	if len(m.Files) != len(want) {
-		return nil, nil, nil, fmt.Errorf("manifest.json: %w: %d files, want %d", ErrFormat, len(m.Files), len(want))
+		return fmt.Errorf("manifest.json: %w: %d files, want %d", ErrFormat, len(m.Files), len(want))
 	}
 	for i, w := range want {
-		f := m.Files[i]
-		if f.Name != w.name || f.Bytes < 0 || f.Bytes > w.limit {
-			return nil, nil, nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
+		if f := m.Files[i]; f.Name != w.name || f.Bytes < 0 || f.Bytes > w.limit {
+			return fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
 		}
-		b, err := read(w.name, f.Bytes)
-		if err != nil {
-			return nil, nil, nil, absent(err)
-		}
-		if sum := hexSum(b); int64(len(b)) != f.Bytes || sum != f.SHA256 {
-			return nil, nil, nil, fmt.Errorf("%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
-				w.name, ErrDigest, len(b), sum, f.Bytes, f.SHA256)
-		}
-		*w.to = b
 	}
 	digest, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
+		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
 	}
 	if digest != m.PayloadDigest {
-		return nil, nil, nil, fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
+		return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
 	}
-	return tensors, names, golden, nil
+	var errs [len(want)]error
+	var all sync.WaitGroup
+	for i := range want {
+		all.Go(func() {
+			b, err := readVouched(read, &m.Files[i])
+			if err == nil {
+				err = use[i](b)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return cmp.Or(errs[:]...)
+}
+
+// readVouched reads a file of a version and verifies its size and digest.
+func readVouched(read fileReader, f *File) ([]byte, error) {
+	b, err := read(f.Name, f.Bytes)
+	if err != nil {
+		return nil, absent(err)
+	}
+	if sum := hexSum(b); int64(len(b)) != f.Bytes || sum != f.SHA256 {
+		return nil, fmt.Errorf("%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
+			f.Name, ErrDigest, len(b), sum, f.Bytes, f.SHA256)
+	}
+	return b, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // The types of the numbers in model.safetensors. Models score in float64 whatever the type; F32 halves the file and rounds every parameter, by
@@ -124,7 +125,8 @@ func encodeTensors(c *Contents) ([]byte, error) {
 	return b, nil
 }
 
-// decodeTensors sets the parameters of c and their type; their shape is known from the manifest. Memory is taken only once the length is right.
+// decodeTensors sets the parameters of c and their type; their shape is known from the manifest. Memory is taken only once the length is right. The
+// parameters may lie in b, which must not change any more.
 func decodeTensors(c *Contents, b []byte) error {
 	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
 	for _, form := range []struct {
@@ -144,7 +146,12 @@ func decodeTensors(c *Contents, b []byte) error {
 		}
 		b = b[len(header):]
 		take := func(n int) []float64 {
-			values := make([]float64, n)
+			values := inPlace(b, n, form.dtype)
+			if values != nil {
+				b = b[size*n:]
+				return values
+			}
+			values = make([]float64, n)
 			for i := range values {
 				if form.dtype == F32 {
 					values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[size*i:])))
@@ -170,4 +177,16 @@ func decodeTensors(c *Contents, b []byte) error {
 		return nil
 	}
 	return fmt.Errorf("model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64 or F32", ErrFormat, d, m, k)
+}
+
+// inPlace returns the first n numbers of a type in b without copying them, nil if they do not lie there as this machine has them.
+func inPlace(b []byte, n int, dtype string) []float64 {
+	if n == 0 || dtype != F64 || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil
+	}
+	first := unsafe.Pointer(&b[:8*n][0])
+	if uintptr(first)%unsafe.Alignof(float64(0)) != 0 {
+		return nil
+	}
+	return unsafe.Slice((*float64)(first), n)
 }

@@ -22,17 +22,14 @@ func (t Trust) now() time.Time {
 	return t.Now()
 }
 
-// fileReader reads a file of one version, of at most limit bytes. A file that is not there is fs.ErrNotExist.
+// fileReader reads a file of one version, of at most limit bytes, into memory that is the caller's. A file that is not there is fs.ErrNotExist. It may be
+// called for several files at once.
 type fileReader func(name string, limit int64) ([]byte, error)
 
 // load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its digest, that it is
-// the version that p names, expiry (the renewal of p is verified already), sizes and digests of the files; and only then the files are parsed.
+// the version that p names, expiry (the renewal of p is verified already), size and digest of each file; and only then that file is parsed.
 func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	m, err := t.head(model, p, read)
-	if err != nil {
-		return nil, err
-	}
-	tensors, names, golden, err := readFiles(read, &m.manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +37,19 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
 		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis,
 		FoldIn: manifest.FoldIn, NoFoldIn: manifest.NoFoldIn, Meta: manifest.Meta}
-	if err := m.decode(tensors, names); err != nil {
+	if err := m.checkForm(); err != nil {
 		return nil, err
+	}
+	var golden []byte
+	keep := func(b []byte) error {
+		golden = b
+		return nil
+	}
+	if err := readFiles(read, manifest, [3]func([]byte) error{m.decodeParameters, m.decodeNames, keep}); err != nil {
+		return nil, err
+	}
+	if err := manifest.FoldIn.validate(&m.contents); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
 	}
 	return m, checkGolden(m, golden)
 }
@@ -63,7 +71,8 @@ func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) err
 	}
 	m, err := t.head(model, p, read)
 	if err == nil {
-		_, _, _, err = readFiles(read, &m.manifest)
+		verified := func([]byte) error { return nil }
+		err = readFiles(read, &m.manifest, [3]func([]byte) error{verified, verified, verified})
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)

@@ -39,12 +39,20 @@ func decodeVocabulary(c *Contents, b []byte) error {
 	for f, name := range fields {
 		prefixes[f] = string(append(appendString([]byte{'['}, name), ','))
 	}
-	rest, f := string(b), 0
+	// One list for all, as names stand in the order of their fields.
+	all := make([]string, 0, min(bytes.Count(b, []byte{'\n'}), len(b)/shortestLine))
+	rest, f, first := string(b), 0, 0
+	next := func() {
+		if first < len(all) {
+			c.Vocabulary[f] = all[first:len(all):len(all)]
+		}
+		f, first = f+1, len(all)
+	}
 	for number := 1; rest != ""; number++ {
 		line, after, ok := strings.Cut(rest, "\n")
 		rest = after
 		for f < len(prefixes) && !strings.HasPrefix(line, prefixes[f]) {
-			f++
+			next()
 		}
 		if !ok || f == len(prefixes) || !strings.HasSuffix(line, "]") {
 			return fmt.Errorf("vocabulary, line %d: %w: want [\"field\",\"name\"] with the fields in the order of the schema", number, ErrFormat)
@@ -53,10 +61,16 @@ func decodeVocabulary(c *Contents, b []byte) error {
 		if err != nil {
 			return fmt.Errorf("vocabulary, line %d: %w: %v", number, ErrFormat, err)
 		}
-		c.Vocabulary[f] = append(c.Vocabulary[f], name)
+		all = append(all, name)
+	}
+	for f < len(prefixes) {
+		next()
 	}
 	return nil
 }
+
+// shortestLine is how many bytes a line has at least.
+const shortestLine = len(`["f","n"]`)
 
 // parseString reads a JSON string. One without escapes, as almost all are, is not copied.
 func parseString(text string) (string, error) {
