@@ -34,11 +34,12 @@
 //	<store>/<model>/<version>/manifest.json      shape, schema, origin, metrics, size and SHA-256 of the other files; written last
 //	<store>/<model>/<version>/manifest.sig       {"key_id":…,"algorithm":"ed25519","signature":…} over the bytes of manifest.json, if signed
 //	<store>/<model>/<version>/cut.json           where the events behind the version end, if that has no room in the manifest; Watch does not read it
-//	<store>/<model>/<version>/model.sig          OpenSSF Model Signing bundle over all other files of the directory, if asked for; not read here
+//	<store>/<model>/<version>/model.sig          OpenSSF Model Signing bundle over all other files but deltas, if asked for; not read here
 //	<store>/<model>/<version>/model.safetensors  F64 or F32 tensors: basis d×k, weights k×m, linear d×m if there is one, bias m,
 //	                                             and of a feature map map_weights D×m with map_frequencies D×p, map_phases D or map_edges p×(B−1)
 //	<store>/<model>/<version>/vocabulary         a line ["field","name"] for each column that has a name, in column order
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
+//	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
 //	<store>/<model>/renewals/<alias>             a Renewal: when the publisher last said that the alias stands, until when it may be used
 //	<store>/<model>/log.jsonl                    the publish log: a Record on each line, only ever appended to
@@ -54,6 +55,10 @@
 // milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of its fields. model.safetensors is a plain
 // safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest, so there is no
 // offset, type or name in it to be trusted. testdata/score.py is a scorer in Python that reads every file.
+//
+// Deltas are the one thing that comes into the directory of a version later. A segment is only ever appended to, and another one begun at 16 MiB or
+// after 256 deltas; what a killed writer left of one is not read, and cut off by the next writer. They go with their version. Open takes the version as
+// it was published; Watch also takes its deltas, from a DeltaSource.
 //
 // A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day, and the log, which takes 272 MiB at most, goes back two
 // months. Each file begins with the records of the moves that stood when it was begun, so that what is live is known from it alone. A writer cuts

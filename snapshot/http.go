@@ -18,6 +18,7 @@ import (
 //
 //	GET <URL>/v1/models/{model}/aliases/{alias}?after=<version>&wait=30s&renewed=<time>    a Pointer as JSON, or 304 if it is still that of If-None-Match
 //	GET <URL>/v1/models/{model}/versions/{version}/files/{name}
+//	GET <URL>/v1/models/{model}/deltas?base=<version>&after=<sequence>&wait=30s    whole frames, none if there was no news
 type HTTPSource struct {
 	URL string // of the daemon, as https://refitd.example:8080
 	// Client carries credentials and TLS settings; nil is http.DefaultClient. Its Timeout, if any, has to be longer than Wait.
@@ -40,10 +41,7 @@ const maxAnswerBytes = 64 << 10
 
 // Wait asks the daemon for an alias, and waits there for a change.
 func (s HTTPSource) Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error) {
-	hold := s.LongPoll
-	if hold <= 0 {
-		hold = longPoll
-	}
+	hold := s.hold()
 	ctx, cancel := context.WithTimeout(ctx, hold+patience)
 	defer cancel()
 	query := ""
@@ -81,6 +79,30 @@ func (s HTTPSource) File(ctx context.Context, model string, version int64, name 
 	return body{answer.Body, cancel}, nil
 }
 
+// Deltas asks the daemon for the deltas of a version, and waits there for the next one.
+func (s HTTPSource) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
+	hold := s.hold()
+	ctx, cancel := context.WithCancel(ctx)
+	limit := time.AfterFunc(hold+patience, cancel)
+	query := fmt.Sprintf("?base=%d&after=%d&wait=%s", version, after, url.QueryEscape(hold.String()))
+	answer, err := s.get(ctx, query, "", "models", model, "deltas")
+	if err != nil {
+		limit.Stop()
+		cancel()
+		return nil, err
+	}
+	limit.Reset(download)
+	return body{answer.Body, func() { limit.Stop(); cancel() }}, nil
+}
+
+// hold returns LongPoll or its default.
+func (s HTTPSource) hold() time.Duration {
+	if s.LongPoll <= 0 {
+		return longPoll
+	}
+	return s.LongPoll
+}
+
 // body is an answer that ends the time limit of its request when it is closed.
 type body struct {
 	io.ReadCloser
@@ -100,7 +122,7 @@ func (p *Pointer) ETag() string {
 	return fmt.Sprintf(`"%d-%d-%s"`, p.Sequence, p.Version, strings.TrimPrefix(p.ManifestDigest, "sha256:"))
 }
 
-// get sends a request and returns an answer of status 200 or 304, whose body the caller closes.
+// get sends a request and returns an answer of status 200 or 304, whose body the caller closes. It returns ErrNotFound and ErrChain.
 func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string) (*http.Response, error) {
 	target, err := url.JoinPath(s.URL, append([]string{"v1"}, path...)...)
 	if err != nil {
@@ -129,6 +151,8 @@ func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string)
 		return answer, nil
 	case http.StatusNotFound:
 		err = fmt.Errorf("%w: %w", ErrNotFound, fs.ErrNotExist)
+	case http.StatusConflict, http.StatusGone: // of deltas that do not follow
+		err = ErrChain
 	default:
 		err = errors.New("unexpected answer")
 	}

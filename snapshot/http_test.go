@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,9 +55,92 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 	mux.HandleFunc("GET /v1/models/{m}/versions/{v}/files/{name}", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, filepath.Join(dir, r.PathValue("m"), r.PathValue("v"), r.PathValue("name")))
 	})
+	mux.HandleFunc("GET /v1/models/{m}/deltas", func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		wait, err1 := time.ParseDuration(query.Get("wait"))
+		base, err2 := strconv.ParseInt(query.Get("base"), 10, 64)
+		after, err3 := strconv.ParseInt(query.Get("after"), 10, 64)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
+		defer cancel()
+		stream, err := DirSource{dir, often}.Deltas(ctx, r.PathValue("m"), base, after)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case errors.Is(err, ErrChain):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case err == nil:
+			defer stream.Close()
+			io.Copy(w, stream)
+		}
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
+}
+
+// Deltas come over HTTP as they do from a directory: a long poll without news is empty, and what is not there says so.
+func TestHTTPSourceDeltas(t *testing.T) {
+	t.Parallel()
+	store, dir, keys := publishSigned(t, 1)
+	var polls atomic.Int64
+	server := serve(t, dir, &polls)
+	source := HTTPSource{URL: server.URL, Header: http.Header{"Authorization": {"Bearer secret"}}, LongPoll: 20 * time.Millisecond}
+	stream, err := source.Deltas(t.Context(), "m", 1, 0)
+	must(t, err)
+	if b, err := io.ReadAll(stream); err != nil || len(b) != 0 {
+		t.Errorf("no news: %d bytes, %v", len(b), err)
+	}
+	must(t, stream.Close())
+	c, m := openChain(t, store, dir, 1)
+	m = grow(t, c, m, 3, 0)
+	w := watchOf(t, source, WatchOptions{Trust: Trust{Keys: keys}})
+	atDelta(t, w, 1, 3)
+	m = grow(t, c, m, 3, 0)
+	atDelta(t, w, 1, 6)
+	sameState(t, w.Model(), m)
+	if _, err := source.Deltas(t.Context(), "m", 9, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of a version that is not there: %v, want ErrNotFound", err)
+	}
+	if _, err := source.Deltas(t.Context(), "m", 1, 9); !errors.Is(err, ErrChain) {
+		t.Errorf("after a delta that is not there: %v, want ErrChain", err)
+	}
+}
+
+// An answer that ends within a delta is asked for again from that delta on, and refuses nothing.
+func TestHTTPSourceDeltasCutOff(t *testing.T) {
+	t.Parallel()
+	store, dir := publish(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	m := grow(t, c, base, 5, 0)
+	whole, err := os.ReadFile(segmentPath(dir, 1, 1))
+	must(t, err)
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
+			w.Write(whole[:len(whole)/2])
+			return
+		}
+		stream, err := DirSource{dir, often}.Deltas(r.Context(), "m", 1, map[bool]int64{true: 2, false: 5}[r.URL.Query().Get("after") == "2"])
+		if err == nil {
+			defer stream.Close()
+			io.Copy(w, stream)
+		}
+	}))
+	t.Cleanup(server.Close)
+	source := oddSource{DirSource{dir, often}, func(ctx context.Context, after int64) (io.ReadCloser, error) {
+		return HTTPSource{URL: server.URL}.Deltas(ctx, "m", 1, after)
+	}}
+	w := watchOf(t, source, WatchOptions{})
+	s := until(t, w, "delta 5", func(s Status) bool { return s.Position.Sequence == 5 })
+	sameState(t, w.Model(), m)
+	if s.DeltasRefused != 0 || s.DeltasApplied != 5 {
+		t.Errorf("status %+v", s)
+	}
 }
 
 func TestHTTPSource(t *testing.T) {

@@ -21,17 +21,20 @@ import (
 const killEnv = "SNAPSHOT_KILL"
 
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(killEnv); spec != "" {
-		if err := publishAndDie(spec); err != nil {
-			fmt.Println(err)
-			os.Exit(3)
+	for env, run := range map[string]func(string) error{killEnv: publishAndDie, appendEnv: appendUntilKilled} {
+		if spec := os.Getenv(env); spec != "" {
+			if err := run(spec); err != nil {
+				fmt.Println(err)
+				os.Exit(3)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }
 
-// publishAndDie publishes a version that becomes champion, moves champion back, prunes, and publishes again; it kills itself at the step with the number.
+// publishAndDie publishes a version that becomes champion, with two deltas, moves champion back, prunes, and publishes again; it kills itself at the
+// step with the number.
 func publishAndDie(spec string) error {
 	dir, number, _ := strings.Cut(spec, "|")
 	left, err := strconv.Atoi(number)
@@ -51,7 +54,11 @@ func publishAndDie(spec string) error {
 		return nil
 	}
 	ctx := context.Background()
-	if _, err := store.Publish(ctx, "m", testContents(small), Move{Alias: Champion}); err != nil {
+	published, err := store.Publish(ctx, "m", testContents(small), Move{Alias: Champion})
+	if err != nil {
+		return err
+	}
+	if err := appendTwo(ctx, store, dir, published.Version); err != nil {
 		return err
 	}
 	if _, err := store.MoveAlias(ctx, "m", Move{Alias: Champion, To: 2, Event: EventRollback}); err != nil {
@@ -62,6 +69,36 @@ func publishAndDie(spec string) error {
 	}
 	_, err = store.Publish(ctx, "m", testContents(small)) // after a record without moves
 	return err
+}
+
+func appendTwo(ctx context.Context, store *Store, dir string, version int64) error {
+	c, err := store.OpenChain(ctx, "m", version)
+	if err != nil {
+		return err
+	}
+	m, err := Open(dir, "m", Selector{Version: version})
+	for range 2 {
+		var frame []byte
+		if err == nil {
+			frame, m, err = deltaAfter(m, 0, store.Signer)
+		}
+		if err == nil {
+			err = c.Append(ctx, frame)
+		}
+	}
+	return err
+}
+
+// checkChain reads what there is of the deltas of a version, and goes on with them.
+func checkChain(t *testing.T, store *Store, dir string, version int64, keys Keys) {
+	t.Helper()
+	c, m := openChain(t, store, dir, version)
+	m, err := readDeltas(t.Context(), DirSource{dir, often}, m, c.Sequence(), keys)
+	must(t, err)
+	if m.Position().Digest != c.Previous() || m.Position().Sequence != c.Sequence() {
+		t.Errorf("version %d: read up to %d, the chain is at %d", version, m.Position().Sequence, c.Sequence())
+	}
+	grow(t, c, m, 1, 0)
 }
 
 // E2: wherever a publisher is killed, every alias names a whole and signed version; the next writer removes what was left behind, completes
@@ -96,6 +133,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 				if _, err := (Trust{Keys: keys}).Open(dir, "m", Selector{Version: v}); err != nil {
 					t.Errorf("%s %q: version %d: %v", when, step, v, err)
 				}
+				if when == "recovered from" {
+					checkChain(t, store, dir, v, keys)
+				}
 			}
 		}
 		check("killed at")
@@ -125,7 +165,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 		steps = append(steps, step)
 	}
-	if len(steps) < 20 || !slices.Contains(steps, "snapshot.log_aside") {
+	if len(steps) < 20 || !slices.Contains(steps, "snapshot.log_aside") || !slices.Contains(steps, "snapshot.delta_written") {
 		t.Errorf("only %d steps: %q", len(steps), steps)
 	}
 }

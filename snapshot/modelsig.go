@@ -120,13 +120,13 @@ type signedFile struct {
 	Digest    string `json:"digest"`
 }
 
-// sign returns the bundle over all other files of a version, the manifest and its signature included: a Sigstore bundle v0.3 with a DSSE envelope
-// around an in-toto statement. The subject's digest is the SHA-256 of the files' digests, by name.
+// sign returns the bundle over all other files of a version, the manifest and its signature included, but not the deltas, which come later: a Sigstore
+// bundle v0.3 with a DSSE envelope around an in-toto statement. The subject's digest is the SHA-256 of the files' digests, by name.
 func (s *ModelSigner) sign(version int64, files []stagedFile) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b stagedFile) int { return strings.Compare(a.name, b.name) })
 	predicate, root := signedFiles{}, sha256.New()
 	predicate.Serialization.Method, predicate.Serialization.HashType = "files", "sha256"
-	predicate.Serialization.IgnorePaths = []string{modelSignatureFile}
+	predicate.Serialization.IgnorePaths = []string{modelSignatureFile, deltasDir}
 	for _, f := range files {
 		sum := sha256.Sum256(f.content)
 		root.Write(sum[:])

@@ -35,10 +35,6 @@ type DirSource struct {
 
 // Wait looks at the alias file when its directory has changed, and at least every pause: renewals, and systems that tell of no changes.
 func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error) {
-	every := s.Every
-	if every <= 0 {
-		every = pollEvery
-	}
 	if p, err := s.look(model, alias); err != nil || !p.unchanged(&last) {
 		return p, err
 	}
@@ -49,10 +45,18 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 		if err != nil || !p.unchanged(&last) {
 			return p, err
 		}
-		if err := changes.wait(ctx, jitter(every)); err != nil {
+		if err := changes.wait(ctx, jitter(s.every())); err != nil {
 			return Pointer{}, err
 		}
 	}
+}
+
+// every returns Every or its default.
+func (s DirSource) every() time.Duration {
+	if s.Every <= 0 {
+		return pollEvery
+	}
+	return s.Every
 }
 
 func (s DirSource) look(model, alias string) (Pointer, error) {
@@ -76,6 +80,10 @@ func (s DirSource) File(_ context.Context, model string, version int64, name str
 }
 
 func openRegular(root *os.Root, name string) (*os.File, error) {
+	return openRegularAs(root, name, os.O_RDONLY)
+}
+
+func openRegularAs(root *os.Root, name string, flags int) (*os.File, error) {
 	// Looked at before it is opened: opening a pipe would wait for its writer.
 	st, err := root.Lstat(name)
 	if err != nil {
@@ -84,7 +92,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: %w: not a regular file (%s)", name, ErrFormat, st.Mode().Type())
 	}
-	return root.Open(name)
+	return root.OpenFile(name, flags, 0)
 }
 
 // readFile reads a regular file of at most limit bytes.

@@ -342,9 +342,9 @@ func moveAlias(t *testing.T, store *Store, alias string, from, to int64) error {
 	return err
 }
 
-func must(t *testing.T, err error) {
+func must(t *testing.T, errs ...error) {
 	t.Helper()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -50,6 +50,14 @@ func TestLinksRefused(t *testing.T) {
 	}
 }
 
+// A pipe in the place of a segment is not waited for.
+func TestWatchDeltasFromAPipe(t *testing.T) {
+	t.Parallel()
+	attack{want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+		must(t, os.Remove(segment), syscall.Mkfifo(segment, 0o644))
+	}}.run(t)
+}
+
 func TestLockWaitsAndGivesUp(t *testing.T) {
 	store, dir := publish(t, 1)
 	root, err := os.OpenRoot(filepath.Join(dir, "m"))

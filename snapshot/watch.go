@@ -21,10 +21,12 @@ type WatchOptions struct {
 	StateFile string
 	// Pin is a version to serve whatever the alias says, also an older one: an operator's decision. 0 follows the alias.
 	Pin int64
-	// OnLoad, if not nil, is called with each model before it is served, on the watcher's goroutine; an error refuses it. It may warm caches
-	// or check the model against the program's own expectations.
+	// OnLoad, if not nil, is called with each version before it is served, on the watcher's goroutine; an error refuses it. It may warm caches
+	// or check the model against the program's own expectations. It is not called for deltas, of which there may be one every second.
 	OnLoad func(*Model) error
-	Log    *slog.Logger // nil logs nothing
+	// NoDeltas serves versions as they were published, without what changed since, where the source is a DeltaSource.
+	NoDeltas bool
+	Log      *slog.Logger // nil logs nothing
 }
 
 // retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it while there is no
@@ -44,6 +46,7 @@ type Watcher struct {
 	loaded  chan struct{} // closed with the first model
 	model   atomic.Pointer[Model]
 	expires atomic.Pointer[time.Time] // of the model, with its renewals; zero is never
+	stop    func()                    // ends the deltas of the version that is served. The goroutine of run owns it.
 
 	mu     sync.Mutex
 	status Status
@@ -65,11 +68,23 @@ type Status struct {
 	Loads          int64     // models loaded since the start
 	Refused        int64     // versions or aliases refused since the start
 	Err            error     // why the newest version is not loaded, or why the source does not answer; nil if all is well
+
+	Position      Position      // of the model that is served: the version, and the last delta after it
+	DeltasApplied int64         // since the start
+	DeltasRefused int64         // since the start, as often as one was
+	DeltaErr      error         // why no deltas come: the last one was refused, or the source does not answer. Nil if all is well, or none are asked for
+	Age           time.Duration // since the last delta, or else the version, was made, by the publisher's clock; 0 before the first version
+	WatermarkAge  time.Duration // since the newest event that the model knows; 0 if that is not known
 }
 
 // Watch follows an alias: it loads the version that it names, verified and self-tested, then waits for the next one, and so on until Close. A
 // version that is refused changes nothing: the last good one is served on. It returns an error only for options that cannot work and
 // for a StateFile that cannot be read; it does not wait for the first model.
+//
+// Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each a Model of its own. One that does
+// not follow the last, is damaged or not signed as Trust asks changes nothing, whatever comes after it: the last good state is served, the source is
+// asked again, at last the version is read again and its deltas from the first, and the next version makes an end of it. StateFile has
+// versions only: a restart loads the version and applies its deltas again.
 //
 // Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number of the move, which
 // is signed with the alias, has to be larger than the last one accepted (ErrOlder). What StateFile says was accepted counts only if it would be
@@ -86,7 +101,7 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", ErrName, name, validName)
 		}
 	}
-	w := &Watcher{source: source, options: options, done: make(chan struct{}), loaded: make(chan struct{})}
+	w := &Watcher{source: source, options: options, done: make(chan struct{}), loaded: make(chan struct{}), stop: func() {}}
 	w.expires.Store(new(time.Time))
 	accepted, err := readAccepted(options.StateFile, options.Model, options.Alias)
 	if err != nil {
@@ -139,7 +154,14 @@ func (w *Watcher) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.status
-	s.Expired = !s.Expires.IsZero() && !w.options.Trust.now().Before(s.Expires)
+	now := w.options.Trust.now()
+	s.Expired = !s.Expires.IsZero() && !now.Before(s.Expires)
+	if !s.Position.Created.IsZero() {
+		s.Age = now.Sub(s.Position.Created)
+	}
+	if !s.Position.Watermark.IsZero() {
+		s.WatermarkAge = now.Sub(s.Position.Watermark)
+	}
 	return s
 }
 
@@ -151,6 +173,7 @@ func (w *Watcher) Close() {
 
 // run loads what the alias names until ctx is done.
 func (w *Watcher) run(ctx context.Context, accepted Pointer) {
+	defer func() { w.stop() }()
 	var seen Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
 	failures := 0
 	for {
@@ -229,10 +252,12 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		return err
 	}
 	w.expires.Store(&m.expires)
-	first := w.model.Swap(m) == nil
+	first := false
 	*accepted = p
 	manifest := &m.manifest
 	w.note(func(s *Status) {
+		first = w.model.Swap(m) == nil
+		s.Position, s.DeltaErr = m.Position(), nil
 		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest, m.signedBy
 		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
 		s.Renewed = p.Renewed()
@@ -242,6 +267,8 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 	if first {
 		close(w.loaded)
 	}
+	w.stop()
+	w.stop = w.follow(ctx, p, m)
 	return nil
 }
 

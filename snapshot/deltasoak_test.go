@@ -1,0 +1,212 @@
+//go:build unix
+
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+// appendEnv makes a run of the test binary append deltas to a store until it is killed: the directory, the salt of its deltas, and after how many
+// deltas it begins a new version with what they came to.
+const appendEnv = "SNAPSHOT_APPEND"
+
+// appendUntilKilled goes on with the newest version of a store and its deltas. It rests at every hundredth, for readers to look at that one.
+func appendUntilKilled(spec string) error {
+	dir, rest, _ := strings.Cut(spec, "|")
+	first, second, _ := strings.Cut(rest, "|")
+	salt, err1 := strconv.ParseInt(first, 10, 64)
+	chain, err2 := strconv.ParseInt(second, 10, 64)
+	signer, err3 := NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	ctx, store := context.Background(), NewStore(dir)
+	store.Signer, store.Keys = signer, signer.Keys()
+	if err := store.Recover(ctx, "m"); err != nil {
+		return err
+	}
+	for {
+		m, err := (Trust{Keys: store.Keys}).Open(dir, "m", Selector{Alias: Latest})
+		if err != nil {
+			return err
+		}
+		c, err := store.OpenChain(ctx, "m", m.Position().Version)
+		if err != nil {
+			return err
+		}
+		if m, err = readDeltas(ctx, DirSource{Dir: dir}, m, c.Sequence(), store.Keys); err != nil {
+			return err
+		}
+		for m.Position().Sequence < chain {
+			var frame []byte
+			if frame, m, err = deltaAfter(m, salt, signer); err != nil {
+				return err
+			}
+			if err := c.Append(ctx, frame); err != nil {
+				return err
+			}
+			if m.Position().Sequence%100 == 0 {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		whole := m.Contents()
+		whole.Meta.Created = created
+		published, err := store.Publish(ctx, "m", whole)
+		if err != nil {
+			return err
+		}
+		if want := m.Position().PayloadDigest; published.PayloadDigest != want {
+			return fmt.Errorf("version %d has %s, the last delta said %s", published.Version, published.PayloadDigest, want)
+		}
+		if _, err := store.Prune(ctx, "m", Retention{Keep: 3}); err != nil {
+			return err
+		}
+	}
+}
+
+// deltaReader looks at what a watcher serves and keeps what is wrong with it.
+type deltaReader struct {
+	watcher *Watcher
+	last    Position
+	looks   int64
+	hundred map[string]bool // digests of deltas at which the whole model was compared
+}
+
+func (r *deltaReader) look(in *Input, dst []float64, s *Scratch) error {
+	m := r.watcher.Model()
+	if m == nil {
+		return nil
+	}
+	r.looks++
+	m.Score(dst, in, s)
+	p := m.Position()
+	if !wholeDelta(m) {
+		return fmt.Errorf("half of delta %d of version %d", p.Sequence, p.Version)
+	}
+	if p.Version < r.last.Version || p.Version == r.last.Version && p.Sequence < r.last.Sequence {
+		return fmt.Errorf("delta %d of version %d after %d of %d", p.Sequence, p.Version, r.last.Sequence, r.last.Version)
+	}
+	r.last = p
+	if p.Sequence > 0 && p.Sequence%100 == 0 && !r.hundred[p.Digest] {
+		if digest, err := PayloadDigest(m.Contents()); err != nil || digest != p.PayloadDigest {
+			return fmt.Errorf("delta %d of version %d: %s, %v, the publisher has %s", p.Sequence, p.Version, digest, err, p.PayloadDigest)
+		}
+		r.hundred[p.Digest] = true
+	}
+	return nil
+}
+
+// Eight readers of a chain whose writer is killed at random, and whose files are cut off and put in each other's place between, see whole deltas
+// in order only, and at every hundredth what the publisher had.
+func TestReadersDuringManyDeltas(t *testing.T) {
+	t.Parallel()
+	kills, want := tier.Size(4, 60), tier.Size(int64(250), 3_000)
+	if tier.Asked(tier.Load) {
+		kills, want = 200, 10_000
+	}
+	_, dir, keys := publishSigned(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	readers := make([]*deltaReader, 8)
+	for i := range readers {
+		r := &deltaReader{watcher: watchOf(t, DirSource{Dir: dir}, WatchOptions{Trust: Trust{Keys: keys}}), hundred: make(map[string]bool)}
+		readers[i] = r
+		wg.Go(func() {
+			in, dst, s := testInputs()[0], make([]float64, 4), new(Scratch)
+			for backoff.Sleep(ctx, often/2) == nil {
+				if err := r.look(&in, dst, s); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	killed, damaged, slowest := 0, 0, int64(0)
+	for slowest < want || killed < kills {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|500", appendEnv, dir, killed))
+		var out bytes.Buffer
+		child.Stdout = &out
+		must(t, child.Start())
+		time.Sleep(time.Duration(30+rng.IntN(300)) * time.Millisecond)
+		must(t, child.Process.Kill())
+		if err := child.Wait(); err == nil || child.ProcessState.Exited() {
+			t.Fatalf("the writer ended by itself: %v: %s", err, out.Bytes())
+		}
+		killed++
+		if len(errs) > 0 {
+			break
+		}
+		if killed%3 == 0 && damage(t, dir, rng) {
+			damaged++
+		}
+		slowest = readers[0].watcher.Status().DeltasApplied
+		for _, r := range readers {
+			slowest = min(slowest, r.watcher.Status().DeltasApplied)
+		}
+	}
+	stop()
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	looks, hundreds, refused, applied := int64(0), 0, int64(0), int64(0)
+	for _, r := range readers {
+		looks, hundreds = looks+r.looks, hundreds+len(r.hundred)
+		refused, applied = refused+r.watcher.Status().DeltasRefused, applied+r.watcher.Status().DeltasApplied
+	}
+	if hundreds < len(readers) {
+		t.Errorf("the whole model was compared %d times", hundreds)
+	}
+	t.Logf("%d kills, %d times damage, %d deltas by the slowest reader, %d by all, %d looks, %d whole models compared, %d refusals", killed, damaged,
+		slowest, applied, looks, hundreds, refused)
+}
+
+// damage cuts a part off the newest segment, as a crash of the machine may, or puts another version's deltas in its place for a while. It reports whether
+// it found something to damage.
+func damage(t *testing.T, dir string, rng *rand.Rand) bool {
+	segments, err := filepath.Glob(at(dir, "[0-9]*", deltasDir, "*"+segmentSuffix))
+	must(t, err)
+	if len(segments) < 2 {
+		return false
+	}
+	var newest os.FileInfo
+	path, other := "", segments[rng.IntN(len(segments))]
+	for _, s := range segments {
+		if st, err := os.Stat(s); err == nil && (newest == nil || st.ModTime().After(newest.ModTime())) {
+			newest, path = st, s
+		}
+	}
+	if rng.IntN(2) == 0 {
+		must(t, os.Truncate(path, rng.Int64N(newest.Size()+1)))
+		return true
+	}
+	if other == path {
+		return false
+	}
+	aside := filepath.Join(dir, "aside")
+	must(t, os.Rename(path, aside), os.Rename(other, path))
+	time.Sleep(10 * time.Millisecond)
+	must(t, os.Rename(path, other), os.Rename(aside, path))
+	return true
+}

@@ -1,0 +1,193 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+// A follower applies the deltas of the version that a watcher serves, on a goroutine of its own.
+type follower struct {
+	watcher *Watcher
+	source  DeltaSource
+	pointer Pointer // of the version, as it was accepted
+	refused int     // in a row
+	warned  error   // the kind of refusal that the log has
+}
+
+// replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first. replayTimeout bounds how
+// long that waits for a delta that was there a moment ago; emptyPause is what a source that answers with nothing is asked again after.
+const (
+	replayAfter   = 3
+	replayTimeout = time.Minute
+	emptyPause    = 100 * time.Millisecond
+)
+
+// errReplaced says that another version is served meanwhile.
+var errReplaced = errors.New("another version is served")
+
+// follow starts applying the deltas of m, which is served. stop ends it, and returns when nothing runs any more.
+func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func()) {
+	source, ok := w.source.(DeltaSource)
+	if !ok || w.options.NoDeltas {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		f := &follower{watcher: w, source: source, pointer: p}
+		f.run(ctx, m)
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// run serves the model after each delta of the chain of m until ctx is done or another version is served.
+func (f *follower) run(ctx context.Context, m *Model) {
+	failures := 0
+	for ctx.Err() == nil {
+		next, err := f.take(ctx, m, f.serve)
+		if errors.Is(err, errReplaced) || ctx.Err() != nil {
+			return
+		}
+		moved := next != m
+		if m = next; moved || err == nil {
+			f.recovered(m)
+			failures = 0
+		}
+		pause := time.Duration(0)
+		switch {
+		case err != nil:
+			f.report(m, err)
+			if f.refused == replayAfter {
+				m = f.replay(ctx, m)
+			}
+			failures++
+			pause = backoff.Wait(failures, retryMin, retryMax)
+		case !moved:
+			pause = jitter(emptyPause)
+		}
+		if backoff.Sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// take applies what the source has after m, calls each with every step, and returns how far it came: to the end of the stream, or to an error of the source,
+// of a delta that is refused, or of each.
+func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Model) error) (*Model, error) {
+	o, at := &f.watcher.options, m.Position()
+	stream, err := f.source.Deltas(ctx, o.Model, at.Version, at.Sequence)
+	if err != nil {
+		return m, err
+	}
+	defer stream.Close()
+	for {
+		frame, err := ReadFrame(stream)
+		if err == io.EOF {
+			return m, nil
+		}
+		var next *Model
+		var d *Delta
+		if err == nil {
+			d, err = DecodeDelta(frame, m, o.Trust.Keys)
+		}
+		if err == nil {
+			next, err = m.Apply(d)
+		}
+		if err == nil {
+			err = each(m, next)
+		}
+		if err != nil {
+			return m, err
+		}
+		m = next
+	}
+}
+
+// serve puts the next model in the place of the last one, unless that is not served any more.
+func (f *follower) serve(old, next *Model) error {
+	from, to, ok := old.Position(), next.Position(), false
+	f.watcher.note(func(s *Status) {
+		if ok = f.watcher.model.CompareAndSwap(old, next); ok {
+			s.Position, s.DeltasApplied = to, s.DeltasApplied+to.Sequence-from.Sequence
+		}
+	})
+	if !ok {
+		return errReplaced
+	}
+	return nil
+}
+
+// report notes why there are no deltas, and logs each cause once.
+func (f *follower) report(m *Model, err error) {
+	w, cause := f.watcher, refusal(err)
+	w.note(func(s *Status) {
+		if s.DeltaErr = err; cause != nil {
+			s.DeltasRefused++
+		}
+	})
+	if cause == nil {
+		return
+	}
+	f.refused++
+	if cause != f.warned {
+		at := m.Position()
+		w.options.Log.Warn("delta refused", "model", w.options.Model, "alias", w.options.Alias, "version", at.Version, "served_delta", at.Sequence, "error", err)
+	}
+	f.warned = cause
+}
+
+// refusal returns the kind of what is wrong with a delta or the files of a chain, nil if the source does not answer or has no such version.
+func refusal(err error) error {
+	for _, cause := range []error{ErrSignature, ErrChain, ErrContents, ErrDigest, ErrFormat} {
+		if errors.Is(err, cause) {
+			return cause
+		}
+	}
+	return nil
+}
+
+// recovered notes that the source answers and the chain of m goes on.
+func (f *follower) recovered(m *Model) {
+	w := f.watcher
+	w.note(func(s *Status) { s.DeltaErr = nil })
+	if f.warned != nil {
+		at := m.Position()
+		w.options.Log.Info("deltas go on", "model", w.options.Model, "alias", w.options.Alias, "version", at.Version, "served_delta", at.Sequence)
+	}
+	f.refused, f.warned = 0, nil
+}
+
+// replay reads the version again and its deltas from the first, and serves that once it is further than m: a publisher that lost its newest
+// deltas may have gone on with others. If it does not come that far, m is served on.
+func (f *follower) replay(ctx context.Context, m *Model) *Model {
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
+	defer cancel()
+	o, at := &f.watcher.options, m.Position()
+	again, err := o.Trust.load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
+	for err == nil && again.Position().Sequence <= at.Sequence {
+		before := again
+		if again, err = f.take(ctx, again, func(_, _ *Model) error { return nil }); again == before && err == nil {
+			err = fmt.Errorf("%w: it has no more than %d deltas now", ErrChain, again.Position().Sequence)
+		}
+	}
+	if err == nil {
+		err = f.serve(m, again)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			f.report(m, fmt.Errorf("version %d was read again: %w", at.Version, err))
+		}
+		return m
+	}
+	f.recovered(again)
+	return again
+}

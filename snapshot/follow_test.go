@@ -1,0 +1,360 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// atDelta waits until a watcher serves a version with a number of deltas.
+func atDelta(t *testing.T, w *Watcher, version, sequence int64) Status {
+	t.Helper()
+	return until(t, w, fmt.Sprintf("delta %d of version %d", sequence, version), func(s Status) bool {
+		return s.Position.Version == version && s.Position.Sequence == sequence && s.DeltaErr == nil
+	})
+}
+
+// A watcher has each delta as it comes; a model that it handed out before does not change; a restart and a second watcher come to the same state.
+func TestWatchAppliesDeltas(t *testing.T) {
+	t.Parallel()
+	store, dir, keys := publishSigned(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	m := grow(t, c, base, 5, 0)
+	loads := 0
+	now := created.Add(time.Minute)
+	options := WatchOptions{Trust: Trust{Keys: keys, Now: func() time.Time { return now }}, StateFile: filepath.Join(t.TempDir(), "accepted"),
+		OnLoad: func(*Model) error { loads++; return nil }}
+	w := watchOf(t, DirSource{dir, often}, options)
+	s := atDelta(t, w, 1, 5)
+	if s.Version != 1 || s.Loads != 1 || s.DeltasApplied != 5 || s.DeltasRefused != 0 || s.Age != 55*time.Second || s.WatermarkAge != 56*time.Second {
+		t.Errorf("status %+v", s)
+	}
+	sameState(t, w.Model(), m)
+	if w.Model().SignedBy() != store.Signer.ID() || w.Model().Manifest().Version != 1 {
+		t.Errorf("signed by %q, manifest %+v", w.Model().SignedBy(), w.Model().Manifest())
+	}
+	held := w.Model()
+	want, err := PayloadDigest(held.Contents())
+	must(t, err)
+	m = grow(t, c, m, 20, 0)
+	atDelta(t, w, 1, 25)
+	sameState(t, w.Model(), m)
+	if got, err := PayloadDigest(held.Contents()); err != nil || got != want || held.Position().Sequence != 5 {
+		t.Errorf("the model that was handed out has changed: %s, %v, want %s", got, err, want)
+	}
+	w.Close()
+	if loads != 1 {
+		t.Errorf("OnLoad was called %d times, want once", loads)
+	}
+	again := watchOf(t, DirSource{dir, often}, options)
+	atDelta(t, again, 1, 25)
+	sameState(t, again.Model(), m)
+	options.StateFile, options.NoDeltas = "", true
+	plain := watchOf(t, DirSource{dir, often}, options)
+	until(t, plain, "version 1", func(s Status) bool { return s.Version == 1 })
+	pinned := watchOf(t, DirSource{dir, often}, WatchOptions{Pin: 1})
+	atDelta(t, pinned, 1, 25)
+	if s := plain.Status(); s.Position.Sequence != 0 || s.DeltasApplied != 0 {
+		t.Errorf("deltas were applied where none are asked for: %+v", s)
+	}
+	if m, err := Open(dir, "m", Selector{Alias: Latest}); err != nil || m.Position().Sequence != 0 {
+		t.Errorf("Open: %v, %v, want the version as it was published", m, err)
+	}
+}
+
+// Another version has a chain of its own: a promotion, a compaction and a rollback, whose chain is as it was left.
+func TestWatchChangesChains(t *testing.T) {
+	t.Parallel()
+	store, dir := publish(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	first := grow(t, c, base, 12, 0)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
+	atDelta(t, w, 1, 12)
+	whole := first.Contents()
+	whole.Meta.Created = created.Add(time.Hour)
+	compacted, err := store.Publish(t.Context(), "m", whole)
+	must(t, err)
+	s := atDelta(t, w, 2, 0)
+	if digest, err := PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest || s.PayloadDigest != digest {
+		t.Errorf("compacted to %s, status %s, the consumer had %s, %v", compacted.PayloadDigest, s.PayloadDigest, digest, err)
+	}
+	next, base2 := openChain(t, store, dir, 2)
+	second := grow(t, next, base2, 3, 1)
+	atDelta(t, w, 2, 3)
+	sameState(t, w.Model(), second)
+	must(t, setAlias(t, store, Latest, 1))
+	s = atDelta(t, w, 1, 12)
+	sameState(t, w.Model(), first)
+	if s.Loads != 3 || s.DeltasApplied != 12+3+12 || s.DeltasRefused != 0 {
+		t.Errorf("status %+v", s)
+	}
+	grow(t, next, second, 1, 1) // of a version that is not served any more
+	must(t, setAlias(t, store, Latest, 2))
+	atDelta(t, w, 2, 4)
+}
+
+// A version expires with its deltas, and a renewal keeps both.
+func TestWatchDeltasExpire(t *testing.T) {
+	t.Parallel()
+	store, dir := expiring(t)
+	c, m := openChain(t, store, dir, 1)
+	var now atomic.Pointer[time.Time]
+	set := func(after time.Duration) {
+		at := created.Add(after)
+		now.Store(&at)
+	}
+	set(0)
+	store.Now = func() time.Time { return *now.Load() }
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Now: store.Now}})
+	m = grow(t, c, m, 1, 0)
+	atDelta(t, w, 1, 1)
+	set(2 * time.Hour)
+	if w.Model() != nil || !w.Status().Expired {
+		t.Error("an expired version is served with its deltas")
+	}
+	m = grow(t, c, m, 1, 0)
+	atDelta(t, w, 1, 2)
+	if w.Model() != nil {
+		t.Error("a delta gave an expired version a new life")
+	}
+	_, err := store.Renew(t.Context(), "m", Latest, created.Add(3*time.Hour))
+	must(t, err)
+	until(t, w, "the renewal", func(s Status) bool { return !s.Expired })
+	sameState(t, w.Model(), m)
+}
+
+// attack is something done to the files of a store that has a chain of 10 deltas in version 1.
+type attack struct {
+	do   func(t *testing.T, segment string, next []byte) // next is the honest delta 11
+	want error                                           // nil: nothing is refused, for nothing that is whole came
+}
+
+// Whatever is done to the files of a chain: nothing of it is served, the last good state is, and the watcher goes on with what is honest.
+func TestWatchUnderAttack(t *testing.T) {
+	t.Parallel()
+	for name, a := range attacks(t) {
+		t.Run(name, func(t *testing.T) { t.Parallel(); a.run(t) })
+	}
+}
+
+// run carries out an attack on a store that a watcher follows.
+func (a attack) run(t *testing.T) {
+	store, dir, keys := publishSigned(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	good := grow(t, c, base, 10, 0)
+	next, _, err := deltaAfter(good, 0, store.Signer)
+	must(t, err)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Keys: keys}})
+	atDelta(t, w, 1, 10)
+	segment := segmentPath(dir, 1, 1)
+	honest, err := os.ReadFile(segment)
+	must(t, err)
+	a.do(t, segment, next)
+	if a.want != nil {
+		until(t, w, "a refusal", func(s Status) bool { return s.DeltasRefused > 0 && errors.Is(s.DeltaErr, a.want) })
+	} else {
+		time.Sleep(50 * often)
+	}
+	if s := w.Status(); s.Position.Sequence != 10 || s.Err != nil || w.Model() == nil {
+		t.Errorf("status %+v", s)
+	}
+	sameState(t, w.Model(), good)
+	must(t, os.RemoveAll(filepath.Dir(segment)), os.Mkdir(filepath.Dir(segment), 0o755), os.WriteFile(segment, honest, 0o644))
+	c, _ = openChain(t, store, dir, 1)
+	good = grow(t, c, good, 3, 0)
+	atDelta(t, w, 1, 13)
+	sameState(t, w.Model(), good)
+}
+
+// attacks returns what is done to a chain.
+func attacks(t *testing.T) map[string]attack {
+	add := func(t *testing.T, path string, b []byte) {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = f.Write(b)
+		must(t, err, f.Close())
+	}
+	// other is a signed chain of another store, of the same length: all that differs is the version it belongs to.
+	other := func(t *testing.T, key byte, salt int64) (dir string) {
+		store, dir := publish(t, 0)
+		store.Signer, _ = signer(t, key)
+		contents := testContents(small)
+		contents.Meta.Lambda = Number(salt)
+		_, err := store.Publish(t.Context(), "m", contents)
+		must(t, err)
+		c, m := openChain(t, store, dir, 1)
+		grow(t, c, m, 12, salt)
+		return dir
+	}
+	read := func(t *testing.T, path string) []byte {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		return b
+	}
+	return map[string]attack{
+		"another chain's segment": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.WriteFile(segment, read(t, segmentPath(other(t, 1, 5), 1, 1)), 0o644))
+		}},
+		"another key's chain": {want: ErrSignature, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.WriteFile(segment, read(t, segmentPath(other(t, 2, 0), 1, 1)), 0o644))
+		}},
+		"unsigned after signed": {want: ErrSignature, do: func(t *testing.T, segment string, _ []byte) {
+			dir := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(segment))))
+			_, m := openChain(t, NewStore(dir), dir, 1)
+			m, err := readDeltas(t.Context(), DirSource{Dir: dir}, m, 10, nil)
+			must(t, err)
+			unsigned, _, err := deltaAfter(m, 0, nil)
+			must(t, err)
+			add(t, segment, unsigned)
+		}},
+		"the last delta again": {want: ErrChain, do: func(t *testing.T, segment string, next []byte) {
+			b := read(t, segment)
+			at := 0
+			for range 9 {
+				size, err := frameBytes(bytes.NewReader(b[at:]))
+				must(t, err)
+				at += int(size)
+			}
+			add(t, segment, b[at:])
+		}},
+		"a bit of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
+			next[len(next)-deltaSignatureBytes-1] ^= 4
+			add(t, segment, next)
+		}},
+		"a header of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
+			next[deltaFixedBytes+3] ^= 4
+			add(t, segment, next)
+		}},
+		"a part of the next one": {do: func(t *testing.T, segment string, next []byte) { add(t, segment, next[:len(next)-1]) }},
+		"zeros":                  {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) { add(t, segment, make([]byte, 1<<16)) }},
+		"a hole of 8 TiB": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			if err := os.Truncate(segment, 8<<40); err != nil { // where that is too large for the file system, a smaller one
+				must(t, os.Truncate(segment, 8<<30))
+			}
+		}},
+		"cut short": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Truncate(segment, int64(len(read(t, segment))/2)))
+		}},
+		"emptied":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Truncate(segment, 0)) }},
+		"removed":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Remove(segment)) }},
+		"all removed": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.RemoveAll(filepath.Dir(segment))) }},
+		"a gap": {want: ErrChain, do: func(t *testing.T, segment string, next []byte) {
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(segment), segmentName(12)), next, 0o644))
+		}},
+		"renamed": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Rename(segment, filepath.Join(filepath.Dir(segment), segmentName(11))))
+		}},
+		"a link": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Rename(segment, segment+".old"), os.Symlink(filepath.Base(segment)+".old", segment))
+		}},
+		"a link of the directory": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			dir := filepath.Dir(segment)
+			must(t, os.Rename(dir, dir+".old"), os.Symlink(filepath.Base(dir)+".old", dir))
+		}},
+		"a frame of 1 GiB": {want: ErrFormat, do: func(t *testing.T, segment string, next []byte) {
+			_, h, payload, err := splitFrame(next, nil)
+			must(t, err)
+			h.PayloadBytes = 1 << 30
+			head, err := json.Marshal(h)
+			must(t, err)
+			sum := sha256.Sum256(head)
+			frame := binary.LittleEndian.AppendUint32([]byte(deltaMagic), uint32(len(head)))
+			add(t, segment, append(append(append(frame, sum[:]...), head...), payload...))
+			must(t, os.Truncate(segment, 2<<30))
+		}},
+		"a directory": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Remove(segment), os.Mkdir(segment, 0o755))
+		}},
+	}
+}
+
+// A publisher that lost its newest deltas goes on with others: the version is read again and its deltas from the first, once they come to more than what
+// is served.
+func TestWatchFollowsAFork(t *testing.T) {
+	t.Parallel()
+	store, dir, keys := publishSigned(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	m := grow(t, c, base, 6, 0)
+	path := segmentPath(dir, 1, 1)
+	six := c.size
+	lost := grow(t, c, m, 4, 0)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Keys: keys}})
+	atDelta(t, w, 1, 10)
+	must(t, os.Truncate(path, six))
+	until(t, w, "that the delta is not there", func(s Status) bool { return errors.Is(s.DeltaErr, ErrChain) })
+	again, _ := openChain(t, store, dir, 1)
+	fork := grow(t, again, m, 4, 9)
+	time.Sleep(20 * often)
+	sameState(t, w.Model(), lost) // as many as before are no reason to go back
+	fork = grow(t, again, fork, 1, 9)
+	s := atDelta(t, w, 1, 11)
+	sameState(t, w.Model(), fork)
+	if s.Loads != 1 || s.DeltasRefused < replayAfter || s.DeltasApplied != 11 {
+		t.Errorf("status %+v", s)
+	}
+	grow(t, again, fork, 1, 9)
+	atDelta(t, w, 1, 12)
+}
+
+// oddSource hands out versions as a store does, and deltas as a test says.
+type oddSource struct {
+	DirSource
+	deltas func(ctx context.Context, after int64) (io.ReadCloser, error)
+}
+
+func (s oddSource) Deltas(ctx context.Context, _ string, _, after int64) (io.ReadCloser, error) {
+	return s.deltas(ctx, after)
+}
+
+// A source that answers with nothing, without end, with errors or not at all holds nothing up, and is not asked without a pause.
+func TestWatchOddDeltaSources(t *testing.T) {
+	t.Parallel()
+	down := errors.New("no connection")
+	for name, deltas := range map[string]func(context.Context, int64) (io.ReadCloser, error){
+		"nothing": func(context.Context, int64) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(nil)), nil },
+		"errors":  func(context.Context, int64) (io.ReadCloser, error) { return nil, down },
+		"silence": func(ctx context.Context, _ int64) (io.ReadCloser, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"noise":   func(context.Context, int64) (io.ReadCloser, error) { return io.NopCloser(zeros{}), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, dir := publish(t, 1)
+			asked := new(atomic.Int64)
+			w := watchOf(t, oddSource{DirSource{dir, often}, func(ctx context.Context, after int64) (io.ReadCloser, error) {
+				asked.Add(1)
+				return deltas(ctx, after)
+			}}, WatchOptions{})
+			until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.Err == nil })
+			time.Sleep(300 * time.Millisecond)
+			s := w.Status()
+			if n := asked.Load(); n < 1 || n > 5 {
+				t.Errorf("asked %d times in 300 ms", n)
+			}
+			if (name == "errors") != errors.Is(s.DeltaErr, down) || (name == "noise") != errors.Is(s.DeltaErr, ErrFormat) || s.Position.Sequence != 0 {
+				t.Errorf("status %+v", s)
+			}
+			if (name == "noise") != (s.DeltasRefused > 0) {
+				t.Errorf("refused %d", s.DeltasRefused)
+			}
+			w.Close()
+		})
+	}
+}
+
+// zeros is a stream without an end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
