@@ -53,6 +53,7 @@ func exchanges(t *testing.T) map[string]*exchange {
 		"showAlias":      {method: "GET", path: v1 + "/aliases/champion?after=0&wait=10s"},
 		"moveAlias":      {method: "PUT", path: v1 + "/aliases/canary", body: `{"version":1,"why":"try it on one host"}`},
 		"file":           {method: "GET", path: v1 + "/aliases/champion/files/vocabulary", header: []string{"Range", "bytes=0-15"}},
+		"deltas":         {method: "GET", path: v1 + "/deltas?base=1&after=0&wait=0s"},
 		"score":          {method: "POST", path: v1 + "/score", body: `{"events":[{"user":"u1","item":"i2"},{"user":"u9","item":"i2"}]}`},
 		"topk":           {method: "POST", path: v1 + "/topk", body: `{"event":{"user":"u1"},"over":"item","k":2,"exclude":["i2"]}`},
 		"explain":        {method: "POST", path: v1 + "/explain", body: `{"event":{"user":"u1","item":"i2"}}`},

@@ -67,6 +67,9 @@ func (m *Model) Status() web.ModelStatus {
 			out.Halted = append(out.Halted, web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
 		}
 	}
+	for _, p := range m.state.store.Ledger() {
+		out.Applied += p.Applied
+	}
 	rows, bytes := m.state.store.Size()
 	for _, n := range rows {
 		out.SampleRows += n

@@ -69,6 +69,7 @@ var matrix = map[string]struct {
 	"GET /v1/models/{model}/versions/{version}": {"/v1/models/ratings/versions/1", "", 200, 200},
 	"GET /v1/models/{model}/aliases/{alias}/files/{file}":    {"/v1/models/ratings/aliases/latest/files/vocabulary", "", 200, 200},
 	"GET /v1/models/{model}/versions/{version}/files/{file}": {"/v1/models/ratings/versions/1/files/vocabulary", "", 200, 200},
+	"GET /v1/models/{model}/deltas":                          {"/v1/models/ratings/deltas?base=1&wait=0s", "", 200, 200},
 	"POST /v1/models/{model}/score":                          {"/v1/models/ratings/score", `{"events":[]}`, 200, 200},
 	"POST /v1/models/{model}/aliases/{alias}/score":          {"/v1/models/ratings/aliases/latest/score", `{"events":[]}`, 200, 200},
 	"POST /v1/models/{model}/versions/{version}/score":       {"/v1/models/ratings/versions/1/score", `{"events":[]}`, 200, 200},

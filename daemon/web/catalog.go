@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -368,13 +369,20 @@ func pollOf(r *http.Request) (after int64, wait time.Duration, err error) {
 	if after, err = strconv.ParseInt(q.Get("after"), 10, 64); err != nil || after < 0 {
 		return 0, 0, badRequest("after is a version, or 0 for none")
 	}
-	wait = maxWait / 2
-	if q.Has("wait") {
-		if wait, err = time.ParseDuration(q.Get("wait")); err != nil || wait < 0 || wait > maxWait {
-			return 0, 0, badRequest("wait is a duration from 0s to %s", maxWait)
-		}
+	wait, err = waitOf(q)
+	return after, wait, err
+}
+
+// waitOf returns for how long a long poll may wait.
+func waitOf(q url.Values) (time.Duration, error) {
+	if !q.Has("wait") {
+		return maxWait / 2, nil
 	}
-	return after, wait, nil
+	wait, err := time.ParseDuration(q.Get("wait"))
+	if err != nil || wait < 0 || wait > maxWait {
+		return 0, badRequest("wait is a duration from 0s to %s", maxWait)
+	}
+	return wait, nil
 }
 
 func etagOf(digest string) string { return fmt.Sprintf("%q", strings.TrimPrefix(digest, "sha256:")) }

@@ -74,6 +74,8 @@ var Routes = []Route{
 		Summary: "A file of a version, or a range of it", Gives: Media("application/octet-stream"), With: []int{200, 206},
 		Refuses: append(ofStore[:3:3], 304, 412, 416, 503), Params: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 		Headers: append(changes[:2:2], "X-Payload-Digest", "Repr-Digest")},
+	{Methods: "GET", Paths: v1 + "/deltas", Serve: (*Server).deltas, Summary: "What changed in a version since it was published, by long poll",
+		Gives: Media("application/octet-stream"), Refuses: append(ofStore[:3:3], 409, 503), Params: []string{"base", "after", "wait"}, Headers: says},
 	{Methods: "POST", Paths: forms("/score"), Serve: (*Server).score, Summary: "Predict events", Takes: scoreRequest{}, Gives: scoreAnswer{},
 		Refuses: ofVersion, Headers: says},
 	{Methods: "POST", Paths: forms("/topk"), Serve: (*Server).topk, Summary: "The best names of a field", Takes: topRequest{}, Gives: topAnswer{},

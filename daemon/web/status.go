@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // Status is what an operator wants to see of a running daemon.
@@ -51,6 +52,7 @@ type ModelStatus struct {
 	TrainingDisabled string
 	Progressive      report.Progressive
 	Events           int64 // applied since the start
+	Applied          int64 // since the state began
 	Lag              int64 // records below the log ends that are not applied yet
 	Halted           []HaltedPartition
 	SampleRows       int
@@ -89,6 +91,35 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "loss": lossText, "digest": shortDigest,
 }).Parse(statusHTML))
 
+// serving is the model that this surface scores with, for the status page.
+type serving struct {
+	snapshot.Status
+	Age    string
+	Behind string // events applied since, where that is known
+}
+
+// servings returns what the models are scored with, by name; those that have none are left out.
+func (s *Server) servings(state *Status) map[string]*serving {
+	list := make(map[string]*serving)
+	for i := range state.Models {
+		m := &state.Models[i]
+		cache := s.caches[m.Name]
+		if cache == nil {
+			continue
+		}
+		at := cache.status()
+		if at.Version == 0 {
+			continue
+		}
+		row := &serving{Status: at, Age: agoText(state.Now, at.Position.Created)}
+		if events := at.Position.Events; events != nil {
+			row.Behind = fmt.Sprintf("%d events applied since", max(m.Applied-events.Applied, 0))
+		}
+		list[m.Name] = row
+	}
+	return list
+}
+
 // status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template escapes all of them.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	state := s.Daemon.Status()
@@ -96,7 +127,8 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	if err := statusPage.Execute(&page, struct {
 		Status
 		Version string
-	}{state, s.Version}); err != nil {
+		Serving map[string]*serving
+	}{state, s.Version, s.servings(&state)}); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
