@@ -147,13 +147,20 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer stopRun() // models that nobody can watch do not run on
 		served <- d.serve(webCtx)
 	}()
-	var announced sync.WaitGroup // they outlive the models, so that the last version is announced, too
+	var announced, scored sync.WaitGroup // announcers outlive the models, so that the last version is announced, too
+	scoreCtx, stopScores := context.WithCancel(runCtx)
+	defer stopScores()
 	group, groupCtx := errgroup.WithContext(runCtx)
 	for _, m := range d.models {
 		announced.Go(func() { m.Announce(webCtx) })
+		scored.Go(func() {
+			m.Score(scoreCtx, func(last *web.Champion) *web.Champion { return d.surface.Champion(m.Name(), last) })
+		})
 		group.Go(func() error { return m.Run(groupCtx) })
 	}
 	err = group.Wait()
+	stopScores()
+	scored.Wait()
 	stopWeb()
 	announced.Wait()
 	if err = errors.Join(err, <-served); err != nil {

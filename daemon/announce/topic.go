@@ -28,7 +28,7 @@ func (a *Announcer) check(ctx context.Context) error {
 	if a.Inline > 0 {
 		settings[maxMessageBytes] = &largest
 	}
-	created, err := produce.Ensure(ctx, a.client, a.Topic, settings)
+	created, err := produce.Ensure(ctx, a.client, a.Topic, 1, settings)
 	if err != nil {
 		return fmt.Errorf("topic %s (publish.topic): %w", a.Topic, err)
 	}

@@ -127,7 +127,7 @@ func TestDefaultsFile(t *testing.T) {
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
 		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}, Derived: []Derived{}}
-	m.Sample.Quotas, m.Publish.TrustedKeys = []Quota{}, []string{}
+	m.Sample.Quotas, m.Publish.TrustedKeys, m.Score.Input = []Quota{}, []string{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}
 	want.file, want.directory = "defaults.yaml", "."

@@ -29,6 +29,7 @@ type Model struct {
 	Evaluate Evaluate `json:"evaluate"`
 	Publish  Publish  `json:"publish"`
 	Serve    Serve    `json:"serve"`
+	Score    Score    `json:"score,omitzero"`
 }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
@@ -208,6 +209,7 @@ func DefaultModel() Model {
 		Publish: Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), RenewEvery: Duration(5 * time.Minute), Keep: 20,
 			Tensors: tensorsF64, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
 		Serve: Serve{MaxEvents: 1000, MaxItems: 1000},
+		Score: Score{Start: "earliest", Transactions: Auto},
 	}
 }
 
@@ -327,13 +329,13 @@ func (s *Schema) Event() event.Schema {
 	}
 }
 
-// Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to and the
-// limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
+// Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to, where its
+// scores are written, and the limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Serve = "", 0, Serve{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Serve, c.Score = "", 0, Serve{}, Score{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

@@ -63,19 +63,36 @@ func (v *validator) directories(c *Config) {
 	}
 }
 
-// topics checks that nothing is written to a topic that holds something else.
+// topics checks that nothing is written to a topic that holds something else, and that no topic of scores is written by two models.
 func (v *validator) topics(models []Model) {
+	type use struct{ key, topic string }
+	var written, read []use
 	for i := range models {
-		dead, champions := models[i].Input.DeadLetter.Topic, models[i].Publish.Topic
-		for j := range models {
-			if dead != "" && slices.Contains(models[j].Input.Topics, dead) {
-				v.bad(fmt.Sprintf("models[%d].input.dead_letter.topic", i), dead, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
+		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"), m.Publish.Topic},
+			{at("score.topic"), m.Score.Topic}} {
+			if w.topic != "" {
+				written = append(written, w)
 			}
-			if champions != "" && slices.Contains(models[j].Input.Topics, champions) {
-				v.bad(fmt.Sprintf("models[%d].publish.topic", i), champions, fmt.Sprintf("a topic that no model reads: it is one of models[%d].input.topics", j))
+		}
+		for _, t := range m.Input.Topics {
+			read = append(read, use{at("input.topics"), t})
+		}
+		for _, t := range m.Score.Input {
+			read = append(read, use{at("score.input"), t})
+		}
+	}
+	kind := func(key string) string { return key[strings.IndexByte(key, '.')+1:] }
+	for _, w := range written {
+		for _, r := range read {
+			if w.topic == r.topic {
+				v.bad(w.key, w.topic, "a topic that no model reads: it is one of "+r.key)
 			}
-			if champions != "" && champions == models[j].Input.DeadLetter.Topic {
-				v.bad(fmt.Sprintf("models[%d].publish.topic", i), champions, fmt.Sprintf("a topic of its own: it is models[%d].input.dead_letter.topic", j))
+		}
+		for _, other := range written {
+			alike := kind(w.key) == kind(other.key) && kind(w.key) != "score.topic" // models share a topic of dead letters, or of champions
+			if w.topic == other.topic && w.key > other.key && !alike {
+				v.bad(w.key, w.topic, "a topic of its own: it is "+other.key)
 			}
 		}
 	}

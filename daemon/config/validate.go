@@ -106,7 +106,7 @@ func (v *validator) config(c *Config) {
 	if len(c.Models) == 0 {
 		v.bad("models", nil, "at least one model")
 	}
-	names := make(map[string]int)
+	names, groups := make(map[string]int), map[string]string{c.Kafka.GroupID: "kafka.group_id"}
 	for i := range c.Models {
 		path := fmt.Sprintf("models[%d]", i)
 		v.model(&c.Models[i], path)
@@ -114,6 +114,7 @@ func (v *validator) config(c *Config) {
 			v.bad(path+".name", c.Models[i].Name, fmt.Sprintf("a name that models[%d] does not have", first))
 		}
 		names[c.Models[i].Name] = i
+		v.scoreGroup(c, i, groups)
 	}
 	v.places(c)
 	if len(v.problems) == 0 && v.allow.Memory != nil {
@@ -195,6 +196,7 @@ func (v *validator) model(m *Model, path string) {
 		v.bad(at("publish.store"), "", "a directory")
 	}
 	v.serve(m, path)
+	v.score(m, at("score"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)

@@ -64,7 +64,7 @@ func (p *producer) send(ctx context.Context, letters []sketch.DeadLetter) (ackno
 
 // ensure makes the topic where there is none.
 func (p *producer) ensure(ctx context.Context) error {
-	created, err := produce.Ensure(ctx, p.client, p.Topic, nil)
+	created, err := produce.Ensure(ctx, p.client, p.Topic, 1, nil)
 	if created {
 		p.Log.Info("topic created", "topic", p.Topic)
 	}

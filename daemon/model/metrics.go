@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/scoring"
 )
 
 // Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
@@ -47,6 +48,7 @@ type Metrics struct {
 
 	deadLetters *deadletter.Metrics
 	announced   *prometheus.CounterVec
+	scores      *scoring.Metrics
 }
 
 // The values of labels that are known beforehand.
@@ -99,6 +101,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
 		deadLetters: deadletter.NewMetrics(r),
 		announced:   counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
+		scores:      scoring.NewMetrics(r),
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
 )
@@ -61,6 +62,7 @@ type Model struct {
 	trainer   *Trainer
 	announcer *announce.Announcer // nil without a topic for champions
 	live      *liveModel
+	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
 }
 
@@ -108,6 +110,9 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	m.reader.onStored = m.trainer.Wake
 	m.live = newLive(m.trainer, m.state)
 	if m.announcer, err = newAnnouncer(&o, versions.Store()); err != nil {
+		return nil, err
+	}
+	if m.scorer, err = newScorer(&o, m.state.dir); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -18,9 +18,10 @@ const (
 	causeStore         = "store"         // the store of versions is lost, or did not take the last one
 	causeUnpublishable = "unpublishable" // the last version is none that could be published
 	causeNoVersion     = "no_version"    // refits end, and none of them with a version for consumers
+	causeScoring       = "scoring"       // events are not answered in the topic of scores
 )
 
-var causes = []string{causeReading, causeHalted, causeDisk, causeExpired, causeStore, causeUnpublishable, causeNoVersion}
+var causes = []string{causeReading, causeHalted, causeDisk, causeExpired, causeStore, causeUnpublishable, causeNoVersion, causeScoring}
 
 // NotReady says why the model does not do its work: it is not fed, or consumers do not get what it learns. It is empty if it does. A model
 // that is too young to have a version is ready. The surface, the status page and the metrics have it from here.
@@ -30,6 +31,11 @@ func (m *Model) NotReady() []web.Reason {
 		list = append(list, web.Reason{Cause: causeDisk, Text: text})
 	}
 	list = append(list, m.reader.notReady()...)
+	if m.scorer != nil {
+		if text := m.scorer.Trouble(); text != "" {
+			list = append(list, web.Reason{Cause: causeScoring, Text: "scoring: " + text})
+		}
+	}
 	return append(list, m.trainer.versions.notReady(time.Now())...)
 }
 

@@ -70,6 +70,9 @@ func (m *Model) Status() web.ModelStatus {
 	for _, p := range m.state.store.Ledger() {
 		out.Applied += p.Applied
 	}
+	if m.scorer != nil {
+		out.Scoring = m.scorer.Status()
+	}
 	rows, bytes := m.state.store.Size()
 	for _, n := range rows {
 		out.SampleRows += n

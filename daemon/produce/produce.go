@@ -1,5 +1,5 @@
-// Package produce is how refitd writes to the topics that are its own: announcements (publish.topic) and dead letters
-// (input.dead_letter.topic). It needs no configuration.
+// Package produce is how refitd writes to the topics that are its own: announcements (publish.topic), dead letters
+// (input.dead_letter.topic) and scores (score.topic). It needs no configuration.
 package produce
 
 import (
@@ -21,9 +21,9 @@ func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
 }
 
-// Ensure creates a topic that does not exist, with one partition, as many replicas as the brokers give by default, and the given settings. It
+// Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default, and the given settings. It
 // reports whether it did: a topic that was there is left as it is.
-func Ensure(ctx context.Context, client *kgo.Client, topic string, settings map[string]*string) (created bool, err error) {
+func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions int32, settings map[string]*string) (created bool, err error) {
 	admin := kadm.NewClient(client)
 	found, err := admin.ListTopics(ctx, topic)
 	if err == nil {
@@ -33,7 +33,7 @@ func Ensure(ctx context.Context, client *kgo.Client, topic string, settings map[
 		return false, err
 	}
 	const brokersDefault = -1
-	switch _, err := admin.CreateTopic(ctx, 1, brokersDefault, settings, topic); {
+	switch _, err := admin.CreateTopic(ctx, partitions, brokersDefault, settings, topic); {
 	case errors.Is(err, kerr.TopicAlreadyExists): // meanwhile
 		return false, nil
 	case err != nil:

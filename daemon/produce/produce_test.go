@@ -31,7 +31,7 @@ func TestEnsure(t *testing.T) {
 		}
 		defer client.Close()
 		policy := "compact"
-		created, err := produce.Ensure(t.Context(), client, topic, map[string]*string{"cleanup.policy": &policy})
+		created, err := produce.Ensure(t.Context(), client, topic, 1, map[string]*string{"cleanup.policy": &policy})
 		if err != nil || !created {
 			return created, err
 		}

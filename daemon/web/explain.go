@@ -43,7 +43,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		in, rejection := d.decode(ask.Event)
+		in, rejection := d.decode(ask.Event, -1)
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}

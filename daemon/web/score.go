@@ -125,7 +125,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		out := scoreAnswer{v.answered(), folded, make([]prediction, len(ask.Events))}
 		unseen, absent := 0, 0
 		for i, value := range ask.Events {
-			in, rejection := d.decode(value)
+			in, rejection := d.decode(value, -1)
 			if rejection != nil {
 				return nil, &rejectedError{fmt.Sprintf(`"events" element %d`, i), rejection}
 			}

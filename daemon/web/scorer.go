@@ -68,10 +68,10 @@ func (s *scorer) after(m *snapshot.Model) *scorer {
 	return &next
 }
 
-// decode reads an event as the daemon does, and fills the derived fields that it lacks: of time as of now, unless the event has one. The result
-// shares memory with d until the next call.
-func (d *decoding) decode(value []byte) (snapshot.Input, *event.Rejection) {
-	if r := d.decoder.Decode(&d.event, value, -1); r != nil {
+// decode reads an event as the daemon does, and fills the derived fields that it lacks: of time as of now, unless the event or its record has
+// one. recordTime is negative without a record. The result shares memory with d until the next call.
+func (d *decoding) decode(value []byte, recordTime int64) (snapshot.Input, *event.Rejection) {
+	if r := d.decoder.Decode(&d.event, value, recordTime); r != nil {
 		return snapshot.Input{}, r
 	}
 	if d.derive != nil {

@@ -57,6 +57,19 @@ type ModelStatus struct {
 	Halted           []HaltedPartition
 	SampleRows       int
 	SampleBytes      int64
+	Scoring          *ScoringStatus // nil without a topic of scores
+}
+
+// ScoringStatus is how the scores of a model stand that go to a topic.
+type ScoringStatus struct {
+	Topic     string
+	Group     string // that keeps which offsets are answered
+	Guarantee string // how often an offset is answered; empty before the first session
+	Waiting   string // why nothing is scored although nothing failed, else empty
+	Trouble   string // why nothing is scored, empty if nothing failed
+	Answered  int64  // offsets since the start, with those of records that are no events
+	Rejected  int64  // those
+	Lag       int64  // offsets that nobody of the group has answered yet; -1 if that is not known
 }
 
 // HaltedPartition waits for an operator.

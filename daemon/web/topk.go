@@ -70,7 +70,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
-		in, rejection := d.decode(event)
+		in, rejection := d.decode(event, -1)
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}

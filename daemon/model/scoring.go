@@ -1,0 +1,55 @@
+package model
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/scoring"
+	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/snapshot/durable"
+)
+
+// newScorer returns what writes scores to a topic, nil without one.
+func newScorer(o *Options, dir string) (*scoring.Scorer, error) {
+	if o.Settings.Score.Topic == "" {
+		return nil, nil
+	}
+	member, err := memberName(dir)
+	if err != nil {
+		return nil, ingest.StateError(err, dir)
+	}
+	return scoring.New(scoring.Options{Kafka: &o.Config.Kafka, Settings: o.Settings, Group: o.Config.ScoreGroup(o.Settings), Member: member,
+		Metrics: o.Metrics.scores, Log: o.Log})
+}
+
+// memberName returns the name of a state among the members of a group. It is made once.
+func memberName(dir string) (string, error) {
+	path := filepath.Join(dir, config.MemberFile)
+	text, err := os.ReadFile(path)
+	if name := strings.TrimSpace(string(text)); err == nil && name != "" {
+		return name, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("model: %w", err)
+	}
+	name := strings.ToLower(rand.Text())
+	if err := durable.WriteFile(path, 0o600, durable.Bytes([]byte(name+"\n"))); err != nil {
+		return "", fmt.Errorf("model: name among the members of the group: %w", err)
+	}
+	return name, nil
+}
+
+// Score answers events in the topic of scores, where there is one, until ctx is done. champion is as in scoring.Scorer.Run.
+func (m *Model) Score(ctx context.Context, champion func(last *web.Champion) *web.Champion) {
+	if m.scorer != nil {
+		m.scorer.Run(ctx, champion)
+	}
+}

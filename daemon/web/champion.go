@@ -1,0 +1,66 @@
+package web
+
+import (
+	"errors"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Prediction is what a version says of one event, as POST …/score answers it.
+type Prediction = prediction
+
+// Champion scores single events with the version that consumers had when it was made. It is for one goroutine.
+type Champion struct {
+	scorer   *scorer
+	decoding *decoding
+}
+
+// Champion returns what scores with the version of a model that consumers have now: last, if it does, nil while there is none. It has none before
+// Serve runs.
+func (s *Server) Champion(model string, last *Champion) *Champion {
+	cache := s.caches[model]
+	if cache == nil {
+		return nil
+	}
+	now := cache.champion()
+	switch {
+	case now == nil:
+		return nil
+	case last != nil && last.scorer == now:
+		return last
+	}
+	return &Champion{now, now.decoders.Get().(*decoding)}
+}
+
+// Manifest returns the manifest of the version.
+func (c *Champion) Manifest() *snapshot.Manifest { return &c.scorer.manifest }
+
+// Schema returns the fields of the version. It must not be changed.
+func (c *Champion) Schema() *snapshot.Schema { return c.scorer.model.Schema() }
+
+// PredictionBytes is the memory of a prediction and its text, without names of the event.
+func (c *Champion) PredictionBytes() int64 { return c.scorer.predictionBytes }
+
+// Scored is an event that was scored.
+type Scored struct {
+	Prediction
+	Input snapshot.Input // what was scored, derived fields included; it shares memory with the Champion until its next call
+}
+
+// Score predicts an event as it is in a topic, whose label may be missing. recordTime is the time stamp of the record in milliseconds, negative
+// if it has none.
+func (c *Champion) Score(value []byte, recordTime int64) (Scored, *event.Rejection, error) {
+	in, rejection := c.decoding.decode(value, recordTime)
+	if rejection != nil {
+		return Scored{}, rejection, nil
+	}
+	p, err := c.scorer.model.Predict(&in)
+	if errors.Is(err, snapshot.ErrInput) {
+		return Scored{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers that can be scored", Got: "larger ones"}, nil
+	}
+	if err != nil {
+		return Scored{}, nil, err
+	}
+	return Scored{predictionOf(&p), in}, nil, nil
+}
