@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
 )
 
@@ -93,7 +94,7 @@ func answers(b *daemontest.Bench, topic string) (list []scored) {
 	return list
 }
 
-// caughtUp waits until a daemon has answered everything.
+// scoredUpTo waits until a daemon has answered so many offsets.
 func scoredUpTo(t *testing.T, base string, n float64) {
 	t.Helper()
 	daemontest.Within(t, daemontest.Patience, fmt.Sprint(n, " answers"), func() bool {
@@ -108,8 +109,7 @@ func TestScoresAreWritten(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(51, 1500)
-	path := b.Configure("s", append([]string{"every_events: 0", "every_events: 700", "gate: {min_rows: 20}}",
-		"gate: {min_rows: 20}}\n    score: {topic: scores, propensity: p}"}, daemontest.Simple...)...)
+	path := scoring(b, "s", "propensity: p")
 	d, _, stop := startWith(b, path)
 	base := "http://" + d.Addr()
 	scoredUpTo(t, base, 1500)
@@ -119,6 +119,10 @@ func TestScoresAreWritten(t *testing.T) {
 	b.Produce(more...)
 	b.ProduceRatings(52, 1500)
 	scoredUpTo(t, base, 3007)
+	daemontest.Within(t, daemontest.Patience, "another version", func() bool {
+		_, text := daemontest.Get(t, base+"/metrics")
+		return daemontest.Sum(t, text, "refitd_snapshot_version") > 1
+	})
 	first := answers(b, "scores")
 
 	var sample scored
@@ -183,7 +187,8 @@ func TestScoresAreWritten(t *testing.T) {
 			t.Errorf("an answer has neither error nor prediction: %+v", a)
 		}
 	}
-	if want := map[string]int{"missing_field item": 1, "not_json <nil>": 1, "number_range p": 1, "wrong_type p": 1, "null_value <nil>": 1}; !reflect.DeepEqual(reasons, want) {
+	want := map[string]int{"missing_field item": 1, "not_json <nil>": 1, "number_range p": 1, "wrong_type p": 1, "null_value <nil>": 1}
+	if !reflect.DeepEqual(reasons, want) {
 		t.Errorf("reasons %v, want %v", reasons, want)
 	}
 	if len(versions) < 2 {
@@ -209,9 +214,7 @@ func TestScoringWithoutTransactions(t *testing.T) {
 				return nil, nil, false
 			})
 			b.ProduceRatings(54, 900)
-			path := b.Configure("w", append([]string{"every_events: 0", "every_events: 500", "gate: {min_rows: 20}}",
-				fmt.Sprintf("gate: {min_rows: 20}}\n    score: {topic: scores, transactions: %s}", mode)}, daemontest.Simple...)...)
-			d, _, stop := startWith(b, path)
+			d, _, stop := startWith(b, scoring(b, "w", "transactions: "+mode))
 			defer stop()
 			base := "http://" + d.Addr()
 			if mode == "required" {
@@ -233,5 +236,125 @@ func TestScoringWithoutTransactions(t *testing.T) {
 				t.Errorf("the page does not say so: %s", page)
 			}
 		})
+	}
+}
+
+// scoring is the configuration of a daemon that scores, with quick refits.
+func scoring(b *daemontest.Bench, name, score string) string {
+	return b.Configure(name, append([]string{"start: earliest}", "start: earliest, on_gap: record}", "every_events: 0", "every_events: 500",
+		"gate: {min_rows: 20}}", "gate: {min_rows: 20, tolerance: 1}}\n    score: {topic: scores, " + score + "}"}, daemontest.Simple...)...)
+}
+
+// TestScoringOfTransactions: aborted records and markers of the events' producers have no answer, and leave no lag.
+func TestScoringOfTransactions(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(55, 900)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit, kgo.TryAbort} {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for p := range 40 {
+			r := &kgo.Record{Key: fmt.Append(nil, i, "/", p), Value: []byte(`{"user":"u1","item":"i2"}`)}
+			if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := client.EndTransaction(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _, stop := startWith(b, scoring(b, "t", "start: earliest"))
+	defer stop()
+	base := "http://" + d.Addr()
+	scoredUpTo(t, base, 980)
+	daemontest.Within(t, daemontest.Patience, "no lag", func() bool {
+		_, text := daemontest.Get(t, base+"/metrics")
+		return strings.Contains(text, `refitd_score_lag_records{model="ratings"} 0`)
+	})
+	if n, want := len(answers(b, "scores")), len(records(b, daemontest.Topic)); n != 980 || want != 980 {
+		t.Errorf("%d answers to %d records, want 980", n, want)
+	}
+}
+
+// TestScoringFromTheEnd: start: latest answers what comes from the first start on, also what came while the daemon was down afterwards, and
+// retention that was faster is counted.
+func TestScoringFromTheEnd(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(56, 900)
+	path := scoring(b, "l", "start: latest")
+	d, _, stop := startWith(b, path)
+	base := "http://" + d.Addr()
+	daemontest.Within(t, daemontest.Patience, "a group", func() bool {
+		_, text := daemontest.Get(t, base+"/metrics")
+		return strings.Contains(text, `refitd_score_lag_records{model="ratings"} 0`)
+	})
+	stop() // before the first answer
+	b.ProduceRatings(57, 200)
+	d, _, stop = startWith(b, path)
+	scoredUpTo(t, "http://"+d.Addr(), 200)
+	stop()
+
+	b.ProduceRatings(58, 200)
+	admin := kadm.NewClient(b.Kafka)
+	ends, err := admin.ListEndOffsets(t.Context(), daemontest.Topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, lost := kadm.Offsets{}, 0.0 // all but the last 10 of each partition
+	before := map[int32]int64{}
+	for _, a := range answers(b, "scores") {
+		before[a.Partition] = a.Offset + 1
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		cut.AddOffset(o.Topic, o.Partition, o.Offset-10, -1)
+		lost += float64(o.Offset - 10 - before[o.Partition])
+	})
+	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	d, log, stop := startWith(b, path)
+	defer stop()
+	base = "http://" + d.Addr()
+	scoredUpTo(t, base, 40)
+	if _, text := daemontest.Get(t, base+"/metrics"); daemontest.Sum(t, text, "refitd_score_lost_offsets_total") != lost {
+		t.Errorf("%g offsets lost, want %g: %s", daemontest.Sum(t, text, "refitd_score_lost_offsets_total"), lost, log.String())
+	}
+	if n := len(answers(b, "scores")); n != 240 {
+		t.Errorf("%d answers, want 240", n)
+	}
+}
+
+// TestScoringTogether: daemons with the same group share the partitions, and hand them over when one comes and when one goes: each offset has one answer.
+func TestScoringTogether(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(59, 900)
+	d, _, stop := startWith(b, scoring(b, "one", "group: together"))
+	scoredUpTo(t, "http://"+d.Addr(), 900)
+	other, _, stopOther := startWith(b, scoring(b, "two", "group: together"))
+	defer stopOther()
+	answered := func(d *daemon.Daemon) float64 {
+		_, text := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+		return daemontest.Sum(t, text, "refitd_score_records_total")
+	}
+	total, seed := 900, uint64(60)
+	daemontest.Within(t, daemontest.Patience, "both at work", func() bool {
+		b.ProduceRatings(seed, 100)
+		total, seed = total+100, seed+1
+		return answered(other) > 0
+	})
+	stop()
+	b.ProduceRatings(seed, 400)
+	total += 400
+	daemontest.Within(t, daemontest.Patience, "the partitions of the one that went", func() bool { return len(records(b, "scores")) >= total })
+	if n := len(answers(b, "scores")); n != total {
+		t.Errorf("%d answers to %d events", n, total)
 	}
 }

@@ -58,7 +58,7 @@ var memoryKeys = map[string]string{
 	"kept_sample":   "publish.keep_sample",
 	"bodies":        "web.max_inflight_bytes",
 	"connections":   "web.max_connections",
-	"scores":        "score.topic and kafka.max_partition_fetch_bytes",
+	"scores":        "score.topic",
 	"variational":   "train.max_features and train.max_basis",
 }
 

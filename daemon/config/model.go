@@ -330,7 +330,8 @@ func (s *Schema) Event() event.Schema {
 }
 
 // Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to, where its
-// scores are written, and the limits of requests for it, which are no settings of versions, and its threads, which change no result. It has the form sha256:<hex>.
+// scores are written, and the limits of requests for it, which are no settings of versions, and its threads, which change no result. It has
+// the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0

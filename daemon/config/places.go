@@ -63,7 +63,7 @@ func (v *validator) directories(c *Config) {
 	}
 }
 
-// topics checks that nothing is written to a topic that holds something else, and that no topic of scores is written by two models.
+// topics checks that nothing is written to a topic that holds something else.
 func (v *validator) topics(models []Model) {
 	type use struct{ key, topic string }
 	var written, read []use
@@ -90,8 +90,7 @@ func (v *validator) topics(models []Model) {
 			}
 		}
 		for _, other := range written {
-			alike := kind(w.key) == kind(other.key) && kind(w.key) != "score.topic" // models share a topic of dead letters, or of champions
-			if w.topic == other.topic && w.key > other.key && !alike {
+			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) { // models share one of each kind
 				v.bad(w.key, w.topic, "a topic of its own: it is "+other.key)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -91,6 +92,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Serve.Live { // a copy that is served, and the next one
 		parts["models"] += 2 * model
 		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(d)
+	}
+	if m.Score.Topic != "" {
+		parts["scores"] = scoring.Footprint()
 	}
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)

@@ -15,9 +15,10 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// FeaturesDigest returns "sha256:" and the SHA-256 of what of an event is scored, by which a label that comes later is joined with the score that
-// was made of the same features. It is over the canonical JSON (RFC 8785) of an object with the features of the schema: names as strings, numbers as
-// numbers, lists of names sorted and without repetitions; fields that the event lacks and empty lists are left out. Crosses follow from the others and are no part of it, derived fields are.
+// FeaturesDigest returns "sha256:" and the SHA-256 of what of an event is scored, by which a label that comes later is joined with the score
+// that was made of the same features. It is over the canonical JSON (RFC 8785) of an object with the features of the schema: names as strings,
+// numbers as numbers, lists of names sorted and without repetitions; fields that the event lacks and empty lists are left out. Crosses follow
+// from the others and are no part of it, derived fields are.
 func FeaturesDigest(s *snapshot.Schema, in *snapshot.Input) (string, error) {
 	object := jsontext.NewEncoder(new(bytes.Buffer))
 	var text bytes.Buffer

@@ -81,7 +81,7 @@ func (s *Scorer) watchLag(ctx context.Context, client *kgo.Client) {
 // groupLag returns the offsets that no member of the group has answered yet.
 func (s *Scorer) groupLag(ctx context.Context, admin *kadm.Client) (lag int64, err error) {
 	topics := s.Settings.ScoreInput()
-	committed, err := admin.FetchOffsetsForTopics(ctx, s.Group, topics...)
+	committed, err := s.committed(ctx, admin)
 	if err != nil {
 		return 0, err
 	}

@@ -20,11 +20,18 @@ const (
 	transactionTimeout = 30 * time.Second // after which brokers end what a process left that does not come back
 	writeTimeout       = 20 * time.Second // of the answers of one read: less, so that a transaction does not end by itself
 	sessionTimeout     = 10 * time.Second // after which the partitions of such a process go to another member
-	fetchBytes         = 8 << 20          // of one answer of a broker
+	fetchBytes         = 4 << 20          // of one answer of a broker
 	decompressedBytes  = 16 << 20         // of one batch
 
 	stableOffsets = 3 // version of TxnOffsetCommit since which a transaction holds up those who take over its partitions: Kafka 2.5
 )
+
+// Footprint returns the bytes of the events and answers in hand: a fetch as it comes and as it is decoded, the one behind it, the largest batch
+// decompressed, and answers as values, in batches and compressed. Events that are compressed to far less than a tenth can take more.
+func Footprint() int64 {
+	const decoded, copies = 10, 3
+	return (1+decoded)*fetchBytes + decompressedBytes + copies*maxBytes
+}
 
 // The guarantees, as the status shows them.
 const (
@@ -88,7 +95,8 @@ func (s *Scorer) open(ctx, working context.Context) (transport, error) {
 	return t, nil
 }
 
-// ensure makes the topic of the answers where there is none, with as many partitions as the topic of events with the most has, and returns how many it has.
+// ensure makes the topic of the answers where there is none, with as many partitions as the topic of events with the most has, and returns how
+// many it has.
 func (s *Scorer) ensure(ctx context.Context, client *kgo.Client) (partitions int, err error) {
 	admin := kadm.NewClient(client)
 	input, err := admin.ListTopics(ctx, s.Settings.ScoreInput()...)
@@ -123,10 +131,7 @@ func (s *Scorer) ensure(ctx context.Context, client *kgo.Client) (partitions int
 // answer. If it has members already, they have done that.
 func (s *Scorer) pin(ctx context.Context, admin *kadm.Client) error {
 	topics := s.Settings.ScoreInput()
-	committed, err := admin.FetchOffsetsForTopics(ctx, s.Group, topics...)
-	if err == nil {
-		err = committed.Error()
-	}
+	committed, err := s.committed(ctx, admin)
 	var ends kadm.ListedOffsets
 	if err == nil {
 		ends, err = admin.ListEndOffsets(ctx, topics...)
@@ -162,6 +167,18 @@ func (s *Scorer) pin(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
+// committed returns the offsets of the group, -1 where it has none.
+func (s *Scorer) committed(ctx context.Context, admin *kadm.Client) (kadm.OffsetResponses, error) {
+	committed, err := admin.FetchOffsetsForTopics(ctx, s.Group, s.Settings.ScoreInput()...)
+	if errors.Is(err, kerr.GroupIDNotFound) { // as some brokers say of a group that has no offset yet
+		return nil, nil
+	}
+	if err == nil {
+		err = committed.Error()
+	}
+	return committed, err
+}
+
 // transactions reports whether to use transactions: as configured, and as the brokers can.
 func (s *Scorer) transactions(ctx context.Context, client *kgo.Client) (bool, error) {
 	mode := s.Settings.Score.Transactions
@@ -186,7 +203,8 @@ func (s *Scorer) transactions(ctx context.Context, client *kgo.Client) (bool, er
 	case able:
 		return true, nil
 	case mode == config.Required:
-		return false, errors.New("the brokers have no transactions that hold up a rebalance, which came with Kafka 2.5: upgrade them, or set score.transactions: auto")
+		return false, errors.New("the brokers have no transactions that hold up a rebalance, which came with Kafka 2.5: " +
+			"upgrade them, or set score.transactions: auto")
 	}
 	s.inexact = true
 	s.Log.Warn("brokers have no transactions of Kafka 2.5: each offset is answered at least once, after a failure perhaps twice",
