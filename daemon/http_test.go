@@ -90,13 +90,14 @@ func TestMetrics(t *testing.T) {
 	b.ProduceRatings(14, 3000)
 	b.Produce([]byte("nonsense"))
 	d, stop := b.Start(b.Configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
-		"start: earliest", "start: earliest, dead_letter: {topic: refused}", "[user, item]", "[user, item], numeric: [{name: price, optional: true}]"))
+		"start: earliest", "start: earliest, dead_letter: {topic: refused}", "[user, item]", "[user, item], numeric: [{name: price, optional: true}]",
+		"gate: {min_rows: 20}}", "gate: {min_rows: 20}}\n    score: {topic: scores}"))
 	defer stop()
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "a look at the losses after a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 &&
-			daemontest.Sum(t, metrics, "refitd_watch_version") > 0
+			daemontest.Sum(t, metrics, "refitd_watch_version") > 0 && strings.Contains(metrics, "refitd_score_lag_records{")
 	})
 	documented := documentedMetrics(t)
 	shown := families(t, metrics)
