@@ -1,5 +1,7 @@
 package snapshot
 
+import "slices"
+
 // Rows of the model are those of the version's tensors until a delta changes them; from then on the page that a row is in has its own. Pages are never
 // changed once a model has them: Apply copies the list of pages and those that it writes to. A page has its rows one after the other, of each first the
 // coordinates of the basis, then the linear weights.
@@ -67,11 +69,10 @@ func (m *Model) withRows(d *Delta, columns int) [][]float64 {
 // copyPage returns page n of the model to write to; rows that it does not have are 0.
 func (m *Model) copyPage(n int) []float64 {
 	k, numOut, width := m.contents.NumBasis, m.linearWidth(), m.rowWidth()
-	page := make([]float64, pageRows*width)
 	if n < len(m.pages) && m.pages[n] != nil {
-		copy(page, m.pages[n])
-		return page
+		return slices.Clone(m.pages[n])
 	}
+	page := make([]float64, pageRows*width)
 	first := n << pageShift
 	for j := first; j < min(first+pageRows, m.contents.NumFeatures); j++ {
 		row := page[(j-first)*width:]

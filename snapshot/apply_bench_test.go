@@ -1,0 +1,99 @@
+package snapshot
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// rowsDelta is the delta after m that changes n rows, of the first columns, and adds names to the second field.
+func rowsDelta(rng *rand.Rand, m *Model, n, added int) *Delta {
+	at, columns := m.Position(), m.NumColumns()
+	d := &Delta{Model: m.manifest.Model, Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created}
+	chosen := map[int]bool{}
+	for len(chosen) < n {
+		chosen[rng.IntN(columns)] = true
+	}
+	for j := range columns {
+		if chosen[j] {
+			d.Columns = append(d.Columns, int32(j))
+		}
+	}
+	for i := range added {
+		d.Columns = append(d.Columns, int32(columns+i))
+		d.Added = append(d.Added, AddedName{1, fmt.Sprint("new", columns+i)})
+	}
+	for _, t := range []struct {
+		to    *[]float64
+		width int
+	}{{&d.Linear, m.linearWidth()}, {&d.Basis, m.contents.NumBasis}} {
+		*t.to = make([]float64, len(d.Columns)*t.width)
+		for i := range *t.to {
+			(*t.to)[i] = rng.NormFloat64()
+		}
+	}
+	return d
+}
+
+// afterDeltas returns a model of n users and n items with so many deltas.
+func afterDeltas(b *testing.B, n, k, m, deltas, rows, added int) *Model {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(9, 9))
+	model, err := NewModel(userItem(n, k, m))
+	for range deltas {
+		if err == nil {
+			model, err = model.Apply(rowsDelta(rng, model, rows, added))
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return model
+}
+
+func BenchmarkScoreAfterDeltas(b *testing.B) {
+	m := afterDeltas(b, 1000, 20, 5, 1000, 20, 1)
+	c := m.Contents()
+	dst, s := make([]float64, m.NumOutputs()), new(Scratch)
+	in := Input{Categorical: make([]string, 2)}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		in.Categorical[0], in.Categorical[1] = c.Vocabulary[0][i%1000], c.Vocabulary[1][i*7%1000]
+		m.Score(dst, &in, s)
+	}
+}
+
+// A second of a busy topic: 8,000 rows of a million change, 100 of them of new names.
+func BenchmarkApply(b *testing.B) {
+	m := afterDeltas(b, 500_000, 20, 1, 1, 8000, 0)
+	d := rowsDelta(rand.New(rand.NewPCG(9, 9)), m, 7900, 100)
+	frame, err := d.Encode(m, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := DecodeDelta(frame, m, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("apply", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := m.Apply(d); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		b.ReportMetric(float64(len(frame))/float64(8*21*len(d.Columns)), "bytes/row")
+		for b.Loop() {
+			if _, err := d.Encode(m, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
