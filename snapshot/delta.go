@@ -197,13 +197,12 @@ func (d *Delta) validate(shape *Model) error {
 		if changed && len(t.values) != t.want {
 			return fmt.Errorf("%s of %d rows has %d numbers, want %d", t.name, rows, len(t.values), t.want)
 		}
-		for i, v := range t.values {
-			if c.Tensors == F32 {
-				v = float64(float32(v))
-			}
-			if !isFinite(v) {
-				return fmt.Errorf("%s[%d] is %g: parameters have to be finite, as %s", t.name, i, v, cmp.Or(c.Tensors, F64))
-			}
+		bad := notFinite(t.values)
+		if c.Tensors == F32 {
+			bad = slices.IndexFunc(t.values, func(v float64) bool { return !isFinite(float64(float32(v))) })
+		}
+		if bad >= 0 {
+			return fmt.Errorf("%s[%d] is %g: parameters have to be finite, as %s", t.name, bad, t.values[bad], cmp.Or(c.Tensors, F64))
 		}
 	}
 	if d.FoldInLosses == nil {

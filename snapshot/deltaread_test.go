@@ -174,7 +174,9 @@ func TestForgedDeltasRefused(t *testing.T) {
 	number := func(at int, v float64) []byte {
 		return edit(func(p []byte) { binary.LittleEndian.PutUint64(p[rows+at:], math.Float64bits(v)) })
 	}
-	column := func(at int, j uint32) []byte { return edit(func(p []byte) { binary.LittleEndian.PutUint32(p[rows+at:], j) }) }
+	column := func(at int, j uint32) []byte {
+		return edit(func(p []byte) { binary.LittleEndian.PutUint32(p[rows+at:], j) })
+	}
 	named := func(line string) []byte { return append([]byte(line), payload[rows:]...) }
 	for _, test := range []struct {
 		name    string

@@ -60,6 +60,28 @@
 // after 256 deltas; what a killed writer left of one is not read, and cut off by the next writer. They go with their version. Open takes the version as
 // it was published; Watch also takes its deltas, from a DeltaSource.
 //
+// # Deltas
+//
+// A delta says what changed in a model since the delta before it, or since the version that the chain belongs to: rows of columns, names added, and where
+// they changed bias, weights and map weights. Its values are absolute and of the type of the version's tensors, so a model after delta n depends on the version
+// and deltas 1 to n alone, and is bit for bit the version that Model.Contents there would make, PayloadDigest included. Wherever deltas are, in files, over
+// HTTP or in a topic, they are frames:
+//
+//	magic      8 bytes   RFDELTA1
+//	length     4 bytes   of the header, little-endian as all numbers are; at most 1 MiB
+//	digest    32 bytes   SHA-256 of the header: in hex, after "sha256:", the digest of the delta
+//	header               JSON: model, base and base_digest (the version and its manifest's digest), sequence (1, 2, …), previous (digest of the delta
+//	                     before, of the first base_digest), created, event_time_watermark, events, cut (partitions that moved on), added and rows (how many),
+//	                     bias, weights, map_weights (whether they are there), payload_bytes, payload_sha256, fold_in_losses, checked, key_id
+//	payload              at most 64 MiB: a line ["field","name"] for each name added; for each row, columns ascending, the column in 4 bytes, its m linear
+//	                     weights if the model has some and its k coordinates; then bias m, weights k×m, map weights D×m, those that are there
+//	signature 64 bytes   Ed25519 over the line "refitd delta 1" and the header, if that has a key_id
+//
+// Columns are those of the version; names added take the next ones in order, and are the last rows. In the contents they stand behind the others of their
+// field. The payload_digest in checked is that of the contents at its sequence. A reader verifies header, signature and payload, in this order, before it
+// parses the payload, and applies a delta only after the one that its previous names: out of order, of another chain, or with a row, name or
+// number that cannot be, it is refused (ErrChain, ErrSignature, ErrDigest, ErrFormat, ErrContents) and the model stays as it was.
+//
 // A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day, and the log, which takes 272 MiB at most, goes back two
 // months. Each file begins with the records of the moves that stood when it was begun, so that what is live is known from it alone. A writer cuts
 // off what a killed one left of a line. Copy files that were put aside to keep them for longer.
@@ -81,7 +103,8 @@
 //
 // Formats 1 to 3 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
 // anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). The
-// version in testdata/v1 is read by the tests of every build and never written again.
+// version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in testdata/deltas1: what changes the
+// meaning of a frame gets another magic.
 //
 // # History
 //
