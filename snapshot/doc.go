@@ -54,7 +54,7 @@
 // The manifest is JSON with one field of the top level on each line, in the order of Manifest, values without spaces, times in UTC with
 // milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of its fields. model.safetensors is a plain
 // safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest, so there is no
-// offset, type or name in it to be trusted. testdata/score.py is a scorer in Python that reads every file.
+// offset, type or name in it to be trusted. The folder python has a reader in Python.
 //
 // Deltas are the one thing that comes into the directory of a version later. A segment is only ever appended to, and another one begun at 16 MiB or
 // after 256 deltas; what a killed writer left of one is not read, and cut off by the next writer. They go with their version. Open takes the version as

@@ -264,7 +264,7 @@ func TestManifestIgnoresUnknownFields(t *testing.T) {
 	}
 }
 
-// What testdata/v1 was published with; testdata/score.py finds the same outputs.
+// What testdata/v1 was published with; the package in python finds the same outputs.
 const firstPayload = "sha256:22593e46aaddf46cf9bdea1b363798f2b307e1b13ddd9e81e1253ea1150ce37e"
 
 var firstOutputs = []float64{0.703125, -0.8125}

@@ -1,0 +1,62 @@
+"""Reads the model snapshots of refitd: verifies, scores, ranks, explains and folds histories in, as the Go library does.
+
+    import refitd_snapshot
+
+    model = refitd_snapshot.open("snapshots", "ratings")  # alias champion
+    model.predict({"user": "u17", "item": "i42"})
+    model.fold(history).predict({"user": "u17", "item": "i42"})  # with what the user did last
+
+A service follows the alias with watch and asks for the model with each request. A model never changes and may be used by any number of threads.
+Values are those of the Go library but for the rounding of sums, 1e-12 of 1 + |output|. Needs numpy; signatures need cryptography, which
+"pip install refitd-snapshot[signed]" adds.
+"""
+
+from ._errors import (
+    BadKeyError,
+    BadNameError,
+    DigestError,
+    ExpiredError,
+    FormatError,
+    GoldenError,
+    InputError,
+    NoFoldInError,
+    NotFoundError,
+    OlderError,
+    SignatureError,
+    SnapshotError,
+)
+from ._fold import Overlay
+from ._keys import Keys, load_keys
+from ._model import Model
+from ._open import open
+from ._prediction import Explanation, Item, Prediction, Term
+from ._schema import Schema
+from ._watch import Status, Watcher, watch
+
+__all__ = [
+    "BadKeyError",
+    "BadNameError",
+    "DigestError",
+    "ExpiredError",
+    "Explanation",
+    "FormatError",
+    "GoldenError",
+    "InputError",
+    "Item",
+    "Keys",
+    "Model",
+    "NoFoldInError",
+    "NotFoundError",
+    "OlderError",
+    "Overlay",
+    "Prediction",
+    "Schema",
+    "SignatureError",
+    "SnapshotError",
+    "Status",
+    "Term",
+    "Watcher",
+    "load_keys",
+    "open",
+    "watch",
+]

@@ -1,0 +1,121 @@
+"""How an event becomes columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+
+from ._arrays import Array, Indexes
+from ._contents import Contents
+from ._events import Input
+from ._schema import CROSS_SIGN, FeatureMap, Schema
+
+
+@dataclass
+class Row:
+    """An event as columns and their values, and what the feature map makes of it."""
+
+    index: Indexes
+    value: Array
+    mapped: Optional[Array]
+
+    def without(self, column: int) -> Row:
+        """Returns the row without a column."""
+        keep = self.index != column
+        return Row(self.index[keep], self.value[keep], self.mapped)
+
+
+class Columns:
+    """Numbers the columns of a model. It never changes."""
+
+    def __init__(self, schema: Schema, contents: Contents, num_features: int):
+        self.schema = schema
+        self.names = contents.vocabulary
+        self.index: list[dict[str, int]] = []
+        self.first: list[int] = []  # the column of the first name of each field
+        column = 0
+        for names in contents.vocabulary:
+            self.first.append(column)
+            self.index.append({name: column + i for i, name in enumerate(names)})
+            column += len(names)
+        self._crosses = [[schema.categorical.index(name) for name in parts] for parts in schema.cross]
+        self._first_multi = len(schema.categorical) + len(schema.cross)
+        self._num_features = num_features
+        self._tables = contents.tables
+
+    def column(self, field: int, name: str) -> int:
+        """Returns the column of a name of a categorical field, or -1."""
+        return self.index[field].get(name, -1)
+
+    def is_crossed(self, field: int) -> bool:
+        return any(field in parts for parts in self._crosses)
+
+    def row(self, event: Input) -> Row:
+        """Returns the columns of an event, increasing."""
+        index: list[int] = []
+        value: list[float] = []
+        for f, name in enumerate(event.categorical):
+            if name in self.index[f]:
+                index.append(self.index[f][name])
+        for c, parts in enumerate(self._crosses):
+            names = [event.categorical[f] for f in parts]
+            if all(names) and (column := self.column(len(event.categorical) + c, CROSS_SIGN.join(names))) >= 0:
+                index.append(column)
+        value += [1.0] * len(index)
+        for f, list_ in enumerate(event.multi):
+            known = self.index[self._first_multi + f]
+            found = sorted({known[name] for name in list_ if name in known})
+            index += found
+            value += [1 / max(1, len(list_))] * len(found)
+        first = self._num_features - self.schema.num_extra
+        for f, v in enumerate(event.numeric):
+            x = 0.0 if math.isnan(v) else self.schema.numeric[f].scaled(v)
+            if x != 0:
+                index.append(first + f)
+                value.append(x)
+        if self.schema.augment:
+            index.append(self._num_features - 1)
+            value.append(1.0)
+        mapped = None
+        if self.schema.feature_map is not None:
+            mapped = self._map(self.schema.feature_map, event.numeric)
+        return Row(np.array(index, dtype=np.int64), np.array(value), mapped)
+
+    def _map(self, m: FeatureMap, numeric: list[float]) -> Optional[Array]:
+        """Returns the columns of the feature map, None for an event without any of its fields."""
+        present = [not math.isnan(v) for v in numeric]
+        if not any(present):
+            return None
+        z = np.zeros(len(numeric))
+        for i, (v, s) in enumerate(zip(numeric, m.scaling)):
+            if present[i]:
+                z[i] = min(max((v - s.center) / s.scale, -m.clip), m.clip)
+        if m.kind == "fourier":
+            angles = self._tables["map_frequencies"] @ z + self._tables["map_phases"]
+            cosines: Array = 4 * math.sqrt(2 / m.count) * np.cos(angles)
+            return cosines
+        if m.kind == "products":
+            return np.concatenate([z, np.outer(z, z)[np.tril_indices(len(z))]])
+        bins = np.zeros((len(numeric), m.count))
+        for i, edges in enumerate(self._tables["map_edges"]):
+            if present[i]:
+                bins[i, np.searchsorted(edges, z[i], side="right")] = 1
+        return bins.ravel()
+
+    def unseen(self, event: Input, but: int = -1) -> tuple[str, ...]:
+        """Returns the names of an event that the vocabulary does not have, as "user=u9", but for a categorical field that has a row of its own."""
+        names = [(f, name) for f, name in enumerate(event.categorical) if f != but]
+        names += [(self._first_multi + f, name) for f, list_ in enumerate(event.multi) for name in list_]
+        fields = self.schema.named
+        return tuple(f"{fields[f]}={name}" for f, name in names if name and name not in self.index[f])
+
+    def name(self, column: int) -> str:
+        """Names a column: "user=u1", "age", or "(constant)"."""
+        for field, first, names in zip(self.schema.named, self.first, self.names):
+            if first <= column < first + len(names):
+                return f"{field}={names[column - first]}"
+        i = column - (self._num_features - self.schema.num_extra)
+        return self.schema.numeric[i].name if i < len(self.schema.numeric) else "(constant)"

@@ -1,0 +1,126 @@
+"""Events, as mappings of names and values, in the order of the schema's fields."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional
+
+from ._errors import InputError
+from ._schema import Schema
+
+Event = Mapping[str, Any]
+
+
+@dataclass
+class Input:
+    """An event in the order of the schema's fields: "" is a missing name, NaN a missing number."""
+
+    categorical: list[str]
+    numeric: list[float]
+    multi: list[list[str]]
+
+    def absent(self, schema: Schema) -> tuple[str, ...]:
+        """Returns the fields that the event lacks, in the order of the schema."""
+        fields = [field for field, name in zip(schema.categorical, self.categorical) if name == ""]
+        fields += [field.name for field, v in zip(schema.numeric, self.numeric) if math.isnan(v)]
+        return tuple(fields + [f for f, names in zip(schema.multi, self.multi) if not names and f in (schema.optional or ())])
+
+
+def read_event(schema: Schema, event: Event, but: str = "") -> Input:
+    """Is parse_event, and raises InputError with the name of a field that is missing and neither optional nor but."""
+    found = parse_event(schema, event)
+    if schema.optional is not None:
+        missing = [f for f, name in zip(schema.categorical, found.categorical) if not name]
+        missing += [f.name for f, v in zip(schema.numeric, found.numeric) if math.isnan(v)]
+        missing += [f for f in schema.multi if event.get(f) is None]
+        for name in missing:
+            if name != but and name not in schema.optional:
+                raise InputError(f"missing_field: the event has no field {name!r}")
+    return found
+
+
+def parse_event(schema: Schema, event: Event) -> Input:
+    """Reads an event: texts for categorical fields, numbers for numeric ones, lists of texts for multi ones. Fields that are absent or None are
+    missing, others than the schema's are passed over. Raises InputError with the name of a field of another kind."""
+    if not isinstance(event, Mapping):
+        raise InputError(f"the event is no mapping of names and values, but {type(event).__name__}")
+    categorical: list[str] = []
+    for name in schema.categorical:
+        value = event.get(name)
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"field {name!r} is categorical and takes a text, not {type(value).__name__}")
+        categorical.append(value or "")
+    numeric = [_number(f"field {f.name!r} is numeric and takes", event.get(f.name)) for f in schema.numeric]
+    multi: list[list[str]] = []
+    for name in schema.multi:
+        value = event.get(name)
+        if value is not None and not isinstance(value, (list, tuple)):
+            raise InputError(f"field {name!r} takes a list of texts, not {type(value).__name__}")
+        names = list(value or ())
+        for text in names:
+            if not isinstance(text, str):
+                raise InputError(f"field {name!r} takes a list of texts, not of {type(text).__name__}")
+        multi.append(names)
+    return Input(categorical, numeric, multi)
+
+
+def _number(what: str, value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"{what} a number, not {type(value).__name__}")
+    try:
+        x = float(value)
+    except OverflowError:
+        x = math.inf
+    if not math.isfinite(x):
+        raise InputError(f"{what} a finite number, not {x}")
+    return x
+
+
+@dataclass
+class Label:
+    """The label of an event: a number, or the names of classes."""
+
+    value: float
+    classes: tuple[str, ...]
+
+
+def read_label(schema: Schema, event: Event) -> Label:
+    """Reads the label from the field that the schema names. Raises InputError if it is missing or of another kind than the task's."""
+    value: Optional[Any] = event.get(schema.label)
+    if value is None:
+        raise InputError(f"missing_label: the event has no {schema.label!r}")
+    if schema.task not in ("multiclass", "multilabel"):
+        return Label(_number(f"label {schema.label!r} takes", value), ())
+    classes = (value,) if isinstance(value, str) else value
+    if not isinstance(classes, (list, tuple)) or not all(isinstance(name, str) for name in classes):
+        raise InputError(f"label {schema.label!r} takes names, not {type(value).__name__}")
+    if schema.task == "multiclass" and len(classes) != 1:
+        raise InputError(f"missing_label: the event has {len(classes)} classes {schema.label!r}, want one")
+    return Label(math.nan, tuple(classes))
+
+
+def targets_of(schema: Schema, link: str, label_range: tuple[float, ...], label: Label, outputs: int) -> list[float]:
+    """Returns the targets of a label, one for each output."""
+    what, value = f"label {schema.label!r}", label.value
+    if schema.task in ("multiclass", "multilabel"):
+        targets = [-1.0 if link == "logistic" else 0.0] * outputs
+        for name in label.classes:
+            if name not in schema.classes:
+                raise InputError(f"{what} has {name!r}, which is no class of the model")
+            targets[schema.classes.index(name)] = 1.0
+        return targets
+    if schema.task == "ordinal" and not (value == math.trunc(value) and 1 <= value <= schema.levels):
+        raise InputError(f"{what} is {value}, want a level from 1 to {schema.levels}")
+    if schema.task == "binary" and value not in (0, 1):
+        raise InputError(f"{what} is {value}, want 0 or 1")
+    if link == "ordinal":
+        return [1.0 if value <= level else -1.0 for level in range(1, outputs + 1)]
+    if link == "logistic":
+        return [2 * value - 1]
+    if label_range:
+        value = min(max(value, label_range[0]), label_range[1])
+    return [value]

@@ -1,0 +1,64 @@
+"""Predictions taken apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._arrays import Array
+from ._errors import InputError
+from ._events import Event, read_event
+from ._prediction import Explanation, Term
+from ._schema import Schema
+
+if TYPE_CHECKING:
+    from ._model import Scorer
+
+MAX_EXPLAINED = 512  # columns of an event
+
+
+def explain(scorer: Scorer, event: Event) -> Explanation:
+    """Is Scorer.explain."""
+    m, c, columns = scorer._manifest, scorer._contents, scorer._columns
+    x = read_event(m.schema, event)
+    prediction = scorer._prediction(x)
+    row, own = scorer._row(x)
+    if len(row.index) > MAX_EXPLAINED:
+        raise InputError(f"{len(row.index)} known features, at most {MAX_EXPLAINED} are explained")
+    names = [columns.name(int(j)) for j in row.index]
+    value, basis = row.value, c.basis[row.index]
+    linear = c.linear[row.index] if c.linear is not None else np.zeros((len(names), m.num_outputs))
+    if own is not None:  # it is explained after the columns
+        names.append(f"{m.schema.categorical[own.field]}={x.categorical[own.field]}")
+        value, basis, linear = np.append(value, 1.0), np.vstack([basis, own.basis]), np.vstack([linear, own.linear])
+    found: list[tuple[tuple[str, ...], Array]] = [((), c.bias)]
+    found += [((names[i],), linear[i] * value[i]) for i in range(len(names))]
+    anova = m.kernel == "anova"
+    for i in range(len(names)):
+        for j in range(i + anova, len(names)):
+            factor = value[i] * value[j] * (1 if anova or i == j else 2)
+            found.append(((names[i], names[j]), (factor * basis[i] * basis[j]) @ c.weights))
+    if row.mapped is not None and c.map_weights is not None:
+        share = row.mapped[:, None] * c.map_weights
+        if m.schema.feature_map is not None and m.schema.feature_map.kind == "fourier":
+            found.append((("(fourier)",), share.sum(0)))
+        else:
+            found += [(_factors(m.schema, j), share[j]) for j in range(len(share))]
+    found = [(features, share) for features, share in found if np.abs(share).max(initial=0) > 0]
+    found.sort(key=lambda term: -float(np.abs(term[1]).max()))
+    return Explanation(prediction, tuple(Term(features, tuple(map(float, share))) for features, share in found))
+
+
+def _factors(schema: Schema, j: int) -> tuple[str, ...]:
+    """Names what column j of a map of bins or products is made of."""
+    feature_map, numeric = schema.feature_map, schema.numeric
+    assert feature_map is not None
+    if feature_map.kind == "bins":
+        return (f"{numeric[j // feature_map.count].name}=bin{j % feature_map.count}",)
+    if j < len(numeric):
+        return (numeric[j].name,)
+    i, first = 0, len(numeric)  # the products of field i with those up to it
+    while j > first + i:
+        i, first = i + 1, first + i + 1
+    return numeric[i].name, numeric[j - first].name

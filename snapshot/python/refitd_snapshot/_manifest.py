@@ -1,0 +1,165 @@
+"""The manifest of a version: what it is, where it comes from, and the digests of its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Mapping, Optional
+
+from ._errors import DigestError, FormatError
+from ._foldin import FoldIn, read_fold_in
+from ._json import Fields, loads, sha256, write
+from ._schema import MAX_OUTPUTS, Schema, read_schema
+
+FORMAT_VERSION = 4  # the newest version of the format that this build reads
+MAX_MANIFEST_BYTES = 64 << 10
+MAX_MODEL_BYTES = 256 << 20
+_MAX_HEADER_BYTES = 1 << 10
+_MAX_NAMES_BYTES = 256 << 20
+_MAX_GOLDEN_BYTES = 16 << 20
+MAX_CUT_BYTES = 32 << 20
+_MAX_COLUMNS = (1 << 31) - 1
+_TAIL, _END = b'  "manifest_digest": "sha256:', b'"\n}\n'
+_TAIL_BYTES = len(_TAIL) + 64 + len(_END)
+
+# The files of a version beside its manifest, in the manifest's order, and what they may take.
+FILES = {
+    "model.safetensors": MAX_MODEL_BYTES + _MAX_HEADER_BYTES,
+    "vocabulary": _MAX_NAMES_BYTES,
+    "golden.jsonl": _MAX_GOLDEN_BYTES,
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a version, as the manifest vouches for it."""
+
+    name: str
+    size: int
+    sha256: str
+
+    def verify(self, content: bytes) -> None:
+        """Raises DigestError unless the content is what was published."""
+        found = sha256(content)
+        if len(content) != self.size or found != self.sha256:
+            raise DigestError(
+                f"{self.name}: {len(content)} bytes with SHA-256 {found}, published with {self.size} bytes and {self.sha256}: "
+                "restore the file or take another version"
+            )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """manifest.json. What scores do not depend on is in fields alone."""
+
+    fields: Mapping[str, Any]  #: all that it has, as JSON
+    digest: str
+    format: int
+    model: str
+    version: int
+    created: Optional[datetime]
+    expires: Optional[datetime]  #: readers refuse it from then on; None is never
+    watermark: Optional[datetime]  #: newest event time
+    kernel: str
+    link: str
+    num_features: int
+    num_outputs: int
+    num_basis: int
+    schema: Schema
+    fold_in: Optional[FoldIn]
+    no_fold_in: str
+    files: tuple[File, ...]
+    cut_file: Optional[File]
+    payload_digest: str
+
+    def check_files(self) -> None:
+        """Raises FormatError unless the files are those of the format, within its limits."""
+        if len(self.files) != len(FILES):
+            raise FormatError(f"manifest.json: {len(self.files)} files, want {len(FILES)}")
+        for f, (name, most) in zip(self.files, FILES.items()):
+            if f.name != name or not 0 <= f.size <= most:
+                raise FormatError(f"manifest.json: file {f.name!r} of {f.size} bytes, want {name} of at most {most}")
+        c = self.cut_file
+        if c is not None and (c.name != "cut.json" or not 0 <= c.size <= MAX_CUT_BYTES):
+            raise FormatError(f"manifest.json: file {c.name!r} of {c.size} bytes, want cut.json of at most {MAX_CUT_BYTES}")
+
+    def check_payload(self) -> None:
+        """Raises DigestError unless the digest of all that scores depend on is that of the fields and files."""
+        head = {
+            "kernel": self.kernel,
+            "degree": 2,
+            "link": self.link,
+            "features": self.num_features,
+            "outputs": self.num_outputs,
+            "k": self.num_basis,
+            "schema": self.schema.digested(),
+        }
+        text = f"{write(head)}\n{self.files[0].sha256}\n{self.files[1].sha256}\n"
+        found = "sha256:" + sha256(text.encode("utf-8", "replace"))
+        if found != self.payload_digest:
+            raise DigestError(f"manifest.json: payload_digest is {self.payload_digest}, the files have {found}")
+
+    def check_shape(self) -> None:
+        """Raises FormatError unless schema, kernel, link and the three sizes belong together."""
+        self.schema.check()
+        if self.kernel not in ("anova", "homogeneous"):
+            raise FormatError(f"manifest.json: kernel {self.kernel!r} is not anova or homogeneous")
+        d, m, k = self.num_features, self.num_outputs, self.num_basis
+        if not (0 <= d <= _MAX_COLUMNS and 1 <= m <= MAX_OUTPUTS and 0 <= k <= _MAX_COLUMNS):
+            raise FormatError(f"manifest.json: {d} features, {m} outputs, {k} basis vectors: out of range")
+        task = self.schema.task
+        links = {"binary": ("logistic",), "ordinal": ("ordinal",), "multiclass": ("logistic", "softmax"), "multilabel": ("logistic",)}
+        if self.link != "identity" and self.link not in links.get(task, ()):
+            raise FormatError(f"manifest.json: link {self.link!r} does not go with task {task}")
+        want = 1
+        if task in ("multiclass", "multilabel"):
+            want = len(self.schema.classes)
+        elif self.link == "ordinal":
+            want = self.schema.levels - 1
+        if m != want:
+            raise FormatError(f"manifest.json: {m} outputs, task {task} with link {self.link} has {want}")
+
+
+def decode_manifest(content: bytes) -> Manifest:
+    """Checks the digest of a manifest before it reads it. Unknown fields are passed over: the format may grow."""
+    what = "manifest.json"
+    cut = len(content) - _TAIL_BYTES
+    if cut < 0 or len(content) > MAX_MANIFEST_BYTES:
+        raise DigestError(f"{what} of {len(content)} bytes: publish the version again")
+    digest = sha256(content[:cut])
+    if content[cut:] != _TAIL + digest.encode() + _END:
+        raise DigestError(f"{what} does not end in the digest of its own bytes, sha256:{digest}: take another version or publish again")
+    f = Fields(what, loads(what, content))
+    version = f.whole("format")
+    if not 1 <= version <= FORMAT_VERSION:
+        raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: use a matching build of this package")
+    schema = read_schema(Fields(f"{what}: schema", f.value.get("schema") or {}))
+    if version < schema.format:
+        raise FormatError(f"{what}: what the schema has is of format {schema.format}, not {version}: publish the version again")
+    if f.whole("degree") != 2:
+        raise FormatError(f"{what}: kernel of degree {f.whole('degree')}, this build has 2")
+    return Manifest(
+        fields=f.value,
+        digest="sha256:" + digest,
+        format=version,
+        model=f.text("model"),
+        version=f.whole("version"),
+        created=f.time("created"),
+        expires=f.time("expires"),
+        watermark=f.time("event_time_watermark"),
+        kernel=f.text("kernel"),
+        link=f.text("link"),
+        num_features=f.whole("features"),
+        num_outputs=f.whole("outputs"),
+        num_basis=f.whole("k"),
+        schema=schema,
+        fold_in=read_fold_in(f),
+        no_fold_in=f.text("no_fold_in"),
+        files=tuple(map(_file, f.objects("files"))),
+        cut_file=None if f.value.get("cut_file") is None else _file(Fields(f"{what}: cut_file", f.value["cut_file"])),
+        payload_digest=f.text("payload_digest"),
+    )
+
+
+def _file(f: Fields) -> File:
+    return File(f.text("name"), f.whole("bytes"), f.text("sha256"))

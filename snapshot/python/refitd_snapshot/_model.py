@@ -1,0 +1,177 @@
+"""Models, and models with rows of their own for some entities."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ._arrays import Array
+from ._columns import Columns, Row
+from ._contents import Contents
+from ._errors import InputError
+from ._events import Event, Input, read_event
+from ._manifest import Manifest
+from ._prediction import Explanation, Item, Label, Prediction, predict
+from ._schema import Schema
+
+if TYPE_CHECKING:
+    from ._fold import EntityRow, Overlay
+
+
+class Scorer:
+    """What models and overlays have in common: they score events, which are mappings of the schema's fields to values. Events that lack a field which
+    is not optional, or have one of another kind, are refused with InputError. It never changes and may be used by any number of threads."""
+
+    _manifest: Manifest
+    _contents: Contents
+    _columns: Columns
+
+    def _own(self, event: Input) -> Optional[EntityRow]:
+        """Returns the row that stands in for the column of the event's entity, None for none."""
+        return None
+
+    def _ranked_field(self) -> int:
+        """Returns the field over which names cannot be ranked, since events of theirs are folded in; -1 for none."""
+        return -1
+
+    def predict(self, event: Event) -> Label:
+        """Returns the prediction for an event, as the command "refitd score" has it: a number, the name of a class, or a list of names."""
+        return self.prediction(event).label
+
+    def prediction(self, event: Event) -> Prediction:
+        """Returns the prediction for an event with probabilities, outputs, and what of the event is not known or absent."""
+        return self._prediction(read_event(self._manifest.schema, event))
+
+    def score(self, event: Event) -> Array:
+        """Returns the m outputs o(x) of an event, before the link."""
+        return self._scored(read_event(self._manifest.schema, event))
+
+    def score_batch(self, events: Iterable[Event]) -> Array:
+        """Returns the outputs of several events, a row for each."""
+        rows = [self.score(event) for event in events]
+        return np.array(rows).reshape(len(rows), self._manifest.num_outputs)
+
+    def topk(self, event: Event, over: str, k: int = 10, exclude: Iterable[str] = (), rank_by: str = "") -> list[Item]:
+        """Returns the k names of a categorical field with the largest values beside the rest of an event, largest first, names of equal value in the
+        order of the vocabulary. What the event has in that field does not matter. It is exact. rank_by is the class to rank by of a multiclass or
+        multilabel model. Raises InputError."""
+        from ._topk import topk
+
+        return topk(self, event, over, k, exclude, rank_by)
+
+    def explain(self, event: Event) -> Explanation:
+        """Takes the prediction for an event apart: the exact share of every bias, linear term and pair of features. Raises InputError as predict does,
+        and for an event with more than 512 known features."""
+        from ._explain import explain
+
+        return explain(self, event)
+
+    def _prediction(self, event: Input) -> Prediction:
+        m = self._manifest
+        o = self._scored(event)
+        unseen = self._columns.unseen(event, -1 if (own := self._own(event)) is None else own.field)
+        return predict(m.schema, m.link, o, unseen, event.absent(m.schema))
+
+    def _scored(self, event: Input) -> Array:
+        o = self._outputs(*self._row(event))[0]
+        if not np.isfinite(o).all():
+            raise InputError("an output is not finite: a numeric field is too far from its center")
+        return o
+
+    def _row(self, event: Input) -> tuple[Row, Optional[EntityRow]]:
+        row, own = self._columns.row(event), self._own(event)
+        if own is not None and (column := self._columns.column(own.field, event.categorical[own.field])) >= 0:
+            row = row.without(column)
+        return row, own
+
+    def _outputs(self, row: Row, own: Optional[EntityRow] = None) -> tuple[Array, Array]:
+        """Returns the outputs of a row, and of each basis vector the sum over the columns. Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010)."""
+        c = self._contents
+        with np.errstate(all="ignore"):
+            o = c.bias.copy()
+            if c.linear is not None:
+                o += row.value @ c.linear[row.index]
+            if own is not None:
+                o += own.linear
+            if row.mapped is not None and c.map_weights is not None:
+                o += row.mapped @ c.map_weights
+            a = c.basis[row.index] * row.value[:, None]
+            total = a.sum(0)
+            if own is not None:
+                total = total + own.basis
+            kernel = total * total
+            if self._manifest.kernel == "anova":
+                squares = (a * a).sum(0)
+                if own is not None:
+                    squares += own.basis * own.basis
+                kernel = (kernel - squares) / 2
+            o += kernel @ c.weights
+        return o, total
+
+
+class Model(Scorer):
+    """A published version, verified and tested on its golden events."""
+
+    def __init__(self, manifest: Manifest, contents: Contents, signed_by: str = "", expires: Optional[datetime] = None):
+        self._manifest = manifest
+        self._contents = contents
+        self._columns = Columns(manifest.schema, contents, manifest.num_features)
+        self._signed_by = signed_by
+        self._expires = expires
+
+    @property
+    def name(self) -> str:
+        return self._manifest.model
+
+    @property
+    def version(self) -> int:
+        return self._manifest.version
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that scores depend on."""
+        return self._manifest.payload_digest
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """All members of manifest.json but its own digest, to be read only."""
+        return self._manifest.fields
+
+    @property
+    def manifest_digest(self) -> str:
+        return self._manifest.digest
+
+    @property
+    def schema(self) -> Schema:
+        return self._manifest.schema
+
+    @property
+    def num_outputs(self) -> int:
+        return self._manifest.num_outputs
+
+    @property
+    def signed_by(self) -> str:
+        """Id of the trusted key that signed the version, empty if the reader had no keys."""
+        return self._signed_by
+
+    @property
+    def created(self) -> Optional[datetime]:
+        return self._manifest.created
+
+    @property
+    def expires(self) -> Optional[datetime]:
+        """Until when the version may be used, by its manifest or by what was known of a renewal when it was loaded; None is for ever."""
+        return self._expires
+
+    def fold(self, history: Sequence[Event], field: str = "", weights: Optional[Sequence[float]] = None) -> Overlay:
+        """Returns the model with the rows that the entities of labelled events get from these, oldest first, at most 1,000. Entities are the names in the
+        first of the fields that the version can fold in, or in the field given. Give all of an entity's recent events, some hundred, also those that
+        the version has learned from. weights say how much each event counts, 1 by default. Raises NoFoldInError, or InputError with the place."""
+        from ._fold import fold
+
+        return fold(self, history, field, weights)
+
+    def __repr__(self) -> str:
+        return f"<refitd model {self.name} version {self.version}>"

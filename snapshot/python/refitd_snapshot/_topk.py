@@ -1,0 +1,119 @@
+"""The names of a field that are predicted best beside the rest of an event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterable
+
+import numpy as np
+
+from ._arrays import Array, Indexes
+from ._errors import InputError
+from ._events import Event, Input, read_event
+from ._prediction import Item, sigmoid
+
+if TYPE_CHECKING:
+    from ._model import Scorer
+
+_BLOCK = 1 << 14  # candidates scored at once
+
+
+def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Iterable[str], rank_by: str) -> list[Item]:
+    """Is Scorer.topk."""
+    schema, columns = scorer._manifest.schema, scorer._columns
+    if over not in schema.categorical:
+        raise InputError(f"{over!r} is not a categorical field of the schema {schema.categorical}")
+    field = schema.categorical.index(over)
+    x = read_event(schema, {name: value for name, value in event.items() if name != over}, but=over)
+    if scorer._ranked_field() == field:
+        raise InputError(f"the history is of names of {over!r}: rank over another field")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InputError(f"{k} names wanted, at least 1")
+    output = _output(scorer, rank_by)
+    names, first = columns.names[field], columns.first[field]
+    wanted = np.ones(len(names), dtype=bool)
+    for name in exclude:
+        if name in columns.index[field]:
+            wanted[columns.index[field][name] - first] = False
+    at: Indexes = np.flatnonzero(wanted)
+    if columns.is_crossed(field):  # whose names bring other columns with them
+        keys = np.array([_exact(scorer, x, field, names[i], output) for i in at])
+    else:
+        keys = _keys(scorer, x, first, at, output)
+    if np.isnan(keys).any():
+        raise InputError("an output is not finite: a numeric field is too far from its center")
+    best = at[_largest(keys, k)]
+    ranked = sorted((-_exact(scorer, x, field, names[i], output, True), int(i)) for i in best)
+    return [Item(names[i], _value(scorer, -key)) for key, i in ranked]
+
+
+def _output(scorer: Scorer, rank_by: str) -> int:
+    """Returns the output that a ranking is by; of a level it takes all."""
+    schema = scorer._manifest.schema
+    if schema.task not in ("multiclass", "multilabel"):
+        return 0
+    if rank_by not in schema.classes:
+        raise InputError(f"choose a class to rank by, {rank_by!r} is none of the model's")
+    return schema.classes.index(rank_by)
+
+
+def _key(scorer: Scorer, o: Array, output: int) -> Array:
+    """Orders candidates, whose outputs are in rows: by an output, by the expected level, or by −Σ exp(o_j − o_c), which orders softmax probabilities."""
+    link = scorer._manifest.link
+    with np.errstate(all="ignore"):
+        if link == "ordinal":
+            e = np.exp(-np.abs(o))
+            level: Array = scorer._manifest.schema.levels - np.where(o < 0, e / (1 + e), 1 / (1 + e)).sum(axis=-1)
+            return level
+        if link == "softmax":
+            share: Array = -np.exp(o - o[..., output : output + 1]).sum(axis=-1)
+            return share
+    found: Array = o[..., output]
+    return found
+
+
+def _keys(scorer: Scorer, x: Input, first: int, at: Indexes, output: int) -> Array:
+    """Returns the keys of candidates. A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous)."""
+    c = scorer._contents
+    base, total = scorer._outputs(*scorer._row(x))
+    keys = np.empty(len(at))
+    with np.errstate(all="ignore"):
+        for begin in range(0, len(at), _BLOCK):
+            part = at[begin : begin + _BLOCK]
+            h = c.basis[first + part]
+            if scorer._manifest.kernel == "anova":
+                o = base + (h * total) @ c.weights
+            else:
+                o = base + ((2 * total + h) * h) @ c.weights
+            if c.linear is not None:
+                o += c.linear[first + part]
+            keys[begin : begin + len(part)] = _key(scorer, o, output)
+    return keys
+
+
+def _exact(scorer: Scorer, x: Input, field: int, name: str, output: int, finite: bool = False) -> float:
+    """Returns the key of a name by the outputs of Scorer.score."""
+    categorical = list(x.categorical)
+    categorical[field] = name
+    event = Input(categorical, x.numeric, x.multi)
+    o = scorer._scored(event) if finite else scorer._outputs(*scorer._row(event))[0]
+    return float(_key(scorer, o, output))
+
+
+def _largest(keys: Array, k: int) -> Indexes:
+    """Returns where the k largest keys are; of equal ones the first."""
+    if k >= len(keys):
+        return np.arange(len(keys))
+    least = np.partition(keys, len(keys) - k)[len(keys) - k]
+    above = np.flatnonzero(keys > least)
+    return np.concatenate([above, np.flatnonzero(keys == least)[: k - len(above)]])
+
+
+def _value(scorer: Scorer, key: float) -> float:
+    m = scorer._manifest
+    if m.link == "softmax":
+        return -1 / key
+    if m.link == "logistic" and m.schema.task != "multiclass":
+        return sigmoid(key)
+    if m.link == "identity" and m.schema.task == "ordinal":
+        return min(max(key, 1.0), float(m.schema.levels))
+    return key

@@ -1,0 +1,308 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// expectedRefusal is how a version is opened and the name of the error, empty for none.
+type expectedRefusal struct {
+	Name    string   `json:"name"`
+	Store   string   `json:"store"`
+	Model   string   `json:"model"`
+	Version int64    `json:"version"` // 0 is the alias
+	Alias   string   `json:"alias"`
+	Keys    []string `json:"keys"` // files; null asks for none
+	Now     string   `json:"now"`
+	Error   string   `json:"error"`
+}
+
+// expectedWatch is a store whose alias a test moves by the files of its stages.
+type expectedWatch struct {
+	Store     string         `json:"store"`
+	Keys      []string       `json:"keys"`
+	StateFile string         `json:"state_file"`
+	Now       string         `json:"now"`
+	Stages    []watchedStage `json:"stages"`
+}
+
+// watchedStage is what an alias and its renewal say, and how a watcher then stands.
+type watchedStage struct {
+	Name    string `json:"name"`
+	Alias   []byte `json:"alias"`
+	Renewal []byte `json:"renewal"` // null is none
+	Version int64  `json:"version"`
+	Error   string `json:"error"`
+	Expires string `json:"expires"` // empty is never
+}
+
+// keyFile writes the public key of a seed.
+func keyFile(t *testing.T, dir string, seed byte) string {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize)).Public()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	must(t, err)
+	path := filepath.Join(dir, strconv.Itoa(int(seed))+".pub")
+	must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644))
+	return path
+}
+
+// expectedRefusals damages versions in every way and asks the library.
+func expectedRefusals(t *testing.T) (list []expectedRefusal) {
+	t.Helper()
+	store, dir, _ := publishSigned(t, 1)
+	must(t, setAlias(t, store, Champion, 1))
+	_, unsigned := publish(t, 1)
+	_, expired := expiring(t)
+	keys := t.TempDir()
+	one, two := keyFile(t, keys, 1), keyFile(t, keys, 2)
+	ask := func(e expectedRefusal) {
+		if e.Model == "" {
+			e.Model = "m"
+		}
+		if e.Alias == "" {
+			e.Alias = Champion
+		}
+		trust := Trust{Now: func() time.Time { return created }}
+		if e.Now != "" {
+			trust.Now = func() time.Time { at, err := time.Parse(time.RFC3339, e.Now); must(t, err); return at }
+		} else {
+			e.Now = created.Format(time.RFC3339)
+		}
+		if e.Keys != nil {
+			var err error
+			trust.Keys, err = LoadKeys(e.Keys...)
+			must(t, err)
+		}
+		_, err := trust.Open(e.Store, e.Model, Selector{Alias: e.Alias, Version: e.Version})
+		e.Error = pythonError(err)
+		list = append(list, e)
+	}
+	ask(expectedRefusal{Name: "signed", Store: dir, Keys: []string{one}})
+	ask(expectedRefusal{Name: "signed, both keys", Store: dir, Keys: []string{two, one}})
+	ask(expectedRefusal{Name: "signed, no keys", Store: dir})
+	ask(expectedRefusal{Name: "another key", Store: dir, Keys: []string{two}})
+	ask(expectedRefusal{Name: "another key, by number", Store: dir, Version: 1, Keys: []string{two}})
+	ask(expectedRefusal{Name: "no key at all", Store: dir, Keys: []string{}})
+	ask(expectedRefusal{Name: "unsigned", Store: unsigned, Version: 1, Keys: []string{one}})
+	ask(expectedRefusal{Name: "unsigned alias", Store: unsigned, Alias: Latest, Keys: []string{one}})
+	ask(expectedRefusal{Name: "no alias", Store: unsigned})
+	ask(expectedRefusal{Name: "no version", Store: unsigned, Version: 7})
+	ask(expectedRefusal{Name: "no model", Store: unsigned, Model: "n"})
+	ask(expectedRefusal{Name: "no store", Store: filepath.Join(unsigned, "n")})
+	ask(expectedRefusal{Name: "bad model", Store: unsigned, Model: "../m"})
+	ask(expectedRefusal{Name: "bad alias", Store: unsigned, Alias: "../latest"})
+	ask(expectedRefusal{Name: "not yet expired", Store: expired, Alias: Latest, Now: created.Add(time.Hour - time.Second).Format(time.RFC3339)})
+	ask(expectedRefusal{Name: "expired", Store: expired, Alias: Latest, Now: created.Add(time.Hour).Format(time.RFC3339)})
+	damaged := func(name, of string, change func(dir string)) {
+		copied := t.TempDir()
+		must(t, os.CopyFS(copied, os.DirFS(of)))
+		change(filepath.Join(copied, "m"))
+		e := expectedRefusal{Name: name, Store: copied, Alias: Latest}
+		if ask(e); of == dir {
+			e.Keys = []string{one}
+			ask(e)
+		}
+	}
+	for _, file := range []string{"aliases/latest", "1/manifest.json", "1/manifest.sig", "1/model.safetensors", "1/vocabulary", "1/golden.jsonl"} {
+		whole, err := os.ReadFile(filepath.Join(dir, "m", file))
+		must(t, err)
+		for _, at := range []int{0, len(whole) / 3, len(whole) / 2, len(whole) - 20, len(whole) - 1} {
+			damaged("bit of byte "+strconv.Itoa(at)+" of "+file, dir, func(model string) {
+				b := bytes.Clone(whole)
+				b[at] ^= 1
+				must(t, os.WriteFile(filepath.Join(model, file), b, 0o644))
+			})
+		}
+		damaged("without "+file, dir, func(model string) { must(t, os.Remove(filepath.Join(model, file))) })
+		damaged("cut off: "+file, dir, func(model string) { must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) })
+		damaged("a directory: "+file, dir, func(model string) {
+			must(t, os.Remove(filepath.Join(model, file)))
+			must(t, os.Mkdir(filepath.Join(model, file), 0o755))
+		})
+		damaged("a link out of the model: "+file, dir, func(model string) {
+			must(t, os.Remove(filepath.Join(model, file)))
+			must(t, os.Symlink(filepath.Join(dir, "m", file), filepath.Join(model, file)))
+		})
+	}
+	damaged("another alias", dir, func(model string) {
+		must(t, os.Rename(filepath.Join(model, "aliases", Champion), filepath.Join(model, "aliases", Latest)))
+	})
+	damaged("an invented number", unsigned, func(model string) {
+		p := Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: created, Event: EventAlias}
+		p.seal("m", Latest, nil)
+		b, err := p.encode()
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
+	})
+	for name, change := range resealed() {
+		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
+	}
+	return list
+}
+
+// forged is a version whose digests are made anew after a change.
+type forged struct {
+	manifest Manifest
+	files    map[string][]byte
+}
+
+// resealed are changes that no digest shows.
+func resealed() map[string]func(f *forged) {
+	replace := func(file, old, by string) func(*forged) {
+		return func(f *forged) { f.files[file] = []byte(strings.Replace(string(f.files[file]), old, by, 1)) }
+	}
+	return map[string]func(f *forged){
+		"nothing changed":        func(*forged) {},
+		"a format of the future": func(f *forged) { f.manifest.Format = 99 },
+		"a format of zero":       func(f *forged) { f.manifest.Format = 0 },
+		"limits in format 1":     func(f *forged) { f.manifest.Schema.Numeric[0].Clip = 2 },
+		"another degree":         func(f *forged) { f.manifest.Degree = 3 },
+		"another model":          func(f *forged) { f.manifest.Model = "other" },
+		"another version":        func(f *forged) { f.manifest.Version = 2 },
+		"another link":           func(f *forged) { f.manifest.Link = Softmax },
+		"another kernel":         func(f *forged) { f.manifest.Kernel = "cubic" },
+		"another task":           func(f *forged) { f.manifest.Schema.Task = "ranking" },
+		"too many features":      func(f *forged) { f.manifest.NumFeatures++ },
+		"a gigantic shape":       func(f *forged) { f.manifest.NumBasis = math.MaxInt32 },
+		"a negative shape":       func(f *forged) { f.manifest.NumBasis = -1 },
+		"a field twice":          func(f *forged) { f.manifest.Schema.Categorical[1] = "user" },
+		"a scale of zero":        func(f *forged) { f.manifest.Schema.Numeric[0].Scale = 0 },
+		"optional: no field":     func(f *forged) { f.manifest.Schema.Optional = []string{"nothing"} },
+		"a cross of one":         func(f *forged) { f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}}, formatCrosses },
+		"a map of no kind": func(f *forged) {
+			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, formatMap
+		},
+		"a fold-in of nothing": func(f *forged) { f.manifest.FoldIn = &FoldIn{Likelihood: LogisticLikelihood} },
+		"two files":            func(f *forged) { f.manifest.Files = f.manifest.Files[:2] },
+		"another file":         func(f *forged) { f.manifest.Files[1].Name = "../vocabulary" },
+		"a cut file":           func(f *forged) { f.manifest.CutFile = &File{"cut.json", 2, hexSum([]byte("[]"))} },
+		"a number that is none": func(f *forged) {
+			b := f.files[tensorsFile]
+			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(math.NaN()))
+		},
+		"another header":        replace(tensorsFile, "basis", "bases"),
+		"a tensor more":         func(f *forged) { f.files[tensorsFile] = append(f.files[tensorsFile], 0) },
+		"a name twice":          replace(vocabularyFile, `"u2"`, `"u1"`),
+		"an empty name":         replace(vocabularyFile, `"u2"`, `""`),
+		"another field":         replace(vocabularyFile, `"user"`, `"nobody"`),
+		"fields out of order":   replace(vocabularyFile, `"user"`, `"item"`),
+		"a name less":           replace(vocabularyFile, "[\"user\",\"u2\"]\n", ""),
+		"two names on a line":   replace(vocabularyFile, "\"]\n[", "\"],["),
+		"a name without an end": func(f *forged) { f.files[vocabularyFile] = bytes.TrimSpace(f.files[vocabularyFile]) },
+		"names that are not UTF-8": func(f *forged) {
+			f.files[vocabularyFile] = bytes.Replace(f.files[vocabularyFile], []byte("u2"), []byte{0xff}, 1)
+		},
+		"no golden events":      func(f *forged) { f.files[goldenFile] = nil },
+		"golden events of JSON": func(f *forged) { f.files[goldenFile] = append(f.files[goldenFile], "{"...) },
+		"golden outputs less":   replace(goldenFile, `"outputs":[`, `"outputs":[1,`),
+		"golden outputs":        replace(goldenFile, `"outputs":[`, `"outputs":[1`),
+		"golden prediction":     replace(goldenFile, `"prediction":`, `"prediction":1`),
+		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7`),
+	}
+}
+
+// reseal changes version 1 below a model's directory and the alias latest.
+func reseal(t *testing.T, model string, change func(*forged)) {
+	t.Helper()
+	path := func(name string) string { return filepath.Join(model, "1", name) }
+	read := func(name string) []byte {
+		b, err := os.ReadFile(path(name))
+		must(t, err)
+		return b
+	}
+	f := &forged{files: map[string][]byte{}}
+	for _, name := range []string{tensorsFile, vocabularyFile, goldenFile} {
+		f.files[name] = read(name)
+	}
+	var err error
+	f.manifest, err = decodeManifest(read(manifestFile))
+	must(t, err)
+	change(f)
+	m := &f.manifest
+	for i := range m.Files {
+		if b, ok := f.files[m.Files[i].Name]; ok {
+			m.Files[i].Bytes, m.Files[i].SHA256 = int64(len(b)), hexSum(b)
+			must(t, os.WriteFile(path(m.Files[i].Name), b, 0o644))
+		}
+	}
+	m.PayloadDigest, err = m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
+	must(t, err)
+	b, err := m.encode()
+	must(t, err)
+	must(t, os.WriteFile(path(manifestFile), b, 0o644))
+	p := Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: created, Event: EventAlias}
+	p.seal("m", Latest, nil)
+	b, err = p.encode()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
+}
+
+// expectedMoves moves an alias of a signed store, of which version 1 expires.
+func expectedMoves(t *testing.T) expectedWatch {
+	t.Helper()
+	store, dir, _ := publishSigned(t, 0)
+	store.Now = func() time.Time { return created }
+	c := testContents(small)
+	c.Meta.Expires = created.Add(time.Hour)
+	for _, contents := range []*Contents{c, testContents(small)} {
+		_, err := store.Publish(t.Context(), "m", contents)
+		must(t, err)
+	}
+	w := expectedWatch{Store: dir, Keys: []string{keyFile(t, t.TempDir(), 1)}, StateFile: filepath.Join(t.TempDir(), "accepted"),
+		Now: created.Format(time.RFC3339)}
+	model := filepath.Join(dir, "m")
+	stage := func(name string, version int64, sentinel error, expires time.Time) watchedStage {
+		alias, err := os.ReadFile(filepath.Join(model, aliasDir, Champion))
+		must(t, err)
+		s := watchedStage{Name: name, Alias: alias, Version: version, Error: pythonError(sentinel)}
+		if s.Renewal, err = os.ReadFile(filepath.Join(model, renewalDir, Champion)); err != nil {
+			s.Renewal = nil
+		}
+		if !expires.IsZero() {
+			s.Expires = expires.Format(time.RFC3339)
+		}
+		w.Stages = append(w.Stages, s)
+		return s
+	}
+	must(t, setAlias(t, store, Champion, 1))
+	first := stage("version 1", 1, nil, c.Meta.Expires)
+	must(t, setAlias(t, store, Champion, 2))
+	second := stage("version 2", 2, nil, time.Time{})
+	first.Name, first.Version, first.Error, first.Expires = "the old alias", 2, "OlderError", ""
+	w.Stages = append(w.Stages, first)
+	forger := NewStore(dir)
+	forger.Now = store.Now
+	must(t, setAlias(t, forger, Champion, 1))
+	stage("an unsigned alias", 2, ErrSignature, time.Time{})
+	second.Name = "as it was"
+	w.Stages = append(w.Stages, second)
+	must(t, os.WriteFile(filepath.Join(model, aliasDir, Champion), second.Alias, 0o644))
+	must(t, setAlias(t, store, Champion, 1))
+	stage("a rollback", 1, nil, c.Meta.Expires)
+	_, err := store.Renew(t.Context(), "m", Champion, created.Add(3*time.Hour))
+	must(t, err)
+	stage("a renewal", 1, nil, created.Add(3*time.Hour))
+	renewal := filepath.Join(model, renewalDir, Champion)
+	var r Renewal
+	b, err := os.ReadFile(renewal)
+	must(t, err)
+	must(t, json.Unmarshal(b, &r))
+	r.Expires = r.Expires.Add(time.Hour)
+	b, err = json.Marshal(r)
+	must(t, err)
+	must(t, os.WriteFile(renewal, b, 0o644))
+	stage("a forged renewal", 1, nil, created.Add(3*time.Hour))
+	return w
+}
