@@ -164,8 +164,9 @@ type Evaluate struct {
 type Publish struct {
 	Store       string   `json:"store"`
 	UpdateEvery Duration `json:"update_every"` // time between versions of kind update; 0 for none
-	Keep        int      `json:"keep"`         // refits kept, and as many updates; those with an alias always are
-	KeepFor     Duration `json:"keep_for"`     // versions created longer ago go too; 0 for no limit
+	Deltas      Deltas   `json:"deltas,omitzero"`
+	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
+	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
 	OMSKeyFile     string   `json:"oms_key_file,omitempty"` // ECDSA P-256 key in PEM that signs versions by OpenSSF Model Signing, beside; empty: none
 	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
@@ -177,6 +178,13 @@ type Publish struct {
 	Topic          string   `json:"topic"`             // compacted topic that tells consumers of each champion; empty for none
 	InlineMax      Size     `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
 	Tensors        string   `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
+}
+
+// Deltas are what consumers get between updates.
+type Deltas struct {
+	Every    Duration `json:"every"`     // time between deltas; 0 for none
+	MaxRows  int      `json:"max_rows"`  // of one delta; the others come with the next
+	MaxBytes Size     `json:"max_bytes"` // of the deltas of a chain, after which a whole version comes
 }
 
 const tensorsF64 = "f64"
@@ -207,7 +215,7 @@ func DefaultModel() Model {
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish: Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), RenewEvery: Duration(5 * time.Minute), Keep: 20,
-			Tensors: tensorsF64, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+			Tensors: tensorsF64, Deltas: Deltas{MaxRows: 100_000, MaxBytes: 256 << 20}, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
 		Serve: Serve{MaxEvents: 1000, MaxItems: 1000},
 		Score: Score{Start: "earliest", Transactions: Auto},
 	}
@@ -336,7 +344,7 @@ func (m *Model) Hash() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Serve, c.Score = "", 0, Serve{}, Score{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score = "", 0, Deltas{}, Serve{}, Score{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

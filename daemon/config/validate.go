@@ -198,6 +198,7 @@ func (v *validator) model(m *Model, path string) {
 	v.serve(m, path)
 	v.score(m, at("score"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
+	v.deltas(&m.Publish, at("publish"))
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)
 	v.duration(at("publish.keep_for"), m.Publish.KeepFor, 0, 10*365*24*time.Hour)
 	v.oneOf(at("publish.tensors"), m.Publish.Tensors, tensorsF64, "f32")
@@ -208,6 +209,22 @@ func (v *validator) model(m *Model, path string) {
 	v.trustedKeys(&m.Publish, at("publish.trusted_keys"))
 	v.between(at("publish.gate.tolerance"), m.Publish.Gate.Tolerance, 0, 1)
 	v.whole(at("publish.gate.min_rows"), m.Publish.Gate.MinRows, 0, 1_000_000_000)
+}
+
+// deltas checks what consumers get between updates: deltas follow updates.
+func (v *validator) deltas(p *Publish, path string) {
+	d := &p.Deltas
+	v.duration(path+".deltas.every", d.Every, 0, time.Hour)
+	switch {
+	case d.Every > 0 && d.Every.Std() < 10*time.Millisecond:
+		v.bad(path+".deltas.every", d.Every, "0s for none, or 10ms to 1h")
+	case d.Every > 0 && p.UpdateEvery == 0:
+		v.bad(path+".update_every", p.UpdateEvery, "a time, such as 5m: deltas follow updates (publish.deltas.every)")
+	case d.Every > 0 && d.Every >= p.UpdateEvery:
+		v.bad(path+".deltas.every", d.Every, "less than publish.update_every: deltas come between updates")
+	}
+	v.whole(path+".deltas.max_rows", d.MaxRows, 1, 10_000_000)
+	v.size(path+".deltas.max_bytes", d.MaxBytes, 1<<20, 1<<40)
 }
 
 // privateKey checks the path of a key to sign with, empty for none.

@@ -39,9 +39,11 @@ type Champion struct {
 	horizon   int  // in horizons, of its refit
 	again     bool // of an update: it is the last refit
 	// What versions say of the live fold-in, for fold-in where they are used.
-	rateLosses [][]float64 // FoldIn.RateLosses
-	labelRange []float64   // lowest and highest label that counts; nil for no limit
-	mapRidge   float64     // that its model's weights on the feature map were fitted with; 0 without
+	rateLosses [][]float64      // FoldIn.RateLosses
+	labelRange []float64        // lowest and highest label that counts; nil for no limit
+	told       *snapshot.FoldIn // of an update that was followed by deltas: what it says of fold-in; else it is made of folded
+	untold     string           // why told is nil
+	mapRidge   float64          // that its model's weights on the feature map were fitted with; 0 without
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
@@ -57,20 +59,30 @@ var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promote
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.
 type scorer struct {
-	model *solver.Model
-	vocab *Vocabulary
-	index []int32
-	value []float64
-	work  []float64
-	phi   []float64 // columns of the feature map
+	frozen
+	index   []int32
+	value   []float64
+	work    []float64
+	phi     []float64 // columns of the feature map
+	scratch snapshot.Scratch
+	unseen  int // of a model with deltas: names of the event that was scored last that it does not know
 }
 
 func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
-	return &scorer{model: model, vocab: vocab, work: make([]float64, 2*model.NumBasis)}
+	return newFrozenScorer(&frozen{model: model, vocab: vocab})
+}
+
+func newFrozenScorer(of *frozen) *scorer {
+	return &scorer{frozen: *of, work: make([]float64, 2*of.model.NumBasis)}
 }
 
 // outputs stores the m outputs of an event in dst.
 func (s *scorer) outputs(dst []float64, ev *event.Event) {
+	if s.after != nil {
+		in := InputOf(s.vocab.schema, ev)
+		s.unseen = s.after.Score(dst, &in, &s.scratch)
+		return
+	}
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.model.Predict(dst, s.work, s.index, s.value)
 	s.phi = s.vocab.addMapped(dst, s.model, ev.Numeric, s.phi)
@@ -87,6 +99,10 @@ func (s *scorer) names(ev *event.Event) (n NameCounts) {
 	for _, names := range ev.Multi {
 		n.Total += int64(len(names))
 	}
+	if s.after != nil {
+		n.Unseen = int64(s.unseen)
+		return n
+	}
 	n.Unseen = n.Total
 	for _, j := range s.index {
 		if j < s.vocab.numNames() && !schema.IsCross(int(s.vocab.field[j])) {
@@ -94,4 +110,13 @@ func (s *scorer) names(ev *event.Event) (n NameCounts) {
 		}
 	}
 	return n
+}
+
+// knows reports whether the model knows a name.
+func (f *frozen) knows(field int, name string) bool {
+	if f.after != nil {
+		_, ok := f.after.Column(field, name)
+		return ok
+	}
+	return f.vocab.Column(field, name) >= 0
 }

@@ -43,6 +43,8 @@ type Cycle struct {
 	rejections  int
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
+	followed    *following  // the newest update; nil without
+	reached     reached     // by events, while there are deltas
 	lag         lag
 	updates     bool           // consumers should have updates, by lag
 	race        formRace       // of what updates are made of
@@ -123,6 +125,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 // observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
 func (c *Cycle) observe(of *Observation, ahead *folded) {
 	ev, prescored := of.Event, of.Prescored
+	if c.followed != nil && of.Position.Topic != "" {
+		c.reached.add(of.Position, ev)
+	}
 	if !c.target.Encode(c.targets, ev) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
@@ -377,7 +382,8 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 
 func (c *Cycle) install(ch *Champion, next foldInLearner, companions []*companion) {
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
-	refit := frozen{ch.Model, ch.Vocabulary}
+	c.unfollow()
+	refit := frozen{model: ch.Model, vocab: ch.Vocabulary}
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }
 

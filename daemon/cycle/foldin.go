@@ -11,6 +11,9 @@ import (
 // foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are those of the posterior whose
 // mean the model is, at the rates of the live fold-in and with what these have lost.
 func (ch *Champion) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
+	if ch.told != nil || ch.untold != "" {
+		return ch.told, ch.untold
+	}
 	s := ch.folded
 	if s == nil && ch.Version.Sweeps > 0 {
 		s = ch.posterior

@@ -178,6 +178,11 @@ func (l *gradientLearner) predict() {
 			}
 		}
 	}
+	l.weigh()
+}
+
+// weigh sets the weights of the mix.
+func (l *gradientLearner) weigh() {
 	least := math.Inf(1)
 	for _, v := range l.losses {
 		least = min(least, v)
@@ -298,15 +303,50 @@ func floatsSquared(v []float64) float64 {
 func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 	champion := l.champion.Model.Clone()
 	v := l.champion.Vocabulary
+	m := champion.NumOutputs
+	l.weigh()
+	share, numbers := l.shift(champion)
+	for i := range champion.Linear {
+		champion.Linear[i] *= share
+	}
+	if champion.Linear == nil {
+		champion.Linear = make([]float64, champion.NumFeatures*m)
+	}
+	first := int(v.numNames())
+	for i, w := range numbers {
+		champion.Linear[first*m+i] += w
+	}
+	for f, names := range v.Names {
+		for _, name := range names {
+			at := l.slots.find(f, name)
+			if at < 0 {
+				continue
+			}
+			l.addNamed(champion.Linear[int(v.Column(f, name))*m:], at)
+		}
+	}
+	return champion, v
+}
+
+// onChampion returns the share of the experts that stand on the champion, by the weights of the mix.
+func (l *gradientLearner) onChampion() float64 {
+	share := 0.0
+	for e := range l.experts {
+		if l.experts[e].onChampion {
+			share += l.weights[e]
+		}
+	}
+	return share
+}
+
+// shift makes bias, weights and weights on the feature map of the champion those of the mix. It returns the share by which linear weights of the champion
+// count, and what is added to those of numeric fields (fields × m).
+func (l *gradientLearner) shift(champion *solver.Model) (share float64, numbers []float64) {
 	m, numeric := champion.NumOutputs, len(l.schema.Numeric)
-	l.predict()
-	onChampion := 0.0
+	share = l.onChampion()
 	bias, dense := make([]float64, m), make([]float64, len(l.dense)*m)
 	for e := range l.experts {
 		x, w := &l.experts[e], l.weights[e]
-		if x.onChampion {
-			onChampion += w
-		}
 		for c, b := range x.bias {
 			bias[c] += w * b
 		}
@@ -316,19 +356,13 @@ func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 			}
 		}
 	}
-	scale := func(values []float64) {
+	for _, values := range [][]float64{champion.Bias, champion.Weights, champion.Map} {
 		for i := range values {
-			values[i] *= onChampion
+			values[i] *= share
 		}
 	}
-	scale(champion.Bias)
-	scale(champion.Weights)
-	scale(champion.Linear)
-	scale(champion.Map)
-	if champion.Linear == nil {
-		champion.Linear = make([]float64, champion.NumFeatures*m)
-	}
-	first := v.NumColumns() - (v.NumFields() - len(v.Names))
+	fields := l.champion.Vocabulary.Numeric
+	numbers = make([]float64, numeric*m)
 	for i := range l.dense {
 		mean, deviation := l.scaling.of(i)
 		for c := range m {
@@ -339,28 +373,23 @@ func (l *gradientLearner) model(int) (*solver.Model, *Vocabulary) {
 				continue
 			}
 			// value = center + scale·x
-			bias[c] += w * v.Numeric[i].Center
-			champion.Linear[(first+i)*m+c] += w * v.Numeric[i].Scale
+			bias[c] += w * fields[i].Center
+			numbers[i*m+c] = w * fields[i].Scale
 		}
 	}
 	for c := range m {
 		champion.Bias[c] += bias[c]
 	}
-	for f, names := range v.Names {
-		for _, name := range names {
-			at := l.slots.find(f, name)
-			if at < 0 {
-				continue
-			}
-			row := champion.Linear[int(v.Column(f, name))*m:]
-			for e := range l.experts {
-				if int(at) < len(l.experts[e].named) && l.experts[e].named[at] != nil {
-					for c, w := range l.experts[e].named[at] {
-						row[c] += l.weights[e] * w
-					}
-				}
+	return share, numbers
+}
+
+// addNamed adds the mix of the experts' weights of the name in a slot to dst.
+func (l *gradientLearner) addNamed(dst []float64, at int32) {
+	for e := range l.experts {
+		if int(at) < len(l.experts[e].named) && l.experts[e].named[at] != nil {
+			for c, w := range l.experts[e].named[at] {
+				dst[c] += l.weights[e] * w
 			}
 		}
 	}
-	return champion, v
 }

@@ -27,15 +27,20 @@ func (l *namesLearner) freeze(v *Vocabulary, kernel solver.Kernel) *solver.Model
 	model.Bias[0] = l.fixed()
 	column := 0
 	for f, names := range v.Names {
-		x := &l.terms[f]
 		for i, name := range names {
-			c := l.cells.find(mixHash(nameHash(name), 0, uint64(f)))
-			if c != nil && x.in {
-				bin := min(bits.Len32(c.count), countBins-1)
-				model.Linear[column+i] = x.over(c.right/(c.evidence+x.precision), bin)
-			}
+			model.Linear[column+i] = l.weightOf(f, name)
 		}
 		column += len(names)
 	}
 	return model
+}
+
+// weightOf returns the weight of a name in freeze, 0 of one that never came.
+func (l *namesLearner) weightOf(field int, name string) float64 {
+	x := &l.terms[field]
+	c := l.cells.find(mixHash(nameHash(name), 0, uint64(field)))
+	if c == nil || !x.in {
+		return 0
+	}
+	return x.over(c.right/(c.evidence+x.precision), min(bits.Len32(c.count), countBins-1))
 }

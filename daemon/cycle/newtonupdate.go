@@ -11,13 +11,18 @@ import (
 // of each field as they are now. Numbers beyond the range of v count as its end in the former. Outputs of classes are not shrunk by their variance.
 func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Model, *Vocabulary) {
 	out := *v
-	d, m, n := len(l.numbers.z), len(l.outputsOf), len(l.inputs)
 	features := *l.features
-	features.Scaling = make([]snapshot.MapScaling, d)
+	features.Scaling = make([]snapshot.MapScaling, len(l.numbers.z))
 	for f := range features.Scaling {
 		features.Scaling[f].Center, features.Scaling[f].Scale = l.numbers.fields[f].of()
 	}
 	out.Map = &features
+	return l.frozen(v, kernel), &out
+}
+
+// frozen returns the model of freeze.
+func (l *newtonLearner) frozen(v *Vocabulary, kernel solver.Kernel) *solver.Model {
+	m, n := len(l.outputsOf), len(l.inputs)
 	model := solver.NewModel(kernel, v.NumColumns(), m, true)
 	model.Map = make([]float64, newtonFourier*m)
 	linear := n - 1 - newtonFourier
@@ -26,9 +31,10 @@ func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Mod
 		w := l.weights[c*n : c*n+n]
 		model.Bias[c] = w[0]
 		for f, x := range w[1 : 1+linear] {
-			field, s := &v.Numeric[f], &features.Scaling[f]
-			model.Bias[c] += x * (field.Center - s.Center) / s.Scale
-			model.Linear[(first+f)*m+c] = x * field.Scale / s.Scale
+			field := &v.Numeric[f]
+			center, scale := l.numbers.fields[f].of()
+			model.Bias[c] += x * (field.Center - center) / scale
+			model.Linear[(first+f)*m+c] = x * field.Scale / scale
 		}
 		for j, x := range w[1+linear:] {
 			model.Map[j*m+c] = x
@@ -41,5 +47,5 @@ func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Mod
 		}
 		model.Bias[0] += mean
 	}
-	return model, &out
+	return model
 }

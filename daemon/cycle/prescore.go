@@ -63,7 +63,7 @@ func (p *Prescorer) take(version *consumed) bool {
 	if p.of != version {
 		p.of, p.scorer, p.update, p.refit, p.forms = version, nil, nil, nil, [numForms]*scorer{}
 		if version != nil {
-			p.scorer = newScorer(version.model, version.vocab)
+			p.scorer = newFrozenScorer(&version.frozen)
 			p.update, p.refit = version.rival(&version.update), version.rival(&version.refit)
 			for f := range p.forms {
 				p.forms[f] = version.rival(&version.forms[f])
@@ -124,7 +124,7 @@ func (p *Prescorer) slice(ev *event.Event) slice {
 		return unsliced
 	}
 	for _, f := range p.cycle.entityFields {
-		if name := ev.Categorical[f]; name != "" && p.of.vocab.Column(f, name) < 0 {
+		if name := ev.Categorical[f]; name != "" && !p.of.knows(f, name) {
 			return newEntity
 		}
 	}
@@ -136,7 +136,7 @@ func (v *consumed) rival(m *frozen) *scorer {
 	if m.model == nil || m.model == v.model {
 		return nil
 	}
-	return newScorer(m.model, m.vocab)
+	return newFrozenScorer(m)
 }
 
 // judged is the loss of an event by which predictors are compared, of a scorer of what consumers could have, nil for what they have.

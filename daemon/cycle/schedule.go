@@ -11,9 +11,12 @@ import (
 type Schedule struct {
 	RefitAt  time.Time // end of the last refit
 	UpdateAt time.Time // of the last update; zero makes one due at once
+	DeltaAt  time.Time // of the last delta
 
 	refitEvents  int64 // applied when the last refit began
 	updateEvents int64 // applied at the last update
+	deltaEvents  int64 // applied at the last delta
+	asked        bool  // deltas ask for an update
 	hastened     int64 // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
 
@@ -22,7 +25,7 @@ type Schedule struct {
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
-func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now} }
+func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now} }
 
 // RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or train.every after it
 // ended if there were events since, or hastenEvents after an alarm and the last one where either is set.
@@ -45,14 +48,35 @@ func (s *Schedule) RefitBegun(applied int64) {
 // RefitEnded notes that the refit under way has ended.
 func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 
-// UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since.
+// UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since, or sooner where deltas cannot go on.
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
-	return every > 0 && now.Sub(s.UpdateAt) >= every && applied > s.updateEvents
+	wait := every
+	if s.asked {
+		wait = min(every, askedAfter*publish.Deltas.Every.Std())
+	}
+	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
 }
 
+// askedAfter is how many times publish.deltas.every has to be over since the last update before deltas have another one made: a whole version costs as much
+// as many deltas.
+const askedAfter = 10
+
+// AskUpdate makes an update due soon: deltas cannot go on from the last one.
+func (s *Schedule) AskUpdate() { s.asked = true }
+
 // Updated notes that an update was made of the events applied so far, or that there was none to make.
-func (s *Schedule) Updated(now time.Time, applied int64) { s.UpdateAt, s.updateEvents = now, applied }
+func (s *Schedule) Updated(now time.Time, applied int64) {
+	s.UpdateAt, s.updateEvents, s.asked = now, applied, false
+}
+
+// DeltaDue reports whether a delta is due, so long after the last one, 0 for never, if there were events since.
+func (s *Schedule) DeltaDue(every time.Duration, now time.Time, applied int64) bool {
+	return every > 0 && now.Sub(s.DeltaAt) >= every && applied > s.deltaEvents
+}
+
+// DeltaTaken notes that a delta was made of the events applied so far, or that there was none to make.
+func (s *Schedule) DeltaTaken(now time.Time, applied int64) { s.DeltaAt, s.deltaEvents = now, applied }
 
 // Promoted makes an update due at once: consumers get what was learned since the cut of the refit that was promoted.
 func (s *Schedule) Promoted() { s.UpdateAt, s.updateEvents = time.Time{}, 0 }

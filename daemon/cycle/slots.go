@@ -15,6 +15,34 @@ type slots struct {
 	newest int32
 
 	evicted *atomic.Int64 // counts the names that gave up their number; nil counts none
+	touched *touched      // nil without
+}
+
+// touched lists the slots that were touched since it was asked last, each once, in the order of their first touch. Adding takes O(1).
+type touched struct {
+	list   []int32
+	listed []bool // by slot
+}
+
+func (t *touched) add(at int32) {
+	for int(at) >= len(t.listed) {
+		t.listed = append(t.listed, false)
+	}
+	if !t.listed[at] {
+		t.listed[at] = true
+		t.list = append(t.list, at)
+	}
+}
+
+// take moves the first slots, at most limit, to the end of dst.
+func (t *touched) take(dst []int32, limit int) []int32 {
+	n := min(limit, len(t.list))
+	dst = append(dst, t.list[:n]...)
+	for _, at := range t.list[:n] {
+		t.listed[at] = false
+	}
+	t.list = t.list[:copy(t.list, t.list[n:])]
+	return dst
 }
 
 type slot struct {
@@ -35,6 +63,15 @@ func (s *slots) find(field int, name string) int32 {
 
 // touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the name last, or -1.
 func (s *slots) touch(last int32, field int, name string) (at int32, fresh bool) {
+	at, fresh = s.place(last, field, name)
+	if s.touched != nil {
+		s.touched.add(at)
+	}
+	return at, fresh
+}
+
+// place is touch without the list of what was touched.
+func (s *slots) place(last int32, field int, name string) (at int32, fresh bool) {
 	if at = last; at < 0 || s.items[at].field != int32(field) || s.items[at].name != name { // it lost the slot since, or got one
 		at = s.find(field, name)
 	}

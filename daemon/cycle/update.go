@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -20,6 +21,7 @@ const (
 type frozen struct {
 	model *solver.Model
 	vocab *Vocabulary
+	after *snapshot.Model // the model with the deltas since, nil without
 }
 
 // lag compares updates with the last promoted refit on events that came after both, as consumers would have used them: what an update gains at
@@ -81,26 +83,49 @@ func (l *lag) prefers(updates bool) bool {
 // FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.
 const FirstUpdate = "the first update is compared with the refit before consumers get any"
 
-// NextUpdate decides what consumers get between refits, judged for publication: the live model as Update returns it, or the last promoted
-// refit again where updates have predicted worse than it. Without either it returns nil and the reason. Both are compared from then on, whatever
-// is published; the first is only compared. PublishUpdate makes an update that was published what consumers have.
+// NextUpdate decides what consumers get between refits, judged for publication: the live model as Update returns it, the newest update with its deltas, or
+// the last promoted refit again where updates have predicted worse than it. Without any it returns nil and the reason. Updates and refit are compared
+// from then on, whatever is published; the first update is only compared. PublishUpdate makes an update that was published what consumers have. Deltas
+// that have not been published are given up. Call it from the goroutine that calls TakeDelta.
 func (c *Cycle) NextUpdate() (u *Champion, reason string) {
+	if u := c.compact(); u != nil {
+		return u, ""
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.champion == nil {
+		c.mu.Unlock()
 		return nil, "there is no champion"
 	}
 	forms := c.forms()
 	if !forms[formFoldIn].model.IsFinite() {
+		c.mu.Unlock()
 		return nil, "the live model is not finite"
 	}
 	c.race.choose(func(f updateForm) bool { return forms[f].model != nil })
+	live := c.update(&forms)
+	followed := c.follow(live, &forms)
+	c.mu.Unlock()
+	if followed != nil {
+		if err := followed.start(c, &forms); err != nil {
+			return nil, err.Error()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.decideUpdate(live, &forms, followed)
+}
+
+// decideUpdate is NextUpdate with an update, all forms of it, and what follows it, nil for nothing. c.mu is held.
+func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *following) (u *Champion, reason string) {
 	had, first := c.published.isUpdate(), c.lag.n == 0 && c.published.update.model == nil
-	live, next := c.update(&forms), *c.published
+	next := *c.published
 	for f := range forms {
 		next.forms[f] = forms[f].frozen
 	}
 	next.update = next.forms[c.race.chosen]
+	if c.followed = followed; followed != nil {
+		followed.installTo(&next)
+	}
 	c.published = &next
 	if first {
 		return nil, FirstUpdate
@@ -125,7 +150,8 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 func (c *Cycle) PublishUpdate(u *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := consumed{frozen: frozen{u.Model, u.Vocabulary}, means: c.champion.means, refit: frozen{c.champion.Model, c.champion.Vocabulary}}
+	next := consumed{frozen: frozen{model: u.Model, vocab: u.Vocabulary}, means: c.champion.means,
+		refit: frozen{model: c.champion.Model, vocab: c.champion.Vocabulary}}
 	if next.update = next.frozen; u.again {
 		next.refit = next.frozen
 		if c.published != nil {
@@ -134,6 +160,14 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	}
 	if p := c.published; p != nil && p.update.model == next.update.model {
 		next.forms = p.forms
+	}
+	if f := c.followed; f != nil {
+		if f.published = f.of == u; f.published { // its numbers may have been rounded
+			next.forms = c.published.forms
+			next.forms[f.form] = next.frozen
+		}
+		f.queue = nil
+		f.installTo(&next)
 	}
 	c.published = &next
 }

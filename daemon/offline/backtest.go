@@ -28,7 +28,7 @@ type BacktestOptions struct {
 	Cold     bool             `help:"Start every refit from nothing, to see what the warm start is worth."`
 	Store    string           `placeholder:"DIR" help:"Publish the versions there."`
 	Plot     string           `placeholder:"FILE" help:"Draw the loss of every predictor over the events, as .svg or .png."`
-	Consumer []string         `enum:"refits,updates,history" placeholder:"MODE" help:"Play a program that uses refits, updates too, or a history too. Repeatable."`
+	Consumer []string         `placeholder:"MODE" help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
 }
@@ -91,7 +91,16 @@ type backtest struct {
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
-	timeless := *o.Model
+	deltas, err := shortestDeltas(o.Consumer)
+	if err != nil {
+		return nil, err
+	}
+	model := *o.Model
+	if d := &model.Publish.Deltas; deltas > 0 && (d.Every == 0 || d.Every.Std() > deltas) {
+		d.Every = config.Duration(deltas)
+	}
+	o.Model = &model
+	timeless := model
 	timeless.Train.TimeBudget = 0 // a refit cut by the clock would not come out the same again
 	c, err := cycle.New(&timeless, o.Now)
 	if err != nil {
@@ -132,6 +141,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		now := clock.at(i, &examples[i])
 		if i == 0 {
 			b.schedule = cycle.NewSchedule(now)
+			for _, c := range b.consumers {
+				c.schedule = cycle.NewSchedule(now)
+			}
 		}
 		if err := b.step(ctx, now); err != nil {
 			return err
@@ -167,7 +179,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 	}
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
 	for _, c := range b.consumers {
-		b.summary.Consumers = append(b.summary.Consumers, c.report())
+		b.summary.Consumers = append(b.summary.Consumers, c.report(b.summary.LastTenth.Live))
 	}
 	if b.plot != nil {
 		if err := b.plot.write(b.Plot); err != nil {
@@ -190,8 +202,21 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 	}
 	if b.schedule.UpdateDue(&b.Model.Publish, now, applied) {
 		b.schedule.Updated(now, applied)
-		return b.update(ctx)
+		if err := b.update(ctx); err != nil {
+			return err
+		}
 	}
+	if b.schedule.DeltaDue(b.Model.Publish.Deltas.Every.Std(), now, applied) {
+		b.schedule.DeltaTaken(now, applied)
+		if whole := b.cycle.TakeDelta(now); whole != "" {
+			b.schedule.AskUpdate()
+		}
+		for b.cycle.Delta() != nil {
+			b.cycle.PublishDelta()
+			b.summary.DeltasPublished++
+		}
+	}
+	b.follow(now, b.cycle.Following())
 	return nil
 }
 

@@ -1,8 +1,10 @@
 package offline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -12,11 +14,14 @@ import (
 )
 
 // The consumers that a backtest can play: one that takes refits alone, one that takes every version, and one that takes every version and folds in the
-// last events of the entity.
+// last events of the entity. deltas:T is one that takes every version and, each T of the clock, the deltas that follow it; +history adds the events of
+// the entity.
 const (
 	consumerRefits  = "refits"
 	consumerUpdates = "updates"
 	consumerHistory = "history"
+	consumerDeltas  = "deltas:"
+	withHistory     = "+history"
 )
 
 // consumerEvents is how many events of an entity the consumer with a history keeps, the newest.
@@ -25,6 +30,8 @@ const consumerEvents = 100
 // backtestConsumer is a program that uses the versions of a backtest, by the library of such programs. It scores every event before it is learned from.
 type backtestConsumer struct {
 	mode     string
+	every    time.Duration // between deltas; 0 takes none
+	schedule cycle.Schedule
 	schema   *event.Schema
 	target   *cycle.Target
 	model    *snapshot.Model // nil before the first version
@@ -53,19 +60,65 @@ func (b *backtest) newConsumers() error {
 		if slices.Contains(b.Consumer[:i], mode) {
 			continue
 		}
+		every, history, err := parseConsumer(mode)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--consumer"}
+		}
 		target, err := cycle.NewTarget(b.Model, nil)
 		if err != nil {
 			return report.Exit(report.ExitUsage, err)
 		}
 		schema := b.Model.Schema.Event()
-		c := &backtestConsumer{mode: mode, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
+		c := &backtestConsumer{mode: mode, every: every, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
 			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: cycle.NewQuality(target, nil)}
-		if by := b.Model.Train.FoldIn.By; mode == consumerHistory && len(by) > 0 {
+		if by := b.Model.Train.FoldIn.By; history && len(by) > 0 {
 			c.field = slices.Index(schema.Categorical, by[0])
 		}
 		b.consumers = append(b.consumers, c)
 	}
 	return nil
+}
+
+// parseConsumer reads a mode.
+func parseConsumer(mode string) (every time.Duration, history bool, err error) {
+	text, history := strings.CutSuffix(mode, withHistory)
+	text, deltas := strings.CutPrefix(text, consumerDeltas)
+	if !deltas {
+		if slices.Contains([]string{consumerRefits, consumerUpdates, consumerHistory}, mode) {
+			return 0, mode == consumerHistory, nil
+		}
+		return 0, false, fmt.Errorf("%q is no consumer: write refits, updates, history, deltas:1s or deltas:1s+history, with any time between deltas", mode)
+	}
+	if every, err = time.ParseDuration(text); err != nil || every <= 0 {
+		return 0, false, fmt.Errorf("%q is no consumer of deltas: write deltas:1s or deltas:1s+history, with any time between deltas", mode)
+	}
+	return every, history, nil
+}
+
+// shortestDeltas returns the shortest time between deltas that a consumer asks for, 0 without.
+func shortestDeltas(modes []string) (shortest time.Duration, err error) {
+	for _, mode := range modes {
+		every, _, err := parseConsumer(mode)
+		if err != nil {
+			return 0, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--consumer"}
+		}
+		if every > 0 && (shortest == 0 || every < shortest) {
+			shortest = every
+		}
+	}
+	return shortest, nil
+}
+
+// follow gives the consumers of deltas for which it is time what the deltas so far make of the newest update.
+func (b *backtest) follow(now time.Time, model *snapshot.Model) {
+	for _, c := range b.consumers {
+		if c.every > 0 && c.schedule.DeltaDue(c.every, now, b.summary.Events) {
+			c.schedule.DeltaTaken(now, b.summary.Events)
+			if model != nil && model != c.model {
+				c.model, c.version = model, c.version+1
+			}
+		}
+	}
 }
 
 // take gives the consumers a version that was published.
@@ -166,9 +219,25 @@ func (h *entityHistory) add(c *backtestConsumer, ev *event.Event, in snapshot.In
 	return err
 }
 
-func (c *backtestConsumer) report() report.BacktestConsumer {
+// behind returns the RMSE of numbers, else the loss, of a consumer less that of the live model.
+func behind(consumer, live *report.Metrics) *report.Number {
+	a, b := consumer.RMSE, live.RMSE
+	if a == nil || b == nil {
+		a, b = consumer.Loss, live.Loss
+	}
+	if a == nil || b == nil {
+		return nil
+	}
+	return report.Some(float64(*a) - float64(*b))
+}
+
+// report returns what the consumer made of the events; live is what the live model made of the last tenth.
+func (c *backtestConsumer) report(live *report.Metrics) report.BacktestConsumer {
 	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
-	if c.mode == consumerHistory {
+	if live != nil {
+		r.BehindLive = behind(&r.LastTenth, live)
+	}
+	if strings.HasSuffix(c.mode, consumerHistory) {
 		r.NoFoldIn = c.noFoldIn
 	}
 	return r

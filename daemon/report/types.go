@@ -242,6 +242,7 @@ type BacktestSummary struct {
 	VersionsPromoted int         `json:"versions_promoted"` // refits that became champion
 	VersionsKept     int         `json:"versions_kept"`     // refits that did not
 	UpdatesPublished int         `json:"updates_published"` // versions between refits
+	DeltasPublished  int         `json:"deltas_published"`  // between updates
 	UpdatesSkipped   int         `json:"updates_skipped"`   // times when one was due and consumers kept what they had
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
@@ -255,11 +256,12 @@ type BacktestSummary struct {
 
 // BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each event before it is learned from.
 type BacktestConsumer struct {
-	Mode      string  `json:"mode"`                 // refits, updates or history
-	All       Metrics `json:"all"`                  // over the events since there is a version
-	LastTenth Metrics `json:"last_tenth"`           // the same over the last tenth of the events
-	Folded    int64   `json:"folded"`               // events that were predicted with a history
-	NoFoldIn  string  `json:"no_fold_in,omitempty"` // why the newest version takes no history
+	Mode       string  `json:"mode"`                 // refits, updates, history, deltas:T or deltas:T+history
+	All        Metrics `json:"all"`                  // over the events since there is a version
+	LastTenth  Metrics `json:"last_tenth"`           // the same over the last tenth of the events
+	BehindLive *Number `json:"behind_live"`          // its RMSE, or loss of classes, over the last tenth less that of the live model; null if not known
+	Folded     int64   `json:"folded"`               // events that were predicted with a history
+	NoFoldIn   string  `json:"no_fold_in,omitempty"` // why the newest version takes no history
 }
 
 // DriftAlarm is an alarm of the drift detector.

@@ -543,6 +543,12 @@ func (f *FoldIn) charge(row *liveRow, g int, loss float64) {
 	row.loss[g] = entityLossFade*row.loss[g] + loss
 }
 
+// Row appends the mean row of a feature to dst, mixed as State has it: 1 linear weight, with separate outputs m, then NumBasis coordinates.
+func (f *FoldIn) Row(dst []float64, feature Feature) []float64 {
+	f.gather([]Feature{feature}, []float64{1})
+	return append(dst, f.event.mean[0]...)
+}
+
 // State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes.
 func (f *FoldIn) State(features []Feature) *State {
 	field := make([]int32, len(features))

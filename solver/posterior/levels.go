@@ -15,13 +15,8 @@ func (s *State) Levels(threshold []float64, slope float64) *State {
 		out.Bias[c] = t - slope*s.Bias[0]
 	}
 	floats.Scale(-1, out.Sign)
-	root := math.Sqrt(slope) // of each of two coordinates that are multiplied
 	q := out.rowSize()
-	factor := make([]float64, q)
-	for a := range factor {
-		factor[a] = root
-	}
-	factor[0] = -slope
+	factor := levelFactors(q, slope)
 	for f := range out.NumFields {
 		for a := range factor {
 			out.Precision[f*q+a] /= factor[a] * factor[a]
@@ -38,3 +33,17 @@ func (s *State) Levels(threshold []float64, slope float64) *State {
 	}
 	return out
 }
+
+// levelFactors returns what Levels multiplies rows with.
+func levelFactors(q int, slope float64) []float64 {
+	root := math.Sqrt(slope) // of each of two coordinates that are multiplied
+	factor := make([]float64, q)
+	for a := range factor {
+		factor[a] = root
+	}
+	factor[0] = -slope
+	return factor
+}
+
+// LevelsRow makes the mean row of a number's posterior that of Levels, in place.
+func LevelsRow(mean []float64, slope float64) { floats.Mul(mean, levelFactors(len(mean), slope)) }

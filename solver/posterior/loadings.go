@@ -36,6 +36,22 @@ func (s *State) Loadings() *Loadings {
 	return l
 }
 
+// Row stores in dst (length the vectors of the model) what a row of a field with the given coordinates (length NumBasis of the state) has in the model. It
+// reports whether that is all of it: false where a coordinate that was 0 in all rows of the field, so that the model does without it, is not 0 here.
+func (l *Loadings) Row(dst []float64, field int, coordinates []float64) (whole bool) {
+	whole = true
+	v, sign := 0, l.Sign[field]
+	for r, x := range coordinates {
+		held := false
+		for ; v < len(dst) && l.Coordinate[v] == r; v++ {
+			dst[v] = float64(sign[v]) * x * l.Scale[v]
+			held = held || sign[v] != 0
+		}
+		whole = whole && (held || x == 0)
+	}
+	return whole
+}
+
 // isWhole reports whether the vectors of a coordinate have all that takes the squares of a group's own rows away.
 func (s *State) isWhole(vectors []vector, r int, group int32) bool {
 	if s.Group == nil {

@@ -1,0 +1,267 @@
+package cycle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// follower is the newest update in one form as a model of package snapshot, and what it takes to bring it up to the live model by deltas.
+type follower struct {
+	learner learner // that the form is of
+	source  *source
+	rows    rowMaker
+	model   *snapshot.Model // with all deltas that were made
+	basis   int             // vectors
+	named   int             // fields of names
+	numbers int32           // column of the first numeric field
+	room    int             // names that may still be added
+	refused int             // names that there was no room for
+	last    *snapshot.Delta // the parameters that came last; rows are not kept
+	losses  int             // fields of the fold-in whose mixing losses versions have
+
+	changes []rowChange
+}
+
+// rowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model has, in order of first touch.
+type rowChange struct {
+	column        int32
+	field         int
+	name          string
+	linear, basis []float64
+}
+
+// rowMaker makes the parts of the live model in the form and on the basis of the update that it belongs to. c.mu is held.
+type rowMaker interface {
+	// stale says why the live model cannot be said in rows of the update any more, empty where it can.
+	stale() string
+	// row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It reports whether there is one,
+	// and whether the update's vectors can say it.
+	row(linear, basis []float64, field int, name string) (exists, whole bool)
+	// rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column.
+	rest(d *snapshot.Delta, add func(column int32, linear, basis []float64))
+}
+
+// formLearner returns the learner that a form is of, nil without, and whether its numbers are taken for levels. c.mu is held.
+func (c *Cycle) formLearner(form updateForm) (l learner, levels bool) {
+	if form == formFoldIn {
+		return c.learner, false
+	}
+	for _, b := range c.companions {
+		if b.name == formParts[form] {
+			return b.learner, b.target.Link != c.target.Link
+		}
+	}
+	return nil, false
+}
+
+// newFollower begins to follow what changes after an update was made just now in a form. c.mu is held.
+func (c *Cycle) newFollower(of *following, form updateForm, made *made) *follower {
+	l, levels := c.formLearner(form)
+	f := &follower{learner: l}
+	switch l := l.(type) {
+	case *posteriorLearner:
+		f.source = of.sourceOf(l.slots)
+		r := &posteriorRows{learner: l, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), base: l.foldIn.Base()}
+		if f.rows = r; levels {
+			r.link = c.champion.link
+		}
+		return f
+	case *gradientLearner:
+		f.source, f.rows = of.sourceOf(l.slots), &gradientRows{learner: l}
+		return f
+	case *namesLearner:
+		f.rows = newNamesRows(l)
+	case *newtonLearner:
+		f.rows = &newtonRows{learner: l, vocab: c.champion.Vocabulary, features: made.vocab.Map, kernel: c.champion.Model.Kernel}
+	default:
+		return nil
+	}
+	switch l := c.learner.(type) { // the names of events are the same
+	case *posteriorLearner:
+		f.source = of.sourceOf(l.slots)
+	case *gradientLearner:
+		f.source = of.sourceOf(l.slots)
+	}
+	return f
+}
+
+// start builds the model that the follower begins with: the update as it is published. O(columns).
+func (f *follower) start(u *Champion, c *Cycle) error {
+	contents := u.Contents(c.config)
+	contents.Tensors = strings.ToUpper(c.config.Publish.Tensors)
+	model, err := snapshot.NewModel(contents)
+	if err != nil {
+		return fmt.Errorf("cycle: update: %w", err)
+	}
+	f.model = model
+	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
+	f.room = max(0, c.config.Train.MaxFeatures-int(f.numbers))
+	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
+	if said := model.Manifest().FoldIn; said != nil {
+		f.losses = len(said.Fields)
+	}
+	return nil
+}
+
+// stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.
+func (f *follower) stale(c *Cycle, form updateForm) string {
+	if l, _ := c.formLearner(form); l != f.learner {
+		return "the fold-in began anew"
+	}
+	return f.rows.stale()
+}
+
+// deltaRowBytes is how much the rows of a delta take at most: half of what deltas may take.
+const deltaRowBytes = 32 << 20
+
+// most returns how many rows a delta may have.
+func (f *follower) most() int { return max(1, deltaRowBytes/(8*(f.model.NumOutputs()+f.basis)+4)) }
+
+// take makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole version has to come first. c.mu is held.
+func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole string) {
+	if whole = f.stale(c, form); whole != "" {
+		return nil, whole
+	}
+	m, k := f.model.NumOutputs(), f.basis
+	d = &snapshot.Delta{Sequence: f.model.Position().Sequence + 1}
+	f.changes = f.changes[:0]
+	numbers := make([]float64, len(f.source.taken)*(m+k))
+	for _, at := range f.source.taken {
+		item := &f.source.slots.items[at]
+		change := rowChange{field: int(item.field), name: item.name}
+		change.linear, change.basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
+		f.place(&change)
+		exists, complete := f.rows.row(change.linear, change.basis, change.field, change.name)
+		if !complete {
+			return nil, "a vector of the update came alive"
+		}
+		if exists {
+			f.changes = append(f.changes, change)
+		}
+	}
+	f.rows.rest(d, func(column int32, linear, basis []float64) {
+		f.changes = append(f.changes, rowChange{column: column, linear: linear, basis: basis})
+	})
+	f.fill(d)
+	if l, ok := c.learner.(*posteriorLearner); ok && f.losses > 0 {
+		d.FoldInLosses = c.rateLosses(l, f.losses)
+	}
+	if !finiteDelta(d) {
+		return nil, "the live model is not finite"
+	}
+	if len(d.Columns) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil {
+		return nil, ""
+	}
+	return d, ""
+}
+
+// place finds the column of a change, −1 of a new name.
+func (f *follower) place(change *rowChange) {
+	change.column = -1
+	if change.name == "" {
+		change.column = f.numbers + int32(change.field-f.named)
+	} else if j, ok := f.model.Column(change.field, change.name); ok {
+		change.column = j
+	}
+}
+
+// fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in which they came.
+func (f *follower) fill(d *snapshot.Delta) {
+	known := slices.DeleteFunc(slices.Clone(f.changes), func(x rowChange) bool { return x.column < 0 })
+	slices.SortFunc(known, func(a, b rowChange) int { return int(a.column) - int(b.column) })
+	next := int32(f.model.NumColumns())
+	for _, x := range f.changes {
+		if x.column >= 0 {
+			continue
+		}
+		if f.room == 0 {
+			f.refused++
+			continue
+		}
+		f.room--
+		x.column = next
+		next++
+		known = append(known, x)
+		d.Added = append(d.Added, snapshot.AddedName{Field: x.field, Name: x.name})
+	}
+	for i := range known {
+		d.Columns = append(d.Columns, known[i].column)
+		d.Linear = append(d.Linear, known[i].linear...)
+		d.Basis = append(d.Basis, known[i].basis...)
+	}
+	same := func(now, last *[]float64) {
+		if slices.Equal(*now, *last) {
+			*now = nil
+		} else if *now != nil {
+			*last = *now
+		}
+	}
+	same(&d.Bias, &f.last.Bias)
+	same(&d.Weights, &f.last.Weights)
+	same(&d.MapWeights, &f.last.MapWeights)
+}
+
+func finiteDelta(d *snapshot.Delta) bool {
+	for _, list := range [][]float64{d.Linear, d.Basis, d.Bias, d.Weights, d.MapWeights} {
+		if !isFinite(list) {
+			return false
+		}
+	}
+	return true
+}
+
+// rateLosses returns what the rates of the first fields that forget have lost, as FoldIn of versions has them.
+func (c *Cycle) rateLosses(l *posteriorLearner, fields int) [][]float64 {
+	all, losses := l.foldIn.RateLosses(), make([][]float64, 0, fields)
+	for i, name := range foldInFields(c.config)[:fields] {
+		field := slices.Index(c.config.Schema.Categorical, name)
+		own := make([]float64, len(foldInRates(i)))
+		copy(own, all[field])
+		losses = append(losses, own)
+	}
+	return losses
+}
+
+// reached is how far events were observed: what a delta holds.
+type reached struct {
+	cut       []report.Cut
+	moved     []bool
+	last      int   // of the event before
+	watermark int64 // newest event time, milliseconds since 1970
+}
+
+// add takes up an event.
+func (r *reached) add(p Position, ev *event.Event) {
+	r.watermark = max(r.watermark, ev.Time)
+	is := func(c *report.Cut) bool { return c.Partition == p.Partition && c.Topic == p.Topic }
+	if r.last >= len(r.cut) || !is(&r.cut[r.last]) {
+		r.last = slices.IndexFunc(r.cut, func(c report.Cut) bool { return is(&c) })
+		if r.last < 0 {
+			r.last = len(r.cut)
+			r.cut, r.moved = append(r.cut, report.Cut{Topic: p.Topic, Partition: p.Partition}), append(r.moved, false)
+		}
+	}
+	r.cut[r.last].Next, r.moved[r.last] = max(r.cut[r.last].Next, p.Offset+1), true
+}
+
+// stamp tells a delta how far events were observed.
+func (r *reached) stamp(d *snapshot.Delta, now time.Time) {
+	d.Created = now
+	if r.watermark > 0 && r.watermark < math.MaxInt64 {
+		d.Watermark = time.UnixMilli(r.watermark)
+	}
+	for i, moved := range r.moved {
+		if moved {
+			c := &r.cut[i]
+			d.Cut = append(d.Cut, snapshot.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
+			r.moved[i] = false
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package cycle
+
+import (
+	"time"
+
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// following is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It belongs to the goroutine that updates,
+// but for what c.mu guards: the learners, published, installed and queue.
+type following struct {
+	of      *Champion // the update
+	form    updateForm
+	forms   [numForms]*follower // nil where there is no such form, or none that deltas can follow
+	sources []*source
+
+	published bool         // consumers have the update: deltas go out to them
+	installed installed    // what consumers have, or would have
+	queue     []takenDelta // not published yet, oldest first
+}
+
+// installed is the newest update in each form, after the deltas that consumers have; nil where there is none.
+type installed [numForms]*snapshot.Model
+
+// takenDelta is a delta with the models after it.
+type takenDelta struct {
+	delta *snapshot.Delta
+	after installed
+}
+
+// source is what lists the names that were touched, for all forms that share it.
+type source struct {
+	slots   *slots
+	touched *touched
+	taken   []int32 // the slots that the delta at hand is of
+}
+
+// maxQueued bounds the deltas that wait to be published; with more a whole version has to come first.
+const maxQueued = 100
+
+// follow begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
+func (c *Cycle) follow(u *Champion, forms *[numForms]made) *following {
+	c.unfollow()
+	if c.config.Publish.Deltas.Every == 0 {
+		return nil
+	}
+	f := &following{of: u, form: c.race.chosen}
+	for form := range numForms {
+		if forms[form].model != nil {
+			f.forms[form] = c.newFollower(f, form, &forms[form])
+		}
+	}
+	return f
+}
+
+// sourceOf returns what lists the names that a learner touches.
+func (f *following) sourceOf(s *slots) *source {
+	for _, of := range f.sources {
+		if of.slots == s {
+			return of
+		}
+	}
+	s.touched = new(touched)
+	f.sources = append(f.sources, &source{slots: s, touched: s.touched})
+	return f.sources[len(f.sources)-1]
+}
+
+// unfollow ends what followed the update before. c.mu is held.
+func (c *Cycle) unfollow() {
+	if c.followed == nil {
+		return
+	}
+	for _, s := range c.followed.sources {
+		if s.slots.touched == s.touched {
+			s.slots.touched = nil
+		}
+	}
+	c.followed = nil
+}
+
+// start builds the models that the forms begin with.
+func (f *following) start(c *Cycle, forms *[numForms]made) error {
+	for form, follower := range f.forms {
+		if follower == nil {
+			continue
+		}
+		u := *f.of
+		if u.Model, u.Vocabulary, u.folded = forms[form].model, forms[form].vocab, forms[form].folded; u.folded == nil {
+			u.posterior = nil
+		}
+		if err := follower.start(&u, c); err != nil {
+			if updateForm(form) == f.form {
+				return err
+			}
+			f.forms[form] = nil
+			continue
+		}
+		f.installed[form] = follower.model
+	}
+	return nil
+}
+
+// installTo lets what consumers have, or could have, be scored with the deltas.
+func (f *following) installTo(v *consumed) {
+	for form, after := range f.installed {
+		if v.forms[form].model != nil {
+			v.forms[form].after = after
+		}
+	}
+	v.update.after = f.installed[f.form]
+	if f.published {
+		v.after = v.update.after
+	}
+}
+
+// TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where consumers have that update: Delta returns
+// it. It says why a whole version has to come first, NextUpdate, where deltas cannot go on. now is the time that the delta tells.
+func (c *Cycle) TakeDelta(now time.Time) (whole string) {
+	c.mu.Lock()
+	f := c.followed
+	if f == nil {
+		c.mu.Unlock()
+		return ""
+	}
+	deltas, whole := f.take(c)
+	d := deltas[f.form]
+	switch {
+	case whole != "":
+		c.unfollow()
+	case d != nil:
+		c.reached.stamp(d, now)
+	}
+	c.mu.Unlock()
+	if whole == "" {
+		whole = f.advance(&deltas)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if whole != "" {
+		c.unfollow()
+		return whole
+	}
+	var after installed
+	for form, follower := range f.forms {
+		if after[form] = f.installed[form]; follower != nil {
+			after[form] = follower.model
+		}
+	}
+	switch {
+	case f.published && d != nil:
+		f.queue = append(f.queue, takenDelta{d, after})
+	case len(f.queue) == 0:
+		c.installDelta(after)
+	}
+	return ""
+}
+
+// take makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is held.
+func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole string) {
+	if f.published {
+		if c.updates = c.lag.prefers(c.updates); !c.updates {
+			return deltas, "updates predict worse than the last refit, on the events after them"
+		}
+	}
+	if len(f.queue) >= maxQueued {
+		return deltas, "too many deltas wait to be published"
+	}
+	limit := c.config.Publish.Deltas.MaxRows
+	for _, follower := range f.forms {
+		if follower != nil {
+			limit = min(limit, follower.most())
+		}
+	}
+	for _, s := range f.sources {
+		s.taken = s.touched.take(s.taken[:0], limit)
+	}
+	for form, follower := range f.forms {
+		if follower == nil {
+			continue
+		}
+		d, whole := follower.take(c, updateForm(form))
+		switch {
+		case whole == "":
+			deltas[form] = d
+		case updateForm(form) == f.form:
+			return deltas, whole
+		default:
+			f.forms[form] = nil
+		}
+	}
+	return deltas, ""
+}
+
+// advance applies what was taken.
+func (f *following) advance(deltas *[numForms]*snapshot.Delta) (whole string) {
+	for form, d := range deltas {
+		if d == nil {
+			continue
+		}
+		next, err := f.forms[form].model.Apply(d)
+		switch {
+		case err == nil:
+			f.forms[form].model = next
+		case updateForm(form) == f.form:
+			return err.Error()
+		default:
+			f.forms[form] = nil
+		}
+	}
+	return ""
+}
+
+// installDelta makes models what consumers have, or would have, from the next event on. c.mu is held.
+func (c *Cycle) installDelta(after installed) {
+	c.followed.installed = after
+	next := *c.published
+	c.followed.installTo(&next)
+	c.published = &next
+}
+
+// Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and has no place in a chain yet: the
+// caller gives one to a copy.
+func (c *Cycle) Delta() *snapshot.Delta {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.followed == nil || len(c.followed.queue) == 0 {
+		return nil
+	}
+	return c.followed.queue[0].delta
+}
+
+// PublishDelta makes the delta that Delta returned what consumers have.
+func (c *Cycle) PublishDelta() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.followed
+	after := f.queue[0].after
+	f.queue = f.queue[1:]
+	c.installDelta(after)
+}
+
+// Following returns the model that consumers have by the newest update and its deltas, nil where they have something else.
+func (c *Cycle) Following() *snapshot.Model {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.followed; f != nil && f.published {
+		return f.installed[f.form]
+	}
+	return nil
+}
+
+// EndDeltas gives up the deltas that follow the newest update: a whole version comes next.
+func (c *Cycle) EndDeltas() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unfollow()
+}
+
+// compact returns the newest update with its deltas as an update of its own, which deltas follow from then on; nil where consumers do not have that update, or
+// should get another one: the live model cannot be followed by it any more, or it has no room for names.
+func (c *Cycle) compact() *Champion {
+	c.mu.Lock()
+	f := c.followed
+	if f == nil || !f.compacts(c) {
+		c.mu.Unlock()
+		return nil
+	}
+	u := *c.champion
+	c.noteLive(&u)
+	c.mu.Unlock()
+	own := f.forms[f.form]
+	contents := own.model.Contents()
+	v := &Vocabulary{Names: contents.Vocabulary, Numeric: contents.Schema.Numeric, Augment: contents.Schema.Augment, Map: contents.Schema.FeatureMap,
+		schema: &c.schema}
+	v.number()
+	u.CutShort, u.Vocabulary = nil, v
+	u.Model = &solver.Model{Kernel: f.of.Model.Kernel, NumFeatures: contents.NumFeatures, NumOutputs: contents.NumOutputs, NumBasis: contents.NumBasis,
+		Basis: contents.Basis, Weights: contents.Weights, Linear: contents.Linear, Bias: contents.Bias, Map: contents.MapWeights}
+	u.told, u.untold = contents.FoldIn, contents.NoFoldIn
+	x := &u.Version
+	x.Kind, x.K, x.Features, x.FeatureMap = "update", contents.NumBasis, contents.NumFeatures, mapText(v.Map)
+	x.Decision, x.Reason = promoted, "the update before with its deltas, which predicts no worse than the last refit"+formReasons[f.form]
+	err := own.start(&u, c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.unfollow()
+		return nil
+	}
+	f.of, f.published, f.installed[f.form] = &u, false, own.model
+	next := *c.published
+	next.forms[f.form] = frozen{model: u.Model, vocab: u.Vocabulary}
+	next.update = next.forms[f.form]
+	f.installTo(&next)
+	c.published = &next
+	return &u
+}
+
+// compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
+func (f *following) compacts(c *Cycle) bool {
+	own := f.forms[f.form]
+	if own == nil || !f.published || len(f.queue) > 0 || own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
+		return false
+	}
+	c.race.choose(func(form updateForm) bool { return f.forms[form] != nil })
+	return c.race.chosen == f.form && c.lag.prefers(c.updates)
+}

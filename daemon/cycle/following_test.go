@@ -1,0 +1,244 @@
+package cycle
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// followedCase is a model whose updates have one of the forms, with its events.
+type followedCase struct {
+	model  *config.Model
+	events []event.Event
+	form   updateForm
+	force  func(c *Cycle) // makes updates have the form
+	ticks  int            // events between deltas
+}
+
+// groupedModel is a regression of users and items with side fields that are functions of them, and a list.
+func groupedModel() *config.Model {
+	m := ratingsModel(func(m *config.Model) {
+		m.Schema.Task, m.Schema.Levels = "regression", 0
+		m.Schema.Categorical, m.Schema.Multi = []string{"user", "item", "age"}, []string{"genre"}
+		m.Train.FoldIn.By = []string{"user", "item"}
+	})
+	return m
+}
+
+func sided(n int) []event.Event {
+	events := stream(3, n)
+	for i := range events {
+		ev := &events[i]
+		var user, item int
+		fmt.Sscanf(ev.Categorical[0], "u%d", &user)
+		fmt.Sscanf(ev.Categorical[1], "i%d", &item)
+		ev.Categorical = append(ev.Categorical, fmt.Sprint("a", user%5))
+		ev.Multi = [][]string{{fmt.Sprint("g", item%7), fmt.Sprint("g", item%3)}}
+	}
+	return events
+}
+
+// fresh gives events after the first new users.
+func fresh(events []event.Event, after int) []event.Event {
+	for i := after; i < len(events); i++ {
+		if i%3 == 0 {
+			events[i].Categorical = slices.Clone(events[i].Categorical)
+			events[i].Categorical[0] = fmt.Sprint("new", i/40)
+		}
+	}
+	return events
+}
+
+func followedCases() map[string]followedCase {
+	regression := chessModel("none")
+	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss, regression.Train.Kernel = "regression", nil, config.Auto, config.Auto
+	regression.Schema.Optional = nil
+	regression.Resolve()
+	waves := chess(6, 4000, 1, false)
+	for i := range waves {
+		ev := &waves[i]
+		if math.IsNaN(ev.Numeric[1]) {
+			ev.Numeric[1] = 100
+		}
+		ev.Label, ev.Classes = 50+20*math.Sin(2*ev.Numeric[0])*math.Cos(2*(ev.Numeric[1]-100)), nil
+	}
+	clicks := clicksModel(0)
+	clicks.Schema.Cross = [][]string{{"user", "item"}, {"item", "hour"}}
+	clicks.Train.Loss = config.Auto
+	clicks.Resolve()
+	schema := clicks.Schema.Event()
+	clicked := clicked(12_000, 0, 1, 4)
+	for i := range clicked {
+		schema.Complete(&clicked[i])
+	}
+	classes := switchModel()
+	named := ratingsModel(func(m *config.Model) {
+		m.Schema.Task, m.Schema.Levels, m.Schema.Label, m.Train.Refit = "binary", 0, "on", "output"
+		m.Schema.Numeric = []string{"a"}
+	})
+	r := rand.New(rand.NewPCG(1, 8))
+	labelled := fresh(stream(2, 4000), 3000)
+	for i := range labelled {
+		ev := &labelled[i]
+		ev.Numeric = []float64{r.NormFloat64()}
+		ev.Label = 0
+		if r.NormFloat64() < ev.Numeric[0] {
+			ev.Label = 1
+		}
+	}
+	single := ratingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
+	return map[string]followedCase{
+		"ordinal":          {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
+		"of numbers":       {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formNumbers, ticks: 7, force: prefer(formNumbers)},
+		"f32":              {model: single, events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
+		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: formFoldIn, ticks: 11},
+		"names":            {model: clicks, events: clicked, form: formNames, ticks: 50, force: prefer(formNames)},
+		"newton":           {model: regression, events: waves, form: formNewton, ticks: 5, force: prefer(formNewton)},
+		"gradient":         {model: classes, events: numbers(1, 4000), form: formFoldIn, ticks: 5, force: prefer(formFoldIn)},
+		"gradient on name": {model: named, events: labelled, form: formFoldIn, ticks: 9},
+	}
+}
+
+// prefer makes updates those of a form.
+func prefer(form updateForm) func(c *Cycle) {
+	return func(c *Cycle) { c.race = newFormRace(); c.race.chosen = form }
+}
+
+// follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It calls check after each delta, with the
+// model that consumers have and the events since the delta before, and returns the cycle.
+func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.Model, since []event.Event)) *Cycle {
+	t.Helper()
+	m := f.model
+	m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 1000}
+	c := newCycle(t, m)
+	half := len(f.events) / 2
+	observeAll(c, f.events[:half])
+	c.Install(refit(t, c, sampleOf(f.events[:half])))
+	var consumer *snapshot.Model
+	update := func(at int) {
+		if f.force != nil {
+			f.force(c)
+		}
+		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
+		u, reason := c.NextUpdate()
+		if u == nil && reason == FirstUpdate {
+			c.lag.n = 1
+			u, reason = c.NextUpdate()
+		}
+		if u == nil {
+			t.Fatalf("event %d: no update: %s", at, reason)
+		}
+		c.PublishUpdate(u)
+		contents := u.Contents(m)
+		contents.Tensors = map[string]string{"f32": snapshot.F32}[m.Publish.Tensors]
+		var err error
+		if consumer, err = snapshot.NewModel(contents); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(half)
+	if c.followed.form != f.form {
+		t.Fatalf("updates are of form %d, want %d", c.followed.form, f.form)
+	}
+	since, deltas := half, 0
+	for i := half; i < min(half+1000, len(f.events)); i++ {
+		c.Observe(&f.events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &f.events[i]), nil)
+		if (i+1)%f.ticks != 0 {
+			continue
+		}
+		if f.force != nil {
+			f.force(c)
+		}
+		if whole := c.TakeDelta(time.UnixMilli(int64(i))); whole != "" {
+			update(i)
+			since = i + 1
+			continue
+		}
+		for d := c.Delta(); d != nil; d = c.Delta() {
+			if d.Cut[0].Next != int64(i+1) {
+				t.Fatalf("event %d: the delta is cut at %d", i, d.Cut[0].Next)
+			}
+			sent := *d
+			frame, err := sent.Encode(consumer, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := snapshot.DecodeDelta(frame, consumer, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Previous = consumer.Position().Digest
+			if consumer, err = consumer.Apply(got); err != nil {
+				t.Fatal(err)
+			}
+			c.PublishDelta()
+			deltas++
+		}
+		check(c, consumer, f.events[since:i+1])
+		since = i + 1
+	}
+	if want := 1000 / f.ticks / 2; deltas < want {
+		t.Fatalf("%d deltas, want %d or more", deltas, want)
+	}
+	return c
+}
+
+// TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched since the last one as the live model in
+// full does, in every form that updates have, and has bit for bit what the cycle takes the losses of consumers with.
+func TestDeltasAreTheLiveModel(t *testing.T) {
+	for name, test := range followedCases() {
+		t.Run(name, func(t *testing.T) {
+			compared := 0
+			test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
+				u := c.Update()
+				if test.form == formNewton { // the feature map is that of the update
+					v := *u.Vocabulary
+					v.Map = c.followed.of.Vocabulary.Map
+					u.Vocabulary = &v
+				}
+				contents := u.Contents(c.config)
+				contents.Golden = nil
+				live, err := snapshot.NewModel(contents)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tolerance := 1e-9
+				if c.config.Publish.Tensors == "f32" {
+					tolerance = 1e-5
+				}
+				m := c.target.Outputs()
+				want, got, own := make([]float64, m), make([]float64, m), make([]float64, m)
+				var s snapshot.Scratch
+				p := c.NewPrescorer()
+				p.Refresh()
+				var score Score
+				for i := range since {
+					in := InputOf(&c.schema, &since[i])
+					live.Score(want, &in, &s)
+					consumer.Score(got, &in, &s)
+					c.followed.forms[test.form].model.Score(own, &in, &s)
+					p.Score(&score, &since[i])
+					for o := range want {
+						if math.Abs(got[o]-want[o]) > tolerance*(1+math.Abs(want[o])) {
+							t.Fatalf("output %d is %.12g by deltas, %.12g by the live model", o, got[o], want[o])
+						}
+						if got[o] != own[o] || got[o] != score.outputs[o] {
+							t.Fatalf("output %d is %g at the consumer, %g of Live, %g as losses are taken", o, got[o], own[o], score.outputs[o])
+						}
+					}
+					compared++
+				}
+			})
+			if compared == 0 {
+				t.Fatal("nothing was compared")
+			}
+		})
+	}
+}

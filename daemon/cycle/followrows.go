@@ -1,0 +1,169 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// posteriorRows are rows of the fold-in in closed form: their mean as it is mixed now, scaled as the update's vectors are.
+type posteriorRows struct {
+	learner  *posteriorLearner
+	loadings *posterior.Loadings
+	base     *posterior.State
+	link     *levelLink // of a number as levels; nil without
+	outputs  int
+	mean     []float64 // of the row at hand
+}
+
+func (r *posteriorRows) stale() string { return "" }
+
+func (r *posteriorRows) row(linear, basis []float64, field int, name string) (exists, whole bool) {
+	at := r.learner.slots.find(field, name)
+	if at < 0 { // given up for another name: it stays as it was published
+		return false, true
+	}
+	r.mean = r.learner.foldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1})
+	if r.link != nil {
+		posterior.LevelsRow(r.mean, r.link.Slope)
+	}
+	own := len(r.mean) - r.base.NumBasis
+	for c := range linear {
+		linear[c] = r.mean[min(c, own-1)]
+	}
+	return true, r.loadings.Row(basis, field, r.mean[own:])
+}
+
+func (r *posteriorRows) rest(d *snapshot.Delta, _ func(column int32, linear, basis []float64)) {
+	bias := r.base.Bias
+	d.Bias = make([]float64, r.outputs)
+	for c := range d.Bias {
+		if r.link != nil {
+			d.Bias[c] = r.link.Threshold[c] - r.link.Slope*bias[0]
+		} else {
+			d.Bias[c] = bias[c]
+		}
+	}
+}
+
+// gradientRows are the champion's as the mix of experts counts it, with the mix of their steps.
+type gradientRows struct{ learner *gradientLearner }
+
+func (r *gradientRows) stale() string { return "" }
+
+func (r *gradientRows) row(linear, basis []float64, field int, name string) (exists, whole bool) {
+	l := r.learner
+	j := l.champion.Vocabulary.Column(field, name)
+	at := l.slots.find(field, name)
+	if j < 0 || at < 0 {
+		return false, true
+	}
+	l.weigh()
+	r.column(linear, basis, j, l.onChampion())
+	l.addNamed(linear, at)
+	return true, true
+}
+
+// column stores the champion's row of a column.
+func (r *gradientRows) column(linear, basis []float64, j int32, share float64) {
+	champion := r.learner.champion.Model
+	m, k := champion.NumOutputs, champion.NumBasis
+	copy(basis, champion.Basis[int(j)*k:(int(j)+1)*k])
+	if champion.Linear != nil {
+		for c, w := range champion.Linear[int(j)*m : (int(j)+1)*m] {
+			linear[c] = w * share
+		}
+	}
+}
+
+func (r *gradientRows) rest(d *snapshot.Delta, add func(column int32, linear, basis []float64)) {
+	l := r.learner
+	l.weigh()
+	champion, v := l.champion.Model, l.champion.Vocabulary
+	shared := solver.Model{NumOutputs: champion.NumOutputs, NumBasis: champion.NumBasis, Weights: append([]float64(nil), champion.Weights...),
+		Bias: append([]float64(nil), champion.Bias...), Map: append([]float64(nil), champion.Map...)}
+	share, numeric := l.shift(&shared)
+	d.Bias, d.Weights, d.MapWeights = shared.Bias, shared.Weights, shared.Map
+	m, first := champion.NumOutputs, v.numNames()
+	for f := range v.NumColumns() - int(first) { // of the constant, too
+		linear, basis := make([]float64, m), make([]float64, champion.NumBasis)
+		r.column(linear, basis, first+int32(f), share)
+		if f < len(v.Numeric) {
+			for c, w := range numeric[f*m : f*m+m] {
+				linear[c] += w
+			}
+		}
+		add(first+int32(f), linear, basis)
+	}
+}
+
+// namesRows are weights of names by the learner on names.
+type namesRows struct {
+	learner *namesLearner
+	in      []bool // of its terms, in the update
+}
+
+func newNamesRows(l *namesLearner) *namesRows {
+	r := &namesRows{learner: l}
+	for t := range l.terms {
+		r.in = append(r.in, l.terms[t].in)
+	}
+	return r
+}
+
+func (r *namesRows) stale() string {
+	for t := range r.in {
+		if x := &r.learner.terms[t]; x.with < 0 && x.in != r.in[t] {
+			return "the learner on names has taken up or left out a field"
+		}
+	}
+	return ""
+}
+
+func (r *namesRows) row(linear, _ []float64, field int, name string) (exists, whole bool) {
+	if name == "" || field >= len(r.in) {
+		return false, true
+	}
+	linear[0] = r.learner.weightOf(field, name)
+	return true, true
+}
+
+func (r *namesRows) rest(d *snapshot.Delta, _ func(column int32, linear, basis []float64)) {
+	d.Bias = []float64{r.learner.fixed()}
+}
+
+// newtonRows are Newton's learner on the scaling of the update's feature map.
+type newtonRows struct {
+	learner  *newtonLearner
+	vocab    *Vocabulary
+	features *snapshot.FeatureMap
+	kernel   solver.Kernel
+}
+
+// mapMoves is by how many scales the numbers of a feature map may have moved, or by what share its scales have changed, before an update has another map.
+const mapMoves = 0.05
+
+func (r *newtonRows) stale() string {
+	for f := range r.features.Scaling {
+		s := &r.features.Scaling[f]
+		center, scale := r.learner.numbers.fields[f].of()
+		if !(math.Abs(center-s.Center) <= mapMoves*s.Scale && math.Abs(scale-s.Scale) <= mapMoves*s.Scale) {
+			return "the numbers have another scale"
+		}
+	}
+	return ""
+}
+
+func (r *newtonRows) row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
+
+func (r *newtonRows) rest(d *snapshot.Delta, add func(column int32, linear, basis []float64)) {
+	model := r.learner.frozen(r.vocab, r.kernel)
+	d.Bias, d.MapWeights = model.Bias, model.Map
+	m, first := model.NumOutputs, r.vocab.numNames()
+	for f := range r.vocab.Numeric {
+		j := int(first) + f
+		add(int32(j), model.Linear[j*m:(j+1)*m], nil)
+	}
+}
