@@ -162,6 +162,12 @@ func TestMistakes(t *testing.T) {
 		name, old, new string // a change to the smallest configuration
 		want           string // line:column key | part of the message | suggestion
 	}{
+		{"deltas without updates", "update_every: 10s", "update_every: 0s, deltas: {every: 1s}",
+			`11:47 models[0].publish.update_every | deltas follow updates | `},
+		{"deltas as rare as updates", "update_every: 10s", "update_every: 10s, deltas: {every: 10s}",
+			`11:68 models[0].publish.deltas.every | less than publish.update_every | `},
+		{"deltas too often", "update_every: 10s", "update_every: 10s, deltas: {every: 1ms}", `11:68 models[0].publish.deltas.every | 10ms to 1h | `},
+		{"deltas of no row", "update_every: 10s", "update_every: 10s, deltas: {max_rows: 0}", `11:71 models[0].publish.deltas.max_rows | 1 to 10000000 | `},
 		{"unknown key", "max_basis: 20", "max_bases: 20", `9:44 models[0].train.max_bases | unknown key "max_bases" under models[0].train | max_basis`},
 		{"dotted", "bootstrap_servers:", "bootstrap.servers:", `1:9 kafka.bootstrap.servers | unknown key | bootstrap_servers`},
 		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5", `1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},

@@ -242,3 +242,103 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 		})
 	}
 }
+
+// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it. Where there is no room for names, or
+// the form changes, it is made of the live model.
+func TestDeltasBecomeAnUpdate(t *testing.T) {
+	for name, test := range followedCases() {
+		t.Run(name, func(t *testing.T) {
+			rounds, updates := 0, 0
+			var last *snapshot.Model
+			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
+			for i := range 50 { // events since the last delta: not in the update
+				ev := &test.events[len(test.events)-1-i]
+				c.Observe(ev, true, Position{Topic: "t", Offset: int64(5000 + i)}, AppendEvent(nil, ev), nil)
+			}
+			if test.force != nil {
+				test.force(c)
+			}
+			c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+			before := c.Following()
+			u, reason := c.NextUpdate()
+			if u == nil || before == nil {
+				t.Fatalf("no update (%s) after %v", reason, before)
+			}
+			contents := u.Contents(c.config)
+			contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
+			want := last.Contents()
+			got, err := snapshot.PayloadDigest(contents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole, err := snapshot.PayloadDigest(want); err != nil || got != whole {
+				t.Errorf("the update is %s, consumers have %s: %v", got, whole, err)
+			}
+			if len(contents.Golden) == 0 || contents.Golden[0].Outputs == nil {
+				t.Error("no golden pairs of the trainer")
+			}
+			c.PublishUpdate(u)
+			updates++
+			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.Delta() == nil || len(c.Delta().Columns)+len(c.Delta().Bias) == 0 {
+				t.Error("no delta of the events before the update and after the last delta")
+			}
+		})
+	}
+}
+
+// TestNoRoomForNames: names beyond train.max_features are in no delta, and the next update is made of the newest ones.
+func TestNoRoomForNames(t *testing.T) {
+	test := followedCases()["ordinal"]
+	test.model.Train.MaxFeatures = 105
+	most := 0
+	c := test.play(t, func(_ *Cycle, consumer *snapshot.Model, _ []event.Event) { most = max(most, consumer.NumColumns()) })
+	if most != 105 {
+		t.Errorf("%d columns, want 105", most)
+	}
+	c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+	u, reason := c.NextUpdate()
+	if u == nil || u.told != nil || u.Vocabulary.NumColumns() != 105 {
+		t.Fatalf("update %v of the deltas (%s)", u, reason)
+	}
+	if newest := u.Vocabulary.Column(0, test.events[2999].Categorical[0]); newest < 0 {
+		t.Error("the newest name is not in it")
+	}
+}
+
+// TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew and where a store takes no deltas, a whole
+// version has to come; nothing is listed without deltas.
+func TestDeltasEnd(t *testing.T) {
+	test := followedCases()["ordinal"]
+	begin := func() *Cycle {
+		c := test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})
+		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
+		return c
+	}
+	c := begin()
+	c.lag = lag{n: 1000, sum: 1000, squares: 1000, scale: fading{rate: updateFade}}
+	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" || c.Following() != nil {
+		t.Error("deltas of updates that lose")
+	}
+	if u, _ := c.NextUpdate(); u == nil || !u.again {
+		t.Errorf("update %v, want the refit again", u)
+	}
+	c = begin()
+	c.learner = c.newLearner(c.champion, nil)
+	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" {
+		t.Error("deltas of a fold-in that began anew")
+	}
+	c = begin()
+	whole := ""
+	for i := 0; whole == "" && i <= maxQueued; i++ {
+		ev := &test.events[3000+i]
+		c.Observe(ev, true, Position{Topic: "t", Offset: int64(5000 + i)}, AppendEvent(nil, ev), nil)
+		whole = c.TakeDelta(time.UnixMilli(int64(i)))
+	}
+	if whole == "" {
+		t.Errorf("%d deltas wait", len(c.followed.queue))
+	}
+	test.model.Publish.Deltas.Every = 0
+	if u, _ := c.NextUpdate(); u == nil || c.followed != nil || c.learner.(*posteriorLearner).slots.touched != nil {
+		t.Error("names are listed without deltas")
+	}
+}

@@ -3,6 +3,7 @@ package offline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -98,6 +99,10 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 	model := *o.Model
 	if d := &model.Publish.Deltas; deltas > 0 && (d.Every == 0 || d.Every.Std() > deltas) {
 		d.Every = config.Duration(deltas)
+	}
+	if every := model.Publish.UpdateEvery; deltas > 0 && every <= model.Publish.Deltas.Every {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "publish.update_every",
+			Err: fmt.Errorf("deltas follow updates: publish.update_every is %v, which has to be more than the %v between deltas", every, model.Publish.Deltas.Every)}
 	}
 	o.Model = &model
 	timeless := model

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -116,6 +117,56 @@ func TestBacktestConsumers(t *testing.T) {
 	c := last(lines)["consumers"].([]any)[0].(map[string]any)
 	if number(t, c, "folded") != 0 || c["no_fold_in"] != "train.fold_in.enabled is false" {
 		t.Errorf("without fold-in: %v", c)
+	}
+}
+
+// TestBacktestDeltas: a consumer of deltas scores as what the cycle takes for published, the sooner they come the better, and with the users' histories
+// better still. A time that is none, and deltas without updates, are refused.
+func TestBacktestDeltas(t *testing.T) {
+	var moved []string
+	for i, line := range ratings(3000, 1) { // users come for 100 events
+		f := strings.Split(line, "\t")
+		f[0] += fmt.Sprint("-", i/100)
+		f[3] = fmt.Sprint(1_000_000 + i)
+		moved = append(moved, strings.Join(f, "\t"))
+	}
+	path := writeFile(t, "u.data", strings.Join(moved, "\n"))
+	play := func(updateEvery time.Duration, modes ...string) (map[string]any, error) {
+		m := configured(t)
+		m.Publish.UpdateEvery, m.Train.FoldIn.By = config.Duration(updateEvery), []string{"user"}
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Backtest(t.Context(), BacktestOptions{Model: m, Data: path,
+				Format: dataset.MovieLens, Order: dataset.TimeOrder, Consumer: modes, Now: clock}, out)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return last(lines), nil
+	}
+	s, err := play(10*time.Second, "updates", "deltas:100ms", "deltas:500ms", "deltas:100ms+history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumers := s["consumers"].([]any)
+	rmse := func(at int) float64 { return number(t, consumers[at].(map[string]any), "all.rmse") }
+	if got, want := rmse(1), number(t, s, "progressive.all.published.rmse"); got != want {
+		t.Errorf("a consumer of deltas has RMSE %g, published is %g", got, want)
+	}
+	if !(rmse(1) < rmse(2) && rmse(2) < rmse(0) && rmse(3) < rmse(2)) || number(t, s, "deltas_published") < 100 {
+		t.Errorf("RMSE %g with updates, %g and %g with deltas, %g with histories: %v", rmse(0), rmse(1), rmse(2), rmse(3), s["deltas_published"])
+	}
+	behind := number(t, consumers[1].(map[string]any), "last_tenth.rmse") - number(t, s, "last_tenth.live.rmse")
+	if got := number(t, consumers[1].(map[string]any), "behind_live"); math.Abs(got-behind) > 1e-9 {
+		t.Errorf("behind live by %g, want %g", got, behind)
+	}
+	for _, mode := range []string{"deltas", "deltas:", "deltas:0s", "deltas:soon+history", "all"} {
+		var exit *report.ExitError
+		if _, err := play(10*time.Second, mode); !errors.As(err, &exit) || exit.Code != report.ExitUsage {
+			t.Errorf("%q: error %v", mode, err)
+		}
+	}
+	if _, err := play(0, "deltas:1s"); err == nil || !strings.Contains(err.Error(), "publish.update_every") {
+		t.Errorf("without updates: error %v", err)
 	}
 }
 

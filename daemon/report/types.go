@@ -238,12 +238,12 @@ type LastTenth struct {
 type BacktestSummary struct {
 	Events           int64       `json:"events"` // of the file
 	Seconds          Number      `json:"seconds"`
-	RefitSeconds     Number      `json:"refit_seconds"`     // of these, spent in refits
-	VersionsPromoted int         `json:"versions_promoted"` // refits that became champion
-	VersionsKept     int         `json:"versions_kept"`     // refits that did not
-	UpdatesPublished int         `json:"updates_published"` // versions between refits
-	DeltasPublished  int         `json:"deltas_published"`  // between updates
-	UpdatesSkipped   int         `json:"updates_skipped"`   // times when one was due and consumers kept what they had
+	RefitSeconds     Number      `json:"refit_seconds"`              // of these, spent in refits
+	VersionsPromoted int         `json:"versions_promoted"`          // refits that became champion
+	VersionsKept     int         `json:"versions_kept"`              // refits that did not
+	UpdatesPublished int         `json:"updates_published"`          // versions between refits
+	DeltasPublished  int         `json:"deltas_published,omitempty"` // between updates
+	UpdatesSkipped   int         `json:"updates_skipped"`            // times when one was due and consumers kept what they had
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
