@@ -385,10 +385,14 @@ func TestDeltaArrivesSlowly(t *testing.T) {
 		got <- err
 	}()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	for i := range 50 {
-		must(t, os.WriteFile(path+".part", whole[:len(whole)*i/50], 0o644), os.Rename(path+".part", path), backoff.Sleep(t.Context(), time.Millisecond))
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	for piece := range slices.Chunk(whole, 1+len(whole)/50) {
+		_, err := f.Write(piece)
+		must(t, err, backoff.Sleep(t.Context(), time.Millisecond))
 	}
-	must(t, os.WriteFile(path, whole, 0o644), <-got)
+	must(t, <-got)
 	sameState(t, read, m)
 }
 
