@@ -3,6 +3,7 @@
 package snapshot
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -56,6 +57,7 @@ func appendUntilKilled(spec string) error {
 		if m, err = readDeltas(ctx, DirSource{Dir: dir}, m, c.Sequence(), store.Keys); err != nil {
 			return err
 		}
+		fmt.Println("appending")
 		for m.Position().Sequence < chain {
 			var frame []byte
 			if frame, m, err = deltaAfter(m, salt, signer); err != nil {
@@ -184,13 +186,19 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	for slowest < want || killed < kills {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|500", appendEnv, dir, killed))
-		var out bytes.Buffer
-		child.Stdout = &out
-		must(t, child.Start())
-		time.Sleep(time.Duration(30+rng.IntN(300)) * time.Millisecond)
+		out, err := child.StdoutPipe()
+		must(t, err, child.Start())
+		said := ""
+		if killed%4 != 0 { // else while it starts
+			said, err = bufio.NewReader(out).ReadString('\n')
+		}
+		if said != "" && said != "appending\n" || err != nil {
+			t.Fatalf("the writer said %q, %v", said, err)
+		}
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 		must(t, child.Process.Kill())
 		if err := child.Wait(); err == nil || child.ProcessState.Exited() {
-			t.Fatalf("the writer ended by itself: %v: %s", err, out.Bytes())
+			t.Fatalf("the writer ended by itself: %v", err)
 		}
 		killed++
 		if len(errs) > 0 {
