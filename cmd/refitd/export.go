@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 type exportCmd struct {
@@ -15,9 +18,17 @@ type exportONNXCmd struct {
 
 	Output  string `required:"" placeholder:"FILE" help:"File to write; it appears whole or not at all."`
 	Tensors string `enum:"f64,f32" default:"f64" help:"Type of the tensors and outputs: f64, or f32 for runtimes and devices without doubles."`
+	History *int   `hidden:"" placeholder:"N" help:"Refused: a graph takes no history."`
 }
 
+// errNoHistoryInONNX says why a graph takes no history; configs/consumers.md has more.
+var errNoHistoryInONNX = errors.New("ONNX graphs take no history: a fold-in solves a system of equations at every event, for which ONNX has no operator; " +
+	"ask with the history over HTTP, or in Go or Python (configs/consumers.md)")
+
 func (c *exportONNXCmd) Run(a *app) error {
+	if c.History != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: errNoHistoryInONNX, Key: "--history"}
+	}
 	return offline.ExportONNX(c.SnapshotRef, c.Output, c.Tensors == "f64", a.out)
 }
 
