@@ -35,11 +35,11 @@ func rowsDelta(rng *rand.Rand, m *Model, n, added int) *Delta {
 	return d
 }
 
-// afterDeltas returns a model of n users and n items with so many deltas.
-func afterDeltas(b *testing.B, n, k, m, deltas, rows, added int) *Model {
+// afterDeltas returns a model of contents with so many deltas.
+func afterDeltas(b *testing.B, c *Contents, deltas, rows, added int) *Model {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(9, 9))
-	model, err := NewModel(userItem(n, k, m))
+	model, err := NewModel(c)
 	for range deltas {
 		if err == nil {
 			model, err = model.Apply(rowsDelta(rng, model, rows, added))
@@ -51,21 +51,9 @@ func afterDeltas(b *testing.B, n, k, m, deltas, rows, added int) *Model {
 	return model
 }
 
-func BenchmarkScoreAfterDeltas(b *testing.B) {
-	m := afterDeltas(b, 1000, 20, 5, 1000, 20, 1)
-	c := m.Contents()
-	dst, s := make([]float64, m.NumOutputs()), new(Scratch)
-	in := Input{Categorical: make([]string, 2)}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		in.Categorical[0], in.Categorical[1] = c.Vocabulary[0][i%1000], c.Vocabulary[1][i*7%1000]
-		m.Score(dst, &in, s)
-	}
-}
-
 // A second of a busy topic: 8,000 rows of a million change, 100 of them of new names.
 func BenchmarkApply(b *testing.B) {
-	m := afterDeltas(b, 500_000, 20, 1, 1, 8000, 0)
+	m := afterDeltas(b, userItem(500_000, 20, 1), 1, 8000, 0)
 	d := rowsDelta(rand.New(rand.NewPCG(9, 9)), m, 7900, 100)
 	frame, err := d.Encode(m, nil)
 	if err != nil {

@@ -17,16 +17,14 @@ type Input struct {
 
 // check returns an error unless every slice is nil or as long as the schema's.
 func (in *Input) check(s *Schema) error {
-	for _, f := range []struct {
-		kind      string
-		got, want int
-		missing   bool
-	}{{"categorical", len(in.Categorical), len(s.Categorical), in.Categorical == nil},
-		{"numeric", len(in.Numeric), len(s.Numeric), in.Numeric == nil},
-		{"multi", len(in.Multi), len(s.Multi), in.Multi == nil}} {
-		if f.got != f.want && !f.missing {
-			return fmt.Errorf("%w: %d %s fields, the schema has %d", ErrInput, f.got, f.kind, f.want)
-		}
+	categorical, numeric, multi := len(in.Categorical), len(in.Numeric), len(in.Multi)
+	switch {
+	case categorical != len(s.Categorical) && in.Categorical != nil:
+		return fmt.Errorf("%w: %d categorical fields, the schema has %d", ErrInput, categorical, len(s.Categorical))
+	case numeric != len(s.Numeric) && in.Numeric != nil:
+		return fmt.Errorf("%w: %d numeric fields, the schema has %d", ErrInput, numeric, len(s.Numeric))
+	case multi != len(s.Multi) && in.Multi != nil:
+		return fmt.Errorf("%w: %d multi fields, the schema has %d", ErrInput, multi, len(s.Multi))
 	}
 	return nil
 }

@@ -217,18 +217,16 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	c := &m.contents
 	k, numOut := c.NumBasis, c.NumOutputs
 	copy(dst, c.Bias)
-	if c.Linear != nil {
-		for e, j := range s.index {
-			x := s.value[e]
-			for o, w := range m.linearRow(int(j)) {
-				dst[o] += w * x
-			}
-		}
+	s.sum, s.kern = slices.Grow(s.sum[:0], k)[:k], slices.Grow(s.kern[:0], k)[:k]
+	sum, kern := s.sum, s.kern
+	clear(sum)
+	clear(kern)
+	for e, j := range s.index {
+		basis, linear := m.row(int(j))
+		addRow(dst, sum, kern, basis, linear, s.value[e])
 	}
 	if s.own != nil {
-		for o, w := range s.own.linear {
-			dst[o] += w
-		}
+		addRow(dst, sum, kern, s.own.basis, s.own.linear, 1)
 	}
 	for j, x := range s.phi {
 		if x != 0 { // most bins
@@ -237,37 +235,55 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 			}
 		}
 	}
-	if k == 0 {
-		return
-	}
-	s.sum, s.kern = slices.Grow(s.sum[:0], k)[:k], slices.Grow(s.kern[:0], k)[:k]
-	sum, kern := s.sum, s.kern
-	clear(sum)
-	clear(kern)
-	for e, j := range s.index {
-		x := s.value[e]
-		for r, h := range m.basisRow(int(j)) {
-			a := h * x
-			sum[r] += a
-			kern[r] += a * a
-		}
-	}
-	if s.own != nil {
-		for r, a := range s.own.basis {
-			sum[r] += a
-			kern[r] += a * a
-		}
-	}
-	for r, a := range sum {
-		if c.Kernel == ANOVA {
+	kern = kern[:len(sum)]
+	if c.Kernel == ANOVA {
+		for r, a := range sum {
 			kern[r] = 0.5 * (a*a - kern[r])
-		} else {
+		}
+	} else {
+		for r, a := range sum {
 			kern[r] = a * a
 		}
 	}
-	for r, v := range kern {
-		for o, w := range c.Weights[r*numOut : (r+1)*numOut] {
-			dst[o] += w * v
+	addKernels(dst, kern, c.Weights)
+}
+
+// addRow adds the linear weights of a column of value x to dst, its coordinates to sum and their squares to squares.
+func addRow(dst, sum, squares, basis, linear []float64, x float64) {
+	dst = dst[:len(linear)]
+	for o, w := range linear {
+		dst[o] += w * x
+	}
+	sum, squares = sum[:len(basis)], squares[:len(basis)]
+	for r, h := range basis {
+		a := h * x
+		sum[r] += a
+		squares[r] += a * a
+	}
+}
+
+// addKernels adds Σ_r V[r,c] kern_r to each output, r ascending, several outputs at a time: sums in registers are quicker than in memory.
+func addKernels(dst, kern, weights []float64) {
+	numOut, o := len(dst), 0
+	for ; o+4 <= numOut; o += 4 {
+		a, at := (*[4]float64)(dst[o:]), o
+		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
+		for _, v := range kern {
+			w := (*[4]float64)(weights[at:])
+			a0 += w[0] * v
+			a1 += w[1] * v
+			a2 += w[2] * v
+			a3 += w[3] * v
+			at += numOut
 		}
+		a[0], a[1], a[2], a[3] = a0, a1, a2, a3
+	}
+	for ; o < numOut; o++ {
+		a, at := dst[o], o
+		for _, v := range kern {
+			a += weights[at] * v
+			at += numOut
+		}
+		dst[o] = a
 	}
 }

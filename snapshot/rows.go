@@ -21,6 +21,22 @@ func (m *Model) linearWidth() int {
 // rowWidth returns how many numbers a row has.
 func (m *Model) rowWidth() int { return m.contents.NumBasis + m.linearWidth() }
 
+// row returns the coordinates of column j in the basis, and its linear weights if the model has some.
+func (m *Model) row(j int) (basis, linear []float64) {
+	c := &m.contents
+	k, numOut := c.NumBasis, c.NumOutputs
+	if m.pages != nil {
+		if p := m.pages[j>>pageShift]; p != nil {
+			p = p[j&(pageRows-1)*m.width:]
+			return p[:k], p[k:m.width]
+		}
+	}
+	if c.Linear != nil {
+		linear = c.Linear[j*numOut : (j+1)*numOut]
+	}
+	return c.Basis[j*k : (j+1)*k], linear
+}
+
 // basisRow returns the coordinates of column j in the basis.
 func (m *Model) basisRow(j int) []float64 {
 	k := m.contents.NumBasis
