@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -403,23 +405,14 @@ func BenchmarkDeltaToServed(b *testing.B) {
 	var waits, appends []time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		at := m.Position()
-		d := &Delta{Model: "m", Base: 1, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
-			Columns: make([]int32, 8_000), Linear: make([]float64, 8_000), Basis: make([]float64, 20*8_000)}
-		for i := range d.Columns {
-			d.Columns[i] = int32(i*125 + int(at.Sequence)%125)
-		}
-		frame, err := d.Encode(m, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		frame, sequence := frameOfRows(b, m, 8_000), m.Position().Sequence+1
 		b.StartTimer()
 		began := time.Now()
 		if err := c.Append(b.Context(), frame); err != nil {
 			b.Fatal(err)
 		}
 		appends = append(appends, time.Since(began))
-		for w.Status().Position.Sequence != d.Sequence {
+		for w.Status().Position.Sequence != sequence {
 			if backoff.Sleep(b.Context(), time.Millisecond) != nil {
 				return
 			}
@@ -432,4 +425,72 @@ func BenchmarkDeltaToServed(b *testing.B) {
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "ms-p50")
 	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "ms-p99")
 	b.ReportMetric(float64(appends[len(appends)/2].Microseconds())/1000, "ms-append")
+}
+
+// Score while a delta of 8,000 rows arrives every second, and in the seconds between without: the 99th percentiles of single calls.
+func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
+	dir := b.TempDir()
+	store := NewStore(dir)
+	if _, err := store.Publish(b.Context(), "m", userItem(500_000, 20, 1)); err != nil {
+		b.Fatal(err)
+	}
+	w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", Alias: Latest})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	m, err := w.Wait(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := store.OpenChain(b.Context(), "m", 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var took [2][]int64
+	dst, s := make([]float64, 1), new(Scratch)
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = strconv.Itoa(i * 499)
+	}
+	in := Input{Categorical: make([]string, 2)}
+	for second := 0; b.Loop(); second++ {
+		b.StopTimer()
+		frame := frameOfRows(b, m, 8_000)
+		runtime.GC()
+		b.StartTimer()
+		if second%2 == 1 {
+			if err := c.Append(b.Context(), frame); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for began, i := time.Now(), 0; time.Since(began) < time.Second; i++ {
+			in.Categorical[0], in.Categorical[1] = "u"+names[i%1000], "i"+names[(i*7)%1000]
+			call := time.Now()
+			w.Model().Score(dst, &in, s)
+			took[second%2] = append(took[second%2], int64(time.Since(call)))
+		}
+		m = w.Model()
+	}
+	for i, of := range []string{"without", "with"} {
+		slices.Sort(took[i])
+		b.ReportMetric(float64(took[i][len(took[i])/2]), "ns-p50-"+of)
+		b.ReportMetric(float64(took[i][len(took[i])*99/100]), "ns-p99-"+of)
+	}
+}
+
+// frameOfRows returns the next delta of a model with rows spread over its columns.
+func frameOfRows(b *testing.B, m *Model, rows int) []byte {
+	at, c := m.Position(), &m.contents
+	d := &Delta{Model: "m", Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
+		Columns: make([]int32, rows), Linear: make([]float64, rows*c.NumOutputs), Basis: make([]float64, rows*c.NumBasis)}
+	step := m.NumColumns() / rows
+	for i := range d.Columns {
+		d.Columns[i] = int32(i*step + int(at.Sequence)%step)
+	}
+	frame, err := d.Encode(m, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return frame
 }
