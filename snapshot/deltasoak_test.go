@@ -169,7 +169,7 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	readers := make([]*deltaReader, 8)
 	for i := range readers {
 		r := new(deltaReader)
-		r.watcher.Store(watchOf(t, hundredsSource{DirSource{Dir: dir}, r}, WatchOptions{Trust: Trust{Keys: keys}}))
+		r.watcher.Store(watchOf(t, hundredsSource{DirSource{Dir: dir}, r}, WatchOptions{Trust: Trust{Keys: keys}, CheckDeltas: i%2 == 0}))
 		readers[i] = r
 		wg.Go(func() {
 			in, dst, s := testInputs()[0], make([]float64, 4), new(Scratch)

@@ -18,6 +18,7 @@ type follower struct {
 	pointer Pointer // of the version, as it was accepted
 	refused int     // in a row
 	warned  error   // the kind of refusal that the log has
+	marked  *Model  // at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
 }
 
 // replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first. replayTimeout bounds how
@@ -27,6 +28,9 @@ const (
 	replayTimeout = time.Minute
 	emptyPause    = 100 * time.Millisecond
 )
+
+// markEvery is between the deltas at which a model is kept for the digest that the publisher makes of it meanwhile.
+const markEvery = 100
 
 // errReplaced says that another version is served meanwhile.
 var errReplaced = errors.New("another version is served")
@@ -103,6 +107,9 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 			next, err = m.Apply(d)
 		}
 		if err == nil {
+			err = f.compare(d, next)
+		}
+		if err == nil {
 			err = each(m, next)
 		}
 		if err != nil {
@@ -110,6 +117,27 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 		}
 		m = next
 	}
+}
+
+// compare returns ErrDigest if a delta tells of a model that the chain came to that it is another one than here.
+func (f *follower) compare(d *Delta, next *Model) error {
+	if !f.watcher.options.CheckDeltas {
+		return nil
+	}
+	if d.Sequence%markEvery == 0 {
+		f.marked = next
+	}
+	for _, m := range []*Model{f.marked, next} {
+		if m == nil || d.Checked == nil || d.Checked.Sequence != m.Position().Sequence {
+			continue
+		}
+		digest, err := PayloadDigest(m.Contents())
+		if err == nil && digest != d.Checked.PayloadDigest {
+			err = fmt.Errorf("%w: the model at delta %d is %s, the publisher has %s", ErrDigest, d.Checked.Sequence, digest, d.Checked.PayloadDigest)
+		}
+		return err
+	}
+	return nil
 }
 
 // serve puts the next model in the place of the last one, unless that is not served any more.
@@ -172,10 +200,11 @@ func (f *follower) replay(ctx context.Context, m *Model) *Model {
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	o, at := &f.watcher.options, m.Position()
+	other := &follower{watcher: f.watcher, source: f.source}
 	again, err := o.Trust.load(o.Model, f.pointer, sourceReader(ctx, f.source, o.Model, f.pointer.Version))
 	for err == nil && again.Position().Sequence <= at.Sequence {
 		before := again
-		if again, err = f.take(ctx, again, func(_, _ *Model) error { return nil }); again == before && err == nil {
+		if again, err = other.take(ctx, again, func(_, _ *Model) error { return nil }); again == before && err == nil {
 			err = fmt.Errorf("%w: it has no more than %d deltas now", ErrChain, again.Position().Sequence)
 		}
 	}
@@ -188,6 +217,7 @@ func (f *follower) replay(ctx context.Context, m *Model) *Model {
 		}
 		return m
 	}
+	f.marked = other.marked
 	f.recovered(again)
 	return again
 }

@@ -108,6 +108,44 @@ func TestWatchChangesChains(t *testing.T) {
 	atDelta(t, w, 2, 4)
 }
 
+// A publisher tells of an earlier delta what model it came to: a watcher that compares refuses what tells otherwise, and another does not look.
+func TestWatchCompares(t *testing.T) {
+	t.Parallel()
+	store, dir := publish(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	hundred := grow(t, c, base, 100, 0)
+	m := grow(t, c, hundred, 2, 0)
+	checking := watchOf(t, DirSource{dir, often}, WatchOptions{CheckDeltas: true})
+	plain := watchOf(t, DirSource{dir, often}, WatchOptions{})
+	atDelta(t, checking, 1, 102)
+	at := m.Position()
+	tell := func(digest string) *Delta {
+		return &Delta{Model: "m", Base: 1, BaseDigest: base.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
+			Basis: []float64{}, Linear: []float64{}, Checked: &CheckedState{Sequence: 100, PayloadDigest: digest}}
+	}
+	frame, err := tell("sha256:00").Encode(m, nil)
+	must(t, err)
+	must(t, c.Append(t.Context(), frame))
+	until(t, checking, "a refusal", func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, ErrDigest) })
+	sameState(t, checking.Model(), m)
+	atDelta(t, plain, 1, 103)
+	must(t, os.Truncate(segmentPath(dir, 1, 1), c.size-int64(len(frame))))
+	again, _ := openChain(t, store, dir, 1)
+	digest, err := PayloadDigest(hundred.Contents())
+	must(t, err)
+	d := tell(digest)
+	frame, err = d.Encode(m, nil)
+	must(t, err)
+	must(t, again.Append(t.Context(), frame))
+	next, err := m.Apply(d)
+	must(t, err)
+	s := atDelta(t, checking, 1, 103)
+	sameState(t, checking.Model(), next)
+	if s.DeltasApplied != 103 {
+		t.Errorf("status %+v", s)
+	}
+}
+
 // A delta that is ready when another version has come is not served.
 func TestWatchLateDelta(t *testing.T) {
 	t.Parallel()

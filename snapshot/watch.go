@@ -26,7 +26,10 @@ type WatchOptions struct {
 	OnLoad func(*Model) error
 	// NoDeltas serves versions as they were published, without what changed since, where the source is a DeltaSource.
 	NoDeltas bool
-	Log      *slog.Logger // nil logs nothing
+	// CheckDeltas compares the whole model with the digest that the publisher tells of every hundredth delta, beside the digests and signatures that are
+	// always verified. It takes the time and the memory of writing a version, and is for those who would rather know that two machines agree.
+	CheckDeltas bool
+	Log         *slog.Logger // nil logs nothing
 }
 
 // retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it while there is no
