@@ -364,3 +364,19 @@ func logSumExp(v []float64) float64 {
 	}
 	return top + math.Log(total)
 }
+
+// dot returns Σ h_r w_r.
+func dot(row, w []float64) float64 {
+	var a0, a1, a2, a3 float64
+	for len(row) >= 4 && len(w) >= 4 {
+		a0 += row[0] * w[0]
+		a1 += row[1] * w[1]
+		a2 += row[2] * w[2]
+		a3 += row[3] * w[3]
+		row, w = row[4:], w[4:]
+	}
+	for r, h := range row {
+		a0 += h * w[r]
+	}
+	return (a0 + a1) + (a2 + a3)
+}

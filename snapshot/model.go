@@ -107,6 +107,9 @@ func (m *Model) NumOutputs() int { return m.contents.NumOutputs }
 // Scratch is the working memory of Score, ScoreBatch and TopK. The zero value is ready; it grows to what is needed and is then used again,
 // with any model. One goroutine at a time may use it.
 type Scratch struct {
+	// Workers is by how many goroutines TopK may look at the names of a large field, some thousand names each; 0 is 1. What it finds is the same.
+	Workers int
+
 	index []int32
 	value []float64
 	sum   []float64  // Σ h_r,j x_j
@@ -120,9 +123,13 @@ type Scratch struct {
 	names         []string
 	base          []float64
 	cross, square []float64
-	out           []float64
 	excluded      []uint64
 	heap          []scored
+
+	// Of TopK: what the leading output of candidates is multiplied with, and the goroutines that look at them.
+	leadCross, leadSquare []float64
+	searches              []*search
+	done                  sync.WaitGroup
 }
 
 // Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute

@@ -61,6 +61,20 @@ func (m *Model) linearRow(j int) []float64 {
 	return m.contents.Linear[j*numOut : (j+1)*numOut]
 }
 
+// runOf returns the rows of at most n columns from j on that stand in one place, how many they are, and how many numbers after one another the rows and
+// their linear weights begin. Of a model with pages.
+func (m *Model) runOf(j, n int) (rows, linear []float64, stride, linearStride, count int) {
+	k, width, p := m.contents.NumBasis, m.linearWidth(), j>>pageShift
+	if page := m.pages[p]; page != nil {
+		at := j & (pageRows - 1)
+		rows = page[at*m.width:]
+		return rows, rows[k:], m.width, m.width, min(n, pageRows-at)
+	}
+	for p++; p < len(m.pages) && m.pages[p] == nil && p<<pageShift < j+n; p++ {
+	}
+	return m.contents.Basis[j*k:], m.contents.Linear[j*width:], k, width, min(n, p<<pageShift-j)
+}
+
 // withRows returns the pages of a model in which the rows of a delta are changed, given its columns after that.
 func (m *Model) withRows(d *Delta, columns int) [][]float64 {
 	if len(d.Columns) == 0 || m.rowWidth() == 0 {

@@ -34,8 +34,8 @@ const (
 )
 
 // TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
-// vocabulary. It is exact: every name that is not excluded is scored, in O(n·k) for n names where one output ranks them, else O(n·k·m). In a field
-// that is part of a cross each name takes as long as Score.
+// vocabulary. It is exact: of every name that is not excluded one output at least is computed, in O(n·k) for n names, and where several rank them the
+// others of those that can still be among the best, by Scratch.Workers goroutines. In a field that is part of a cross each name takes as long as Score.
 // Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown. It returns ErrInput.
 //
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
@@ -160,51 +160,6 @@ func (m *Model) eachName(field int, s *Scratch, do func(j int32) error) error {
 
 var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too far from its center", ErrInput)
 
-// lanes is how many outputs of a candidate are computed at once: four sums hide the latency of additions.
-const lanes = 4
-
-// candidates leaves the columns with the k largest keys in the heap of s, whose base and sums are those of the event without the field.
-func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) error {
-	c := &m.contents
-	from, to := output, output+1
-	if by != byOutput {
-		from, to = 0, c.NumOutputs
-	}
-	width := lanes
-	if to-from == 1 {
-		width = 1
-	}
-	m.matrix(from, to, width, s)
-	s.heap = s.heap[:0]
-	limit := math.Inf(1)
-	return m.eachName(field, s, func(j int32) error {
-		m.candidate(int(j), width, s)
-		out := s.out[:to-from]
-		for o := range out {
-			out[o] += s.base[from+o]
-		}
-		if c.Linear != nil {
-			for o, w := range m.linearRow(int(j))[from:to] {
-				out[o] += w
-			}
-		}
-		if by != byOutput && largestOf(out) > limit {
-			return nil
-		}
-		key := m.key(by, output, out)
-		if math.IsNaN(key) {
-			return errTooFar
-		}
-		if x := (scored{key, j}); len(s.heap) < k || s.heap[0].worse(x) {
-			s.push(x, k)
-			if len(s.heap) == k {
-				limit = m.limit(by, s.heap[0].key)
-			}
-		}
-		return nil
-	})
-}
-
 // crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as Score does.
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *Input, s *Scratch) error {
 	s.heap = s.heap[:0]
@@ -220,20 +175,19 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 			return errTooFar
 		}
 		if x := (scored{key, j}); len(s.heap) < k || s.heap[0].worse(x) {
-			s.push(x, k)
+			s.heap = pushed(s.heap, x, k)
 		}
 		return nil
 	})
 }
 
-// matrix stores, for the outputs from ≤ c < to in groups of width, what a candidate's row of the basis is multiplied with: V[r,c] S_r
-// or 2 V[r,c] S_r, and V[r,c] itself for the squares of the homogeneous kernel.
-func (m *Model) matrix(from, to, width int, s *Scratch) {
+// matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis is multiplied with: V[r,c] S_r or 2 V[r,c] S_r, and V[r,c] itself
+// for the squares of the homogeneous kernel.
+func (m *Model) matrix(s *Scratch) {
 	c := &m.contents
 	k := c.NumBasis
-	outputs := (to - from + width - 1) / width * width
-	s.out = slices.Grow(s.out[:0], outputs)[:outputs]
-	s.cross, s.square = slices.Grow(s.cross[:0], outputs*k)[:outputs*k], slices.Grow(s.square[:0], outputs*k)[:outputs*k]
+	outputs := (c.NumOutputs + lanes - 1) / lanes * lanes
+	s.cross, s.square = resized(s.cross, outputs*k), resized(s.square, outputs*k)
 	clear(s.cross)
 	clear(s.square)
 	for r := range k {
@@ -241,69 +195,27 @@ func (m *Model) matrix(from, to, width int, s *Scratch) {
 		if c.Kernel == Homogeneous {
 			factor *= 2
 		}
-		for o := range to - from {
-			at := (o/width*k+r)*width + o%width
-			w := c.Weights[r*c.NumOutputs+from+o]
-			s.cross[at] = w * factor
-			if c.Kernel == Homogeneous {
-				s.square[at] = w
-			}
+		for o, w := range c.Weights[r*c.NumOutputs : (r+1)*c.NumOutputs] {
+			at := (o/lanes*k+r)*lanes + o%lanes
+			s.cross[at], s.square[at] = w*factor, w
 		}
 	}
 }
 
-// candidate stores in s.out what the name of column j adds to the outputs of the event through the kernels.
-func (m *Model) candidate(j, width int, s *Scratch) {
-	k := m.contents.NumBasis
-	row := m.basisRow(j)
-	anova := m.contents.Kernel == ANOVA
-	for at := 0; at < len(s.out); at += width {
-		cross, square := s.cross[at*k:(at+width)*k], s.square[at*k:(at+width)*k]
-		out := s.out[at : at+width]
-		switch {
-		case width == 1 && anova:
-			out[0] = dot(row, cross)
-		case width == 1:
-			out[0] = dotSquares(row, cross, square)
-		case anova:
+// candidate stores what the name of column j adds to all outputs of the event through the kernels, given the matrix of s. Outputs are a multiple of lanes.
+func (m *Model) candidate(outputs []float64, j int, s *Scratch) {
+	k, row := m.contents.NumBasis, m.basisRow(j)
+	for at := 0; at < len(outputs); at += lanes {
+		cross, square, out := s.cross[at*k:(at+lanes)*k], s.square[at*k:(at+lanes)*k], outputs[at:at+lanes]
+		if m.contents.Kernel == ANOVA {
 			cross4(out, row, cross)
-		default:
+		} else {
 			squares4(out, row, cross, square)
 		}
 	}
 }
 
-// dot returns Σ h_r w_r.
-func dot(row, w []float64) float64 {
-	var a0, a1, a2, a3 float64
-	for len(row) >= 4 && len(w) >= 4 {
-		a0 += row[0] * w[0]
-		a1 += row[1] * w[1]
-		a2 += row[2] * w[2]
-		a3 += row[3] * w[3]
-		row, w = row[4:], w[4:]
-	}
-	for r, h := range row {
-		a0 += h * w[r]
-	}
-	return (a0 + a1) + (a2 + a3)
-}
-
-// dotSquares returns Σ h_r (w_r + h_r v_r).
-func dotSquares(row, w, v []float64) float64 {
-	var a0, a1 float64
-	for len(row) >= 2 && len(w) >= 2 && len(v) >= 2 {
-		a0 += row[0] * (w[0] + row[0]*v[0])
-		a1 += row[1] * (w[1] + row[1]*v[1])
-		row, w, v = row[2:], w[2:], v[2:]
-	}
-	for r, h := range row {
-		a0 += h * (w[r] + h*v[r])
-	}
-	return a0 + a1
-}
-
-// cross4 is dot for four outputs.
+// cross4 stores Σ_r h_r w_r of four outputs.
 func cross4(out, row, cross []float64) {
 	var a0, a1, a2, a3 float64
 	for _, h := range row {
@@ -317,7 +229,7 @@ func cross4(out, row, cross []float64) {
 	*(*[lanes]float64)(out) = [lanes]float64{a0, a1, a2, a3}
 }
 
-// squares4 is dotSquares for four outputs.
+// squares4 stores Σ_r h_r (w_r + h_r v_r) of four outputs.
 func squares4(out, row, cross, square []float64) {
 	var a0, a1, a2, a3 float64
 	for _, h := range row {
@@ -350,17 +262,6 @@ func (m *Model) key(by ranking, output int, out []float64) float64 {
 	return out[0]
 }
 
-// limit returns what the outputs of a candidate may not exceed if its key is to be at least worst: one term alone would then make the sum
-// too large. It saves nearly all exponentials of a level. Rounding is allowed for generously.
-func (m *Model) limit(by ranking, worst float64) float64 {
-	if by == byLevel {
-		if sum := float64(m.contents.Schema.Levels) - worst + 1e-9; sum < 1 {
-			return math.Log(sum / (1 - sum))
-		}
-	}
-	return math.Inf(1)
-}
-
 func largestOf(out []float64) float64 {
 	most := math.Inf(-1)
 	for _, v := range out {
@@ -379,28 +280,26 @@ type scored struct {
 
 func (a scored) worse(b scored) bool { return a.key < b.key || a.key == b.key && a.column > b.column }
 
-// push keeps the best k candidates in a heap with the worst on top.
-func (s *Scratch) push(x scored, k int) {
-	h := s.heap
+// pushed keeps the best k candidates in a heap with the worst on top.
+func pushed(h []scored, x scored, k int) []scored {
 	if len(h) < k {
 		h = append(h, x)
 		for i := len(h) - 1; i > 0 && h[i].worse(h[(i-1)/2]); i = (i - 1) / 2 {
 			h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
 		}
-		s.heap = h
-		return
+		return h
 	}
 	h[0] = x
 	for i := 0; ; {
 		child := 2*i + 1
 		if child >= len(h) {
-			return
+			return h
 		}
 		if child+1 < len(h) && h[child+1].worse(h[child]) {
 			child++
 		}
 		if !h[child].worse(h[i]) {
-			return
+			return h
 		}
 		h[i], h[child] = h[child], h[i]
 		i = child

@@ -203,22 +203,29 @@ func TestScoreBatch(t *testing.T) {
 func BenchmarkTopK(b *testing.B) {
 	for _, test := range []struct {
 		name    string
+		items   int
 		outputs int
-		k       int
 		kernel  string
-	}{{"ordinal-m4-k20", 4, 20, ANOVA}, {"regression-m1-k20", 1, 20, ANOVA}, {"regression-m1-k20-homogeneous", 1, 20, Homogeneous}} {
+		workers int
+	}{{"ordinal-m4-k20", 100_000, 4, ANOVA, 1}, {"regression-m1-k20", 100_000, 1, ANOVA, 1}, {"regression-m1-k20-homogeneous", 100_000, 1, Homogeneous, 1},
+		{"regression-m1-k20-1M", 1_000_000, 1, ANOVA, 1}, {"regression-m1-k20-1M-by2", 1_000_000, 1, ANOVA, 2}} {
 		b.Run(test.name, func(b *testing.B) {
-			c := userItem(100_000, test.k, test.outputs)
+			c := userItem(test.items, 20, test.outputs)
 			c.Kernel = test.kernel
 			if test.outputs == 1 {
 				c.Schema.Task, c.Schema.Levels, c.Link = Regression, 0, Identity
+			}
+			if test.items > 100_000 { // more than a version may have: the users are of no account
+				c.Vocabulary[0] = c.Vocabulary[0][:1000]
+				c.NumFeatures -= test.items - 1000
+				c.Basis, c.Linear = c.Basis[:c.NumFeatures*20], c.Linear[:c.NumFeatures*test.outputs]
 			}
 			m, err := NewModel(c)
 			if err != nil {
 				b.Fatal(err)
 			}
 			q := Query{Input: Input{Categorical: []string{"u1", ""}}, Over: "item", K: 10, Exclude: []string{"i5", "i77"}}
-			dst, s := make([]Item, 0, 10), new(Scratch)
+			dst, s := make([]Item, 0, 10), &Scratch{Workers: test.workers}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := m.TopK(dst, &q, s); err != nil {
