@@ -28,6 +28,8 @@ type scored struct {
 	Model          string         `json:"model"`
 	Version        int64          `json:"version"`
 	Digest         string         `json:"digest"`
+	Delta          int64          `json:"delta"`
+	DeltaDigest    string         `json:"delta_digest"`
 	FeaturesDigest string         `json:"features_digest"`
 	Propensity     *float64       `json:"propensity"`
 	Prediction     any            `json:"prediction"`

@@ -20,10 +20,8 @@ type Answer struct {
 	Offset    int64  `json:"offset"`
 	// Timestamp is that of the event's record; null if it has none.
 	Timestamp *time.Time `json:"timestamp"`
-	Model     string     `json:"model"`
-	Version   int64      `json:"version"`
-	Digest    string     `json:"digest"` // payload digest of the version: of everything that scores depend on
 	Scored    time.Time  `json:"scored"` // when, by the daemon's clock
+	web.Answered
 	*Score
 	Error *Failure `json:"error,omitempty"` // instead of a score
 }
@@ -55,9 +53,7 @@ type answerer struct {
 
 // answer returns the value for a record, and whether the event in it was scored.
 func (a *answerer) answer(r *kgo.Record) (value []byte, scored bool, err error) {
-	m := a.champion.Manifest()
-	out := Answer{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Model: m.Model, Version: m.Version, Digest: m.PayloadDigest,
-		Scored: time.Now().UTC()}
+	out := Answer{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Scored: time.Now().UTC(), Answered: a.champion.Answered()}
 	stamp := int64(-1)
 	if !r.Timestamp.IsZero() && r.Timestamp.UnixMilli() >= 0 {
 		stamp = r.Timestamp.UnixMilli()

@@ -151,7 +151,7 @@ func (s *Scorer) await(ctx context.Context, last *web.Champion, champion func(la
 	for ctx.Err() == nil {
 		if now := champion(last); now != nil {
 			if s.waiting.Swap(nil) != nil {
-				s.Log.Info("scoring begins", "topic", s.Settings.Score.Topic, "version", now.Manifest().Version)
+				s.Log.Info("scoring begins", "topic", s.Settings.Score.Topic, "version", now.Answered().Version)
 			}
 			return now
 		}

@@ -10,7 +10,10 @@ import (
 // Prediction is what a version says of one event, as POST …/score answers it.
 type Prediction = prediction
 
-// Champion scores single events with the version that consumers had when it was made. It is for one goroutine.
+// Answered names what answered and says how old it is, as in every answer over HTTP.
+type Answered = answered
+
+// Champion scores single events with the version that consumers had when it was made, and the deltas that they had. It is for one goroutine.
 type Champion struct {
 	scorer   *scorer
 	decoding *decoding
@@ -29,12 +32,14 @@ func (s *Server) Champion(model string, last *Champion) *Champion {
 		return nil
 	case last != nil && last.scorer == now:
 		return last
+	case last != nil && last.scorer.manifest.Digest == now.manifest.Digest: // with more deltas
+		return &Champion{now, last.decoding}
 	}
 	return &Champion{now, now.decoders.Get().(*decoding)}
 }
 
-// Manifest returns the manifest of the version.
-func (c *Champion) Manifest() *snapshot.Manifest { return &c.scorer.manifest }
+// Answered says what scores now.
+func (c *Champion) Answered() Answered { return c.scorer.answered() }
 
 // Schema returns the fields of the version. It must not be changed.
 func (c *Champion) Schema() *snapshot.Schema { return c.scorer.model.Schema() }
