@@ -35,6 +35,10 @@ type Metrics struct {
 	trainFailed     *prometheus.CounterVec
 	decisions       *prometheus.CounterVec
 	published       *prometheus.CounterVec
+	deltas          *prometheus.CounterVec
+	deltaRows       *prometheus.CounterVec
+	deltaBytes      *prometheus.CounterVec
+	deltaSeconds    *prometheus.HistogramVec
 	features        *prometheus.GaugeVec
 	dropped         *prometheus.CounterVec
 	drift           *prometheus.CounterVec
@@ -87,8 +91,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		trainFailed:     counter("train_failures_total", "Refits that ended without a model."),
 		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
 		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
-		features:        gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
-		drift:           counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
+		deltas:          counter("deltas_published_total", "Deltas written to the store, by result: success or failure.", "result"),
+		deltaRows:       counter("delta_rows_total", "Rows of the deltas that were written."),
+		deltaBytes:      counter("delta_bytes_total", "Bytes of the deltas that were written."),
+		deltaSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_delta_seconds",
+			Help:    "Time from when a delta is taken until it is in the store: its events are stored before it.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}, []string{"model"}),
+		features: gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
+		drift:    counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
 		dropped: counter("dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
@@ -127,8 +137,12 @@ func (m *Metrics) add(c *config.Model) {
 	for _, group := range cycle.DriftGroups(c) {
 		m.drift.WithLabelValues(model, group)
 	}
+	m.deltaRows.WithLabelValues(model)
+	m.deltaBytes.WithLabelValues(model)
+	m.deltaSeconds.WithLabelValues(model)
 	for _, r := range results {
 		m.published.WithLabelValues(model, r)
+		m.deltas.WithLabelValues(model, r)
 		m.announced.WithLabelValues(model, r)
 	}
 	for _, s := range refitStatuses {

@@ -205,6 +205,16 @@ func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartiti
 	return ""
 }
 
+// holds reports whether everything below a cut is in the state, so that no restart comes to less.
+func (s *State) holds(cut []snapshot.Cut) bool {
+	for _, c := range cut {
+		if next, ok := s.store.Position(c.Topic, c.Partition); !ok || next < c.Next {
+			return false
+		}
+	}
+	return true
+}
+
 // takeFresh reports once whether the state is new.
 func (s *State) takeFresh() bool { return s.fresh.Swap(false) }
 

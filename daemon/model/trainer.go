@@ -56,6 +56,7 @@ type Trainer struct {
 	lookAt      time.Time
 	unpublished *trained // that the store did not take, nil without one
 	retryAt     time.Time
+	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
@@ -93,6 +94,7 @@ func (t *Trainer) Wake() {
 func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 	t.begin()
 	defer t.tick.Stop()
+	defer t.versions.endChecks()
 	for {
 		finished := false
 		select {
@@ -144,7 +146,7 @@ func (t *Trainer) tune() {
 // tickOf is the time between two looks at what there is to do.
 func tickOf(m *config.Model) time.Duration {
 	tick := observeEvery
-	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std(), renewEvery(m)} {
+	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std(), m.Publish.Deltas.Every.Std(), renewEvery(m)} {
 		if d > 0 {
 			tick = min(tick, d)
 		}
@@ -191,9 +193,11 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	if now := time.Now(); t.schedule.UpdateDue(&t.settings.Publish, now, applied) {
 		t.schedule.Updated(now, applied)
-		return t.contain("update", func() error { return t.update(ctx) })
+		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.contain("delta", func() error { t.deltas(ctx, applied); return nil })
 }
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.
@@ -282,6 +286,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 	}
 	if version.Decision == publish.Promoted {
 		t.cycle.Install(r.challenger)
+		t.versions.endDeltas("a refit is champion")
 		t.schedule.Promoted()
 		if err := t.state.keep(r.challenger); err != nil {
 			return err
@@ -335,10 +340,13 @@ func (t *Trainer) update(ctx context.Context) error {
 		return nil
 	}
 	if err := t.versions.publish(ctx, live); err != nil {
+		t.cycle.EndDeltas()
+		t.versions.endDeltas("the update after them was not published")
 		t.schedule.UpdateAgain()
 		return nil
 	}
 	t.cycle.PublishUpdate(live)
+	t.beginDeltas(ctx)
 	return t.versions.emit(live)
 }
 

@@ -38,7 +38,9 @@ type Versions struct {
 
 	trouble   atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
 	lost      atomic.Bool                // publisher.Lost()
-	fruitless atomic.Pointer[string]     // why the last refit without a version for consumers ended so
+	checks    deltaChecks
+	chain     atomic.Pointer[publish.Position] // of deltas, nil without
+	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
 }
 
 // dated is a version and when it was published.
@@ -202,6 +204,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 	}
 	ch.Chosen = v.publisher.Chosen()
 	v.cycle.Adopt(ch)
+	v.endDeltas("somebody else moved the champion")
 	v.renewed = time.Time{}
 	v.serve(ch, manifest)
 	v.log.Info("champion moved by somebody else", "version", manifest.Version, "by_operator", ch.Chosen)

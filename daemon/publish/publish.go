@@ -43,10 +43,11 @@ type Publisher struct {
 	epoch    int64
 	version  int64
 	champion *int64
-	sequence int64 // of the move that made it champion
-	chosen   bool  // by an operator
-	missing  bool  // the alias of the champion is gone
-	lost     bool  // the store is, with it
+	sequence int64  // of the move that made it champion
+	chosen   bool   // by an operator
+	missing  bool   // the alias of the champion is gone
+	lost     bool   // the store is, with it
+	chain    *chain // of deltas; nil without
 
 	mu       sync.Mutex // guards refusals and refused: HTTP moves aliases, too
 	refusals []Refusal
