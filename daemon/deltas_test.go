@@ -1,0 +1,160 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to delta.
+func chainOf(t *testing.T, dir string, version int64) (*snapshot.Model, int64) {
+	t.Helper()
+	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	stream, err := snapshot.DirSource{Dir: dir}.Deltas(ctx, "ratings", version, 0)
+	if err != nil {
+		return m, 0
+	}
+	defer stream.Close()
+	last := int64(-1)
+	for {
+		frame, err := snapshot.ReadFrame(stream)
+		if errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
+			return m, m.Position().Sequence
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := snapshot.DecodeDelta(frame, m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err = m.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(0)
+		for _, c := range m.Position().Cut {
+			sum += c.Next
+		}
+		if sum < last {
+			t.Errorf("version %d, delta %d: cut at %d after %d", version, d.Sequence, sum, last)
+		}
+		last = sum
+	}
+}
+
+// TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit, the one before with its deltas. Where
+// the files of deltas are gone others follow another version, and where an operator chooses another version deltas end.
+func TestDeltasFollowUpdates(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 1s, deltas: {every: 20ms}")
+	dir := filepath.Join(b.Dir, "store-f")
+	store := snapshot.NewStore(dir)
+	conf, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lockedBuffer
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&lockedBuffer{}, true),
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	defer stop()
+	b.ProduceRatings(1, 1600)
+	daemontest.Within(t, daemontest.Patience, "a first version", func() bool {
+		_, err := store.Alias("ratings", snapshot.Champion)
+		return err == nil
+	})
+	watcher, err := snapshot.Watch(snapshot.DirSource{Dir: dir}, snapshot.WatchOptions{Model: "ratings"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	compared, seed := 0, uint64(10)
+	seen := make(map[int64]bool)
+	daemontest.Within(t, daemontest.Patience, "an update of an update with deltas", func() bool {
+		seed++
+		b.ProduceRatings(seed, 3)
+		versions, err := store.Versions("ratings")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range versions {
+			m, err := store.Manifest("ratings", v)
+			if err != nil || seen[v] || !strings.Contains(m.Reason, "with its deltas") {
+				continue
+			}
+			seen[v] = true
+			model, n := chainOf(t, dir, *m.Parent)
+			digest, err := snapshot.PayloadDigest(model.Contents())
+			if err != nil || n == 0 || digest != m.PayloadDigest {
+				t.Fatalf("version %d is %s; version %d with %d deltas is %s (%v)", v, m.PayloadDigest, *m.Parent, n, digest, err)
+			}
+			compared++
+		}
+		return compared > 1 && watcher.Status().DeltasApplied > 10
+	})
+	if s := watcher.Status(); s.DeltasRefused > 0 || s.Err != nil {
+		t.Errorf("the watcher refused %d deltas: %+v", s.DeltasRefused, s)
+	}
+	at, err := store.Alias("ratings", snapshot.Champion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := watcher.Status().DeltasApplied
+	if err := os.RemoveAll(filepath.Join(dir, "ratings", strconv.FormatInt(at.Version, 10), "deltas")); err != nil {
+		t.Fatal(err)
+	}
+	daemontest.Within(t, daemontest.Patience, "deltas of another version", func() bool {
+		seed++
+		b.ProduceRatings(seed, 3)
+		s := watcher.Status()
+		return s.Version > at.Version && s.DeltasApplied > applied+10
+	})
+	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback,
+		Why: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	b.ProduceRatings(3, 30)
+	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas", func() bool { return log.has("somebody else moved the champion") })
+	latest, err := store.Alias("ratings", snapshot.Latest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, before := chainOf(t, dir, latest.Version)
+	b.ProduceRatings(4, 30)
+	time.Sleep(300 * time.Millisecond)
+	if _, after := chainOf(t, dir, latest.Version); after != before {
+		t.Errorf("%d deltas follow a version that is not champion", after-before)
+	}
+	stop()
+}
