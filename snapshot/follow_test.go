@@ -412,6 +412,31 @@ func TestWatchOddDeltaSources(t *testing.T) {
 	}
 }
 
+// The deltas of one version are followed at a time, and of none after Close.
+func TestWatchEndsFollowing(t *testing.T) {
+	t.Parallel()
+	store, dir := publish(t, 1)
+	var asked, active atomic.Int64
+	w := watchOf(t, oddSource{DirSource{dir, often}, func(ctx context.Context, _ int64) (io.ReadCloser, error) {
+		active.Add(1)
+		defer active.Add(-1)
+		asked.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, WatchOptions{})
+	until(t, w, "the first question", func(Status) bool { return asked.Load() == 1 })
+	_, err := store.Publish(t.Context(), "m", testContents(small))
+	must(t, err)
+	until(t, w, "the second", func(Status) bool { return asked.Load() == 2 })
+	if n := active.Load(); n != 1 {
+		t.Errorf("%d versions are followed", n)
+	}
+	w.Close()
+	if n := active.Load(); n != 0 {
+		t.Errorf("%d versions are followed after Close", n)
+	}
+}
+
 // zeros is a stream without an end.
 type zeros struct{}
 
