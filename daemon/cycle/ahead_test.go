@@ -145,7 +145,7 @@ func TestPanicInARun(t *testing.T) {
 	observeRuns(c, events[:50], 50)
 	c.mixture.baselines = append(c.mixture.baselines[:0:0], &failing{at: 100 - 50}) // of those after, counted where the mixture sees them
 	c.mixture.parts = c.mixture.parts[:c.mixture.learned+1]
-	c.mixture.stack = nil
+	c.mixture.stacks = nil
 	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
 		t.Errorf("panics on %v", got)
 	}

@@ -28,8 +28,8 @@ type mixture struct {
 	by        int // the categorical field whose entities have losses of their own, or -1
 	learned   int // the first parts: fold-in, published and companions
 	baselines []baseline
-	stack     *stack // of numbers, the last part
-	pool      *pool  // of classes, the last part
+	stacks    []*stack // of numbers, the last parts
+	pool      *pool    // of classes, the last part
 	parts     []part
 	entities  *slots
 	losses    []float64 // by slot of the entity, one per part
@@ -79,8 +79,10 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 		names = append(names, b.name())
 	}
 	if t.IsNumeric() {
-		m.stack = newStack(len(names))
-		names = append(names, "stack")
+		for _, fade := range stackFades {
+			m.stacks = append(m.stacks, newStack(len(names), fade))
+		}
+		names = append(names, "stack", "stack_slow")
 	} else {
 		m.pool = newPool(len(names), width, t.Link)
 		names = append(names, "pool")
@@ -108,9 +110,9 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 		p := &m.parts[m.learned+i]
 		p.present = b.predict(p.value, ev)
 	}
-	if m.stack != nil {
-		p := &m.parts[len(m.parts)-1]
-		p.value[0], p.present = m.stack.predict(m.parts)
+	for i, s := range m.stacks {
+		p := &m.parts[len(m.parts)-len(m.stacks)+i]
+		p.value[0], p.present = s.predict(m.parts)
 		p.value[0] = m.target.Clip(p.value[0])
 	}
 	if m.pool != nil {
@@ -216,8 +218,8 @@ const leastProbability = 1e-9
 // learn judges the parts on the event that predict was called with last, and lets the baselines learn it.
 func (m *mixture) learn(ev *event.Event, targets []float64) {
 	m.judge(ev, targets)
-	if m.stack != nil {
-		m.stack.learn(ev.Label)
+	for _, s := range m.stacks {
+		s.learn(ev.Label)
 	}
 	if m.pool != nil {
 		m.pool.learn(targets)

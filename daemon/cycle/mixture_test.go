@@ -48,7 +48,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				baselines = append(baselines, parts[i])
 			}
 			m := mixtureOf(target, nil, baselines, -1, 100)
-			m.stack, m.pool = nil, nil
+			m.stacks, m.pool = nil, nil
 			m.parts = m.parts[:numLearned+len(parts)]
 			r := rand.New(rand.NewPCG(11, 1))
 			const n, stretch = 100_000, 20_000
@@ -164,7 +164,7 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 func TestStackIsLeastSquares(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	const n, k = 400, 3
-	s := newStack(k)
+	s := newStack(k, stackFades[0])
 	parts := make([]part, k)
 	for i := range parts {
 		parts[i] = part{value: []float64{0}, present: true}
@@ -216,7 +216,7 @@ func leastSquares(t *testing.T, inputs [][]float64, misses []float64, unit float
 		a[i][i] = stackRidge
 	}
 	for e := range last {
-		w := math.Pow(stackFade, float64(last-1-e))
+		w := math.Pow(stackFades[0], float64(last-1-e))
 		x := append([]float64{1}, inputs[e][1:]...)
 		for i := 1; i < k; i++ {
 			x[i] /= unit
@@ -246,11 +246,48 @@ func leastSquares(t *testing.T, inputs [][]float64, misses []float64, unit float
 	return out
 }
 
+// TestStacksOfTwoFades: where the best weights stay the stack that forgets slowly errs less, where they change the other one does.
+func TestStacksOfTwoFades(t *testing.T) {
+	run := func(changes bool) (errors [2]float64) {
+		r := rand.New(rand.NewPCG(12, 2))
+		parts := make([]part, 12)
+		stacks := [2]*stack{}
+		for i, fade := range stackFades {
+			stacks[i] = newStack(len(parts), fade)
+		}
+		for e := range 30_000 {
+			y, best := r.NormFloat64(), 0
+			if changes {
+				best = e / 1500 % len(parts)
+			}
+			for i := range parts {
+				noise := 1.0
+				if i == best {
+					noise = 0.7
+				}
+				parts[i] = part{value: []float64{y + noise*r.NormFloat64()}, present: true}
+			}
+			for i, s := range stacks {
+				v, _ := s.predict(parts)
+				errors[i] += squared(v - y)
+				s.learn(y)
+			}
+		}
+		return errors
+	}
+	if e := run(false); !(e[1] < e[0]) {
+		t.Errorf("without a change: squared errors %v", e)
+	}
+	if e := run(true); !(e[0] < e[1]) {
+		t.Errorf("with changes: squared errors %v", e)
+	}
+}
+
 // TestStackOutlivesOutliers: one label of 10⁹ does not move the predictions for the rest by much.
 func TestStackOutlivesOutliers(t *testing.T) {
 	run := func(outlier bool) (total float64) {
 		r := rand.New(rand.NewPCG(8, 2))
-		s := newStack(2)
+		s := newStack(2, stackFades[0])
 		parts := []part{{value: []float64{0}, present: true}, {value: []float64{0}, present: true}}
 		for e := range 3000 {
 			y := r.NormFloat64()
