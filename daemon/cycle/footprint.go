@@ -56,7 +56,7 @@ func MixtureFootprint(rows, outputs, maxName int) int64 {
 	contexts := min(rows, max(16, baselineNumbers/outputs))
 	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
 	const baselines = baselineFields + 1 // names of fields, and entities with a last label
-	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(numLearned+7+baselineFields))
+	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(numLearned+8+baselineFields))
 }
 
 // MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits weights on it: the numbers, what

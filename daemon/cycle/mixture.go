@@ -33,6 +33,7 @@ type mixture struct {
 	parts     []part
 	entities  *slots
 	losses    []float64 // by slot of the entity, one per part
+	events    []float64 // by slot of the entity
 	entity    int32     // slot of the event that predict was called with last, or -1
 	scale     fading    // of squares
 	mixed     []float64
@@ -79,8 +80,8 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 		names = append(names, b.name())
 	}
 	if t.IsNumeric() {
-		for _, fade := range stackFades {
-			m.stacks = append(m.stacks, newStack(len(names), fade))
+		for i, fade := range stackFades {
+			m.stacks = append(m.stacks, newStack(len(names), fade, by >= 0 && i == len(stackFades)-1))
 		}
 		names = append(names, "stack", "stack_slow")
 	} else {
@@ -110,18 +111,22 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 		p := &m.parts[m.learned+i]
 		p.present = b.predict(p.value, ev)
 	}
+	m.entity = -1
+	if m.by >= 0 {
+		m.entity = m.entities.find(0, ev.Categorical[m.by])
+	}
+	newness := 1.0
+	if m.entity >= 0 {
+		newness = newcomer / (newcomer + m.events[m.entity])
+	}
 	for i, s := range m.stacks {
 		p := &m.parts[len(m.parts)-len(m.stacks)+i]
-		p.value[0], p.present = s.predict(m.parts)
+		p.value[0], p.present = s.predict(m.parts, newness)
 		p.value[0] = m.target.Clip(p.value[0])
 	}
 	if m.pool != nil {
 		p := &m.parts[len(m.parts)-1]
 		p.present = m.pool.predict(p.value, m.parts)
-	}
-	m.entity = -1
-	if m.by >= 0 {
-		m.entity = m.entities.find(0, ev.Categorical[m.by])
 	}
 	m.weigh()
 	clear(m.mixed)
@@ -269,10 +274,15 @@ func (m *mixture) judgeEntity(ev *event.Event) {
 	for len(m.losses) < int(at+1)*n {
 		m.losses = append(m.losses, 0)
 	}
+	for len(m.events) < int(at+1) {
+		m.events = append(m.events, 0)
+	}
 	own := m.losses[int(at)*n : int(at+1)*n]
 	if fresh {
 		clear(own)
+		m.events[at] = 0
 	}
+	m.events[at]++
 	for i := range own {
 		own[i] *= mixtureEntity
 		if m.parts[i].present {

@@ -160,16 +160,22 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 	}
 }
 
-// TestStackIsLeastSquares compares the stack with least squares by definition over all events.
+// TestStackIsLeastSquares compares stacks with least squares by definition over all events.
 func TestStackIsLeastSquares(t *testing.T) {
+	for i, fade := range stackFades {
+		stackIsLeastSquares(t, fade, i > 0)
+	}
+}
+
+func stackIsLeastSquares(t *testing.T, fade float64, byNewness bool) {
 	r := rand.New(rand.NewPCG(5, 5))
 	const n, k = 400, 3
-	s := newStack(k, stackFades[0])
+	s := newStack(k, fade, byNewness)
 	parts := make([]part, k)
 	for i := range parts {
 		parts[i] = part{value: []float64{0}, present: true}
 	}
-	var inputs [][]float64
+	var rows [][]float64
 	var misses []float64
 	for e := range n {
 		y := 3 + r.NormFloat64()
@@ -177,49 +183,55 @@ func TestStackIsLeastSquares(t *testing.T) {
 			parts[i].value[0] = y + float64(i+1)*0.4*r.NormFloat64() + 0.3
 		}
 		parts[2].present = e%7 > 0
-		got, ok := s.predict(parts)
+		newness := r.Float64()
+		got, ok := s.predict(parts, newness)
 		if !ok {
 			t.Fatal("no prediction")
 		}
-		if e == n-1 {
-			want := leastSquares(t, inputs, misses, s.unit)
-			v := parts[0].value[0] + want[0]*s.unit
-			for i := 1; i < k; i++ {
-				if parts[i].present {
-					v += want[i] * (parts[i].value[0] - parts[0].value[0])
-				}
-			}
-			if math.Abs(got-v) > 1e-9 {
-				t.Errorf("the stack predicts %.12g, least squares %.12g", got, v)
-			}
-			break
-		}
-		x := make([]float64, k)
+		x := make([]float64, k) // of 1, which has no unit, and of parts, by how much they differ from the first
 		for i := 1; i < k; i++ {
 			if parts[i].present {
 				x[i] = parts[i].value[0] - parts[0].value[0]
 			}
 		}
-		inputs, misses = append(inputs, x), append(misses, y-parts[0].value[0])
+		if byNewness {
+			x = append(x, newness, newness*x[1], newness*x[2])
+		}
+		x[0] = 1
+		if e == n-1 {
+			v := parts[0].value[0]
+			for i, w := range leastSquares(t, rows[:len(rows)/s.every*s.every], misses, s.unit, fade) {
+				if i%k == 0 {
+					w *= s.unit
+				}
+				v += w * x[i]
+			}
+			if math.Abs(got-v) > 1e-9 {
+				t.Errorf("fading by %g the stack predicts %.12g, least squares %.12g", fade, got, v)
+			}
+			break
+		}
+		rows, misses = append(rows, x), append(misses, y-parts[0].value[0])
 		s.learn(y)
 	}
 }
 
-// leastSquares solves for the weights after the last event at which the stack solves, its rows measured in a unit.
-func leastSquares(t *testing.T, inputs [][]float64, misses []float64, unit float64) []float64 {
+// leastSquares solves for the weights that rows give, which are of three parts, once or twice, measured in a unit.
+func leastSquares(t *testing.T, rows [][]float64, misses []float64, unit, fade float64) []float64 {
 	t.Helper()
-	last := len(inputs) / stackEvery * stackEvery
-	k := len(inputs[0])
+	last, k := len(rows), len(rows[0])
 	a := make([][]float64, k)
 	for i := range a {
 		a[i] = make([]float64, k+1)
 		a[i][i] = stackRidge
 	}
 	for e := range last {
-		w := math.Pow(stackFades[0], float64(last-1-e))
-		x := append([]float64{1}, inputs[e][1:]...)
-		for i := 1; i < k; i++ {
-			x[i] /= unit
+		w := math.Pow(fade, float64(last-1-e))
+		x := append([]float64(nil), rows[e]...)
+		for i := range x {
+			if i%3 > 0 {
+				x[i] /= unit
+			}
 		}
 		for i := range a {
 			for j := range x {
@@ -253,7 +265,7 @@ func TestStacksOfTwoFades(t *testing.T) {
 		parts := make([]part, 12)
 		stacks := [2]*stack{}
 		for i, fade := range stackFades {
-			stacks[i] = newStack(len(parts), fade)
+			stacks[i] = newStack(len(parts), fade, false)
 		}
 		for e := range 30_000 {
 			y, best := r.NormFloat64(), 0
@@ -268,7 +280,7 @@ func TestStacksOfTwoFades(t *testing.T) {
 				parts[i] = part{value: []float64{y + noise*r.NormFloat64()}, present: true}
 			}
 			for i, s := range stacks {
-				v, _ := s.predict(parts)
+				v, _ := s.predict(parts, 1)
 				errors[i] += squared(v - y)
 				s.learn(y)
 			}
@@ -283,16 +295,50 @@ func TestStacksOfTwoFades(t *testing.T) {
 	}
 }
 
+// TestStackOfNewcomers: where one part predicts the first events of an entity best and another the rest the slow stack, whose weights know how many came,
+// errs less than the other one.
+func TestStackOfNewcomers(t *testing.T) {
+	target := targetOf(t, "ordinal")
+	parts := []*scripted{{title: "of newcomers"}, {title: "of others"}}
+	m := mixtureOf(target, nil, []baseline{parts[0], parts[1]}, 0, 1000)
+	r := rand.New(rand.NewPCG(13, 2))
+	targets, first := make([]float64, target.Outputs()), make([]float64, target.Outputs())
+	errors, seen := [2]float64{}, make([]int, 500)
+	for i := range 10_000 {
+		user := int(500 * r.Float64() * r.Float64())
+		ev := event.Event{Label: float64(1 + r.IntN(5)), Categorical: []string{fmt.Sprint(user)}, Weight: 1}
+		target.Encode(targets, &ev)
+		for p, s := range parts {
+			noise := 1.5
+			if (seen[user] < 20) == (p == 0) {
+				noise = 0.2
+			}
+			s.says = []float64{ev.Label + noise*r.NormFloat64()}
+		}
+		m.predict(&ev, first, nil, nil)
+		for k := range errors {
+			errors[k] += squared(m.parts[len(m.parts)-2+k].value[0] - ev.Label)
+		}
+		m.learn(&ev, targets)
+		if seen[user]++; int(m.events[m.entities.find(0, ev.Categorical[0])]) != seen[user] && i < 500 {
+			t.Fatalf("event %d: %g events of an entity that had %d", i, m.events[m.entities.find(0, ev.Categorical[0])], seen[user])
+		}
+	}
+	if !(errors[1] < 0.9*errors[0]) {
+		t.Errorf("squared errors %.0f, of the stack that knows of newcomers %.0f", errors[0], errors[1])
+	}
+}
+
 // TestStackOutlivesOutliers: one label of 10⁹ does not move the predictions for the rest by much.
 func TestStackOutlivesOutliers(t *testing.T) {
 	run := func(outlier bool) (total float64) {
 		r := rand.New(rand.NewPCG(8, 2))
-		s := newStack(2, stackFades[0])
+		s := newStack(2, stackFades[0], false)
 		parts := []part{{value: []float64{0}, present: true}, {value: []float64{0}, present: true}}
 		for e := range 3000 {
 			y := r.NormFloat64()
 			parts[0].value[0], parts[1].value[0] = y+0.5*r.NormFloat64(), y+0.5*r.NormFloat64()
-			v, _ := s.predict(parts)
+			v, _ := s.predict(parts, 1)
 			if e > 1000 {
 				total += squared(v - y)
 			}
