@@ -214,7 +214,7 @@ func (b *bench) records() (list []*kgo.Record) {
 
 func (b *bench) settings() map[string]string {
 	b.t.Helper()
-	found, err := (&Announcer{Options: Options{Topic: topic}}).settings(b.t.Context(), kadm.NewClient(b.client))
+	found, err := settingsOf(b.t.Context(), b.client, topic)
 	if err != nil {
 		b.t.Fatal(err)
 	}

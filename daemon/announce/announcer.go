@@ -120,30 +120,24 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 			return err
 		}
 	}
-	// A request whose answer never comes ends with ctx.
-	client := a.client
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		client.Close()
-	})
-	defer func() {
-		if !stop() {
-			<-closed
-		}
-	}()
+	return bounded(ctx, a.client, func() error { return a.sendWith(ctx, fresh, what, &m) })
+}
+
+// sendWith makes an announcement with the client there is.
+func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement, m *snapshot.Manifest) error {
+	p := what.Pointer
 	if fresh { // the first time, and after a failure: the topic may have been deleted
 		if err := a.check(ctx); err != nil {
 			return err
 		}
 	}
-	if what.Inline != nil && batchBytes(size(&m)) > a.largest {
+	if what.Inline != nil && batchBytes(size(m)) > a.largest {
 		what.Inline = nil // logged when the topic was looked at
 	}
-	err = a.produce(ctx, what)
+	err := a.produce(ctx, what)
 	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {
 		a.Log.Warn("version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower publish.inline_max",
-			"topic", a.Topic, "version", p.Version, "bytes", size(&m))
+			"topic", a.Topic, "version", p.Version, "bytes", size(m))
 		what.Inline = nil
 		err = a.produce(ctx, what)
 	}
@@ -155,6 +149,21 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 		a.Log.Log(ctx, level, "champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
 	}
 	return err
+}
+
+// bounded closes the client when ctx is done: a request whose answer never comes ends with it.
+func bounded(ctx context.Context, client *kgo.Client, do func() error) error {
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		client.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+	}()
+	return do()
 }
 
 func (a *Announcer) produce(ctx context.Context, what *Announcement) error {

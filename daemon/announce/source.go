@@ -23,27 +23,27 @@ import (
 type Source struct {
 	client *kgo.Client
 	topic  string
+	deltas string // their topic, "" for none
 	files  snapshot.Source
 	trust  snapshot.Trust
 	log    *slog.Logger
 
 	mu      sync.Mutex
 	last    map[string]*Announcement // never changed, but replaced
+	chains  chains
 	ignored int64
 	why     error         // of the last one ignored
 	caught  bool          // the announcements that were there at the start have been read
 	changed chan struct{} // closed and replaced with every change
 }
 
-var _ snapshot.Source = (*Source)(nil)
+var _ snapshot.DeltaSource = (*Source)(nil)
 
 // NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that do not travel in the topic,
 // nil if all do. Keys are those of snapshot.WatchOptions: without them, whoever can write to the topic can have a record taken for the newest.
 // A nil log logs nothing.
 func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapshot.Keys, log *slog.Logger) (*Source, error) {
-	options := append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxDecompressBatchBytes(maxValueBytes),
-		kgo.KeepControlRecords()}, kafka...) // with control records the last offset of a partition is always seen
-	client, err := kgo.NewClient(options...)
+	client, err := newReader(kafka, topic)
 	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
@@ -51,7 +51,21 @@ func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapsh
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Source{client: client, topic: topic, files: files,
-		trust: snapshot.Trust{Keys: keys}, log: log, last: make(map[string]*Announcement), changed: make(chan struct{})}, nil
+		trust: snapshot.Trust{Keys: keys}, log: log, last: make(map[string]*Announcement), chains: newChains(), changed: make(chan struct{})}, nil
+}
+
+// ReadDeltas lets the source read deltas of a topic, too (publish.deltas.topic), so that snapshot.Watch applies them: one that joins late takes the
+// version from where the files are and all deltas since from the topic. Without it, deltas come from where the files come from, if that has them.
+// Call it before Run.
+func (s *Source) ReadDeltas(topic string) {
+	s.deltas = topic
+	s.client.AddConsumeTopics(topic)
+}
+
+// newReader returns a client that reads a topic from its start. With control records the last offset of a partition is always seen.
+func newReader(kafka []kgo.Opt, topic string) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxDecompressBatchBytes(maxValueBytes),
+		kgo.KeepControlRecords()}, kafka...)...)
 }
 
 // retryPause is the time between two attempts to ask for the end of the topic.
@@ -60,8 +74,8 @@ const retryPause = time.Second
 // Run reads the topic until ctx is done. It closes the client; call it once.
 func (s *Source) Run(ctx context.Context) {
 	defer s.client.Close()
-	ends := s.ends(ctx)
-	s.note(func() { s.caught = len(ends) == 0 })
+	left := s.ends(ctx)
+	s.note(func() { s.caught = len(left) == 0 })
 	for ctx.Err() == nil {
 		fetches := s.client.PollFetches(ctx)
 		fetches.EachError(func(topic string, partition int32, err error) {
@@ -71,36 +85,67 @@ func (s *Source) Run(ctx context.Context) {
 		})
 		s.note(func() {
 			fetches.EachRecord(func(r *kgo.Record) {
-				s.take(r)
-				if end, waiting := ends[r.Partition]; waiting && r.Offset+1 >= end {
-					delete(ends, r.Partition)
+				if s.deltas != "" && r.Topic == s.deltas {
+					s.takeDelta(r)
+				} else {
+					s.take(r)
 				}
+				left.passed(r)
 			})
-			s.caught = len(ends) == 0
+			s.caught = len(left) == 0
 		})
 	}
 }
 
-// ends returns, for each partition with records, the offset after the last one, once the brokers answer.
-func (s *Source) ends(ctx context.Context) map[int32]int64 {
-	admin := kadm.NewClient(s.client)
+// ends are, for each partition with records, the offset after the last one.
+type ends map[partition]int64
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+// passed drops a partition that has been read to its end.
+func (e ends) passed(r *kgo.Record) {
+	at := partition{r.Topic, r.Partition}
+	if end, waiting := e[at]; waiting && r.Offset+1 >= end {
+		delete(e, at)
+	}
+}
+
+// endsOf asks the brokers for the ends of topics.
+func endsOf(ctx context.Context, client *kgo.Client, topics ...string) (ends, error) {
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	var listed kadm.ListedOffsets
+	if err == nil {
+		listed, err = admin.ListEndOffsets(ctx, topics...)
+	}
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make(ends)
+	listed.Each(func(o kadm.ListedOffset) {
+		if first, ok := starts.Lookup(o.Topic, o.Partition); ok && o.Offset > first.Offset {
+			out[partition{o.Topic, o.Partition}] = o.Offset
+		}
+	})
+	return out, nil
+}
+
+// ends asks for the ends of the topics until the brokers answer.
+func (s *Source) ends(ctx context.Context) ends {
+	topics := []string{s.topic}
+	if s.deltas != "" {
+		topics = append(topics, s.deltas)
+	}
 	for {
-		starts, err := admin.ListStartOffsets(ctx, s.topic)
-		var listed kadm.ListedOffsets
+		found, err := endsOf(ctx, s.client, topics...)
 		if err == nil {
-			listed, err = admin.ListEndOffsets(ctx, s.topic)
-		}
-		if err == nil {
-			err = listed.Error()
-		}
-		if err == nil {
-			ends := make(map[int32]int64)
-			listed.Each(func(o kadm.ListedOffset) {
-				if first, ok := starts.Lookup(s.topic, o.Partition); ok && o.Offset > first.Offset {
-					ends[o.Partition] = o.Offset
-				}
-			})
-			return ends
+			return found
 		}
 		if ctx.Err() == nil {
 			s.log.Warn("end of the topic of announcements is not known yet", "topic", s.topic, "error", err)

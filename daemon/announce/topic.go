@@ -3,10 +3,12 @@ package announce
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/produce"
 )
@@ -40,7 +42,7 @@ func (a *Announcer) check(ctx context.Context) error {
 	if a.checked { // and logged
 		return nil
 	}
-	found, err := a.settings(ctx, kadm.NewClient(a.client))
+	found, err := settingsOf(ctx, a.client, a.Topic)
 	if err != nil {
 		// Not being allowed to look is no reason not to announce.
 		a.Log.Warn("settings of the topic cannot be read: it should be compacted", "topic", a.Topic, "error", err)
@@ -61,9 +63,42 @@ func (a *Announcer) check(ctx context.Context) error {
 	return nil
 }
 
-// settings returns the settings of the topic by name.
-func (a *Announcer) settings(ctx context.Context, admin *kadm.Client) (map[string]string, error) {
-	described, err := admin.DescribeTopicConfigs(ctx, a.Topic)
+// maxFrameBytes is the room for a record of the largest delta.
+const maxFrameBytes = 68 << 20
+
+// deltaSettings are those of a new topic of deltas. What is taken back leaves the log within minutes, so that who joins late reads little of what has
+// ended.
+var deltaSettings = map[string]string{cleanupPolicy: compact, maxMessageBytes: strconv.Itoa(maxFrameBytes), "segment.ms": "600000",
+	"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
+
+// checkDeltas creates the topic of deltas, or says what is wrong with the one there is.
+func checkDeltas(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
+	settings := make(map[string]*string)
+	for name, value := range deltaSettings {
+		settings[name] = &value
+	}
+	created, err := produce.Ensure(ctx, client, topic, 1, settings)
+	if err != nil {
+		return fmt.Errorf("topic %s (publish.deltas.topic): %w", topic, err)
+	}
+	if created {
+		log.Info("topic created", "topic", topic, cleanupPolicy, compact)
+		return nil
+	}
+	found, err := settingsOf(ctx, client, topic)
+	if err != nil { // not being allowed to look is no reason not to go on
+		log.Warn("settings of the topic cannot be read: it should be compacted", "topic", topic, "error", err)
+	}
+	if p, known := found[cleanupPolicy]; known && p != compact {
+		log.Warn("topic is not only compacted: consumers that join late may lack deltas, or read those of long ago first; "+
+			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", topic, cleanupPolicy, p)
+	}
+	return nil
+}
+
+// settingsOf returns the settings of a topic by name.
+func settingsOf(ctx context.Context, client *kgo.Client, topic string) (map[string]string, error) {
+	described, err := kadm.NewClient(client).DescribeTopicConfigs(ctx, topic)
 	if err != nil {
 		return nil, err
 	}

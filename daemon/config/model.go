@@ -182,9 +182,10 @@ type Publish struct {
 
 // Deltas are what consumers get between updates.
 type Deltas struct {
-	Every    Duration `json:"every"`     // time between deltas; 0 for none
-	MaxRows  int      `json:"max_rows"`  // of one delta; the others come with the next
-	MaxBytes Size     `json:"max_bytes"` // of the deltas of a chain, after which a whole version comes
+	Every    Duration `json:"every"`           // time between deltas; 0 for none
+	MaxRows  int      `json:"max_rows"`        // of one delta; the others come with the next
+	MaxBytes Size     `json:"max_bytes"`       // of the deltas of a chain, after which a whole version comes
+	Topic    string   `json:"topic,omitempty"` // compacted topic that has them, too; empty for none
 }
 
 const tensorsF64 = "f64"

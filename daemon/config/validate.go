@@ -225,6 +225,9 @@ func (v *validator) deltas(p *Publish, path string) {
 	}
 	v.whole(path+".deltas.max_rows", d.MaxRows, 1, 10_000_000)
 	v.size(path+".deltas.max_bytes", d.MaxBytes, 1<<20, 1<<40)
+	if d.Topic != "" && !isTopic(d.Topic) {
+		v.bad(path+".deltas.topic", d.Topic, "1 to 249 letters, digits, '.', '_' or '-', or leave it out")
+	}
 }
 
 // privateKey checks the path of a key to sign with, empty for none.

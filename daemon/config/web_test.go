@@ -74,6 +74,7 @@ func TestSurfaceKeys(t *testing.T) {
 		{"publish: {", "serve: {max_events: 0}\n    publish: {", "models[0].serve.max_events"},
 		{"publish: {", "serve: {max_items: 100001}\n    publish: {", "models[0].serve.max_items"},
 		{"publish: {", "publish: {topic: 'a b', ", "models[0].publish.topic"},
+		{"publish: {", "publish: {deltas: {topic: 'a b'}, ", "models[0].publish.deltas.topic"},
 		{"publish: {", "publish: {topic: ratings, ", "models[0].publish.topic"},
 		{"publish: {", "publish: {inline_max: 1MiB, ", "models[0].publish.inline_max"},
 		{"publish: {", "publish: {topic: champions, inline_max: 65MiB, ", "models[0].publish.inline_max"},

@@ -52,6 +52,7 @@ type Metrics struct {
 
 	deadLetters *deadletter.Metrics
 	announced   *prometheus.CounterVec
+	deltasSent  *prometheus.CounterVec
 	scores      *scoring.Metrics
 }
 
@@ -110,6 +111,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		untrusted: counter("snapshot_untrusted_total",
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
 		deadLetters: deadletter.NewMetrics(r),
+		deltasSent:  counter("delta_announcements_total", "Attempts to put deltas into publish.deltas.topic, success or failure.", "result"),
 		announced:   counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
 		scores:      scoring.NewMetrics(r),
 	}
@@ -144,6 +146,7 @@ func (m *Metrics) add(c *config.Model) {
 		m.published.WithLabelValues(model, r)
 		m.deltas.WithLabelValues(model, r)
 		m.announced.WithLabelValues(model, r)
+		m.deltasSent.WithLabelValues(model, r)
 	}
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)

@@ -60,7 +60,8 @@ type Model struct {
 	state     *State
 	reader    *reader
 	trainer   *Trainer
-	announcer *announce.Announcer // nil without a topic for champions
+	announcer *announce.Announcer     // nil without a topic for champions
+	deltas    *announce.DeltaProducer // nil without a topic for deltas
 	live      *liveModel
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
@@ -109,7 +110,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	m.reader.onStored = m.trainer.Wake
 	m.live = newLive(m.trainer, m.state)
-	if m.announcer, err = newAnnouncer(&o, versions.Store()); err != nil {
+	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
 		return nil, err
 	}
 	if m.scorer, err = newScorer(&o, m.state.dir); err != nil {
@@ -134,25 +135,36 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 	return c, nil
 }
 
-// newAnnouncer returns what announces the champions, nil without a topic for them.
-func newAnnouncer(o *Options, store *snapshot.Store) (*announce.Announcer, error) {
+// newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic for it.
+func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
-	if p.Topic == "" {
-		return nil, nil
+	if p.Topic == "" && p.Deltas.Topic == "" {
+		return nil, nil, nil
 	}
 	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	announced := o.Metrics.announced.MustCurryWith(prometheus.Labels{"model": o.Settings.Name})
-	return announce.New(announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
-		Inline: int64(p.InlineMax), Log: o.Log, OnResult: func(err error) {
+	counted := func(by *prometheus.CounterVec) func(err error) {
+		return func(err error) {
 			result := "success"
 			if err != nil {
 				result = "failure"
 			}
-			announced.WithLabelValues(result).Inc()
-		}}), nil
+			by.WithLabelValues(o.Settings.Name, result).Inc()
+		}
+	}
+	var champions *announce.Announcer
+	var deltas *announce.DeltaProducer
+	if p.Topic != "" {
+		champions = announce.New(announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
+			Inline: int64(p.InlineMax), Log: o.Log, OnResult: counted(o.Metrics.announced)})
+	}
+	if p.Deltas.Topic != "" {
+		deltas = announce.NewDeltas(announce.DeltaOptions{Kafka: kafka, Topic: p.Deltas.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
+			Log: o.Log, OnResult: counted(o.Metrics.deltasSent)})
+	}
+	return champions, deltas, nil
 }
 
 // Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The error carries its exit code.
@@ -176,12 +188,17 @@ func (m *Model) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Announce announces champions, where there is a topic for them, until ctx is done. It may outlive Run, so that the last version is announced,
-// too.
+// Announce announces champions and their deltas, where there are topics for them, until ctx is done. It may outlive Run, so that the last version is
+// announced, too.
 func (m *Model) Announce(ctx context.Context) {
+	var running sync.WaitGroup
 	if m.announcer != nil {
-		m.announcer.Run(ctx)
+		running.Go(func() { m.announcer.Run(ctx) })
 	}
+	if m.deltas != nil {
+		running.Go(func() { m.deltas.Run(ctx) })
+	}
+	running.Wait()
 }
 
 // Close closes what New opened, once Run has returned or without it. It may be called again.
