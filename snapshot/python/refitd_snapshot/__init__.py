@@ -14,6 +14,8 @@ Values are those of the Go library but for the rounding of sums, 1e-12 of 1 + |o
 from ._errors import (
     BadKeyError,
     BadNameError,
+    ChainError,
+    ContentsError,
     DigestError,
     ExpiredError,
     FormatError,
@@ -27,7 +29,7 @@ from ._errors import (
 )
 from ._fold import Overlay
 from ._keys import Keys, load_keys
-from ._model import Model
+from ._model import Model, Position
 from ._open import open
 from ._prediction import Explanation, Item, Prediction, Term
 from ._schema import Schema
@@ -36,6 +38,8 @@ from ._watch import Status, Watcher, watch
 __all__ = [
     "BadKeyError",
     "BadNameError",
+    "ChainError",
+    "ContentsError",
     "DigestError",
     "ExpiredError",
     "Explanation",
@@ -49,6 +53,7 @@ __all__ = [
     "NotFoundError",
     "OlderError",
     "Overlay",
+    "Position",
     "Prediction",
     "Schema",
     "SignatureError",

@@ -31,24 +31,36 @@ class Row:
 class Columns:
     """Numbers the columns of a model. It never changes."""
 
-    def __init__(self, schema: Schema, contents: Contents, num_features: int):
+    def __init__(self, schema: Schema, contents: Contents, num_features: int, base: Optional[Columns] = None):
+        """num_features is how many columns the version has. base, if any, is of the version, whose index is shared."""
         self.schema = schema
         self.names = contents.vocabulary
-        self.index: list[dict[str, int]] = []
-        self.first: list[int] = []  # the column of the first name of each field
+        self._index: list[dict[str, int]] = [] if base is None else base._index  # of the version's names
+        self._first: list[int] = [] if base is None else base._first  # the column of the first name of each field
         column = 0
-        for names in contents.vocabulary:
-            self.first.append(column)
-            self.index.append({name: column + i for i, name in enumerate(names)})
+        for names in contents.vocabulary if base is None else ():
+            self._first.append(column)
+            self._index.append({name: column + i for i, name in enumerate(names)})
             column += len(names)
+        self._added: list[dict[str, int]] = [{} for _ in contents.vocabulary]
+        for i, (f, name) in enumerate(contents.added):
+            self._added[f][name] = num_features + i
+        self._added_names = contents.added
         self._crosses = [[schema.categorical.index(name) for name in parts] for parts in schema.cross]
         self._first_multi = len(schema.categorical) + len(schema.cross)
         self._num_features = num_features
         self._tables = contents.tables
 
     def column(self, field: int, name: str) -> int:
-        """Returns the column of a name of a categorical field, or -1."""
-        return self.index[field].get(name, -1)
+        """Returns the column of a name of a field, or -1."""
+        found = self._index[field].get(name)
+        return self._added[field].get(name, -1) if found is None else found
+
+    def candidates(self, field: int) -> tuple[Indexes, tuple[str, ...]]:
+        """Returns the columns of a field and their names, in the order of the vocabulary."""
+        first, names, added = self._first[field], self.names[field], self._added[field]
+        columns = np.concatenate([np.arange(first, first + len(names)), np.array(list(added.values()), dtype=np.int64)])
+        return columns, names + tuple(added)
 
     def is_crossed(self, field: int) -> bool:
         return any(field in parts for parts in self._crosses)
@@ -58,16 +70,15 @@ class Columns:
         index: list[int] = []
         value: list[float] = []
         for f, name in enumerate(event.categorical):
-            if name in self.index[f]:
-                index.append(self.index[f][name])
+            if (column := self.column(f, name)) >= 0:
+                index.append(column)
         for c, parts in enumerate(self._crosses):
             names = [event.categorical[f] for f in parts]
             if all(names) and (column := self.column(len(event.categorical) + c, CROSS_SIGN.join(names))) >= 0:
                 index.append(column)
         value += [1.0] * len(index)
         for f, list_ in enumerate(event.multi):
-            known = self.index[self._first_multi + f]
-            found = sorted({known[name] for name in list_ if name in known})
+            found = sorted({self.column(self._first_multi + f, name) for name in list_} - {-1})
             index += found
             value += [1 / max(1, len(list_))] * len(found)
         first = self._num_features - self.schema.num_extra
@@ -110,11 +121,14 @@ class Columns:
         names = [(f, name) for f, name in enumerate(event.categorical) if f != but]
         names += [(self._first_multi + f, name) for f, list_ in enumerate(event.multi) for name in list_]
         fields = self.schema.named
-        return tuple(f"{fields[f]}={name}" for f, name in names if name and name not in self.index[f])
+        return tuple(f"{fields[f]}={name}" for f, name in names if name and self.column(f, name) < 0)
 
     def name(self, column: int) -> str:
         """Names a column: "user=u1", "age", or "(constant)"."""
-        for field, first, names in zip(self.schema.named, self.first, self.names):
+        if column >= self._num_features:
+            f, added = self._added_names[column - self._num_features]
+            return f"{self.schema.named[f]}={added}"
+        for field, first, names in zip(self.schema.named, self._first, self.names):
             if first <= column < first + len(names):
                 return f"{field}={names[column - first]}"
         i = column - (self._num_features - self.schema.num_extra)

@@ -14,7 +14,7 @@ from ._foldin import check_fold_in
 from ._json import loads
 from ._manifest import MAX_MODEL_BYTES, Manifest
 
-_TYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4")}
+TYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4")}
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class Contents:
     map_weights: Optional[Array]  #: D×m
     tables: dict[str, Array] = field(default_factory=dict)  #: the tensors of a feature map
     vocabulary: tuple[tuple[str, ...], ...] = ()  #: names per field of Schema.named, in column order
+    added: tuple[tuple[int, str], ...] = ()  #: field and name of columns that deltas added behind all others
+    kind: str = "F64"  #: type in which the numbers are stored
 
 
-def _header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tuple[str, tuple[int, ...]]]]:
+def tensor_header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tuple[str, tuple[int, ...]]]]:
     """Returns the one header that a shape has, and its tensors in order."""
     d, m, k = manifest.num_features, manifest.num_outputs, manifest.num_basis
     tensors: list[tuple[str, tuple[int, ...]]] = [("basis", (d, k)), ("weights", (k, m))]
@@ -45,7 +47,7 @@ def _header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tu
         raise FormatError(f"model.safetensors: {total} parameters, the limit is {MAX_MODEL_BYTES // 8}")
     text, offset = '{"__metadata__":{"format":"refitd 1"}', 0
     for name, shape in tensors:
-        end = offset + _TYPES[kind].itemsize * math.prod(shape)
+        end = offset + TYPES[kind].itemsize * math.prod(shape)
         sizes = ",".join(map(str, shape))
         text += f',"{name}":{{"dtype":"{kind}","shape":[{sizes}],"data_offsets":[{offset},{end}]}}'
         offset = end
@@ -54,14 +56,14 @@ def _header(manifest: Manifest, linear: bool, kind: str) -> tuple[bytes, list[tu
     return len(text).to_bytes(8, "little") + text.encode(), tensors
 
 
-def _decode_tensors(manifest: Manifest, content: bytes) -> dict[str, Array]:
+def _decode_tensors(manifest: Manifest, content: bytes) -> tuple[str, dict[str, Array]]:
     """Reads model.safetensors, which has the one header of the shape that the manifest says: there is no offset in it to be trusted."""
-    for kind in _TYPES:
+    for kind in TYPES:
         for linear in (False, True):
-            header, tensors = _header(manifest, linear, kind)
+            header, tensors = tensor_header(manifest, linear, kind)
             if not content.startswith(header):
                 continue
-            dtype, at = _TYPES[kind], len(header)
+            dtype, at = TYPES[kind], len(header)
             want = at + dtype.itemsize * sum(math.prod(shape) for _, shape in tensors)
             if len(content) != want:
                 raise FormatError(f"model.safetensors: {len(content)} bytes, want {want}")
@@ -72,7 +74,7 @@ def _decode_tensors(manifest: Manifest, content: bytes) -> dict[str, Array]:
                 if not np.isfinite(found[name]).all():
                     raise FormatError(f"model.safetensors: {name} has a number that is not finite")
                 at += size * dtype.itemsize
-            return found
+            return kind, found
     d, m, k = manifest.num_features, manifest.num_outputs, manifest.num_basis
     raise FormatError(f"model.safetensors: the header is not the one of {d} features, {m} outputs and {k} basis vectors in F64 or F32")
 
@@ -102,7 +104,7 @@ def _decode_vocabulary(manifest: Manifest, content: bytes) -> tuple[tuple[str, .
 def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Contents:
     """Reads parameters and names. Raises FormatError unless they fit each other and the manifest."""
     manifest.check_shape()
-    found = _decode_tensors(manifest, tensors)
+    kind, found = _decode_tensors(manifest, tensors)
     vocabulary = _decode_vocabulary(manifest, names)
     columns = sum(map(len, vocabulary)) + manifest.schema.num_extra
     if columns != manifest.num_features:
@@ -125,4 +127,5 @@ def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Content
         map_weights=found.pop("map_weights", None),
         tables=found,
         vocabulary=vocabulary,
+        kind=kind,
     )

@@ -27,6 +27,14 @@ class SignatureError(SnapshotError):
     """A version or an alias is not signed by a key that the reader trusts."""
 
 
+class ChainError(SnapshotError):
+    """A delta does not follow what the reader has: out of order, missing, or of another chain."""
+
+
+class ContentsError(SnapshotError):
+    """A delta has a row, a name or numbers that its model cannot have."""
+
+
 class ExpiredError(SnapshotError):
     """A version may not be used any more: its manifest says so."""
 

@@ -167,6 +167,11 @@ def _write_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).translate(_ESCAPES)
 
 
+def write_name(text: str) -> str:
+    """Returns the JSON of a text as the vocabulary has it, where <, > and & stand as they are."""
+    return json.dumps(text, ensure_ascii=False).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
 def _write_float(value: float) -> str:
     """Writes the shortest decimal that reads back the same, with an exponent below 1e-6 and from 1e21 on."""
     if value != 0 and not 1e-6 <= abs(value) < 1e21:

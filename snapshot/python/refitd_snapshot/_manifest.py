@@ -83,8 +83,8 @@ class Manifest:
         if c is not None and (c.name != "cut.json" or not 0 <= c.size <= MAX_CUT_BYTES):
             raise FormatError(f"manifest.json: file {c.name!r} of {c.size} bytes, want cut.json of at most {MAX_CUT_BYTES}")
 
-    def check_payload(self) -> None:
-        """Raises DigestError unless the digest of all that scores depend on is that of the fields and files."""
+    def payload_digest_of(self, tensors: str, names: str) -> str:
+        """Returns the digest of all that scores depend on, given those of the two files in hex."""
         head = {
             "kernel": self.kernel,
             "degree": 2,
@@ -94,8 +94,12 @@ class Manifest:
             "k": self.num_basis,
             "schema": self.schema.digested(),
         }
-        text = f"{write(head)}\n{self.files[0].sha256}\n{self.files[1].sha256}\n"
-        found = "sha256:" + sha256(text.encode("utf-8", "replace"))
+        text = f"{write(head)}\n{tensors}\n{names}\n"
+        return "sha256:" + sha256(text.encode("utf-8", "replace"))
+
+    def check_payload(self) -> None:
+        """Raises DigestError unless that digest is the one of the fields and files."""
+        found = self.payload_digest_of(self.files[0].sha256, self.files[1].sha256)
         if found != self.payload_digest:
             raise DigestError(f"manifest.json: payload_digest is {self.payload_digest}, the files have {found}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence
 
@@ -111,13 +112,34 @@ class Scorer:
         return o, total
 
 
+@dataclass(frozen=True)
+class Position:
+    """Where a model is in the chain of deltas of its version."""
+
+    version: int
+    sequence: int  #: of the last delta; 0 is the version as it was published
+    digest: str  #: of the last delta, or of the version's manifest
+    payload_digest: str  #: where the publisher has said it; else empty
+    created: Optional[datetime]  #: when the last delta, or the version, was made
+    watermark: Optional[datetime]  #: newest event that the model knows
+
+
 class Model(Scorer):
     """A published version, verified and tested on its golden events."""
 
-    def __init__(self, manifest: Manifest, contents: Contents, signed_by: str = "", expires: Optional[datetime] = None):
+    def __init__(
+        self,
+        manifest: Manifest,
+        contents: Contents,
+        signed_by: str = "",
+        expires: Optional[datetime] = None,
+        before: Optional[Model] = None,
+        position: Optional[Position] = None,
+    ):
         self._manifest = manifest
         self._contents = contents
-        self._columns = Columns(manifest.schema, contents, manifest.num_features)
+        self._columns = Columns(manifest.schema, contents, manifest.num_features, None if before is None else before._columns)
+        self._position = position or Position(manifest.version, 0, manifest.digest, manifest.payload_digest, manifest.created, manifest.watermark)
         self._signed_by = signed_by
         self._expires = expires
 
@@ -131,8 +153,19 @@ class Model(Scorer):
 
     @property
     def digest(self) -> str:
-        """Digest of all that scores depend on."""
-        return self._manifest.payload_digest
+        """Digest of all that scores depend on; after deltas it is empty where none of them said it, and payload_digest computes it."""
+        return self._position.payload_digest
+
+    @property
+    def position(self) -> Position:
+        """Where the model is in the chain of its version."""
+        return self._position
+
+    def payload_digest(self) -> str:
+        """Computes the digest of all that scores depend on. It takes time and memory as writing the version would."""
+        from ._delta import payload_digest
+
+        return payload_digest(self)
 
     @property
     def manifest(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import stat
 import threading
 import urllib.error
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Protocol
 
 from ._alias import MAX_ALIAS_BYTES, Pointer, check_name, decode_alias, read_pointer, with_renewal
-from ._errors import DigestError, FormatError, NotFoundError, SnapshotError
+from ._errors import ChainError, DigestError, FormatError, NotFoundError, SnapshotError
+from ._framing import split
 from ._json import Fields, loads, write_time
 from ._keys import PathLike
 
@@ -22,6 +24,9 @@ _MAX_ANSWER_BYTES = 64 << 10
 _LONG_POLL = 10  # seconds that a daemon is asked to hold a request that has no news yet
 _PATIENCE = 30  # seconds that an answer may take beyond that
 _CHUNK = 1 << 20
+_SEGMENT = re.compile(r"[0-9]{12}\.seg")
+_MAX_DELTAS_BYTES = 512 << 20  # of one answer
+_MAX_SEGMENT_BYTES = 128 << 20  # one is begun anew at 16 MiB, and a delta takes 65 MiB at most
 
 
 class Source(Protocol):
@@ -36,6 +41,15 @@ class Source(Protocol):
     def read(self, model: str, version: int, name: str, most: int) -> Optional[bytes]:
         """Returns a file of a version, None if there is none. One of more than so many bytes is a DigestError."""
 
+    def deltas(self, model: str, version: int, after: int, stop: Optional[threading.Event]) -> list[bytes]:
+        """Returns frames of deltas of a version that follow the one with sequence after. While there is none it waits, unless stop is None, and may give up
+        after a while. Raises ChainError if the next one is missing."""
+
+
+#: Where a delta begins in the segments of a version, so that a look at them reads what came since the last one: first sequence of the segment,
+#: sequence of the delta, offset.
+_Place = tuple[int, int, int]
+
 
 class DirSource:
     """A store, or a synchronised copy of one. Paths do not leave the directory of the model, by ".." or by links."""
@@ -43,6 +57,7 @@ class DirSource:
     def __init__(self, store: PathLike, every: float = 0.25):
         self._store = Path(store)
         self._every = every  # mean pause between two looks at an alias, in seconds; each is drawn from ±20 %
+        self._places: dict[tuple[str, int], _Place] = {}  # of the version that deltas were asked of last
 
     def alias(self, model: str, alias: str) -> Pointer:
         check_name("alias", alias)
@@ -72,6 +87,46 @@ class DirSource:
             raise FormatError(f"version {version} is not a directory")
         return _read(root, f"{version}/{name}", most)
 
+    def deltas(self, model: str, version: int, after: int, stop: Optional[threading.Event]) -> list[bytes]:
+        frames = self._frames(model, version, after)
+        if frames or stop is None or stop.wait(self._every * random.uniform(0.8, 1.2)):
+            return frames
+        return self._frames(model, version, after)
+
+    def _frames(self, model: str, version: int, after: int) -> list[bytes]:
+        """Returns the whole deltas of one segment after a sequence."""
+        root = self._root(model)
+        if not (root / str(version)).is_dir():
+            raise NotFoundError(f"no version {version}: it was pruned or never published")
+        folder = root / str(version) / "deltas"
+        names = os.listdir(folder) if folder.is_dir() else []
+        segments = sorted(int(name[:-4]) for name in names if _SEGMENT.fullmatch(name))
+        before = [s for s in segments if s <= after + 1]
+        if not before:
+            if after or segments:
+                raise ChainError(f"delta {after + 1} of version {version} is not there, and none before it")
+            return []
+        name = f"{version}/deltas/{before[-1]:012d}.seg"
+        segment, sequence, offset = self._places.get((model, version), (0, 0, 0))
+        if segment != before[-1] or sequence > after + 1 or offset > os.lstat(root / name).st_size:
+            segment, sequence, offset = before[-1], before[-1], 0
+        content = _read(root, name, _MAX_SEGMENT_BYTES, offset)
+        if content is None:
+            return []
+        frames, at = [], 0
+        while at < len(content) and (end := split(content, at)) >= 0:  # of one that is being written, or whose writer was killed, there is a part
+            if sequence > after:
+                frames.append(content[at:end])
+            else:
+                offset += end - at
+                sequence += 1
+            at = end
+        self._places = {(model, version): (segment, sequence, offset)}
+        newest = sequence + len(frames) - 1
+        if not frames and (newest < after or len(segments) > len(before)):
+            raise ChainError(f"delta {after + 1} of version {version} is not there, the newest before it is {newest}")
+        return frames
+
     def _root(self, model: str) -> Path:
         check_name("model", model)
         if not self._store.is_dir():
@@ -89,7 +144,8 @@ def _within(path: Path, root: Path) -> bool:
     return os.path.commonpath([resolved, os.path.realpath(path)]) == resolved
 
 
-def _read(root: Path, name: str, most: int) -> Optional[bytes]:
+def _read(root: Path, name: str, most: int, offset: int = 0) -> Optional[bytes]:
+    """Reads a regular file of at most so many bytes, from an offset on; None if there is none."""
     path = root / name
     try:
         kind = os.lstat(path).st_mode  # looked at before it is opened: opening a pipe would wait for its writer
@@ -99,8 +155,9 @@ def _read(root: Path, name: str, most: int) -> Optional[bytes]:
             raise FormatError(f"{name}: its path leaves the directory of the model")
         with open(path, "rb") as f:
             size = os.fstat(f.fileno()).st_size
-            if size > most:
+            if size - offset > most:
                 raise DigestError(f"{name}: {size} bytes, at most {most} expected")
+            f.seek(offset)
             content = f.read(most + 1)
     except FileNotFoundError:
         return None
@@ -137,6 +194,17 @@ class HTTPSource:
     def read(self, model: str, version: int, name: str, most: int) -> Optional[bytes]:
         return self._get(f"{model}/versions/{version}/files/{name}", most, {})
 
+    def deltas(self, model: str, version: int, after: int, stop: Optional[threading.Event]) -> list[bytes]:
+        wait = "0s" if stop is None else f"{_LONG_POLL}s"
+        content = self._get(f"{model}/deltas?base={version}&after={after}&wait={wait}", _MAX_DELTAS_BYTES, {})
+        if content is None:
+            raise NotFoundError(f"no deltas of version {version} at {self._url}{model}")
+        frames, at = [], 0
+        while at < len(content) and (end := split(content, at)) >= 0:
+            frames.append(content[at:end])
+            at = end
+        return frames
+
     def _get(self, path: str, most: int, headers: Mapping[str, str]) -> Optional[bytes]:
         """Returns what a daemon answers, None for what it does not have, and nothing for what has not changed."""
         request = urllib.request.Request(self._url + path, headers={**self._headers, **headers})
@@ -155,6 +223,8 @@ class HTTPSource:
                     return b""
                 if error.code == 404:
                     return None
+                if error.code in (409, 410):
+                    raise ChainError(f"GET {request.full_url}: {_reason(error.read(200))}") from None
                 raise ConnectionError(f"GET {request.full_url}: status {error.code}: {_reason(error.read(200))}") from None
         return b"".join(parts)
 

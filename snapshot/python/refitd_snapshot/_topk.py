@@ -29,16 +29,13 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Iterable[str]
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise InputError(f"{k} names wanted, at least 1")
     output = _output(scorer, rank_by)
-    names, first = columns.names[field], columns.first[field]
-    wanted = np.ones(len(names), dtype=bool)
-    for name in exclude:
-        if name in columns.index[field]:
-            wanted[columns.index[field][name] - first] = False
-    at: Indexes = np.flatnonzero(wanted)
+    candidates, names = columns.candidates(field)
+    unwanted = np.array([columns.column(field, name) for name in exclude], dtype=np.int64)
+    at: Indexes = np.flatnonzero(~np.isin(candidates, unwanted))
     if columns.is_crossed(field):  # whose names bring other columns with them
         keys = np.array([_exact(scorer, x, field, names[i], output) for i in at])
     else:
-        keys = _keys(scorer, x, first, at, output)
+        keys = _keys(scorer, x, candidates[at], output)
     if np.isnan(keys).any():
         raise InputError("an output is not finite: a numeric field is too far from its center")
     best = at[_largest(keys, k)]
@@ -71,21 +68,21 @@ def _key(scorer: Scorer, o: Array, output: int) -> Array:
     return found
 
 
-def _keys(scorer: Scorer, x: Input, first: int, at: Indexes, output: int) -> Array:
+def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
     """Returns the keys of candidates. A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous)."""
     c = scorer._contents
     base, total = scorer._outputs(*scorer._row(x))
-    keys = np.empty(len(at))
+    keys = np.empty(len(columns))
     with np.errstate(all="ignore"):
-        for begin in range(0, len(at), _BLOCK):
-            part = at[begin : begin + _BLOCK]
-            h = c.basis[first + part]
+        for begin in range(0, len(columns), _BLOCK):
+            part = columns[begin : begin + _BLOCK]
+            h = c.basis[part]
             if scorer._manifest.kernel == "anova":
                 o = base + (h * total) @ c.weights
             else:
                 o = base + ((2 * total + h) * h) @ c.weights
             if c.linear is not None:
-                o += c.linear[first + part]
+                o += c.linear[part]
             keys[begin : begin + len(part)] = _key(scorer, o, output)
     return keys
 

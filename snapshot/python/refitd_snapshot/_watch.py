@@ -13,10 +13,11 @@ from typing import Any, Callable, Mapping, Optional
 
 from . import _load
 from ._alias import Pointer, Renewal, check_name, read_pointer
-from ._errors import FormatError, GoldenError, NotFoundError, OlderError, SnapshotError
+from ._delta import apply
+from ._errors import ChainError, FormatError, GoldenError, NotFoundError, OlderError, SnapshotError
 from ._json import Fields, loads, write
 from ._keys import KeysLike, PathLike, keys_of
-from ._model import Model
+from ._model import Model, Position
 from ._source import DirSource, source_of
 
 _RETRY_MIN, _RETRY_MAX, _RETRY_ABSENT = 0.25, 5.0, 0.5  # seconds after a failure, doubling; and at most while there is no such alias yet
@@ -48,6 +49,10 @@ class Status:
     loads: int = 0  #: models loaded since the start
     refused: int = 0  #: versions or aliases refused since the start
     error: Optional[Exception] = None  #: why the newest version is not loaded, or why the source does not answer; None if all is well
+    position: Optional[Position] = None  #: of the model that is served: the version, and the last delta after it
+    deltas_applied: int = 0  #: since the start
+    deltas_refused: int = 0  #: since the start
+    delta_error: Optional[Exception] = None  #: why no deltas come: the last one was refused, or the source does not answer
 
 
 class Watcher:
@@ -65,6 +70,7 @@ class Watcher:
         trust: _load.Trust,
         headers: Optional[Mapping[str, str]],
         every: float,
+        deltas: bool,
     ):
         check_name("model", model)
         check_name("alias", alias)
@@ -74,11 +80,14 @@ class Watcher:
         self._accepted = self._read_accepted()
         self._lock = threading.Lock()  # of what follows
         self._model: Optional[Model] = None
+        self._base: Optional[Model] = None  # the same without deltas
         self._status = Status()
         self._stop = threading.Event()
         self._loaded = threading.Event()  # or closed
-        self._thread = threading.Thread(target=self._run, name=f"refitd {model} {alias}", daemon=True)
-        self._thread.start()
+        runs = (self._run, self._run_deltas) if deltas else (self._run,)
+        self._threads = [threading.Thread(target=run, name=f"refitd {model} {alias}", daemon=True) for run in runs]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def model(self) -> Optional[Model]:
@@ -106,7 +115,8 @@ class Watcher:
         self._stop.set()
         self._loaded.set()
         if isinstance(self._source, DirSource):
-            self._thread.join()
+            for thread in self._threads:
+                thread.join()
 
     def __enter__(self) -> Watcher:
         return self
@@ -173,7 +183,7 @@ class Watcher:
         self._accepted = pointer
         manifest = loaded._manifest
         with self._lock:
-            self._model = loaded
+            self._model = self._base = loaded
             self._status = Status(
                 version=loaded.version,
                 manifest_digest=manifest.digest,
@@ -187,9 +197,55 @@ class Watcher:
                 checked=self._status.checked,
                 loads=self._status.loads + 1,
                 refused=self._status.refused,
+                position=loaded.position,
+                deltas_applied=self._status.deltas_applied,
+                deltas_refused=self._status.deltas_refused,
             )
         _log.info("version loaded", extra={"model": self._name, "alias": self._alias, "version": loaded.version})
         self._loaded.set()
+
+    def _run_deltas(self) -> None:
+        """Applies the deltas of the version that is served, until it is stopped. One that is refused changes nothing: the last good state is served on, deltas
+        are asked for again, and after a break in the chain all of them from the version on."""
+        base: Optional[Model] = None
+        failures = 0
+        while not self._stop.is_set():
+            with self._lock:
+                served = self._base
+            if served is None:
+                self._stop.wait(_RETRY_MIN / 10)
+                continue
+            if served is not base:
+                base, state, failures = served, served, 0
+            try:
+                frames = self._source.deltas(self._name, base.version, state.position.sequence, self._stop)
+                state, refused = apply(state, frames, self._trust.keys)
+                self._serve(base, state)
+                if refused is not None:
+                    raise refused
+                failures = 0
+                continue
+            except ChainError as error:
+                failure: Exception = error
+                state = base
+            except Exception as error:
+                failure = error
+            self._note(delta_error=failure, deltas_refused=self._status.deltas_refused + isinstance(failure, SnapshotError))
+            failures += 1
+            self._stop.wait(min(_RETRY_MIN * 2 ** min(failures - 1, 10), _RETRY_MAX) * random.uniform(0.8, 1.2))
+
+    def _serve(self, base: Model, state: Model) -> None:
+        """Serves a state of a version, if that is served and the state is newer."""
+        with self._lock:
+            if self._base is not base or self._model is None:
+                return
+            gained = state.position.sequence - self._model.position.sequence
+            if gained > 0:
+                self._model = state
+                applied, at = self._status.deltas_applied + gained, state.position
+                self._status = replace(self._status, position=at, deltas_applied=applied, watermark=at.watermark)
+            if gained >= 0:
+                self._status = replace(self._status, delta_error=None)
 
     def _renewal_of(self, pointer: Pointer) -> Renewal:
         """Returns the newer of a pointer's renewal and the one that was accepted of the same move: a copy may bring back an old one."""
@@ -276,6 +332,7 @@ def watch(
     on_load: Optional[Callable[[Model], None]] = None,
     allow_expired: bool = False,
     headers: Optional[Mapping[str, str]] = None,
+    deltas: bool = True,
     every: float = 0.25,
     now: Callable[[], datetime] = _load.now,
 ) -> Watcher:
@@ -284,7 +341,8 @@ def watch(
 
     store, keys and headers are those of open. Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may
     not. state_file keeps what was accepted last, so that a restart does not fall back to something older; the Go library reads the same file. pin is
-    a version to serve whatever the alias says. on_load is called with each model before it is served, on the watcher's thread; an exception refuses
-    it. every is the mean pause in seconds between two looks at an alias in a directory. What happens is logged by the logger "refitd_snapshot".
+    a version to serve whatever the alias says. on_load is called with each version before it is served, on the watcher's thread; an exception refuses
+    it. With deltas, what changed since the version was published is applied as it comes, each state a model of its own. every is the mean pause in
+    seconds between two looks at a directory. What happens is logged by the logger "refitd_snapshot".
     """
-    return Watcher(store, model, alias, keys, state_file, pin, on_load, _load.Trust(None, allow_expired, now), headers, every)
+    return Watcher(store, model, alias, keys, state_file, pin, on_load, _load.Trust(None, allow_expired, now), headers, every, deltas)

@@ -21,19 +21,13 @@ _SCORE, _FOLD = 1e-12, 1e-9  # tolerances relative to 1 + |want|
 try:
     import cryptography
 
-    _SIGNED = cryptography is not None
+    SIGNED = cryptography is not None
 except ImportError:
-    _SIGNED = False
+    SIGNED = False
 
 
-@unittest.skipUnless(_PATH, "REFITD_EXPECTATIONS names no file: go test ./snapshot -run Python")
-class LibraryTest(unittest.TestCase):
-    want: Any
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        with open(str(_PATH), encoding="utf-8") as f:
-            cls.want = json.load(f)
+class Comparison(unittest.TestCase):
+    """Compares what a model says with what the library says."""
 
     def near(self, got: Any, want: Any, tolerance: float, what: Any) -> None:
         self.assertEqual(got is None, want is None, what)
@@ -76,6 +70,16 @@ class LibraryTest(unittest.TestCase):
                 continue
             self.assertEqual([item.name for item in ask()], [item["Name"] for item in w["items"]], where)
             self.near([item.value for item in ask()], [item["Value"] for item in w["items"]], tolerance, where)
+
+
+@unittest.skipUnless(_PATH, "REFITD_EXPECTATIONS names no file: go test ./snapshot -run Python")
+class LibraryTest(Comparison):
+    want: Any
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        with open(str(_PATH), encoding="utf-8") as f:
+            cls.want = json.load(f)
 
     def test_scores(self) -> None:
         self.assertGreater(len(self.want["models"]), 40)
@@ -128,7 +132,7 @@ class LibraryTest(unittest.TestCase):
     def test_refusals(self) -> None:
         seen = set()
         for w in self.want["refusals"]:
-            if w["keys"] is not None and not _SIGNED:
+            if w["keys"] is not None and not SIGNED:
                 continue
             found = ""
             now: Callable[[], datetime] = lambda: datetime.fromisoformat(w["now"].replace("Z", "+00:00"))  # noqa: B023, E731
@@ -139,15 +143,15 @@ class LibraryTest(unittest.TestCase):
                 found = type(error).__name__
             self.assertEqual(found, w["error"], w)
             seen.add(found)
-        self.assertGreaterEqual(len(seen), 7 if _SIGNED else 6)
+        self.assertGreaterEqual(len(seen), 7 if SIGNED else 6)
 
     def test_keys_are_asked_for(self) -> None:
-        if _SIGNED:
+        if SIGNED:
             self.skipTest("the package cryptography is there")
         with self.assertRaisesRegex(ImportError, "signed"):
             refitd_snapshot.open("nowhere", "m", keys=[])
 
-    @unittest.skipUnless(_SIGNED, "the package cryptography is needed")
+    @unittest.skipUnless(SIGNED, "the package cryptography is needed")
     def test_watch(self) -> None:
         want = self.want["watch"]
         at = [datetime.fromisoformat(want["now"].replace("Z", "+00:00"))]

@@ -1,0 +1,170 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// expectedChain is a version with deltas, and what it then is; or the error of the first that is refused.
+type expectedChain struct {
+	Name     string          `json:"name"`
+	Store    string          `json:"store"`
+	Model    string          `json:"model"`
+	Keys     []string        `json:"keys"`
+	Error    string          `json:"error"`
+	Sequence int64           `json:"sequence"`
+	Digest   string          `json:"digest"`  // of the last delta
+	Payload  string          `json:"payload"` // of the model's contents
+	Events   []expectedScore `json:"events"`
+	Tops     []expectedTop   `json:"tops"`
+	Folds    []expectedFold  `json:"folds"`
+}
+
+// The package in python takes deltas as the library does, and refuses the same.
+func TestPythonTakesDeltas(t *testing.T) {
+	list := append(expectedChains(t), refusedChains(t)...)
+	path := filepath.Join(t.TempDir(), "chains.json")
+	b, err := json.Marshal(list)
+	must(t, err)
+	must(t, os.WriteFile(path, b, 0o644))
+	python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest", "tests.test_deltas")
+}
+
+// The package asks a daemon as HTTPSource does.
+func TestPythonAsksOverHTTP(t *testing.T) {
+	store, dir, _ := publishSigned(t, 1)
+	must(t, setAlias(t, store, Champion, 1))
+	chain, m := openChain(t, store, dir, 1)
+	grow(t, chain, m, 9, 1)
+	var polls atomic.Int64
+	python(t, "numpy, cryptography", []string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + keyFile(t, t.TempDir(), 1)},
+		"-W", "error", "-m", "unittest", "tests.test_http")
+	if !t.Skipped() && polls.Load() < 10 {
+		t.Errorf("asked %d times for the alias", polls.Load())
+	}
+}
+
+// expectedChains publishes deltas after versions of every kind.
+func expectedChains(t *testing.T) (list []expectedChain) {
+	t.Helper()
+	dir, shapes := t.TempDir(), chainShapes()
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		c, rng, store := shapes[name], rand.New(rand.NewPCG(7, 8)), NewStore(dir)
+		for i := range c.Golden {
+			c.Golden[i].Outputs = nil
+		}
+		e := expectedChain{Name: name, Store: dir, Model: strings.ReplaceAll(strings.ToLower(name), " ", "-")}
+		_, err := store.Publish(t.Context(), e.Model, c)
+		must(t, err)
+		chain, err := store.OpenChain(t.Context(), e.Model, 1)
+		must(t, err)
+		m, err := Open(dir, e.Model, Selector{Version: 1})
+		must(t, err)
+		for range 12 {
+			d := someDelta(rng, m)
+			frame, err := d.Encode(m, nil)
+			must(t, err)
+			must(t, chain.Append(t.Context(), frame))
+			m, err = m.Apply(d)
+			must(t, err)
+		}
+		e.state(t, m)
+		for _, in := range chainInputs(rng, m) {
+			e.Events = append(e.Events, scoreOf(m.Schema(), m.Schema().toMap(&in), m.Predict))
+		}
+		top := expectedTop{Event: map[string]any{"user": "u1", "age": 30.0, "tags": []string{"a"}}, K: 4, Exclude: []string{"i1"}}
+		if len(c.Schema.Classes) > 0 {
+			top.Class = c.Schema.Classes[1]
+		}
+		e.Tops = []expectedTop{top.of(t, m.Schema(), m.TopK)}
+		if c.FoldIn != nil {
+			e.Folds = []expectedFold{foldOf(t, m, "", append(historyOf(c, "u1", 6), historyOf(c, "u9", 5)...))}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func (e *expectedChain) state(t *testing.T, m *Model) {
+	t.Helper()
+	var err error
+	e.Sequence, e.Digest = m.Position().Sequence, m.Position().Digest
+	e.Payload, err = PayloadDigest(m.Contents())
+	must(t, err)
+}
+
+// refusedChains damages a signed chain and asks the library.
+func refusedChains(t *testing.T) (list []expectedChain) {
+	t.Helper()
+	store, dir, keys := publishSigned(t, 1)
+	chain, m := openChain(t, store, dir, 1)
+	grow(t, chain, m, 9, 1)
+	file := keyFile(t, t.TempDir(), 1)
+	segment := filepath.Join("m", "1", deltasDir, segmentName(1))
+	whole, err := os.ReadFile(filepath.Join(dir, segment))
+	must(t, err)
+	var frames [][]byte
+	for r := bytes.NewReader(whole); r.Len() > 0; {
+		frame, err := ReadFrame(r)
+		must(t, err)
+		frames = append(frames, frame)
+	}
+	ask := func(name string, content []byte, until int64) {
+		copied := t.TempDir()
+		must(t, os.CopyFS(copied, os.DirFS(dir)))
+		must(t, os.WriteFile(filepath.Join(copied, segment), content, 0o644))
+		for _, trusted := range []Keys{nil, keys} {
+			e := expectedChain{Name: name, Store: copied, Model: "m"}
+			if trusted != nil {
+				e.Keys = []string{file}
+			}
+			base, err := Trust{Keys: trusted}.Open(copied, "m", Selector{Version: 1})
+			must(t, err)
+			got, err := readDeltas(t.Context(), DirSource{copied, often}, base, until, trusted)
+			if e.Error = pythonError(err); err == nil {
+				e.state(t, got)
+			}
+			list = append(list, e)
+		}
+	}
+	ask("whole", whole, 9)
+	ask("cut off", whole[:len(whole)-5], 8)
+	for _, at := range []int{0, 9, 20, 60, len(frames[0]) - 100, len(frames[0]) - 30, len(frames[0]) + 70} {
+		b := bytes.Clone(whole)
+		b[at] ^= 1
+		ask("a bit is flipped", b, 9)
+	}
+	ask("one is left out", bytes.Join(slices.Delete(slices.Clone(frames), 3, 4), nil), 9)
+	ask("out of order", bytes.Join([][]byte{frames[1], frames[0]}, nil), 9)
+	ask("twice", bytes.Join([][]byte{frames[0], frames[0]}, nil), 2)
+	other, elsewhere, _ := publishSigned(t, 2)
+	foreign, m2 := openChain(t, other, elsewhere, 2)
+	grow(t, foreign, m2, 1, 1)
+	b, err := os.ReadFile(filepath.Join(elsewhere, "m", "2", deltasDir, segmentName(1)))
+	must(t, err)
+	ask("of another chain", b, 1)
+	for name, change := range map[string]func(d *Delta){
+		"nothing changed":      func(*Delta) {},
+		"a column too far":     func(d *Delta) { d.Columns[len(d.Columns)-1] = 999 },
+		"a name that is there": func(d *Delta) { d.Added, d.Columns[1] = []AddedName{{0, "u1"}}, int32(m.NumColumns()) },
+		"another first one":    func(d *Delta) { d.Previous = "sha256:0" },
+	} {
+		frame, _, err := deltaAfter(m, 1, nil)
+		must(t, err)
+		d, err := DecodeDelta(frame, m, nil)
+		must(t, err)
+		change(d)
+		frame, err = d.Encode(m, nil) // unsigned
+		must(t, err)
+		ask(name, frame, 1)
+	}
+	return list
+}
