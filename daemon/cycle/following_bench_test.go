@@ -1,0 +1,75 @@
+package cycle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20 basis vectors. Of rows that nobody
+// touched only the list of pages is copied, three bytes a row.
+func BenchmarkTakeDelta(b *testing.B) {
+	const names, k, batch = 50_000, 20, 10_000
+	m := ratingsModel(func(m *config.Model) {
+		m.Schema.Task, m.Schema.Levels = "regression", 0
+		m.Schema.LabelMin, m.Schema.LabelMax = 1, 5
+		m.Train.FoldIn.MaxRows, m.Train.MaxFeatures = 2*names, 2*names
+		m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 100_000}
+	})
+	c := newCycle(b, m)
+	c.config.Train.Refit = "variational"
+	r := rand.New(rand.NewPCG(1, 1))
+	v := &Vocabulary{Names: make([][]string, 2), schema: &c.schema}
+	for f := range v.Names {
+		for i := range names {
+			v.Names[f] = append(v.Names[f], fmt.Sprintf("%d-%d", f, i))
+		}
+	}
+	v.number()
+	state := posterior.New(posterior.Gaussian, 1, k, v.field, 2, posterior.PriorFor(posterior.Gaussian, 1))
+	for i := range state.Mean {
+		state.Mean[i] = 0.1 * r.NormFloat64()
+	}
+	c.Install(&Champion{Model: state.Model(), Vocabulary: v, Target: c.target, posterior: state, Version: report.Version{Sweeps: 1}})
+	events := make([]event.Event, batch)
+	draw := func() {
+		for i := range events {
+			events[i] = event.Event{Label: float64(1 + r.IntN(5)), Weight: 1,
+				Categorical: []string{v.Names[0][r.IntN(5000)], v.Names[1][r.IntN(5000)]}}
+		}
+	}
+	c.NextUpdate()
+	c.lag.n = 1
+	u, reason := c.NextUpdate()
+	if u == nil {
+		b.Fatal(reason)
+	}
+	c.PublishUpdate(u)
+	rows, bytes := 0, 0
+	for b.Loop() {
+		b.StopTimer()
+		draw()
+		observeAll(c, events)
+		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
+		b.StartTimer()
+		if whole := c.TakeDelta(time.UnixMilli(1)); whole != "" {
+			b.Fatal(whole)
+		}
+		d := *c.Delta()
+		frame, err := d.Encode(c.Following(), (*snapshot.Signer)(nil))
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.PublishDelta()
+		rows, bytes = rows+len(d.Columns), bytes+len(frame)
+	}
+	b.ReportMetric(float64(rows)/float64(b.N), "rows/op")
+	b.ReportMetric(float64(bytes)/float64(rows), "bytes/row")
+}
