@@ -233,6 +233,9 @@ func behind(consumer, live *report.Metrics) *report.Number {
 
 // report returns what the consumer made of the events; live is what the live model made of the last tenth.
 func (c *backtestConsumer) report(live *report.Metrics) report.BacktestConsumer {
+	if c.tail == nil { // the run was interrupted before
+		c.tail = cycle.NewQuality(c.target, nil)
+	}
 	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
 	if live != nil {
 		r.BehindLive = behind(&r.LastTenth, live)
