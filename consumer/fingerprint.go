@@ -19,7 +19,8 @@ type fingerprint struct {
 }
 
 // staleAfter is how long a partition may go without an answer, and anewAfter without a record, before its log may be another one. Within
-// anewAfter a topic would have to be deleted, made anew and filled past our place, between two fetches that both go well.
+// anewAfter a topic would have to be deleted, made anew and filled past our place, between two fetches that both go well. One that was filled just
+// to our place between two fetches is noticed with its next record.
 const (
 	staleAfter = 5 * time.Second
 	anewAfter  = 100 * time.Millisecond

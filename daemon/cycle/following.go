@@ -36,8 +36,17 @@ type source struct {
 	taken   []int32 // the slots that the delta at hand is of
 }
 
-// maxQueued bounds the deltas that wait to be published; with more a whole version has to come first.
+// maxQueued bounds the deltas that wait to be published, and deltaRowBytes their rows; with more a whole version has to come first.
 const maxQueued = 100
+
+// queued returns how many bytes the rows of the deltas take that wait.
+func (f *following) queued() (bytes int) {
+	for i := range f.queue {
+		d := f.queue[i].delta
+		bytes += 8 * (len(d.Linear) + len(d.Basis))
+	}
+	return bytes
+}
 
 // follow begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
 func (c *Cycle) follow(u *Champion, forms *[numForms]made) *following {
@@ -163,7 +172,7 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 			return deltas, "updates predict worse than the last refit, on the events after them"
 		}
 	}
-	if len(f.queue) >= maxQueued {
+	if len(f.queue) >= maxQueued || f.queued() > deltaRowBytes {
 		return deltas, "too many deltas wait to be published"
 	}
 	limit := c.config.Publish.Deltas.MaxRows

@@ -248,7 +248,7 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 func TestDeltasBecomeAnUpdate(t *testing.T) {
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
-			rounds, updates := 0, 0
+			rounds := 0
 			var last *snapshot.Model
 			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
 			for i := range 50 { // events since the last delta: not in the update
@@ -278,7 +278,6 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 				t.Error("no golden pairs of the trainer")
 			}
 			c.PublishUpdate(u)
-			updates++
 			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.Delta() == nil || len(c.Delta().Columns)+len(c.Delta().Bias) == 0 {
 				t.Error("no delta of the events before the update and after the last delta")
 			}
@@ -336,6 +335,11 @@ func TestDeltasEnd(t *testing.T) {
 	}
 	if whole == "" {
 		t.Errorf("%d deltas wait", len(c.followed.queue))
+	}
+	c = begin()
+	c.followed.queue = append(c.followed.queue, takenDelta{delta: &snapshot.Delta{Basis: make([]float64, deltaRowBytes/8+1)}})
+	if c.TakeDelta(time.UnixMilli(1)) == "" {
+		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}
 	test.model.Publish.Deltas.Every = 0
 	if u, _ := c.NextUpdate(); u == nil || c.followed != nil || c.learner.(*posteriorLearner).slots.touched != nil {

@@ -32,6 +32,14 @@ func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 // OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside that of the update.
 func OtherVocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
 
+// DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update in each form as readers have it, with
+// the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand.
+func DeltasFootprint(m *config.Model, model int64, d int) int64 {
+	forms := int64(OtherForms(m) + 1)
+	const atHand = 4 // taken, queued, as a frame, and as what it was before it was sorted
+	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*deltaRowBytes
+}
+
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
 // baseline, and of events that wait for the refit under way.
 func LiveFootprint(maxRows, maxName int) int64 {

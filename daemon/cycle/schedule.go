@@ -52,7 +52,7 @@ func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
 	wait := every
-	if s.asked {
+	if s.asked && publish.Deltas.Every > 0 {
 		wait = min(every, askedAfter*publish.Deltas.Every.Std())
 	}
 	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
@@ -81,5 +81,5 @@ func (s *Schedule) DeltaTaken(now time.Time, applied int64) { s.DeltaAt, s.delta
 // Promoted makes an update due at once: consumers get what was learned since the cut of the refit that was promoted.
 func (s *Schedule) Promoted() { s.UpdateAt, s.updateEvents = time.Time{}, 0 }
 
-// UpdateAgain lets the next update come when it is due, with new events or without.
-func (s *Schedule) UpdateAgain() { s.updateEvents = 0 }
+// UpdateAgain lets the next update come when it is due, with new events or without, and soon where deltas wait for it.
+func (s *Schedule) UpdateAgain() { s.updateEvents, s.asked = 0, true }

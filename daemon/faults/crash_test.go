@@ -72,14 +72,17 @@ func trainAnyway(t *testing.T, config string) {
 }
 
 // TestKills (A1): the daemon is killed with kill -9 at random times under load and started again: nothing is lost and nothing counts
-// twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start.
+// twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start. A consumer that watches the
+// store meanwhile refuses nothing of it, versions and deltas, and has at each digest that is told the model that it is of.
 func TestKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	kills, rate := tier.Size(25, 300), tier.Size(20_000, 20_000)
 	makeTopic(t, admin(t, addr), "kills", 8, 1)
 	p := newProducer(t, addr, "kills")
-	config := configure(t, "kills", settings{brokers: addr, topics: []string{"kills"}, size: 20_000, train: trainOften, publish: publishOften})
+	config := configure(t, "kills", settings{brokers: addr, topics: []string{"kills"}, size: 20_000, train: trainOften,
+		publish: "update_every: 1s, deltas: {every: 20ms}"})
+	watcher := watchStore(t, config, true)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -108,6 +111,11 @@ func TestKills(t *testing.T) {
 	t.Logf("%d kills in %v at %d events/s, %d records acknowledged: lost %d, double %d; ready after p50 %v p90 %v p99 %v max %v (of %v)", kills,
 		took.Round(time.Second), rate, p.total(), result.summary.Lost, result.summary.Double, percentile(waits, 50), percentile(waits, 90),
 		percentile(waits, 99), slices.Max(waits).Round(time.Millisecond), readyLimit)
+	s := watcher.Status()
+	t.Logf("a consumer loaded %d versions and applied %d deltas, refused %d and %d", s.Loads, s.DeltasApplied, s.Refused, s.DeltasRefused)
+	if s.Loads == 0 || s.DeltasApplied == 0 || s.Refused+s.DeltasRefused > 0 {
+		t.Errorf("a consumer: %+v", s)
+	}
 }
 
 // validStore wants every version of the store whole and every alias to name one.

@@ -93,6 +93,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["models"] += 2 * model
 		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(d)
 	}
+	if m.Publish.Deltas.Every > 0 {
+		parts["deltas"] = cycle.DeltasFootprint(m, model, d)
+	}
 	if m.Score.Topic != "" {
 		parts["scores"] = scoring.Footprint()
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 )
@@ -42,7 +43,8 @@ func TestOf(t *testing.T) {
 	c.Models = append(c.Models, c.Models[0])
 	c.Models[1].Name = "other"
 	c.Models[1].Input.DeadLetter.Topic, c.Models[1].Publish.KeepSample = "rejected", true
-	if more := Of(c); len(more.Parts) != 3+13+15 ||
+	c.Models[1].Publish.Deltas.Every = config.Duration(time.Second)
+	if more := Of(c); len(more.Parts) != 3+13+16 || more.Parts["other.deltas"] <= 2*more.Parts["other.models"]/5 ||
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
