@@ -43,8 +43,8 @@ type PathOptions struct {
 // once: the fit of the linear term and the first search for a basis vector. Lambda, Tau and OnStep of s are not used.
 //
 // As many λ run at a time as there are workers, and workers beyond the number of λ share the rows of a solve. The points do not depend
-// on that. When ctx is done, each solve that has begun ends as Solve does, and those that had no first point are left out; without any point
-// the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
+// on that. When ctx is done, each solve that has begun ends as Solve does, and those that have not, always the last, are left out; without any
+// point the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
 func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
 	for _, lambda := range lambdas {
@@ -81,18 +81,11 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	}
 	atOnce := min(workers, len(lambdas))
 	s.Workers = workers / atOnce
-	next := make(chan int, len(lambdas))
-	for i := range lambdas {
-		next <- i
-	}
-	close(next)
 	var running parallel.Group
 	for range atOnce {
 		running.Go(func() {
-			for i := range next {
-				if contexts[i].Err() == nil {
-					t.solve(contexts[i], i, s)
-				}
+			for i, ok := t.begin(contexts); ok; i, ok = t.begin(contexts) {
+				t.solve(contexts[i], i, s)
 			}
 		})
 	}
@@ -108,11 +101,24 @@ type pathRun struct {
 	cancel  []context.CancelFunc
 
 	mu     sync.Mutex
+	begun  int // λ up to here have begun
 	points []*PathPoint
 	errs   []error
 	cut    int // λ from here on are not tried: patience ended the path
 
 	calls sync.Mutex // held while OnStep runs
+}
+
+// begin returns the next λ, if it is to run. None runs after one that does not: when ctx is done, the contexts of the λ come to know one by one and in no
+// order, and while some do not yet, those of λ before them may.
+func (t *pathRun) begin(contexts []context.Context) (i int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i = t.begun; i == len(contexts) || contexts[i].Err() != nil {
+		return 0, false
+	}
+	t.begun++
+	return i, true
 }
 
 // solve runs one λ.
@@ -197,7 +203,7 @@ func (t *pathRun) outcome(ctx context.Context) (points []*PathPoint, best int, e
 			return nil, 0, err
 		}
 		if point == nil {
-			continue // ctx was done before it began
+			break // ctx was done before it began
 		}
 		if points = append(points, point); len(points) > 1 && point.better(points[best]) {
 			best = len(points) - 1

@@ -3,11 +3,14 @@ package solver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestPath checks that a path is what separate solves would give, scored at every step, for any number of workers.
@@ -160,6 +163,121 @@ func TestPathStops(t *testing.T) {
 	}
 	if _, _, err := Path(t.Context(), p, []float64{3, -1}, s, PathOptions{}); !errors.Is(err, ErrSettings) {
 		t.Errorf("negative λ: %v", err)
+	}
+}
+
+// lateContext is a context that its children hear from one by one, as those of any context do: once it is done, from the one at first on, at each call
+// of pass the next.
+type lateContext struct {
+	context.Context
+	done     chan struct{}
+	first    int
+	over     bool
+	children []func()
+	heard    int
+}
+
+func (c *lateContext) Done() <-chan struct{} { return c.done }
+
+func (c *lateContext) Err() error {
+	if c.over {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (c *lateContext) AfterFunc(f func()) (stop func() bool) {
+	c.children = append(c.children, f)
+	return func() bool { return true }
+}
+
+func (c *lateContext) pass() {
+	if !c.over {
+		c.over = true
+		close(c.done)
+	}
+	if n := len(c.children); c.heard < n {
+		c.children[(c.first+c.heard)%n]()
+		c.heard++
+	}
+}
+
+// TestPathCutShortIsRepeated: wherever the clock cuts a path short, and whichever solve hears of that first, the points are those of the first λ, and
+// as many steps of each give them again, without a clock and with any number of workers.
+func TestPathCutShortIsRepeated(t *testing.T) {
+	p := plantedRatings(54, 300, 8, 9)
+	base := smallSettings()
+	base.MaxBasis, base.Tolerance, base.Workers = 3, 1e-2, 1
+	base.Now = func() time.Time { return time.Time{} }
+	lambdas := []float64{12, 6, 3, 1.5}
+	options := PathOptions{Patience: 2, Judge: func(model *Model) float64 { return modelObjective(p, model, Settings{Penalty: L1, Lambda: 1e-12}) }}
+	change := []func(*Settings){
+		func(s *Settings) { s.Refit, s.Solver, s.FullEvery = Full, FISTA, 2 },
+		func(s *Settings) { s.Solver = Stochastic },
+		func(s *Settings) { s.Solver = SVRG },
+		func(s *Settings) { s.Rough = true },
+	}
+	for i, change := range tier.Size(change[:1], change) {
+		base := base
+		change(&base)
+		calls := 0
+		whole := base
+		whole.Yield = func() { calls++ }
+		if _, _, err := Path(t.Context(), p, lambdas, whole, options); err != nil {
+			t.Fatal(err)
+		}
+		cuts := map[string]bool{}
+		cutAt := func(n, first, every int) {
+			ctx := &lateContext{Context: t.Context(), done: make(chan struct{}), first: first}
+			cut, now := base, 0
+			cut.Yield = func() {
+				if now++; now >= n && (now-n)%every == 0 {
+					ctx.pass()
+				}
+			}
+			points, best, err := Path(ctx, p, lambdas, cut, options)
+			if err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				return
+			}
+			steps := map[float64]int{}
+			for i, point := range points {
+				if point.Lambda != lambdas[i] {
+					t.Fatalf("cut at block %d of %d: the point at %d is of λ %g", n, calls, i, point.Lambda)
+				}
+				if steps[point.Lambda] = -1; point.Result.Status == TimeBudget || point.Result.CutShort {
+					steps[point.Lambda] = len(point.Result.Steps)
+				}
+			}
+			again := base
+			again.Workers = 1 + n%4
+			again.Budget.Steps = func(lambda float64) int { return steps[lambda] }
+			same, at, err := Path(t.Context(), p, lambdas[:len(points)], again, options)
+			if err != nil || len(same) != len(points) || at != best {
+				t.Fatalf("cut at block %d of %d: %d points, best %d, repeated %d and %d (%v)", n, calls, len(points), best, len(same), at, err)
+			}
+			for i, point := range points {
+				if !reflect.DeepEqual(same[i].Best, point.Best) || !reflect.DeepEqual(same[i].Result.Model, point.Result.Model) ||
+					same[i].Step != point.Step || same[i].Final != point.Final || same[i].Result.Status != point.Result.Status {
+					t.Errorf("cut at block %d of %d, λ %g after %d steps: objective %v, repeated %v", n, calls, point.Lambda, steps[point.Lambda],
+						point.Result.Objective, same[i].Result.Objective)
+				}
+			}
+			cuts[fmt.Sprint(steps)] = true
+		}
+		for n := 1; n <= calls; n += tier.Size(max(1, calls/30), max(1, calls/2000)) {
+			for first := 0; first < len(lambdas); first += 2 {
+				for _, every := range tier.Size([]int{30}, []int{1, 30, 300}) {
+					cutAt(n, first, every)
+				}
+			}
+		}
+		t.Logf("settings %d: %d blocks, cut short in %d ways", i, calls, len(cuts))
+		if len(cuts) < 5 {
+			t.Errorf("settings %d: cut short in %d ways only", i, len(cuts))
+		}
 	}
 }
 

@@ -151,6 +151,65 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 	}
 }
 
+// TestRefitCutAtEachBlockIsRepeated: so is one whose context is done from some block on, whichever that is.
+func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
+	tier.Need(t, tier.Long) // some hundreds of refits
+	for _, s := range stages {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			m := s.model()
+			m.Publish.KeepSample, m.Train.TimeBudget = true, 0
+			events := s.events(600)
+			for _, warm := range []bool{false, true} {
+				run := func(at int) (ch *Champion, calls int) {
+					synctest.Test(t, func(t *testing.T) {
+						c, rows := newCycle(t, m), events[:400]
+						c.Workers = 1
+						observeAll(c, rows)
+						if warm {
+							ch := refit(t, c, sampleOf(rows))
+							ch.Version.Version = 1
+							c.Install(ch)
+							rows = events
+							observeAll(c, rows[400:])
+						}
+						c.Throttle = func(context.Context, time.Duration) func() {
+							return func() {
+								if calls++; calls == at {
+									time.Sleep(2 * time.Second)
+								}
+							}
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						defer cancel()
+						var err error
+						if ch, err = c.Refit(ctx, sampleOf(rows)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+							t.Fatal(err)
+						}
+					})
+					return ch, calls
+				}
+				_, all := run(0)
+				short := 0
+				for at := 1; at <= all; at += max(1, all/40) {
+					ch, _ := run(at)
+					if ch == nil {
+						continue // there was no model yet
+					}
+					if _, err := snapshot.PayloadDigest(ch.Contents(m)); errors.Is(err, snapshot.ErrContents) {
+						continue // that of no step, which is no version
+					}
+					if ch.CutShort != nil {
+						short++
+					}
+					repeated(t, ch, m, 1+at%3)
+				}
+				t.Logf("warm %t: %d blocks, %d refits cut short with a model", warm, all, short)
+			}
+		})
+	}
+}
+
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
 // repeated from where that was. Where the companion is cut short, whose
 // sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
