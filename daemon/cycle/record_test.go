@@ -153,7 +153,7 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 
 // TestRefitCutAtEachBlockIsRepeated: so is one whose context is done from some block on, whichever that is.
 func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
-	tier.Need(t, tier.Long) // some hundreds of refits
+	tier.Need(t, tier.Load) // some hundreds of refits, which take minutes
 	for _, s := range stages {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
