@@ -102,8 +102,8 @@ func (s *Scorer) session(ctx, working context.Context, champion func(last *web.C
 	if a.champion = s.await(ctx, nil, champion); a.champion == nil {
 		return nil
 	}
-	t, err := s.open(ctx, working)
-	if err != nil || t == nil {
+	t, err := s.open(ctx)
+	if err != nil {
 		return err
 	}
 	watched, unwatch := context.WithCancel(ctx)

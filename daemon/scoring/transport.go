@@ -52,8 +52,8 @@ type transport interface {
 	close()
 }
 
-// open looks at the topics, joins the group and returns what reads and writes; nil if ctx is done.
-func (s *Scorer) open(ctx, working context.Context) (transport, error) {
+// open looks at the topics, joins the group and returns what reads and writes.
+func (s *Scorer) open(ctx context.Context) (transport, error) {
 	prepare, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	client, err := kgo.NewClient(s.connect...)
