@@ -23,7 +23,7 @@ type fingerprint struct {
 // to our place between two fetches is noticed with its next record.
 const (
 	staleAfter = 5 * time.Second
-	anewAfter  = 100 * time.Millisecond
+	anewAfter  = time.Second
 )
 
 // doubt has the fingerprint of a partition compared again. The caller holds mu.

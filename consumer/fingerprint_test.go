@@ -65,7 +65,7 @@ func TestRecreatedTopicHalts(t *testing.T) {
 				}
 				equalValues(t, m, tp(topic, 0), numbers(0, 20))
 			}
-			time.Sleep(2 * anewAfter) // within it nobody can tell
+			time.Sleep(anewAfter + 200*time.Millisecond) // within it nobody can tell
 			recreate(t, cluster, topic, c.records)
 			if c.records == 20 { // between two fetches it looks as before, until its next record
 				produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, "next")
@@ -106,7 +106,7 @@ func TestRecreatedBetweenFetches(t *testing.T) {
 	m := newMemory()
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
 	await(t, "all records", func() bool { return r.total() == 20 && r.metric(t, "refitd_consumer_lag_records") == 0 })
-	time.Sleep(2 * anewAfter) // the pause itself
+	time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
 	held, anew := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(held) })
 	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
