@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -193,6 +194,7 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 // TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched since the last one as the live model in
 // full does, in every form that updates have, and has bit for bit what the cycle takes the losses of consumers with.
 func TestDeltasAreTheLiveModel(t *testing.T) {
+	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
 			compared := 0
@@ -246,6 +248,7 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 // TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it. Where there is no room for names, or
 // the form changes, it is made of the live model.
 func TestDeltasBecomeAnUpdate(t *testing.T) {
+	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
 			rounds := 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestFindGroups: functions of an entity join it; what varies with the event, and a cross, stand for themselves.
@@ -105,6 +106,7 @@ func withSides(events []event.Event) []event.Event {
 // TestSideFieldsDoNoHarm: fields that are functions of user and item but say nothing of the label cost next to nothing, for what consumers have,
 // known users and new ones alike, over several warm refits.
 func TestSideFieldsDoNoHarm(t *testing.T) {
+	tier.NotUnderRace(t)
 	run := func(m *config.Model, events []event.Event) (known, fresh float64) {
 		c := newCycle(t, m)
 		for to := 1500; to <= 6000; to += 1500 {

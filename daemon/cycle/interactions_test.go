@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // taggedModel is ratingsModel with a field that carries nothing before user and item, and one after.
@@ -28,6 +29,7 @@ func withTags(events []event.Event) []event.Event {
 // TestFieldsThatCarryNothing have linear weights alone, say so in the version and the manifest, and cost nothing: the gate loss is that of the model
 // without them.
 func TestFieldsThatCarryNothing(t *testing.T) {
+	tier.NotUnderRace(t)
 	plain, tagged := newCycle(t, ratingsModel(nil)), newCycle(t, taggedModel())
 	for _, n := range []int{4000, 6000, 9000} {
 		without, with := refit(t, plain, sampleOf(stream(5, n))), refit(t, tagged, sampleOf(withTags(stream(5, n))))
