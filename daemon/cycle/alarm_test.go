@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestAlarmsAreTold: alarms are told by group, count events since, and outlive a restart with the progressive sums; each is taken once.
@@ -42,6 +43,7 @@ func TestAlarmsAreTold(t *testing.T) {
 
 // TestLossesOfClasses: a model of numbers alone has an alarm of the group of losses when classes come at random, and none before.
 func TestLossesOfClasses(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	const moved, n = 12_000, 15_000
 	m := chessModel("")

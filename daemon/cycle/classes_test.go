@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // classesModel is a small multi-class or multilabel model of user, item and the tags of the item.
@@ -64,6 +65,7 @@ func classStream(task event.Task, n int) []event.Event {
 // TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over names is better
 // with the fold-in than without, the variational stage is what stands behind it, and the next refit goes on from what was learned.
 func TestClassesOfNewUsers(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, task := range []event.Task{event.Multiclass, event.Multilabel} {
 		const n = 4000
 		events := classStream(task, n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -96,6 +97,7 @@ func TestCrossIsLearned(t *testing.T) {
 // TestCrossOfRarePairs: labels of clicks depend on a few pairs that come again, among many that come once. The cross has a linear weight alone, its
 // parts interact as without it, and what its weights carry in sum is not taken for noise.
 func TestCrossOfRarePairs(t *testing.T) {
+	tier.NotUnderRace(t)
 	losses := make(map[bool]float64)
 	for _, crossed := range []bool{false, true} {
 		m := crossModel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -33,6 +34,7 @@ func wanderers(seed uint64, n int) []event.Event {
 // TestMapIsJudgedOnNewerRows: on labels that come in runs a map predicts held-out rows, which lie between those it was fitted to, and nothing that comes
 // later; auto leaves it out.
 func TestMapIsJudgedOnNewerRows(t *testing.T) {
+	tier.NotUnderRace(t)
 	for seed := range uint64(3) {
 		m := config.DefaultModel()
 		m.Name = "runs"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
@@ -124,6 +125,7 @@ func TestGateOfNewEntities(t *testing.T) {
 
 // TestGateOfClassBaselines: a version that is worse than the frequencies of the classes, or than the most frequent one, is no version for consumers.
 func TestGateOfClassBaselines(t *testing.T) {
+	tier.NotUnderRace(t)
 	for name, m := range map[string]*config.Model{"binary": switchModel(), "classes": classesModel(event.Multiclass, nil),
 		"hinge": classesModel(event.Multiclass, func(m *config.Model) { m.Train.Loss = "squared_hinge" }), "labels": classesModel(event.Multilabel, nil)} {
 		events := numbers(16, 3000)

@@ -71,6 +71,7 @@ func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 // TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and loses them when there is
 // nothing left of it.
 func TestFieldThatBeginsToInteract(t *testing.T) {
+	tier.NotUnderRace(t)
 	c := newCycle(t, taggedModel())
 	draw := func(seed uint64, n int, user, item int) []event.Event {
 		events := stream(seed, n)

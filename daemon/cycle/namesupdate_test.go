@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -22,6 +23,7 @@ func observeWithUpdates(c *Cycle, events []event.Event, every int) {
 // TestUpdateFromNames: where the learner on names, without its pairs, predicts better at the lag of consumers than the fold-in updates are made of it,
 // which score as it does, in the trainer and as published. Without crosses the fold-in, which knows interactions, is better.
 func TestUpdateFromNames(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, crossed := range []bool{true, false} {
 		m := clicksModel(0)
 		if crossed {

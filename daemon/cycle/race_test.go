@@ -4,12 +4,14 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
 // TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is repeated from its record all the
 // same. Every so many versions, after a version of the convex stage and after one that was kept back it runs.
 func TestConvexStageIsLeftOut(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	m := ratingsModel(nil)
 	m.Publish.KeepSample = true
