@@ -152,9 +152,10 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	}
 	_, before := chainOf(t, dir, latest.Version)
 	b.ProduceRatings(4, 30)
-	time.Sleep(300 * time.Millisecond)
-	if _, after := chainOf(t, dir, latest.Version); after != before {
-		t.Errorf("%d deltas follow a version that is not champion", after-before)
-	}
+	daemontest.Throughout(t, 300*time.Millisecond, func() {
+		if _, after := chainOf(t, dir, latest.Version); after != before {
+			t.Fatalf("%d deltas follow a version that is not champion", after-before)
+		}
+	})
 	stop()
 }

@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -25,24 +24,14 @@ func watchStore(t *testing.T, config string, check bool) *snapshot.Watcher {
 // watchCut looks at what events the model knows that a consumer has.
 func watchCut(t *testing.T, w *snapshot.Watcher, partitions int, every time.Duration) *gauge {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	g := &gauge{done: make(chan struct{}), stop: stop}
-	go func() {
-		defer close(g.done)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			s := sighting{time.Now(), make([]int64, partitions)}
-			if m := w.Model(); m != nil {
-				for _, c := range m.Position().Cut {
-					s.next[c.Partition] = c.Next
-				}
+	return look(t, partitions, every, func(_ *gauge, next []int64) bool {
+		if m := w.Model(); m != nil {
+			for _, c := range m.Position().Cut {
+				next[c.Partition] = c.Next
 			}
-			g.seen = append(g.seen, s)
-			<-tick.C
 		}
-	}()
-	return g
+		return true
+	})
 }
 
 // TestFreshConsumer (L7): how long it takes from the acknowledgement of an event to a consumer's model that knows it, with a delta every second, and what

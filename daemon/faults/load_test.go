@@ -46,8 +46,24 @@ type sighting struct {
 	next []int64
 }
 
-// watch looks as often as it is told, which bounds the resolution of latencies.
+// watch looks at a child's metrics as often as it is told, which bounds the resolution of latencies.
 func watch(t *testing.T, c *child, topic string, partitions int, every time.Duration) *gauge {
+	t.Helper()
+	return look(t, partitions, every, func(g *gauge, next []int64) bool {
+		code, body, err := c.get("/metrics")
+		if err != nil || code != http.StatusOK {
+			return false
+		}
+		for p := range next {
+			next[p] = position(body, topic, int32(p))
+		}
+		g.maxRSS = max(g.maxRSS, metricIn(body, "process_resident_memory_bytes"))
+		return true
+	})
+}
+
+// look asks at, as often as it is told, for the next offset of each partition, until the gauge is stopped.
+func look(t *testing.T, partitions int, every time.Duration, at func(g *gauge, next []int64) bool) *gauge {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	g := &gauge{done: make(chan struct{}), stop: stop}
@@ -56,13 +72,8 @@ func watch(t *testing.T, c *child, topic string, partitions int, every time.Dura
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			if code, body, err := c.get("/metrics"); err == nil && code == http.StatusOK {
-				s := sighting{time.Now(), make([]int64, partitions)}
-				for p := range s.next {
-					s.next[p] = position(body, topic, int32(p))
-				}
-				g.seen = append(g.seen, s)
-				g.maxRSS = max(g.maxRSS, metricIn(body, "process_resident_memory_bytes"))
+			if next := make([]int64, partitions); at(g, next) {
+				g.seen = append(g.seen, sighting{time.Now(), next})
 			}
 			<-tick.C
 		}
