@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -129,11 +130,15 @@ func TestIdleConnections(t *testing.T) {
 	}
 	wg.Wait()
 	close(conns)
-	goroutines, began, used := runtime.NumGoroutine()-before, time.Now(), processorTime(t)
-	<-time.After(2 * time.Second)
-	cores := float64(processorTime(t)-used) / float64(time.Since(began))
-	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors while they are idle (bar 0.1)", flood, refused.Load(),
-		goroutines, cores)
+	goroutines := runtime.NumGoroutine() - before
+	cores, windows := math.Inf(1), 0
+	for began := time.Now(); cores > 0.1 && time.Since(began) < time.Minute; windows++ { // the first ones may still pay for the flood
+		began, used := time.Now(), processorTime(t)
+		<-time.After(2 * time.Second)
+		cores = float64(processorTime(t)-used) / float64(time.Since(began))
+	}
+	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors in the %d. two seconds while they are idle (bar 0.1)",
+		flood, refused.Load(), goroutines, cores, windows)
 	if goroutines > 2*DefaultMaxConnections || cores > 0.1 {
 		t.Errorf("%d goroutines for %d places, %.3f processors", goroutines, DefaultMaxConnections, cores)
 	}
