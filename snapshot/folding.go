@@ -22,6 +22,7 @@ type folding struct {
 	keep     []rateLanes // per block of rates, their rates
 	solver   rowSolver
 	factorOf *foldedRow // whose factor, of the middle rate, the solver holds
+	few      fewEvents
 }
 
 var foldings = sync.Pool{New: func() any { return new(folding) }}
@@ -35,7 +36,7 @@ func (m *Model) shapeOf(d *FoldInField) rowShape {
 
 func (f *folding) reset(h rowShape, rates []float64) {
 	f.solver.reset(h)
-	f.factorOf = nil
+	f.factorOf, f.few.row = nil, nil
 	f.keep = resized(f.keep, h.blocks())
 	clear(f.keep)
 	for g, rate := range rates {
@@ -80,6 +81,12 @@ func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, fie
 	f.scratch.drop(m.columnOf(field, in))
 	m.outputs(f.rest, &f.scratch)
 	f.slopes(m, d)
+	few := f.few.holds(row, h)
+	if few {
+		f.few.meet(f.gradient, d.Precision, h)
+	} else if f.few.row == row {
+		f.few.row = nil
+	}
 	f.mix(d, row)
 	f.predict(f.mixed)
 	f.observe(m, d, row, weight)
@@ -96,6 +103,9 @@ func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, fie
 		row.loss[g] = entityLossFade*row.loss[g] + loss
 	}
 	f.accumulate(row)
+	if few && f.few.learn(f.omega, f.right, row.center, f.keep, h) && f.solveFew(d, row) {
+		return
+	}
 	middle, _ := h.middle()
 	for b := range f.keep {
 		if b != middle {
@@ -104,6 +114,20 @@ func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, fie
 		}
 	}
 	f.solveMiddle(d, row)
+}
+
+// solveFew stores the means of all rates by the events, those last among which there is the rate whose variance counts. It reports false if it cannot.
+func (f *folding) solveFew(d *FoldInField, row *foldedRow) bool {
+	h := &f.solver.shape
+	middle, _ := h.middle()
+	for n := range f.keep {
+		b := (middle + 1 + n) % len(f.keep)
+		mean, _ := row.block(b, h)
+		if !f.few.solve(mean, b, d.Precision, row.center, h) {
+			return false
+		}
+	}
+	return true
 }
 
 // solveMiddle solves the rates among which there is the one whose variance counts, and leaves its factor.
@@ -176,7 +200,8 @@ func (f *folding) observe(m *Model, d *FoldInField, row *foldedRow, weight float
 	clear(f.omega)
 	clear(f.right)
 	variance := 0.0
-	if c.Likelihood == LogisticLikelihood && f.factorOf != row {
+	few := f.few.row == row
+	if c.Likelihood == LogisticLikelihood && f.factorOf != row && !few {
 		f.solveMiddle(d, row)
 	}
 	top := 0.0
@@ -192,8 +217,9 @@ func (f *folding) observe(m *Model, d *FoldInField, row *foldedRow, weight float
 			f.omega[at] += w
 			f.right[at] += w * (t - f.rest[o])
 		case LogisticLikelihood:
-			if o == at {
-				block, lane := h.middle()
+			if block, lane := h.middle(); o == at && few {
+				variance = f.few.variance(at, lane)
+			} else if o == at {
 				_, e := row.block(block, h)
 				variance = f.solver.variance(at, lane, e, f.gradient[at*k:at*k+k])
 			}
@@ -255,10 +281,17 @@ func (f *folding) rateLoss(m *Model) float64 {
 		}
 		return total / float64(len(f.target))
 	case LogisticLikelihood:
+		const most = 1e200
+		odds := 0.0 // Π (1 + exp(−|z|)) − 1: one logarithm for many outputs
 		for o, t := range f.target {
 			z := -t * f.outputs[o]
-			total += max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
+			e := math.Exp(-math.Abs(z))
+			total += max(z, 0)
+			if odds += e + odds*e; odds > most {
+				total, odds = total+math.Log1p(odds), 0
+			}
 		}
+		total += math.Log1p(odds)
 		return logitLossScale * total / float64(len(f.target))
 	}
 	for o, t := range f.target {

@@ -1,0 +1,156 @@
+package snapshot
+
+// fewEvents is the posterior of the row of an entity by its events, of which it has no more than coordinates. Each says something of M outputs: with their
+// gradients G by the coordinates, the prior's precision P, and one over their weights in N, the mean is center + P⁻¹ Gᵀ α, (G P⁻¹ Gᵀ + N) α = y − G center
+// (Rasmussen and Williams 2006, eq. 2.12). Rates share G P⁻¹ Gᵀ and differ in N. The evidence by coordinates goes on beside it, and what rowSolver makes of
+// it is the same but for rounding.
+type fewEvents struct {
+	row    *foldedRow // whose; nil for none
+	count  int        // observations: M of each event
+	slopes []float64  // of observations, those of the event at hand included: gradients by the coordinates
+	scaled []float64  // K: one of them times the prior's variances
+	gram   []float64  // packed: G P⁻¹ Gᵀ, of the same
+	excess []float64  // y − G center
+	noise  []rateLanes
+	alpha  []rateLanes
+	solver rowSolver // factor and inverse of count observations, of the block solved last
+}
+
+// Limits beyond which rounding or overflow would tell: of what an observation says in units of the prior, and of one over its weight.
+const (
+	maxSignal = 1e8
+	maxNoise  = 1e200
+)
+
+// begin starts with a row without events.
+func (w *fewEvents) begin(row *foldedRow, h *rowShape) {
+	n := h.coordinates
+	w.row, w.count = row, 0
+	for _, part := range []struct {
+		to *[]float64
+		n  int
+	}{{&w.slopes, n * n}, {&w.scaled, n}, {&w.gram, n * (n + 1) / 2}, {&w.excess, n}} {
+		*part.to = resized(*part.to, part.n)
+	}
+	w.noise, w.alpha = resized(w.noise, h.blocks()*n), resized(w.alpha, n)
+	w.solver.factor, w.solver.inverse = resized(w.solver.factor, n*(n+1)/2), resized(w.solver.inverse, n)
+}
+
+// holds reports whether a row is the one at hand and has room for an event more.
+func (w *fewEvents) holds(row *foldedRow, h *rowShape) bool {
+	return w.row == row && w.count+h.linear <= h.coordinates
+}
+
+// meet notes the gradients of the outputs of an event, M×K, before it is learned.
+func (w *fewEvents) meet(gradient, prior []float64, h *rowShape) {
+	m, k := h.linear, h.coordinates
+	copy(w.slopes[w.count*k:], gradient)
+	for o := range m {
+		i := w.count + o
+		for r, g := range gradient[o*k : o*k+k] {
+			w.scaled[r] = g / prior[m+r]
+		}
+		line := w.gram[i*(i+1)/2 : i*(i+1)/2+i+1]
+		for j := range line {
+			line[j] = dot(w.slopes[j*k:j*k+k], w.scaled)
+		}
+		for j := o; j <= i; j += m { // of the same output
+			line[j] += 1 / prior[o]
+		}
+	}
+}
+
+// variance returns that of an output of the event at hand, in a lane of the block solved last.
+func (w *fewEvents) variance(o, lane int) float64 {
+	i := w.count + o
+	line, row, total := w.gram[i*(i+1)/2:i*(i+1)/2+i+1], w.solver.factor, 0.0
+	work := w.scaled
+	for n := range w.count {
+		v := line[n]
+		for j, x := range work[:n] {
+			v -= row[j][lane] * x
+		}
+		v *= w.solver.inverse[n][lane]
+		work[n] = v
+		total += v * v
+		row = row[n+1:]
+	}
+	return line[i] - total
+}
+
+// learn takes the event at hand up: curvature and linear terms of the quadratics of its outputs, as folding.observe leaves them. It reports false, and
+// knows no row any more, if numbers are beyond what can be worked on here.
+func (w *fewEvents) learn(omega, right, center []float64, keep []rateLanes, h *rowShape) bool {
+	k := h.coordinates
+	for b, rates := range keep {
+		for i := range w.noise[b*k : b*k+w.count] {
+			for g, rate := range rates {
+				v := &w.noise[b*k+i][g]
+				*v = min(*v/rate, maxNoise)
+			}
+		}
+	}
+	for o, v := range omega {
+		i := w.count + o
+		if !(v > 1/maxNoise) || !(v*w.gram[i*(i+1)/2+i] < maxSignal) {
+			w.row = nil
+			return false
+		}
+		noise := 1 / v
+		w.excess[i] = right[o]*noise - center[o] - dot(w.slopes[i*k:i*k+k], center[h.linear:])
+		for b := range keep {
+			w.noise[b*k+i] = rateLanes{noise, noise, noise}
+		}
+	}
+	w.count += h.linear
+	return true
+}
+
+// solve stores the means of a block of rates and leaves its factor. It reports false, and knows no row any more, if rounding defeats it.
+func (w *fewEvents) solve(mean []rateLanes, block int, prior, center []float64, h *rowShape) bool {
+	m, k, n := h.linear, h.coordinates, w.count
+	s := &w.solver
+	s.factor, s.inverse = s.factor[:n*(n+1)/2], s.inverse[:n]
+	gram, alpha := w.gram[:len(s.factor)], w.alpha[:n]
+	for i, v := range gram {
+		s.factor[i] = rateLanes{v, v, v}
+	}
+	at := 0
+	for i, v := range w.excess[:n] {
+		alpha[i] = rateLanes{v, v, v}
+		for g, x := range w.noise[block*k+i] {
+			s.factor[at][g] += x
+		}
+		at += i + 2
+	}
+	if !s.cholesky() {
+		w.row = nil
+		return false
+	}
+	s.substitute(alpha)
+	clear(mean)
+	for i := range alpha {
+		a, to := alpha[i], &mean[i%m]
+		to[0] += a[0]
+		to[1] += a[1]
+		to[2] += a[2]
+		addScaled(mean[m:], &a, w.slopes[i*k:i*k+k])
+	}
+	for a, p := range prior {
+		v, to := center[a], &mean[a]
+		to[0], to[1], to[2] = v+to[0]/p, v+to[1]/p, v+to[2]/p
+	}
+	return true
+}
+
+// addScaled adds scale times row to dst.
+func addScaled(dst []rateLanes, scale *rateLanes, row []float64) {
+	a, b, c := scale[0], scale[1], scale[2]
+	row = row[:len(dst)]
+	for i, v := range row {
+		to := &dst[i]
+		to[0] += a * v
+		to[1] += b * v
+		to[2] += c * v
+	}
+}
