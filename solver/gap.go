@@ -1,42 +1,37 @@
 package solver
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"math"
 
-// penalizedGap bounds objective − optimum for min F(U, w) + λΩ(U) + ½α‖w‖². As F is convex and nowhere below 0, for 0 ≤ s ≤ 1
+	"gonum.org/v1/gonum/floats"
+)
+
+// The gap of a point is its objective less the dual objective at the scaled gradient s∇F, by weak duality no less than the objective less the
+// optimum. With the conjugate F* and the excess E(s) ≥ 0 of conjugateRay, and gradients ∇_w F in ridge blocks ½α‖w‖², it is
 //
-//	F(U*, w*) ≥ s (F(U, w) + ⟨∇F, (U* − U, w* − w)⟩) + (1 − s) 0,
+//	gap(s) = E(s) + s⟨∇F, U⟩ + λΩ(U) + Σ ‖αw + s∇_w F‖²/2α    for sΩ*(∇F) ≤ λ, in penalised form,
+//	gap(s) = E(s) + s(⟨∇F, U⟩ + τΩ*(∇F)) + Σ ‖αw + s∇_w F‖²/2α  for every s ≥ 0, in constrained form,
 //
-// and with s = min(1, λ/Ω*(∇F)) no U* can make s⟨∇F, U*⟩ + λΩ(U*) less than 0, no w* the terms in w* less than −s²‖∇_w F‖²/2α. So
-//
-//	gap = λΩ(U) + s⟨∇F, U⟩ + (1 − s) F + ‖αw + s∇_w F‖²/2α.
-//
-// For s = 1 this is the usual gap of a regularised problem; below it is s times the bound that Ω(U*) ≤ objective/λ would give.
-func penalizedGap(loss, inner, norm, lambda, dual float64, ridge ridgeTerms) float64 {
-	s := 1.0
-	if dual > lambda {
-		s = lambda / dual
-	}
-	return lambda*norm + s*inner + (1-s)*loss + ridge.at(s)
-}
+// because inf over U* of s⟨∇F, U*⟩ + λΩ(U*) is 0, or that over Ω(U*) ≤ τ is −sτΩ*(∇F), and inf over w* of s⟨∇_w F, w*⟩ + ½α‖w*‖² is −‖s∇_w F‖²/2α.
+// It is convex in s and, at s = 0, the objective. At s = 1 it is the usual gap of a regularised problem, or the linear duality gap of
+// Jaggi (2013; Blondel et al. 2017, appendix B.2). The weights of a linear term need not be optimal, nor the ∇_w F of their blocks feasible for
+// anything, since each block has a ridge α > 0.
 
 // ridgeTerms are sums over the ridge blocks ½α‖w‖², with r = αw + ∇_w F the gradient of the whole objective in w.
 type ridgeTerms struct{ square, cross, weight float64 } // ‖r‖²/α, ⟨r, w⟩, α‖w‖²
 
-// at returns Σ ‖αw + s∇_w F‖²/2α, where αw + s∇_w F = s r + (1 − s) αw.
-func (t ridgeTerms) at(s float64) float64 {
+// at returns Σ ‖αw + s∇_w F‖²/2α, where αw + s∇_w F = s r + (1 − s) αw, and its first two derivatives in s.
+func (t ridgeTerms) at(s float64) (value, slope, curve float64) {
 	rest := 1 - s
-	return 0.5 * max(0, s*s*t.square+2*s*rest*t.cross+rest*rest*t.weight)
+	curve = max(0, t.square-2*t.cross+t.weight)
+	return 0.5 * max(0, s*s*t.square+2*s*rest*t.cross+rest*rest*t.weight), t.cross - t.weight + s*curve, curve
 }
-
-// constrainedGap is the linear duality gap ⟨U, ∇F⟩ + τ Ω*(∇F) of min F(U) subject to Ω(U) ≤ τ (Jaggi 2013; Blondel et al. 2017,
-// appendix B.2). A ridge block ½α‖w‖² in F adds ‖∇_w‖²/2α, the most that moving w from where it is can gain.
-func constrainedGap(inner, radius, dual float64) float64 { return inner + radius*dual }
 
 // gapTerms are the parts of the gap at one point that do not depend on how Ω*(∇F) is bounded. They are about the convex problem (2) over
 // all unit vectors, at U = Σ_r h_r ⊗ v_r: a basis vector that a full refit left longer or shorter than 1 counts with ‖h‖² in its weights.
 type gapTerms struct {
 	form      form
-	loss      float64 // F
+	ray       *conjugateRay
 	inner     float64 // ⟨∇F, U⟩
 	norm      float64 // Ω(U)
 	own       float64 // largest dual norm of a gradient row of the model's own basis vectors: at most Ω*(∇F)
@@ -44,19 +39,57 @@ type gapTerms struct {
 	objective float64 // of problem (2) at U
 }
 
-// at returns the gap if Ω*(∇F) is at most dual. No loss, norm or ridge is below 0, so the objective bounds it as well.
+const (
+	// gapSearches bounds the values of s that are tried. At weights that are optimal for the basis the largest feasible one is best in
+	// penalised form, as ⟨∇F, U⟩ = −λΩ(U) makes gap(s) fall up to s = 1.
+	gapSearches = 12
+	// gapAccuracy is the part of the gap that better values of s may still take off.
+	gapAccuracy = 1e-3
+)
+
+// at returns the least gap(s) found if Ω*(∇F) is at most dual, by Newton steps that at most double s, kept between an s where it falls and one
+// where it rises. No loss, norm or ridge is below 0, so the objective, gap(0), bounds it as well.
 func (t gapTerms) at(dual float64) float64 {
+	gap := t.objective
 	dual = max(dual, t.own)
-	gap := 0.0
-	if t.form.tau > 0 {
-		gap = constrainedGap(t.inner, max(t.form.tau, t.norm), dual) + t.ridge.at(1)
-	} else {
-		gap = penalizedGap(t.loss, t.inner, t.norm, t.form.lambda, dual, t.ridge)
+	largest := t.ray.limit
+	if t.form.tau == 0 && dual > 0 {
+		largest = min(largest, t.form.lambda/dual)
 	}
-	if !(gap < t.objective) { // or a tiny ridge made it overflow
-		return t.objective
+	falls, rises := 0.0, math.Inf(1)
+	s := min(1, largest)
+	for range gapSearches {
+		value, slope, curve := t.along(s, dual)
+		if value < gap { // not if a tiny ridge made it overflow
+			gap = value
+		}
+		next := s - slope/curve
+		if slope < 0 {
+			falls = s
+			next = min(next, 2*s, largest)
+		} else {
+			rises = s
+		}
+		if !(next > falls && next < rises) && next != s {
+			next = 0.5 * (falls + rises)
+		}
+		if math.Abs(slope*(next-s)) <= gapAccuracy*gap {
+			break
+		}
+		s = next
 	}
 	return max(0, gap) // below 0 by rounding
+}
+
+// along returns gap(s) and its first two derivatives if Ω*(∇F) is at most dual.
+func (t gapTerms) along(s, dual float64) (value, slope, curve float64) {
+	linear, fixed := t.inner, t.form.lambda*t.norm
+	if t.form.tau > 0 {
+		linear, fixed = t.inner+max(t.form.tau, t.norm)*dual, 0
+	}
+	excess, excessSlope, excessCurve := t.ray.at(s)
+	ridge, ridgeSlope, ridgeCurve := t.ridge.at(s)
+	return excess + s*linear + fixed + ridge, excessSlope + linear + ridgeSlope, excessCurve + ridgeCurve
 }
 
 // threshold is the criterion at or below which no basis vector enters: λ, or in constrained form what those of the model reach already.
@@ -67,11 +100,13 @@ func (t gapTerms) threshold() float64 {
 	return t.form.lambda
 }
 
-// gapTerms evaluates the current point, in O(n k m) and a pass over the rows for the linear term. It must have been scored.
+// gapTerms evaluates the current point, in O(n k m) and a pass over the rows for the linear term. It must have been scored, and the
+// gradients of the rows stay what they are while the terms are in use.
 func (r *solve) gapTerms() gapTerms {
 	gradient := make([]float64, r.k*r.m)
 	r.output.outputGradient(gradient, r.gamma.grad)
-	t := gapTerms{form: r.s.form(), loss: r.loss, inner: floats.Dot(gradient, r.v)}
+	t := gapTerms{form: r.s.form(), inner: floats.Dot(gradient, r.v)}
+	t.ray = newConjugateRay(r.p, r.workers, r.loss, r.gamma.grad)
 	unit := append([]float64(nil), r.v...)
 	for row, h := range r.basis {
 		square := floats.Dot(h, h)

@@ -217,18 +217,16 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		}
 		terms := r.gapTerms()
 		if r.s.WeightsOnly {
-			now := r.step(selection{}, terms)
-			now.Gap = terms.objective
-			r.result.Steps, r.result.Status = append(r.result.Steps, now), BasisLimit
+			r.result.Steps, r.result.Status = append(r.result.Steps, r.step(selection{}, terms.objective)), BasisLimit
 			r.complete = r.here()
 			return
 		}
 		found := r.search(terms.threshold())
+		now := r.step(found, terms.at(found.criterion))
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
 			return
 		}
-		now := r.step(found, terms)
 		r.result.Steps = append(r.result.Steps, now)
 		r.complete = r.here()
 		r.complete.convex, r.complete.gap = terms.objective, now.Gap
@@ -307,7 +305,7 @@ func (r *solve) search(threshold float64) selection {
 }
 
 // step describes the current point.
-func (r *solve) step(found selection, terms gapTerms) Step {
+func (r *solve) step(found selection, gap float64) Step {
 	units := 0
 	for _, w := range r.v {
 		if w != 0 {
@@ -315,7 +313,7 @@ func (r *solve) step(found selection, terms gapTerms) Step {
 		}
 	}
 	return Step{
-		K: r.k, Units: units, Objective: r.objective, Gap: terms.at(found.criterion), Criterion: found.criterion, Nu: found.factor,
+		K: r.k, Units: units, Objective: r.objective, Gap: gap, Criterion: found.criterion, Nu: found.factor,
 		Seconds: r.s.Now().Sub(r.started).Seconds(),
 	}
 }
@@ -331,11 +329,13 @@ func (r *solve) finish() *Result {
 			r.back(r.saved)
 			r.score()
 		}
-		terms, bound := r.certify()
-		if !r.workers.cancelled() {
-			res.Objective, res.ConvexObjective = r.objective, terms.objective
-			res.Gap, res.GapKind, res.GapBound, res.GapFailure = terms.at(bound.value), Certified, bound.kind, bound.failure
-			res.GapEstimate = min(res.Gap, terms.at(r.last.criterion))
+		if terms, bound := r.certify(); !r.workers.cancelled() {
+			gap, estimate := terms.at(bound.value), terms.at(r.last.criterion)
+			if !r.workers.cancelled() {
+				res.Objective, res.ConvexObjective = r.objective, terms.objective
+				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, Certified, bound.kind, bound.failure
+				res.GapEstimate = min(gap, estimate)
+			}
 		}
 	}
 	if res.GapKind == "" {

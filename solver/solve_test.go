@@ -70,7 +70,19 @@ func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap
 		dual = max(dual, dominantAbs(t, g, c))
 	}
 	scale := min(1, s.Lambda/dual)
-	gap = s.Lambda*norm + scale*inner + (1-scale)*loss
+	gap = s.Lambda*norm + scale*inner + loss
+	row := make([]float64, m)
+	for i := range n {
+		index, value := p.X.Row(i)
+		model.Predict(out, work, index, value)
+		p.Loss.Eval(row, out, p.Target(i))
+		part := 0.0
+		for c, g := range row {
+			row[c] = scale * g
+			part -= row[c] * out[c]
+		}
+		gap += p.Weight(i) * (part + slowConjugate(t, p.Loss, row, p.Target(i)))
+	}
 	for i, w := range model.Linear {
 		gap += math.Pow((1-scale)*s.LinearRidge*w+scale*gradLinear[i], 2) / (2 * s.LinearRidge)
 	}
