@@ -10,6 +10,7 @@ type cell struct {
 	count    uint32 // events it was in
 	credit   uint16
 	term     uint16
+	names    [2]uint32 // the low halves of the hashes of the names of a pair: by these its names are found again
 }
 
 // add takes up an event.
@@ -25,7 +26,7 @@ const noKey = 0
 
 // cellBytes is the size of a cell, bucketCells how many share a bucket.
 const (
-	cellBytes   = 32
+	cellBytes   = 40
 	bucketCells = 4
 	firstCells  = 1024
 	termBytes   = 400 // of a field or pair of fields

@@ -318,9 +318,11 @@ func (c *Cycle) checkLive() {
 func (c *Cycle) Install(ch *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
+	consumers := frozen{model: ch.Model, vocab: ch.Vocabulary}
+	ch = ch.plain(&c.schema)
 	next, beside := c.newLearner(ch, c.learner), c.newCompanions(ch, c.companions)
 	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
-		c.install(ch, next, beside)
+		c.install(ch, consumers, next, beside)
 		return
 	}
 	c.since.cut(ch.Version.Cut)
@@ -339,7 +341,7 @@ func (c *Cycle) Install(ch *Champion) {
 		pending, done = c.since.from(done)
 	}
 	c.relearn(next, beside, pending, &ev, targets, low, high)
-	c.install(ch, next, beside)
+	c.install(ch, consumers, next, beside)
 }
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
@@ -380,10 +382,9 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *Champion, next foldInLearner, companions []*companion) {
+func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion) {
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
 	c.unfollow()
-	refit := frozen{model: ch.Model, vocab: ch.Vocabulary}
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }
 

@@ -20,6 +20,8 @@ type follower struct {
 	model   *snapshot.Model // with all deltas that were made
 	basis   int             // vectors
 	named   int             // fields of names
+	own     int             // crosses of the update's own
+	first   int             // field of the first of these
 	numbers int32           // column of the first numeric field
 	room    int             // names that may still be added
 	refused int             // names that there was no room for
@@ -44,8 +46,9 @@ type rowMaker interface {
 	// row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It reports whether there is one,
 	// and whether the update's vectors can say it.
 	row(linear, basis []float64, field int, name string) (exists, whole bool)
-	// rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column.
-	rest(d *snapshot.Delta, add func(column int32, linear, basis []float64))
+	// rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and of what has no slot, which it adds
+	// by field of the update and name.
+	rest(d *snapshot.Delta, add func(rowChange))
 }
 
 // formLearner returns the learner that a form is of, nil without, and whether its numbers are taken for levels. c.mu is held.
@@ -77,7 +80,7 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 		f.source, f.rows = of.sourceOf(l.slots), &gradientRows{learner: l}
 		return f
 	case *namesLearner:
-		f.rows = newNamesRows(l)
+		f.rows = newNamesRows(l, made.vocab, c.config.Publish.Deltas.MaxRows)
 	case *newtonLearner:
 		f.rows = &newtonRows{learner: l, vocab: c.champion.Vocabulary, features: made.vocab.Map, kernel: c.champion.Model.Kernel}
 	default:
@@ -102,6 +105,7 @@ func (f *follower) start(u *Champion, c *Cycle) error {
 	}
 	f.model = model
 	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
+	f.first, f.own = u.Vocabulary.firstOwn(), u.Vocabulary.own
 	f.room = max(0, c.config.Train.MaxFeatures-int(f.numbers))
 	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
@@ -135,10 +139,10 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 	numbers := make([]float64, len(f.source.taken)*(m+k))
 	for _, at := range f.source.taken {
 		item := &f.source.slots.items[at]
-		change := rowChange{field: int(item.field), name: item.name}
+		change := rowChange{field: f.fieldOf(int(item.field)), name: item.name}
 		change.linear, change.basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
 		f.place(&change)
-		exists, complete := f.rows.row(change.linear, change.basis, change.field, change.name)
+		exists, complete := f.rows.row(change.linear, change.basis, int(item.field), change.name)
 		if !complete {
 			return nil, "a vector of the update came alive"
 		}
@@ -146,8 +150,11 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 			f.changes = append(f.changes, change)
 		}
 	}
-	f.rows.rest(d, func(column int32, linear, basis []float64) {
-		f.changes = append(f.changes, rowChange{column: column, linear: linear, basis: basis})
+	f.rows.rest(d, func(change rowChange) {
+		if change.name != "" {
+			f.place(&change)
+		}
+		f.changes = append(f.changes, change)
 	})
 	f.fill(d)
 	if l, ok := c.learner.(*posteriorLearner); ok && f.losses > 0 {
@@ -160,6 +167,14 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 		return nil, ""
 	}
 	return d, ""
+}
+
+// fieldOf returns the field of the update that a field of events is.
+func (f *follower) fieldOf(field int) int {
+	if field >= f.first {
+		return field + f.own
+	}
+	return field
 }
 
 // place finds the column of a change, −1 of a new name.

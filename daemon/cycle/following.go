@@ -85,6 +85,14 @@ func (c *Cycle) unfollow() {
 			s.slots.touched = nil
 		}
 	}
+	for _, f := range c.followed.forms {
+		if f == nil {
+			continue
+		}
+		if r, ok := f.rows.(*namesRows); ok && r.learner.touched == r.touched {
+			r.learner.touched = nil
+		}
+	}
 	c.followed = nil
 }
 
@@ -280,9 +288,7 @@ func (c *Cycle) compact() *Champion {
 	c.mu.Unlock()
 	own := f.forms[f.form]
 	contents := own.model.Contents()
-	v := &Vocabulary{Names: contents.Vocabulary, Numeric: contents.Schema.Numeric, Augment: contents.Schema.Augment, Map: contents.Schema.FeatureMap,
-		schema: &c.schema}
-	v.number()
+	v, _ := vocabularyOf(&c.schema, contents)
 	u.CutShort, u.Vocabulary = nil, v
 	u.Model = &solver.Model{Kernel: f.of.Model.Kernel, NumFeatures: contents.NumFeatures, NumOutputs: contents.NumOutputs, NumBasis: contents.NumBasis,
 		Basis: contents.Basis, Weights: contents.Weights, Linear: contents.Linear, Bias: contents.Bias, Map: contents.MapWeights}

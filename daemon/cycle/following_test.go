@@ -75,9 +75,9 @@ func followedCases() map[string]followedCase {
 	clicks.Train.Loss = config.Auto
 	clicks.Resolve()
 	schema := clicks.Schema.Event()
-	clicked := clicked(12_000, 0, 1, 4)
-	for i := range clicked {
-		schema.Complete(&clicked[i])
+	crossed := clicked(12_000, 0, 1, 4)
+	for i := range crossed {
+		schema.Complete(&crossed[i])
 	}
 	classes := switchModel()
 	named := ratingsModel(func(m *config.Model) {
@@ -100,7 +100,8 @@ func followedCases() map[string]followedCase {
 		"of numbers":       {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formNumbers, ticks: 7, force: prefer(formNumbers)},
 		"f32":              {model: single, events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
 		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: formFoldIn, ticks: 11},
-		"names":            {model: clicks, events: clicked, form: formNames, ticks: 50, force: prefer(formNames)},
+		"names":            {model: clicks, events: crossed, form: formNames, ticks: 50, force: prefer(formNames)},
+		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: formNames, ticks: 50, force: prefer(formNames)},
 		"newton":           {model: regression, events: waves, form: formNewton, ticks: 5, force: prefer(formNewton)},
 		"gradient":         {model: classes, events: numbers(1, 4000), form: formFoldIn, ticks: 5, force: prefer(formFoldIn)},
 		"gradient on name": {model: named, events: labelled, form: formFoldIn, ticks: 9},
@@ -145,6 +146,9 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 		}
 	}
 	update(half)
+	if own := c.followed.of.Vocabulary.own; (own > 0) != (f.form == formNames && len(m.Schema.Cross) == 0) {
+		t.Fatalf("%d crosses of the update's own", own)
+	}
 	if c.followed.form != f.form {
 		t.Fatalf("updates are of form %d, want %d", c.followed.form, f.form)
 	}

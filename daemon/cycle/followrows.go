@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -36,7 +37,7 @@ func (r *posteriorRows) row(linear, basis []float64, field int, name string) (ex
 	return true, r.loadings.Row(basis, field, r.mean[own:])
 }
 
-func (r *posteriorRows) rest(d *snapshot.Delta, _ func(column int32, linear, basis []float64)) {
+func (r *posteriorRows) rest(d *snapshot.Delta, _ func(rowChange)) {
 	bias := r.base.Bias
 	d.Bias = make([]float64, r.outputs)
 	for c := range d.Bias {
@@ -78,7 +79,7 @@ func (r *gradientRows) column(linear, basis []float64, j int32, share float64) {
 	}
 }
 
-func (r *gradientRows) rest(d *snapshot.Delta, add func(column int32, linear, basis []float64)) {
+func (r *gradientRows) rest(d *snapshot.Delta, add func(rowChange)) {
 	l := r.learner
 	l.weigh()
 	champion, v := l.champion.Model, l.champion.Vocabulary
@@ -95,29 +96,50 @@ func (r *gradientRows) rest(d *snapshot.Delta, add func(column int32, linear, ba
 				linear[c] += w
 			}
 		}
-		add(first+int32(f), linear, basis)
+		add(rowChange{column: first + int32(f), linear: linear, basis: basis})
 	}
 }
 
-// namesRows are weights of names by the learner on names.
+// namesRows are weights of names and of pairs of names by the learner on names.
 type namesRows struct {
 	learner *namesLearner
+	touched *touchedPairs
 	in      []bool // of its terms, in the update
+	field   []int  // of its terms, in the update
+	limit   int    // pairs of a delta
 }
 
-func newNamesRows(l *namesLearner) *namesRows {
-	r := &namesRows{learner: l}
+// newNamesRows has the learner list the pairs that it learns from now on, for an update with the given vocabulary.
+func newNamesRows(l *namesLearner, v *Vocabulary, limit int) *namesRows {
+	l.touched = &touchedPairs{listed: make(map[uint64]struct{})}
+	r := &namesRows{learner: l, touched: l.touched, limit: limit}
+	own := v.firstOwn()
 	for t := range l.terms {
-		r.in = append(r.in, l.terms[t].in)
+		x := &l.terms[t]
+		field := x.field
+		switch {
+		case x.with >= 0 && x.in:
+			field = own
+			own++
+		case x.field >= v.firstOwn():
+			field += v.own
+		}
+		r.in, r.field = append(r.in, x.in), append(r.field, field)
 	}
 	return r
 }
 
+// mostTouched is how many pairs may wait to be in a delta, in deltas.
+const mostTouched = 10
+
 func (r *namesRows) stale() string {
 	for t := range r.in {
-		if x := &r.learner.terms[t]; x.with < 0 && x.in != r.in[t] {
-			return "the learner on names has taken up or left out a field"
+		if r.learner.terms[t].in != r.in[t] {
+			return "the learner on names has taken up or left out a field or pair of fields"
 		}
+	}
+	if len(r.touched.list) > mostTouched*r.limit {
+		return "too many pairs of names wait for a delta"
 	}
 	return ""
 }
@@ -130,8 +152,11 @@ func (r *namesRows) row(linear, _ []float64, field int, name string) (exists, wh
 	return true, true
 }
 
-func (r *namesRows) rest(d *snapshot.Delta, _ func(column int32, linear, basis []float64)) {
+func (r *namesRows) rest(d *snapshot.Delta, add func(rowChange)) {
 	d.Bias = []float64{r.learner.fixed()}
+	for _, p := range r.touched.take(r.limit) {
+		add(rowChange{column: -1, field: r.field[p.term], name: event.CrossName(p.a, p.b), linear: []float64{r.learner.weightOfPair(p)}})
+	}
 }
 
 // newtonRows are Newton's learner on the scaling of the update's feature map.
@@ -158,12 +183,12 @@ func (r *newtonRows) stale() string {
 
 func (r *newtonRows) row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
 
-func (r *newtonRows) rest(d *snapshot.Delta, add func(column int32, linear, basis []float64)) {
+func (r *newtonRows) rest(d *snapshot.Delta, add func(rowChange)) {
 	model := r.learner.frozen(r.vocab, r.kernel)
 	d.Bias, d.MapWeights = model.Bias, model.Map
 	m, first := model.NumOutputs, r.vocab.numNames()
 	for f := range r.vocab.Numeric {
 		j := int(first) + f
-		add(int32(j), model.Linear[j*m:(j+1)*m], nil)
+		add(rowChange{column: int32(j), linear: model.Linear[j*m : (j+1)*m]})
 	}
 }

@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -26,15 +27,19 @@ var (
 	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNames}
 	formReasons = [numForms]string{formNumbers: "; that of levels as numbers, which has predicted better",
 		formBefore: "; that from before the last change, which has predicted better", formNewton: "; Newton's on Fourier features, which has predicted better",
-		formNames: "; that of names and crosses without interactions, which has predicted better"}
+		formNames: "; that of names and pairs of names without interactions, which has predicted better"}
 )
 
-// OtherForms returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors.
+// OtherForms returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors, and that of
+// names, which has pairs as far as there is room.
 func OtherForms(m *config.Model) (n int) {
 	if HasGaussian(m) {
 		n++
 	}
 	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
+		n++
+	}
+	if NamesFootprint(m) > 0 && event.Task(m.Schema.Task) == event.Binary {
 		n++
 	}
 	return n
@@ -167,10 +172,10 @@ func (c *Cycle) made(l learner, target *Target) (of made) {
 	return of
 }
 
-// madeOfNames returns the learner on names as an ordinary model over v, nothing where its outputs are not those of versions.
+// madeOfNames returns the learner on names as an ordinary model over v and its pairs, nothing where its outputs are not those of versions.
 func (c *Cycle) madeOfNames(l learner, v *Vocabulary) (of made) {
 	if l, ok := l.(*namesLearner); ok && l.label == nil {
-		of.model, of.vocab = l.freeze(v, c.champion.Model.Kernel), v
+		of.model, of.vocab = l.freeze(v, c.champion.Model.Kernel, c.config.Train.MaxFeatures)
 	}
 	return of
 }

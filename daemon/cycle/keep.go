@@ -22,7 +22,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: m.Schema.Cross, Multi: m.Schema.Multi, Numeric: v.Numeric,
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi, Numeric: v.Numeric,
 			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
@@ -222,11 +222,10 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
 	}
 	schema := m.Schema.Event()
-	v := &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, Map: c.Schema.FeatureMap, schema: &schema}
-	if len(v.Names) != len(schema.Categorical)+len(schema.Multi) || len(v.Numeric) != len(schema.Numeric) {
+	v, ok := vocabularyOf(&schema, c)
+	if !ok {
 		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
 	}
-	v.number()
 	kernel := solver.ANOVA
 	if c.Kernel == solver.Homogeneous.String() {
 		kernel = solver.Homogeneous

@@ -49,7 +49,8 @@ type namesLearner struct {
 	active   []activeName
 	output   float64
 	variance float64
-	held     float64 // the output of what versions can hold: see freeze
+
+	touched *touchedPairs // nil unless deltas follow an update made of this
 }
 
 // term is a field or a pair of fields.
@@ -69,6 +70,7 @@ type weight struct{ mean, variance, prior float64 }
 // activeName is a name or pair of the event.
 type activeName struct {
 	key             uint64
+	names           [2]uint32 // of a pair, as cells have them
 	term            int
 	value           float64
 	bin             int
@@ -146,7 +148,7 @@ func (l *namesLearner) gather(ev *event.Event) {
 			l.add(t, l.hashes[x.field], l.hashes[x.with], 1)
 		}
 	}
-	l.output, l.variance, l.held = l.bias.mean, l.bias.variance, l.fixed()
+	l.output, l.variance = l.bias.mean, l.bias.variance
 	for i := range l.active {
 		a := &l.active[i]
 		x := &l.terms[a.term]
@@ -160,15 +162,12 @@ func (l *namesLearner) gather(ev *event.Event) {
 		if x.in {
 			l.output += a.value * (a.mean + x.counts[a.bin].mean)
 			l.variance += a.value * a.value * (a.variance + x.counts[a.bin].variance)
-			if x.with < 0 {
-				l.held += a.value * x.over(a.mean, a.bin)
-			}
 		}
 	}
 }
 
 func (l *namesLearner) add(term int, a, b uint64, value float64) {
-	l.active = append(l.active, activeName{key: mixHash(a, b, uint64(term)), term: term, value: value})
+	l.active = append(l.active, activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, term: term, value: value})
 }
 
 // shrunk returns the output shrunk by its variance: the logistic of that is the mean probability, about (MacKay 1992).
@@ -187,7 +186,7 @@ func (l *namesLearner) outputs(dst []float64, ev *event.Event) {
 	}
 }
 
-func (l *namesLearner) learn(_ *event.Event, targets []float64, eventWeight float64) {
+func (l *namesLearner) learn(ev *event.Event, targets []float64, eventWeight float64) {
 	slope, curvature := l.derive(targets[0])
 	if math.IsNaN(slope) || !(eventWeight > 0) {
 		return
@@ -204,6 +203,9 @@ func (l *namesLearner) learn(_ *event.Event, targets []float64, eventWeight floa
 	for i := range l.active {
 		if a := &l.active[i]; a.cell == nil {
 			l.insert(a)
+		}
+		if x := &l.terms[l.active[i].term]; l.touched != nil && x.in && x.with >= 0 {
+			l.touched.add(l.active[i].key, namePair{l.active[i].term, ev.Categorical[x.field], ev.Categorical[x.with]})
 		}
 	}
 	if l.events++; l.events >= l.next {
@@ -261,6 +263,7 @@ func (l *namesLearner) insert(a *activeName) {
 		c = l.cells.insert(a.key, uint16(a.term))
 	}
 	if c != nil {
+		c.names = a.names
 		c.add(a.evidence, a.right)
 	}
 }

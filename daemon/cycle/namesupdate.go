@@ -1,46 +1,178 @@
 package cycle
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
 )
 
-// fixed returns the constant of what versions can hold: the bias, and of each field that counts the weight of a name that never came.
+// namePair is a pair of names of a term.
+type namePair struct {
+	term int
+	a, b string
+}
+
+// touchedPairs lists the pairs that were learned since they were taken last, each once, in the order in which they first were.
+type touchedPairs struct {
+	list   []touchedPair
+	listed map[uint64]struct{}
+}
+
+type touchedPair struct {
+	key uint64
+	namePair
+}
+
+func (t *touchedPairs) add(key uint64, p namePair) {
+	if _, ok := t.listed[key]; !ok {
+		t.listed[key] = struct{}{}
+		t.list = append(t.list, touchedPair{key, p})
+	}
+}
+
+// take removes the first ones, at most limit.
+func (t *touchedPairs) take(limit int) []touchedPair {
+	n := min(limit, len(t.list))
+	taken := slices.Clone(t.list[:n])
+	for i := range taken {
+		delete(t.listed, taken[i].key)
+	}
+	t.list = t.list[:copy(t.list, t.list[n:])]
+	return taken
+}
+
+// fixed returns the constant of what versions can hold: the bias, and of each field and pair that counts the weight of a name that never came.
 func (l *namesLearner) fixed() float64 {
 	sum := l.bias.mean
 	for t := range l.terms {
-		if x := &l.terms[t]; x.in && x.with < 0 {
+		if x := &l.terms[t]; x.in {
 			sum += x.counts[0].mean
 		}
 	}
 	return sum
 }
 
-// over returns by how much the weight of a name is more than that of one that never came: with a weight of its own, and how often it has come.
-func (x *term) over(own float64, bin int) float64 { return own + x.counts[bin].mean - x.counts[0].mean }
+// weight returns by how much the weight of a name or pair is more than that of one that never came: its own, and that of how often it has come.
+func (x *term) weight(c *cell) float64 {
+	if c == nil || !x.in {
+		return 0
+	}
+	bin := min(bits.Len32(c.count), countBins-1)
+	return c.right/(c.evidence+x.precision) + x.counts[bin].mean - x.counts[0].mean
+}
 
-// freeze returns the learner without its pairs as an ordinary model over v: of fields and crosses, with the counts of names as they are now. Outputs are
-// not shrunk by their variance.
-func (l *namesLearner) freeze(v *Vocabulary, kernel solver.Kernel) *solver.Model {
+// weightOf returns the weight of a name, weightOfPair of a pair, 0 of one that never came.
+func (l *namesLearner) weightOf(field int, name string) float64 {
+	return l.terms[field].weight(l.cells.find(mixHash(nameHash(name), 0, uint64(field))))
+}
+
+func (l *namesLearner) weightOfPair(p touchedPair) float64 {
+	return l.terms[p.term].weight(l.cells.find(p.key))
+}
+
+// freeze returns the learner as an ordinary model, with the counts of names as they are now, over v and crosses of its own: of the fields whose pairs count,
+// with as many pairs as there is room for among limit names, those that came most often first. Outputs are not shrunk by their variance. O(cells + names).
+func (l *namesLearner) freeze(v *Vocabulary, kernel solver.Kernel, limit int) (*solver.Model, *Vocabulary) {
+	var own []event.Cross
+	place := make([]int, len(l.terms)) // of the pairs of a term, −1 without
+	for t := range l.terms {
+		place[t] = -1
+		if x := &l.terms[t]; x.in && x.with >= 0 {
+			place[t] = len(own)
+			own = append(own, event.Cross{x.field, x.with})
+		}
+	}
+	pairs := l.pairs(v, place, len(own), limit-int(v.numNames()))
+	first := len(v.schema.Categorical)
+	if len(own) > 0 {
+		names := make([][]string, len(own))
+		for i := range pairs {
+			for _, p := range pairs[i] {
+				names[i] = append(names[i], p.name)
+			}
+		}
+		v = v.withCrosses(own, names)
+	}
 	model := solver.NewModel(kernel, v.NumColumns(), 1, true)
 	model.Bias[0] = l.fixed()
 	column := 0
 	for f, names := range v.Names {
 		for i, name := range names {
-			model.Linear[column+i] = l.weightOf(f, name)
+			switch {
+			case f < first:
+				model.Linear[column] = l.weightOf(f, name)
+			case f < first+len(own):
+				model.Linear[column] = pairs[f-first][i].weight
+			default:
+				model.Linear[column] = l.weightOf(f-len(own), name)
+			}
+			column++
 		}
-		column += len(names)
 	}
-	return model
+	return model, v
 }
 
-// weightOf returns the weight of a name in freeze, 0 of one that never came.
-func (l *namesLearner) weightOf(field int, name string) float64 {
-	x := &l.terms[field]
-	c := l.cells.find(mixHash(nameHash(name), 0, uint64(field)))
-	if c == nil || !x.in {
-		return 0
+// pairWeight is a pair of names, by its name as a cross, and its weight.
+type pairWeight struct {
+	name   string
+	weight float64
+}
+
+// pairs returns the pairs of terms with a place, sorted by name for each of n places: of names in v, and at most limit of them, those that came most often.
+func (l *namesLearner) pairs(v *Vocabulary, place []int, n, limit int) [][]pairWeight {
+	out := make([][]pairWeight, n)
+	if n == 0 || limit <= 0 {
+		return out
 	}
-	return x.over(c.right/(c.evidence+x.precision), min(bits.Len32(c.count), countBins-1))
+	var found []*cell
+	for i := range l.cells.list {
+		if c := &l.cells.list[i]; c.key != noKey && place[c.term] >= 0 {
+			found = append(found, c)
+		}
+	}
+	if len(found) > limit {
+		slices.SortFunc(found, func(a, b *cell) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
+		found = found[:limit]
+	}
+	known := make(hashedNames, len(v.Names))
+	for _, c := range found {
+		x := &l.terms[c.term]
+		if name := known.pair(v, x, c); name != "" {
+			at := place[c.term]
+			out[at] = append(out[at], pairWeight{name, x.weight(c)})
+		}
+	}
+	for at := range out { // two pairs share a name where names have the sign in them
+		slices.SortFunc(out[at], func(a, b pairWeight) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.weight, b.weight)) })
+		out[at] = slices.CompactFunc(out[at], func(a, b pairWeight) bool { return a.name == b.name })
+	}
+	return out
+}
+
+// hashedNames has the names of fields by the low halves of their hashes, of those fields that were asked for.
+type hashedNames []map[uint32][]string
+
+// pair returns the name that a pair of names in v has as a cross, empty where v has not both.
+func (h hashedNames) pair(v *Vocabulary, x *term, c *cell) string {
+	for _, f := range [2]int{x.field, x.with} {
+		if h[f] != nil {
+			continue
+		}
+		h[f] = make(map[uint32][]string, len(v.Names[f]))
+		for _, name := range v.Names[f] {
+			low := uint32(nameHash(name))
+			h[f][low] = append(h[f][low], name)
+		}
+	}
+	for _, a := range h[x.field][c.names[0]] {
+		for _, b := range h[x.with][c.names[1]] {
+			if mixHash(nameHash(a), nameHash(b), uint64(c.term)) == c.key {
+				return event.CrossName(a, b)
+			}
+		}
+	}
+	return ""
 }

@@ -2,12 +2,14 @@ package cycle
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
 )
 
 // observeWithUpdates observes events and publishes the update that is due each so many of them.
@@ -20,17 +22,20 @@ func observeWithUpdates(c *Cycle, events []event.Event, every int) {
 	}
 }
 
-// TestUpdateFromNames: where the learner on names, without its pairs, predicts better at the lag of consumers than the fold-in updates are made of it,
-// which score as it does, in the trainer and as published. Without crosses the fold-in, which knows interactions, is better.
+// TestUpdateFromNames: where the learner on names predicts better at the lag of consumers than the fold-in updates are made of it. They score as it does, in
+// the trainer, as published and as read again: with the pairs of names that it found as crosses of their own where the schema has none.
 func TestUpdateFromNames(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, crossed := range []bool{true, false} {
 		m := clicksModel(0)
+		own := 2
 		if crossed {
 			m.Schema.Cross = [][]string{{"user", "item"}, {"item", "hour"}}
 			m.Train.Loss = config.Auto
 			m.Resolve()
+			own = 0
 		}
+		m.Train.MaxFeatures = 40_000
 		schema := m.Schema.Event()
 		events := clicked(20_000, 0, 1, 4)
 		for i := range events {
@@ -43,34 +48,100 @@ func TestUpdateFromNames(t *testing.T) {
 		c.Install(ch)
 		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
-		if (c.race.chosen == formNames) != crossed || (u.Model.NumBasis == 0) != crossed {
-			t.Fatalf("crosses %t: of %s, %d basis vectors", crossed, formParts[c.race.chosen], u.Model.NumBasis)
+		if c.race.chosen != formNames || u.Model.NumBasis != 0 || u.Vocabulary.own != own {
+			t.Fatalf("crosses %t: of %s, %d basis vectors, %d own crosses", crossed, formParts[c.race.chosen], u.Model.NumBasis, u.Vocabulary.own)
 		}
-		if !crossed {
-			continue
-		}
-		var l *namesLearner
-		for _, beside := range c.companions {
-			if beside.name == partNames {
-				l = beside.learner.(*namesLearner)
-			}
-		}
+		l := c.onNamesLearner(t)
 		published, err := snapshot.NewModel(u.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}
-		scorer := newScorer(u.Model, u.Vocabulary)
+		again, err := FromSnapshot(m, published)
+		if err != nil || again.Vocabulary.own != own || len(again.Golden) != len(u.Golden) {
+			t.Fatalf("read again: %+v, %v", again, err)
+		}
+		scorer, second := newScorer(u.Model, u.Vocabulary), newScorer(again.Model, again.Vocabulary)
+		plain := again.plain(&c.schema)
+		if crossed != (plain == again) || plain.Vocabulary.own != 0 || plain.Model.NumFeatures != len(plain.Model.Linear) {
+			t.Errorf("%d features, %d own crosses without these", plain.Model.NumFeatures, plain.Vocabulary.own)
+		}
+		without := newScorer(plain.Model, plain.Vocabulary)
 		var s snapshot.Scratch
-		got, read := make([]float64, 1), make([]float64, 1)
+		got, read, kept, rest := make([]float64, 1), make([]float64, 1), make([]float64, 1), make([]float64, 1)
 		for i := range events[19_000:] {
 			ev := &events[19_000+i]
 			scorer.outputs(got, ev)
+			second.outputs(kept, ev)
 			in := InputOf(&schema, ev)
 			published.Score(read, &in, &s)
 			l.gather(ev)
-			if math.Abs(got[0]-l.held) > 1e-9*(1+math.Abs(l.held)) || math.Abs(read[0]-l.held) > 1e-6*(1+math.Abs(l.held)) {
-				t.Fatalf("event %d: the update says %g, published %g, the learner %g", i, got, read, l.held)
+			if want := l.output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) || math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) || kept[0] != got[0] {
+				t.Fatalf("event %d: the update says %g, published %g, read again %g, the learner %g", i, got, read, kept, want)
+			}
+			pairs := 0.0
+			for _, a := range l.active {
+				if x := &l.terms[a.term]; x.with >= 0 && x.in {
+					pairs += x.weight(a.cell)
+				}
+			}
+			if without.outputs(rest, ev); math.Abs(rest[0]-got[0]+pairs) > 1e-9*(1+math.Abs(got[0])) {
+				t.Fatalf("event %d: %g with pairs, of which they are %g, %g without", i, got, pairs, rest)
 			}
 		}
+		c.Adopt(again) // what an operator chose is gone on from, and scored as it is
+		if c.published.vocab != again.Vocabulary || c.champion.Vocabulary.own != 0 {
+			t.Error("consumers have another model than the one that was adopted")
+		}
+		observeWithUpdates(c, events[:600], 500)
 	}
+}
+
+// TestPairsOfAnUpdate: an update has as many pairs as there is room for, those that came most often, also where names are joined to the same.
+func TestPairsOfAnUpdate(t *testing.T) {
+	schema := event.Schema{Categorical: []string{"a", "b"}, Multi: []string{"tags"}}
+	l := newNamesLearner(&schema, targetOf(t, "binary"), 100)
+	events := []event.Event{
+		{Categorical: []string{"x", "y"}, Multi: [][]string{{"t"}}, Label: 1}, {Categorical: []string{"x×y", "z"}, Multi: [][]string{nil}},
+		{Categorical: []string{"x", "y×z"}, Multi: [][]string{nil}}, {Categorical: []string{"gone", "z"}, Multi: [][]string{{"t"}}},
+	}
+	target := make([]float64, 1)
+	for i, n := range []int{5, 4, 3, 2} {
+		for range n {
+			l.outputs(target, &events[i])
+			l.learn(&events[i], []float64{2*events[i].Label - 1}, 1)
+		}
+	}
+	for i := range l.terms {
+		l.terms[i].in = true
+	}
+	v := &Vocabulary{Names: [][]string{{"x", "x×y"}, {"y", "y×z", "z"}, {"t"}}, schema: &schema}
+	v.number()
+	for _, c := range []struct {
+		limit int
+		pairs []string
+	}{{100, []string{"x×y", "x×y×z"}}, {7, []string{"x×y"}}, {6, nil}} {
+		model, wide := l.freeze(v, solver.ANOVA, c.limit)
+		if got := wide.Names[2]; !slices.Equal(got, c.pairs) || wide.own != 1 || wide.NumColumns() != 6+len(c.pairs) {
+			t.Fatalf("limit %d: pairs %q, %d columns", c.limit, got, wide.NumColumns())
+		}
+		if w := model.Linear[5+len(c.pairs)]; w != l.weightOf(2, "t") || w == 0 {
+			t.Errorf("limit %d: weight of a tag %g", c.limit, w)
+		}
+		index, value := wide.Encode(nil, nil, &events[0])
+		if want := 3 + min(len(c.pairs), 1); len(index) != want || len(value) != want || !slices.IsSorted(index) {
+			t.Errorf("limit %d: columns %v", c.limit, index)
+		}
+	}
+}
+
+// onNamesLearner returns the learner on names.
+func (c *Cycle) onNamesLearner(t *testing.T) *namesLearner {
+	t.Helper()
+	for _, beside := range c.companions {
+		if l, ok := beside.learner.(*namesLearner); ok {
+			return l
+		}
+	}
+	t.Fatal("no learner on names")
+	return nil
 }

@@ -20,7 +20,8 @@ type Vocabulary struct {
 	// Map makes further columns of the numbers, which have linear weights alone, of models that have some (solver.Model.Map). Nil without.
 	Map *snapshot.FeatureMap
 
-	schema *event.Schema
+	schema *event.Schema // of the model's, or that with crosses of this version's own at the end of its categorical fields: see crossing
+	own    int           // how many these are
 	index  []map[string]int32
 	field  []int32 // of each column
 }
@@ -151,10 +152,15 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 			index, value = append(index, j), append(value, 1)
 		}
 	}
+	fields := len(ev.Categorical)
+	if v.own > 0 {
+		index, value = v.encodeOwn(index, value, ev)
+		fields = len(v.schema.Categorical)
+	}
 	for f, names := range ev.Multi {
 		start := len(index)
 		for _, name := range names {
-			if j := v.Column(len(ev.Categorical)+f, name); j >= 0 {
+			if j := v.Column(fields+f, name); j >= 0 {
 				index = append(index, j)
 			}
 		}
@@ -181,7 +187,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 
 // with returns the vocabulary plus the names that hold a slot, at most limit names in all; the scaling stays.
 func (v *Vocabulary) with(s *slots, limit int) *Vocabulary {
-	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, Map: v.Map, schema: v.schema}
+	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, Map: v.Map, schema: v.schema, own: v.own}
 	total := 0
 	for f, names := range v.Names {
 		out.Names[f] = slices.Clone(names)
