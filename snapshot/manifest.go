@@ -85,7 +85,7 @@ type Meta struct {
 	Created          time.Time          `json:"created"`
 	Expires          time.Time          `json:"expires,omitzero"` // readers refuse it from then on; zero is never
 	Epoch            int64              `json:"epoch,omitempty"`  // of the instance that wrote it: larger for one that started later
-	Status           string             `json:"status"`           // converged, basis_limit, time_budget or interrupted
+	Status           string             `json:"status"`           // converged, basis_limit, time_budget, interrupted or stalled
 	Loss             string             `json:"loss"`             // that was trained on
 	Lambda           Number             `json:"lambda"`
 	Objective        Number             `json:"objective"`

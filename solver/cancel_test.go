@@ -88,7 +88,7 @@ func TestCutShort(t *testing.T) {
 					}
 					// The number of steps repeats it, bytes and all.
 					again := s
-					again.Rough, again.MaxSteps = true, n-1
+					again.Budget.Steps = func(float64) int { return n }
 					same, err := Solve(t.Context(), p, warm, again)
 					if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective || same.Gap != res.Gap {
 						t.Fatalf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", n-1, same.Objective, same.Gap, res.Objective, res.Gap, err)

@@ -6,24 +6,34 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// refitFull refits output weights and basis together if the settings ask for it, with the linear term and the bias fixed, from the current
-// point. A result that is not better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit
-// length, with the square of the length moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they
-// keep their lengths.
+// refitFull refits output weights and basis together if the settings ask for it.
 func (r *solve) refitFull() {
-	if r.s.Refit != Full || r.k == 0 || r.workers.cancelled() {
+	if r.s.Refit == Full {
+		r.sinceFull = 0
+		r.refitJointly(r.s.Solver, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
+	}
+}
+
+// refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point. A result that is not
+// better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square of the length
+// moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
+func (r *solve) refitJointly(method Method, limits fitLimits) {
+	if r.k == 0 || r.workers.cancelled() {
 		return
 	}
-	r.sinceFull = 0
+	ridge := 0.0
+	if r.s.Refit == Full {
+		ridge = r.s.BasisRidge
+	}
 	if r.full == nil {
-		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), r.s.BasisRidge, r.output.offset, r.workers)
+		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), ridge, r.output.offset, r.workers)
 	}
 	f := r.full
 	f.resize(r.k)
 	r.linear.predictTo(f.offset, r.linear.theta)
 	u := r.point()
 	before := f.pass(u, nil) + f.term(u)
-	switch r.s.Solver {
+	switch method {
 	case Stochastic:
 		used, _ := f.stochastic(u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
@@ -32,9 +42,9 @@ func (r *solve) refitFull() {
 		r.result.StochasticEpochs += used
 	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
-		r.result.FISTAIterations += f.minimize(u, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
+		r.result.FISTAIterations += f.minimize(u, limits)
 	}
-	if r.s.BasisRidge == 0 {
+	if ridge == 0 {
 		f.normalize(u)
 	}
 	after := f.pass(u, nil) + f.term(u)

@@ -110,7 +110,7 @@ func TestRefitFull(t *testing.T) {
 				floats.Scale(1/norm2(h), h)
 				run.append(h)
 			}
-			run.refitOutput(fullSpan)
+			run.refitOutput(s.Tolerance, fullSpan)
 			run.score()
 			before := run.objective
 			run.refitFull()

@@ -146,7 +146,7 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 	if err == nil {
 		run.resume(t.start)
 		run.loop(ctx, false)
-		point.Result = run.finish()
+		point.Result = run.finish(ctx)
 		last := &PathPoint{Best: point.Result.Model, Score: judge(point.Result.Model), Final: true}
 		if n := len(point.Result.Steps); n > 0 {
 			last.Step = point.Result.Steps[n-1]

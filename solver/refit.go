@@ -14,14 +14,14 @@ func (r *solve) refit(start bool) {
 		span, iterations = fullSpan, 150
 	}
 	if !start {
-		r.refitOutput(span)
+		r.refitOutput(r.s.Tolerance, span)
 		if r.sinceFull++; r.sinceFull >= r.s.FullEvery {
 			r.refitFull()
 		}
 	}
 	r.refitLinear(0.1*r.s.Tolerance, iterations)
 	if start {
-		r.refitOutput(span)
+		r.refitOutput(r.s.Tolerance, span)
 	}
 }
 
@@ -48,7 +48,7 @@ const maxPolish = 10
 func (r *solve) polish() {
 	for range maxPolish {
 		before := r.objective
-		r.refitOutput(fullSpan)
+		r.refitOutput(r.s.Tolerance, fullSpan)
 		r.refitFull()
 		r.refitLinear(0.01*r.s.Tolerance, 50)
 		r.prune()
@@ -64,13 +64,13 @@ func (r *solve) prune() {
 	r.keep(func(row int) bool { return normInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
 }
 
-// refitOutput refits the output weights by the method of the settings.
-func (r *solve) refitOutput(span int) {
+// refitOutput refits the output weights by the method of the settings, until the objective falls by less than tolerance, at a rate per full span.
+func (r *solve) refitOutput(tolerance float64, span int) {
 	if r.k == 0 || r.workers.cancelled() {
 		return
 	}
 	r.linear.predictTo(r.output.offset, r.linear.theta)
-	limits := fitLimits{r.s.Tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
+	limits := fitLimits{tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
 	constrained := r.s.Tau > 0
 	switch {
 	case r.s.Solver == Stochastic:

@@ -10,7 +10,7 @@ import (
 type Status uint8
 
 const (
-	// Converged: no basis vector enters (criterion ≤ λ), the relative gap is within Tolerance, or new vectors no longer lower the objective.
+	// Converged: the certified gap is at most Tolerance times the objective. A Rough solve has no certificate and never says so.
 	Converged Status = iota + 1
 	// BasisLimit: MaxBasis or MaxSteps was reached.
 	BasisLimit
@@ -18,9 +18,12 @@ const (
 	TimeBudget
 	// Interrupted: the context was cancelled or OnStep asked to stop.
 	Interrupted
+	// Stalled: no basis vector was found that enters (criterion ≤ λ), or new ones no longer lower the objective, but no certificate says that
+	// this is the optimum. For ℓ1/ℓ2 with several outputs, and for ℓ1/ℓ∞ with many, it is the usual end: their bounds are loose.
+	Stalled
 )
 
-// String returns the name used in manifests: converged, basis_limit, time_budget or interrupted.
+// String returns the name used in manifests: converged, basis_limit, time_budget, interrupted or stalled.
 func (s Status) String() string {
 	switch s {
 	case Converged:
@@ -31,6 +34,8 @@ func (s Status) String() string {
 		return "time_budget"
 	case Interrupted:
 		return "interrupted"
+	case Stalled:
+		return "stalled"
 	}
 	return fmt.Sprintf("status(%d)", uint8(s))
 }

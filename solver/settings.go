@@ -108,7 +108,7 @@ type Settings struct {
 	// BiasRidge ≥ 0 is the ridge of the bias; 0 leaves the bias out. It is small but positive: a free bias has no finite gap.
 	BiasRidge float64
 	// Tolerance in (0, 1): a refit ends when the objective falls by less than this fraction over ten iterations, a solve is converged
-	// when the relative gap is at most this. Below 1e-6, basis selection is exact as well.
+	// when the certified relative gap is at most this. Below 1e-6, basis selection is exact as well.
 	Tolerance float64
 	// MaxIterations ≥ 1 bounds the FISTA iterations of one refit.
 	MaxIterations int

@@ -12,12 +12,14 @@ import (
 // model, whose columns must be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not
 // optimal, a fifth of them, those of least gain, make room, and the model before that is returned if no better one is found.
 //
-// Solve ends when no basis vector enters (Converged), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent (TimeBudget) or when ctx is
-// done (TimeBudget after a deadline, else Interrupted). Then it returns within a few blocks of rows with the model of its last step, or the
-// starting point (the warm model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap
-// ErrProblem or ErrSettings, or are those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated.
-// No number in a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the clock cut
-// short is repeated by a Budget of len(Steps) steps. p and warm are read, never written.
+// Solve ends when no basis vector enters or new ones no longer help (Stalled), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent
+// (TimeBudget) or when ctx is done (TimeBudget after a deadline, else Interrupted). Stalled and BasisLimit become Converged where the certified
+// gap is within Tolerance. Unless it is Rough, Solve brings weights and basis vectors to their joint optimum, whatever Refit says, before it
+// gives up. A solve that is cut short returns within a few blocks of rows with the model of its last step, or the starting point (the warm
+// model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or
+// are those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated. No number
+// in a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the clock cut short is
+// repeated by a Budget of len(Steps) steps. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()
@@ -34,7 +36,7 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 		return nil, ctx.Err()
 	}
 	run.loop(ctx, warm != nil)
-	return run.finish(), nil
+	return run.finish(ctx), nil
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
@@ -79,6 +81,11 @@ type solve struct {
 	scored                bool       // step 0 is evaluated and searched already
 	shuffle               *rand.Rand // order of the stochastic epochs
 	settled               bool       // stochastic epochs no longer help
+
+	rounds      int          // conclusions that went on
+	concluded   int          // steps before the last conclusion
+	best        float64      // objective of the conclusion before
+	certificate *certificate // of the current point
 }
 
 // point is a complete model to come back to.
@@ -234,27 +241,50 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.result.Status = Interrupted
 			return
 		}
-		stalled := last-r.objective <= stallFraction*r.s.Tolerance*r.objective
+		decrease := last - r.objective
 		last = r.objective
+		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
+		limit := r.atLimit(tried, warm && !renewed)
+		next := found.basis
+		slow := r.s.Tolerance * r.objective
 		switch {
-		case found.criterion <= terms.threshold(), now.Gap <= r.s.Tolerance*terms.objective, stalled:
-			r.result.Status = Converged
+		case r.rough() && decrease <= stallFraction*slow, none && (limit || r.rough()):
+			r.result.Status = Stalled
 			return
-		case tried >= r.s.MaxSteps, tried >= triesPerBasis*r.s.MaxBasis:
+		case limit:
 			r.result.Status = BasisLimit
 			return
-		case r.k >= r.s.MaxBasis:
-			if !warm || renewed || r.s.MaxBasis == 0 {
-				r.result.Status = BasisLimit
+		case !r.rough() && (none || decrease <= slow):
+			if r.spent() {
+				r.result.Status = TimeBudget
 				return
 			}
+			if next = r.conclude(); ctx.Err() != nil {
+				r.result.Status = statusOf(ctx)
+				return
+			}
+			if last = r.objective; next == nil {
+				r.result.Status = Stalled
+				return
+			}
+		}
+		if r.k >= r.s.MaxBasis { // merging may have made room
 			r.makeRoom()
 			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
-		r.append(found.basis)
+		r.append(next)
 		tried++
 	}
 }
+
+// atLimit reports whether no basis vector may be added any more; room says that vectors of the warm model may make way for them.
+func (r *solve) atLimit(tried int, room bool) bool {
+	full := r.k >= r.s.MaxBasis && !(room && r.s.MaxBasis > 0)
+	return full || tried >= r.s.MaxSteps || tried >= triesPerBasis*r.s.MaxBasis
+}
+
+// rough reports whether the solve ends where nothing more is found at once: the noise of minibatches would hide what a conclusion gains.
+func (r *solve) rough() bool { return r.s.Rough || r.s.Solver == Stochastic || r.s.Solver == SVRG }
 
 // spent reports whether the solve has made as many steps as its budget allows.
 func (r *solve) spent() bool {
@@ -318,18 +348,23 @@ func (r *solve) step(found selection, gap float64) Step {
 	}
 }
 
-// finish polishes the model unless its gap is within the tolerance, returns to the saved point if that was better, certifies it and describes the result.
-func (r *solve) finish() *Result {
+// finish polishes the model unless that was done, returns to the saved point if that was better, certifies it and describes the result.
+func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
-	if !r.s.Rough && !r.s.WeightsOnly && !spent && !r.workers.cancelled() {
-		if n := len(res.Steps); res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
+	concluded := r.concluded > 0 && r.concluded == len(res.Steps)
+	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.cancelled() && (concluded || !spent) {
+		if n := len(res.Steps); !concluded && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish()
 		}
 		if r.saved != nil && r.saved.objective < r.objective {
 			r.back(r.saved)
 			r.score()
+			r.certificate = nil
 		}
-		if terms, bound := r.certify(); !r.workers.cancelled() {
+		if r.certificate == nil {
+			r.certificate = r.certify()
+		}
+		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
 			gap, estimate := terms.at(bound.value), terms.at(r.last.criterion)
 			if !r.workers.cancelled() {
 				res.Objective, res.ConvexObjective = r.objective, terms.objective
@@ -340,6 +375,9 @@ func (r *solve) finish() *Result {
 	}
 	if res.GapKind == "" {
 		res.CutShort = spent || r.workers.cancelled()
+		if concluded && ctx.Err() != nil { // as when a budget of these steps repeats it
+			res.Status = statusOf(ctx)
+		}
 		end := r.complete
 		if r.saved != nil && r.saved.objective < end.objective {
 			end = r.saved
@@ -352,31 +390,10 @@ func (r *solve) finish() *Result {
 	if res.ConvexObjective > 0 {
 		res.GapRelative = res.Gap / res.ConvexObjective
 	}
+	if res.GapKind == Certified && res.GapRelative <= r.s.Tolerance && (res.Status == Stalled || res.Status == BasisLimit) {
+		res.Status = Converged
+	}
 	return res
-}
-
-// boundSlack of the relative gap is what the bound of the dual norm may lack in accuracy: a tenth halves the passes over the rows.
-const boundSlack = 0.1
-
-// certify bounds Ω*(∇F) at the current point from above, and from below by the criterion of the last selection.
-func (r *solve) certify() (gapTerms, dualBound) {
-	if r.workers.cancelled() {
-		return gapTerms{}, dualBound{}
-	}
-	terms := r.gapTerms()
-	slack := boundSlack * terms.at(r.last.criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
-	bound := r.gamma.boundDual(r.s.Penalty, max(r.s.Tolerance, slack), r.s.Seed)
-	if r.workers.cancelled() {
-		return terms, bound
-	}
-	if !bound.tight(r.s.Penalty, r.m) {
-		r.search(0)
-		return terms, bound
-	}
-	q := make([]float64, bound.columns*r.m)
-	r.gamma.quadraticTo(q, bound.vectors, bound.columns)
-	r.last.criterion = r.s.Penalty.DualNorm(q, bound.columns, r.m)
-	return terms, bound
 }
 
 // model returns a copy of the current model.

@@ -146,7 +146,7 @@ func (j *refitJob) sweepAlone(ctx context.Context, warm *warmStart, k int) (*can
 	if fixed := float64(j.model.Train.Lambda); fixed > 0 {
 		lambda = fixed * lambdaUnit(j.problem)
 	}
-	before := &candidate{model: warm.model, lambda: lambda, result: &solver.Result{Model: warm.model, Status: solver.Converged}, unsolved: true,
+	before := &candidate{model: warm.model, lambda: lambda, result: &solver.Result{Model: warm.model, Status: solver.BasisLimit}, unsolved: true,
 		loss: j.judge(warm.posterior.Model())}
 	start := warm.posterior.Clone()
 	fit, err := j.variational(ctx, warm, warm.model, k, j.model.Train.Sweeps, &j.budget)

@@ -60,7 +60,7 @@ type Metrics struct {
 var (
 	skippedFates  = []string{"control", "aborted", "hole"}
 	results       = []string{"success", "failure"}
-	refitStatuses = []string{"converged", "basis_limit", "time_budget", "interrupted"}
+	refitStatuses = []string{"converged", "basis_limit", "time_budget", "interrupted", "stalled"}
 )
 
 // NewMetrics registers the metrics of all models.

@@ -75,7 +75,7 @@ type Version struct {
 	Version          int64       `json:"version"`
 	Kind             string      `json:"kind"`   // refit or update
 	Parent           *int64      `json:"parent"` // version that this one started from; null for the first
-	Status           string      `json:"status"` // converged, basis_limit, time_budget, interrupted
+	Status           string      `json:"status"` // converged, basis_limit, time_budget, interrupted, stalled
 	K                int         `json:"k"`
 	Lambda           Number      `json:"lambda"`
 	Rows             int64       `json:"rows"` // trained on

@@ -1,0 +1,109 @@
+package solver
+
+import "math"
+
+// conclude decides how a solve goes on that found no basis vector to enter, or whose last ones hardly helped: the model is brought to its joint
+// optimum and the search made wide; where it still finds none, the certificate has the last word. It returns the basis vector to go on with,
+// nil where the solve ends. There the point is certified unless the solve is cancelled.
+func (r *solve) conclude() []float64 {
+	r.concluded, r.certificate = len(r.result.Steps), nil
+	r.settle()
+	if r.workers.cancelled() {
+		return nil
+	}
+	first := r.rounds == 0
+	helped := first || r.best-r.objective > stallFraction*r.s.Tolerance*r.objective
+	r.rounds, r.best = r.rounds+1, r.objective
+	terms := r.gapTerms()
+	r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), r.s.Seed)
+	goesOn := helped && r.rounds < maxRounds
+	if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
+		return r.last.basis
+	}
+	r.certificate = r.certify()
+	gap := r.certificate.terms.at(r.certificate.bound.value)
+	if goesOn && r.certificate.exact && r.last.criterion > terms.threshold() && gap > r.s.Tolerance*terms.objective {
+		r.certificate = nil
+		return r.last.basis
+	}
+	return nil
+}
+
+// maxRounds bounds how often a solve goes on after it was brought to its optimum.
+const maxRounds = 15
+
+// basisShare of Tolerance is the relative gap within the model's own basis at which weights count as optimal.
+const basisShare = 0.1
+
+// settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap within the model's own basis
+// is far below Tolerance.
+func (r *solve) settle() {
+	tolerance := r.s.Tolerance
+	for range maxPolish {
+		before := r.objective
+		r.merge()
+		r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)})
+		r.refitOutput(tolerance, fullSpan)
+		r.refitLinear(0.01*tolerance, 50)
+		r.prune()
+		if r.score(); r.workers.cancelled() {
+			return
+		}
+		terms := r.gapTerms()
+		enough := basisShare * r.s.Tolerance * r.objective
+		if decrease := before - r.objective; decrease <= enough && (terms.at(0) <= enough || decrease <= 1e-3*enough) {
+			return
+		}
+		tolerance = max(0.1*tolerance, 1e-15)
+	}
+}
+
+// settleIterations bounds a joint refit of settle.
+const settleIterations = 100
+
+// certificate is what is known about the optimum at a point.
+type certificate struct {
+	terms gapTerms
+	bound dualBound
+	exact bool // the last selection is the best of all unit vectors, but for the accuracy of an eigenvalue
+}
+
+// boundSlack of the relative gap is what the bound of the dual norm may lack in accuracy: a tenth halves the passes over the rows.
+const boundSlack = 0.1
+
+// boundShare of Tolerance is the least accuracy asked of that bound.
+const boundShare = 0.25
+
+// certify bounds Ω*(∇F) at the current point from above. Where the bound is attained, the vector that attains it becomes the last selection.
+func (r *solve) certify() *certificate {
+	if r.workers.cancelled() {
+		return &certificate{}
+	}
+	terms := r.gapTerms()
+	slack := boundSlack * terms.at(r.last.criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
+	c := &certificate{terms: terms, bound: r.gamma.boundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed)}
+	if r.workers.cancelled() {
+		return c
+	}
+	if c.exact = c.bound.tight(r.s.Penalty, r.m); !c.exact {
+		if r.concluded < len(r.result.Steps) {
+			r.search(0)
+		}
+		return c
+	}
+	q := make([]float64, c.bound.columns*r.m)
+	r.gamma.quadraticTo(q, c.bound.vectors, c.bound.columns)
+	best := -1.0
+	for t := range c.bound.columns {
+		row := q[t*r.m : t*r.m+r.m]
+		if value := r.s.Penalty.RowDual(row); value > best {
+			best = value
+			r.last.basis, r.last.gradient = make([]float64, r.p.X.NumColumns), row
+			for j := range r.last.basis {
+				r.last.basis[j] = c.bound.vectors[j*c.bound.columns+t]
+			}
+		}
+	}
+	r.last.criterion = max(0, best)
+	return c
+}

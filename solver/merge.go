@@ -1,0 +1,178 @@
+package solver
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+)
+
+// merge replaces basis vectors by fewer ones where that does not raise the objective. With ℓ1 or one output the spectral decomposition of
+// Σ_r v_rc h_r h_rᵀ gives the same predictions at the least norm, with no more vectors per output than their rank. With the other penalties vectors
+// of nearly the same direction become one, which is refitted and kept if the objective is no higher. Lengths have to be 1: nothing is done with
+// a ridge on the basis.
+func (r *solve) merge() {
+	if r.k < 2 || r.basisRidge() > 0 || r.workers.cancelled() {
+		return
+	}
+	if r.s.Penalty == L1 || r.m == 1 {
+		r.diagonalize()
+		return
+	}
+	for _, cosine := range mergeCosines {
+		if r.mergeAlike(cosine) {
+			return
+		}
+	}
+}
+
+// mergeCosines are the |cosines| from which on basis vectors count as alike, tried in order.
+var mergeCosines = [...]float64{0.99, 0.9999}
+
+// diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its null space, if there are
+// fewer of them.
+func (r *solve) diagonalize() {
+	var vectors [][]float64
+	var weights []float64 // one per vector
+	var outputs []int
+	for c := range r.m {
+		var rows []int
+		for row := range r.k {
+			if r.v[row*r.m+c] != 0 {
+				rows = append(rows, row)
+			}
+		}
+		found, values, ok := r.spectrum(rows, c)
+		if !ok {
+			return
+		}
+		for t, h := range found {
+			vectors, weights, outputs = append(vectors, h), append(weights, values[t]), append(outputs, c)
+		}
+	}
+	if len(vectors) >= r.k {
+		return
+	}
+	r.replace(vectors)
+	for t, w := range weights {
+		r.v[t*r.m+outputs[t]] = w
+	}
+}
+
+// replace puts basis vectors without weights in place of those of the model.
+func (r *solve) replace(vectors [][]float64) {
+	r.basis, r.output.phi, r.v, r.k = nil, nil, nil, 0
+	r.append(vectors...)
+}
+
+// spectrum returns the eigenvectors and eigenvalues of Σ v_rc h_r h_rᵀ over the given rows, without its null space.
+func (r *solve) spectrum(rows []int, c int) (vectors [][]float64, values []float64, ok bool) {
+	axes, coordinates := orthonormal(r.basis, rows)
+	size := len(axes)
+	if size == 0 {
+		return nil, nil, true
+	}
+	sum := newSymmetric(size)
+	for t, row := range rows {
+		blas64.Syr(r.v[row*r.m+c], blas64.Vector{N: size, Data: coordinates[t], Inc: 1}, sum)
+	}
+	e, ok := decompose(sum)
+	if !ok {
+		return nil, nil, false
+	}
+	largest, _ := e.largest()
+	part := make([]float64, size)
+	for t, value := range e.values {
+		if !(math.Abs(value) > rankTolerance*largest) {
+			continue
+		}
+		e.vector(part, 1, t)
+		h := make([]float64, len(axes[0]))
+		for a, x := range part {
+			floats.AddScaled(h, x, axes[a])
+		}
+		normalizeColumns(h, 1)
+		vectors, values = append(vectors, h), append(values, value)
+	}
+	return vectors, values, true
+}
+
+// rankTolerance is what is rounding, as a part of the largest length or eigenvalue.
+const rankTolerance = 1e-12
+
+// orthonormal returns an orthonormal basis of the span of the given unit vectors and the coordinates of each in it, by the Gram–Schmidt process
+// with reorthogonalisation.
+func orthonormal(vectors [][]float64, rows []int) (axes, coordinates [][]float64) {
+	for _, row := range rows {
+		rest := append([]float64(nil), vectors[row]...)
+		own := make([]float64, len(rows))
+		for range 2 {
+			for a, axis := range axes {
+				x := floats.Dot(axis, rest)
+				own[a] += x
+				floats.AddScaled(rest, -x, axis)
+			}
+		}
+		if length := norm2(rest); length > rankTolerance && len(axes) < len(rest) {
+			own[len(axes)] = length
+			floats.Scale(1/length, rest)
+			axes = append(axes, rest)
+		}
+		coordinates = append(coordinates, own)
+	}
+	for t := range coordinates {
+		coordinates[t] = coordinates[t][:len(axes)]
+	}
+	return axes, coordinates
+}
+
+// mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits. It reports whether there were
+// such groups and the objective did not rise; otherwise nothing has changed.
+func (r *solve) mergeAlike(cosine float64) bool {
+	group, groups := make([]int, r.k), []int{} // first vectors
+	for row, h := range r.basis {
+		group[row] = len(groups)
+		for g, first := range groups {
+			if math.Abs(floats.Dot(h, r.basis[first])) >= cosine {
+				group[row] = g
+				break
+			}
+		}
+		if group[row] == len(groups) {
+			groups = append(groups, row)
+		}
+	}
+	if len(groups) == r.k {
+		return false
+	}
+	before := r.here()
+	vectors, weights := make([][]float64, len(groups)), make([]float64, len(groups)*r.m)
+	for g, first := range groups {
+		h := make([]float64, len(r.basis[first]))
+		for row, other := range r.basis {
+			if group[row] != g {
+				continue
+			}
+			v := r.v[row*r.m : row*r.m+r.m]
+			floats.Add(weights[g*r.m:g*r.m+r.m], v)
+			floats.AddScaled(h, math.Copysign(norm2(v), floats.Dot(other, r.basis[first])), other)
+		}
+		if normalizeColumns(h, 1); norm2(h) == 0 {
+			copy(h, r.basis[first])
+		}
+		vectors[g] = h
+	}
+	r.replace(vectors)
+	copy(r.v, weights)
+	r.refitJointly(FISTA, fitLimits{r.s.Tolerance, fullSpan, settleIterations})
+	r.refitOutput(r.s.Tolerance, fullSpan)
+	if r.score(); r.workers.cancelled() {
+		return false
+	}
+	if r.objective <= before.objective {
+		return true
+	}
+	r.back(before)
+	r.score()
+	return false
+}
