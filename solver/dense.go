@@ -38,6 +38,8 @@ type DenseFit struct {
 	theta          []float64 // (k+1)×m: W, then b
 	factor         blas64.Triangular
 	ridge          float64
+	value          float64 // of the objective at theta
+	converged      bool
 	scratch        []fitScratch
 	partials       [][]float64
 	memory         bfgs
@@ -50,7 +52,8 @@ func NewDenseFit(ctx context.Context, p *Problem, offset []float64, columns int,
 	if len(offset) != n*m || len(p.Targets) != n*m || columns < 1 {
 		panic(fmt.Sprintf("solver: %d offsets and %d targets for %d rows of %d outputs, %d columns", len(offset), len(p.Targets), n, m, columns))
 	}
-	f := &DenseFit{p: p, workers: s.workers(ctx), biasRidge: s.BiasRidge, tolerance: s.Tolerance, limit: s.MaxIterations, k: columns}
+	f := &DenseFit{p: p, workers: s.workers(ctx), biasRidge: s.BiasRidge, tolerance: s.Tolerance, limit: s.MaxIterations, k: columns,
+		value: math.NaN()}
 	f.columns, f.theta = make([]float64, (columns+1)*n), make([]float64, (columns+1)*m)
 	for j := range columns + 1 {
 		f.views = append(f.views, f.columns[j*n:(j+1)*n])
@@ -80,6 +83,10 @@ func (f *DenseFit) Weights() (weights, bias []float64) {
 	return f.theta[:split], f.theta[split:]
 }
 
+// Objective returns the value of the objective where the last Fit ended, NaN before the first, and whether it ended within Tolerance of the minimum, or
+// as near as rounding lets it, rather than after MaxIterations.
+func (f *DenseFit) Objective() (value float64, converged bool) { return f.value, f.converged }
+
 // Fit moves W and b from where they are, or from zero if the objective is less there, to the minimum for a ridge, positive, until the decrease
 // that the quadratic model promises is below Tolerance of the objective, for MaxIterations at most. It reports false, with W and b as before, if ctx was
 // done or the bound could not be factored, which finite columns and row weights never lead to.
@@ -95,30 +102,33 @@ func (f *DenseFit) Fit(ridge float64) bool {
 	return false
 }
 
-// bound returns half the bound of the Hessian, without the ridges.
+// boundColumns is the number of columns of a block of the bound.
+const boundColumns = 32
+
+// bound returns half the bound of the Hessian, without the ridges, in its upper triangle. It is formed in blocks of its rows, each a sum over all rows
+// of the problem in order.
 func (f *DenseFit) bound() []float64 {
 	n, width := f.p.X.NumRows(), f.k+1
-	sums := make([][]float64, gammaBlocks)
-	size := (n + gammaBlocks - 1) / gammaBlocks
-	size = (size + fitTile - 1) / fitTile * fitTile
-	f.workers.blocks(n, size, func(_, b, lo, hi int) {
-		sums[b] = make([]float64, width*width)
-		tile := make([]float64, width*fitTile)
-		views := make([][]float64, width)
-		for ; lo < hi && f.workers.yield(); lo += fitTile {
-			rows := min(hi-lo, fitTile)
+	total := make([]float64, width*width)
+	f.workers.blocks(width, boundColumns, func(_, _, first, end int) {
+		sum := make([]float64, (end-first)*(width-first))
+		tile := make([]float64, (end-first)*fitTile)
+		views := make([][]float64, end-first)
+		for lo := 0; lo < n && f.workers.yield(); lo += fitTile {
+			rows := min(n-lo, fitTile)
 			for j := range views {
 				views[j] = tile[j*fitTile : j*fitTile+rows]
-				copy(views[j], f.views[j][lo:lo+rows])
+				copy(views[j], f.views[first+j][lo:lo+rows])
 				if f.p.Weights != nil {
 					floats.Mul(views[j], f.p.Weights[lo:lo+rows])
 				}
 			}
-			dense.DotAdd(sums[b], views, 0, rows, f.columns[lo:], n, width)
+			dense.DotAdd(sum, views, 0, rows, f.columns[first*n+lo:], n, width-first)
+		}
+		for j := range views {
+			copy(total[(first+j)*width+first:(first+j+1)*width], sum[j*(width-first):(j+1)*(width-first)])
 		}
 	})
-	total := make([]float64, width*width)
-	sumInto(total, sums)
 	floats.Scale(0.5*f.p.Loss.Curvature(f.p.Outputs), total)
 	return total
 }
@@ -200,6 +210,7 @@ func (f *DenseFit) minimize() bool {
 	copy(f.pred, f.offset)
 	zero := f.pass(next, f.theta, 0)
 	value := f.pass(gradient, nil, 1) + 0.5*f.ridgeOf(f.theta, f.theta)
+	f.converged = false
 	if !(value < zero) {
 		clear(f.theta)
 		value = f.pass(gradient, f.theta, 1)
@@ -209,13 +220,17 @@ func (f *DenseFit) minimize() bool {
 	for range f.limit {
 		f.memory.direction(direction, gradient)
 		slope := floats.Dot(direction, gradient)
-		if !(-slope > f.tolerance*math.Abs(value)) || f.workers.cancelled() {
+		if f.workers.cancelled() {
+			break
+		}
+		if f.converged = !(-slope > f.tolerance*math.Abs(value)); f.converged {
 			break
 		}
 		copy(step, direction)
 		f.solveScaled(blas.NoTrans, step)
 		length, moved := f.search(next, step, value, slope)
 		if length == 0 {
+			f.converged = !f.workers.cancelled()
 			break
 		}
 		value = moved
@@ -226,6 +241,7 @@ func (f *DenseFit) minimize() bool {
 		f.memory.remember(direction, next, gradient)
 		gradient, next = next, gradient
 	}
+	f.value = value
 	return !f.workers.cancelled() && !floats.HasNaN(f.theta) && !math.IsInf(floats.Norm(f.theta, math.Inf(1)), 0)
 }
 

@@ -48,6 +48,12 @@ func (f FeatureMap) MarshalText() ([]byte, error) { return []byte(cmp.Or(f, "non
 // IsAuto reports whether a refit takes the map only where it predicts better.
 func (f FeatureMap) IsAuto() bool { return f == Auto }
 
+// IsProducts reports whether the map is that of products.
+func (f FeatureMap) IsProducts() bool {
+	kind, _ := f.split()
+	return kind == snapshot.Products
+}
+
 // Tried returns the maps that a refit chooses from for a number of numeric fields, the plainest first: for auto several, products among them unless
 // there are more than autoProducts, else the one that is asked for, none without.
 func (f FeatureMap) Tried(fields int) []FeatureMap {

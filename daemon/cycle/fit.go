@@ -29,15 +29,17 @@ type FitInput struct {
 // FitOutcome is the chosen model and what it was chosen from.
 type FitOutcome struct {
 	Champion *Champion
-	Units    int             // non-zero output weights
-	Linear   *solver.Model   // the chosen λ's model before any basis vector, on the champion's vocabulary
-	Valid    *report.Metrics // of the model that was chosen, before it learned from the validation events; nil without any
+	Units    int              // non-zero output weights
+	Forms    []report.FitForm // compared on the validation events, none where there was nothing to compare
+	Linear   *solver.Model    // the chosen λ's model before any basis vector, on the champion's vocabulary
+	Valid    *report.Metrics  // of the model that was chosen, before it learned from the validation events; nil without any
 	Means    func(ev *event.Event) (global, item float64)
 }
 
 // Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
 // variational stage where the configuration asks for it, kept if it scores better there. The path is left out where the variational stage wins on a
-// share of the rows (race). A model of the variational stage learns from the validation events, too, once they have chosen it.
+// share of the rows (race), or the polynomial of all products of few numbers (quadraticStage). A model of the variational stage learns from the
+// validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
 	j := &refitJob{given: -1, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
@@ -80,12 +82,13 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.whole = best.quadratic
 	if err := j.chooseForm(ctx, nil); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
 	ch := j.challenger(best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
-	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda]}
+	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda], Forms: j.chosenForm(best)}
 	if len(in.Valid) > 0 {
 		out.Valid = j.select_.metrics(j.target, ch.Model, in.Group)
 	}

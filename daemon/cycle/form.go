@@ -44,6 +44,9 @@ type form struct {
 func (j *refitJob) chooseForm(ctx context.Context, warm *warmStart) error {
 	j.vocab.Map = nil
 	asked, p := j.model.Train.FeatureMap.Tried(len(j.vocab.Numeric)), len(j.vocab.Numeric)
+	if j.whole {
+		asked = slices.DeleteFunc(slices.Clone(asked), config.FeatureMap.IsProducts)
+	}
 	if len(asked) == 0 || p == 0 || len(j.train.numeric) == 0 || j.model.Train.Refit == "variational" {
 		return nil
 	}

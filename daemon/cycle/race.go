@@ -71,6 +71,14 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 			}
 		}
 	}
+	var whole *candidate
+	if j.triesQuadratic(in, s) {
+		var alone bool
+		var err error
+		if whole, alone, err = j.quadraticStage(ctx, s, onStep); err != nil || alone {
+			return whole, nil, err
+		}
+	}
 	lambdas, err := j.fitLambdas(ctx, in, s)
 	if err != nil {
 		return nil, nil, err
@@ -80,6 +88,12 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 		patience = len(lambdas) // given ones are all tried
 	}
 	best, err := j.solvePath(ctx, j.problem, lambdas, patience, s, onStep)
+	if err == nil && whole != nil {
+		j.compared(formVectors, best, j.problem, 0)
+		if whole.lambda = best.lambda; whole.loss < best.loss {
+			return whole, nil, nil
+		}
+	}
 	if err != nil || in.Model.Train.Refit != "variational" || ctx.Err() != nil {
 		return best, nil, err
 	}

@@ -59,7 +59,9 @@ type refitJob struct {
 	mainOnly      []bool          // posterior.State.MainOnly, by relate
 	ridge         float64         // of weights on the feature map, by chooseForm
 	plain         bool            // by chooseForm: no basis vectors are looked for
-	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
+	whole         bool            // the model has all products of numbers already
+	forms         []report.FitForm
+	restarted     bool // by relate: there is a last variational stage, and this one does not go on from it
 	heldOut       heldOutNames
 	means         *means
 	meansOfAll    *means // of held-out rows, too
@@ -179,6 +181,9 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 		v.Objective, v.Gap, v.GapKind, relative = report.Number(r.Objective), report.Some(r.Gap), string(r.GapKind), r.GapRelative
 	}
 	v.GapRelative = report.Some(relative)
+	if best.quadratic {
+		v.Solver = "products:2"
+	}
 	if best.unsolved {
 		v.Gap, v.GapRelative, v.GapKind = nil, nil, ""
 	}

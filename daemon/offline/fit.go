@@ -110,7 +110,7 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	v := &ch.Version
 	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
 	s.Objective, s.Gap, s.GapRelative, s.GapKind = v.Objective, v.Gap, v.GapRelative, v.GapKind
-	s.Features, s.Outputs, s.Sweeps, s.HeldOutSweeps = v.Features, v.Outputs, v.Sweeps, v.HeldOutSweeps
+	s.Features, s.Outputs, s.Sweeps, s.HeldOutSweeps, s.Forms = v.Features, v.Outputs, v.Sweeps, v.HeldOutSweeps, fit.Forms
 	if len(parts.valid) > 0 {
 		s.Valid = fit.Valid
 	}
@@ -156,6 +156,7 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 	}
 	m := *in.Model
 	m.Train.Kernel, m.Train.Augment, m.Train.Refit, m.Train.MaxBasis, m.Train.Linear = "anova", "false", "output", 0, linearRidge
+	m.Train.FeatureMap = ""                                 // which is not linear
 	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and there are none
 	linear, err := cycle.Fit(ctx, in)
 	if cycle.IsInterrupted(err) {

@@ -207,6 +207,9 @@ func (s FitSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s%s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
 		s.Features, s.Outputs, plain(s.Objective), how, float64(s.Seconds))
+	for _, f := range s.Forms {
+		f.writeText(w)
+	}
 	writeDropped(w, s.Dropped, s.Absent)
 	rows := append([]named{{"validation", s.Valid}, {"test", s.Test}}, s.Baselines.rows()...)
 	if err := writeMetrics(w, rows...); err != nil {
@@ -216,6 +219,18 @@ func (s FitSummary) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "published version %d of %s in %s\n", s.Snapshot.Version, s.Snapshot.Model, s.Snapshot.Store)
 	}
 	return nil
+}
+
+// writeText prints a form in one line.
+func (f *FitForm) writeText(w io.Writer) {
+	ridge, chosen := "", ""
+	if f.Ridge != nil {
+		ridge = ", ridge " + number(f.Ridge)
+	}
+	if f.Chosen {
+		chosen = ", chosen"
+	}
+	fmt.Fprintf(w, "form %s on %d rows: k %d%s, validation loss %s, accuracy %s%s\n", f.Form, f.Rows, f.K, ridge, number(f.Loss), number(f.Accuracy), chosen)
 }
 
 // WriteText prints the count and the losses so far in one line.

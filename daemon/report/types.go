@@ -189,6 +189,17 @@ type SnapshotRef struct {
 	PayloadDigest string `json:"payload_digest"`
 }
 
+// FitForm is a form of the model that fit compared with others on the validation part.
+type FitForm struct {
+	Form     string  `json:"form"`            // basis_vectors, those that the path finds, or products, all of two numbers
+	K        int     `json:"k"`               // basis vectors
+	Ridge    *Number `json:"ridge,omitempty"` // of products
+	Rows     int64   `json:"rows"`            // fitted to: all, or a share on which the forms were compared before
+	Loss     *Number `json:"loss"`            // on the validation part
+	Accuracy *Number `json:"accuracy"`        // on the same
+	Chosen   bool    `json:"chosen"`          // what the model is; further columns of the numbers may come on top
+}
+
 // FitSummary ends fit.
 type FitSummary struct {
 	Status      string  `json:"status"`
@@ -208,9 +219,10 @@ type FitSummary struct {
 	Sweeps int `json:"sweeps,omitempty"`
 	// HeldOutSweeps are those over the training and validation parts together, after the choice.
 	HeldOutSweeps int          `json:"held_out_sweeps,omitempty"`
-	Valid         *Metrics     `json:"valid"`     // of the choice, on the validation part and before it learned from that; null without one
-	Test          *Metrics     `json:"test"`      // of the choice, on the test part; null without one
-	Baselines     Baselines    `json:"baselines"` // on the test part
+	Forms         []FitForm    `json:"forms,omitempty"` // compared; absent where there was one alone
+	Valid         *Metrics     `json:"valid"`           // of the choice, on the validation part and before it learned from that; null without one
+	Test          *Metrics     `json:"test"`            // of the choice, on the test part; null without one
+	Baselines     Baselines    `json:"baselines"`       // on the test part
 	Seconds       Number       `json:"seconds"`
 	Seed          uint64       `json:"seed"`     // of the split and the fit
 	Snapshot      *SnapshotRef `json:"snapshot"` // null without --store
