@@ -110,7 +110,7 @@ func TestFISTARestarts(t *testing.T) {
 	const k, m = 6, 2
 	f := dependentFit(Squared{}, L1, 2000, k, m)
 	best, v := make([]float64, k*m), make([]float64, k*m)
-	f.newton(best, accurate)
+	f.newton(best, nil, accurate)
 	low := slowObjective(f, best)
 	f.minimize(v, fitLimits{tolerance: 1e-15, span: 1000, iterations: 1000})
 	if got := slowObjective(f, v); got > low*(1+1e-9) {

@@ -13,9 +13,14 @@ func ModelFootprint(d, k, outputs int, linear bool) int64 {
 }
 
 // SolveFootprint returns the bytes that Solve takes beside the problem and its model: for every row a kernel value for each of k basis vectors,
-// and predictions, gradients and directions of the outputs; for every feature the vectors that the next basis vector is sought with.
+// predictions, gradients and directions of the outputs, and the columns that are fitted together with the output weights; for every feature the vectors that
+// the next basis vector is sought with.
 func SolveFootprint(n, d, k, outputs int) int64 {
-	return 8*(int64(n)*int64(k+12*outputs)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
+	beside := 1
+	if d <= jointColumns {
+		beside += d
+	}
+	return 8*(int64(n)*int64(k+12*outputs+beside)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
 }
 
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.

@@ -2,6 +2,7 @@ package solver
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 )
@@ -27,6 +28,8 @@ type linearFit struct {
 	trial  []float64 // n×m predictions at the trial point
 	move   []float64 // n×m predictions of the direction
 	target []float64 // n×m
+
+	columns [][]float64 // of besideWeights, made when they are first asked for
 
 	memory    bfgs      // in scaled coordinates
 	biasCurve []float64 // second derivative in each bias, as settleBias last found it
@@ -88,6 +91,38 @@ func (f *linearFit) penalty() float64 { return f.ridgeOf(f.theta, f.theta) }
 func (f *linearFit) ridgeOf(a, b []float64) float64 {
 	split := len(a) - f.p.Outputs
 	return 0.5 * (f.ridge*floats.Dot(a[:split], b[:split]) + f.biasRidge*floats.Dot(a[split:], b[split:]))
+}
+
+// jointColumns is how many columns a linear term may have to be fitted together with the output weights, as dense columns.
+const jointColumns = 40
+
+// beside returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if there is neither. It takes what they
+// predict out of offset (n×m), the predictions of the linear term and the bias. The weights alias theta.
+func (f *linearFit) beside(offset []float64) *besideWeights {
+	d, m, n := f.p.X.NumColumns, f.p.Outputs, f.p.X.NumRows()
+	linear := f.ridge > 0 && f.biasRidge > 0 && d <= jointColumns
+	if f.biasRidge == 0 {
+		return nil
+	}
+	b := &besideWeights{ridges: []float64{f.biasRidge}, weights: f.theta[d*m:]}
+	if f.columns == nil {
+		f.columns = [][]float64{slices.Repeat([]float64{1}, n)}
+		if linear {
+			f.columns = append(f.p.X.columns(), f.columns...)
+		}
+	}
+	b.columns = f.columns
+	if linear {
+		b.ridges, b.weights = append(slices.Repeat([]float64{f.ridge}, d), f.biasRidge), f.theta
+		clear(offset)
+		return b
+	}
+	f.workers.blocks(n, f.size, func(_, _, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			floats.Sub(offset[i*m:i*m+m], b.weights)
+		}
+	})
+	return b
 }
 
 // predictTo stores the predictions of theta (linear term and bias alone) in dst (n×m).

@@ -62,7 +62,7 @@ func TestNewtonGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			used := run.output.newton(run.v, accurate)
+			used := run.output.newton(run.v, nil, accurate)
 			if got := run.output.objective(run.v); !near(got, c.Objective, 1e-9, 1e-9) {
 				t.Errorf("objective %v after %d iterations, want %v", got, used, c.Objective)
 			}
@@ -90,7 +90,7 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				v := make([]float64, k*m)
 				last, iterations := slowObjective(f, v), 0
 				for ; iterations < 200 && last > best*(1+1e-6); iterations++ {
-					f.newton(v, fitLimits{1e-15, 10, 1})
+					f.newton(v, nil, fitLimits{1e-15, 10, 1})
 					now := slowObjective(f, v)
 					if !(now <= last*(1+1e-12)) {
 						t.Fatalf("objective rose from %v to %v", last, now)
@@ -100,7 +100,7 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				if iterations > 60 || iterations > fista/2 {
 					t.Errorf("%d iterations to %v, FISTA's optimum is %v after %d", iterations, last, best, fista)
 				}
-				f.newton(v, accurate)
+				f.newton(v, nil, accurate)
 				if now := slowObjective(f, v); !near(now, best, 1e-8, 0) {
 					t.Errorf("objective %v, FISTA reaches %v", now, best)
 				}
@@ -117,7 +117,7 @@ func TestNewtonWorkers(t *testing.T) {
 		f.workers = testWorkers(workers)
 		f.scratch = newFitScratch(f.p, workers)
 		v := make([]float64, 15)
-		f.newton(v, fitLimits{1e-4, 10, 30})
+		f.newton(v, nil, fitLimits{1e-4, 10, 30})
 		if first == nil {
 			first = v
 		} else if !sameBits(first, v) {
@@ -136,7 +136,7 @@ func TestNewtonUnsound(t *testing.T) {
 			}
 			v := make([]float64, 6)
 			before := f.objective(v)
-			f.newton(v, fitLimits{1e-6, 10, 50})
+			f.newton(v, nil, fitLimits{1e-6, 10, 50})
 			if after := f.objective(v); !(after <= before) {
 				t.Errorf("%s, columns of %g: objective %v, was %v", loss.Name(), size, after, before)
 			}
@@ -154,7 +154,7 @@ func TestNewtonUnsound(t *testing.T) {
 func TestRefitsCalledOff(t *testing.T) {
 	for name, refit := range map[string]func(f *outputFit, v []float64){
 		"fista":      func(f *outputFit, v []float64) { f.minimize(v, fitLimits{1e-6, 10, 20}) },
-		"newton":     func(f *outputFit, v []float64) { f.newton(v, fitLimits{1e-6, 10, 20}) },
+		"newton":     func(f *outputFit, v []float64) { f.newton(v, nil, fitLimits{1e-6, 10, 20}) },
 		"svrg":       func(f *outputFit, v []float64) { f.svrg(v, 3, rand.New(rand.NewPCG(1, 1))) },
 		"stochastic": func(f *outputFit, v []float64) { f.stochastic(v, 8, rand.New(rand.NewPCG(1, 1))) },
 	} {
@@ -258,7 +258,7 @@ func TestRowDescent(t *testing.T) {
 			}
 			return sum + f.form.term(z, k, m) - f.form.term(v, k, m)
 		}
-		d := newRowDescent(g, f.form, k, m, false)
+		d := newRowDescent(g, weightForm{form: f.form}, k, m, false)
 		z := make([]float64, k*m)
 		fall, linear, square := d.minimize(z, v, gradient, scale)
 		if !near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
@@ -289,11 +289,11 @@ func TestRowDescentShift(t *testing.T) {
 	for _, pen := range allPenalties {
 		f := dependentFit(MultinomialLogistic{}, pen, 700, k, m)
 		best, shifted := make([]float64, k*m), make([]float64, k*m)
-		f.newton(best, accurate)
+		f.newton(best, nil, accurate)
 		for i, x := range best {
 			shifted[i] = x + 3*math.Sin(float64(i/m))
 		}
-		used := f.newton(shifted, accurate)
+		used := f.newton(shifted, nil, accurate)
 		if got, want := f.objective(shifted), f.objective(best); !near(got, want, 1e-9, 0) || used > 40 {
 			t.Errorf("%v: objective %v after %d iterations, want %v", pen, got, used, want)
 		}
@@ -371,7 +371,7 @@ func BenchmarkNewton(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				f.gram = nil
-				iterations += f.newton(make([]float64, c.k*c.m), fitLimits{1e-4, 10, 500})
+				iterations += f.newton(make([]float64, c.k*c.m), nil, fitLimits{1e-4, 10, 500})
 			}
 			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 		})
@@ -388,7 +388,7 @@ func BenchmarkRowDescent(b *testing.B) {
 	f.current, f.next = f.next, f.current
 	g := &gramMatrices{f: f}
 	g.refresh()
-	d := newRowDescent(g, f.form, k, m, true)
+	d := newRowDescent(g, weightForm{form: f.form}, k, m, true)
 	b.ReportAllocs()
 	for b.Loop() {
 		d.minimize(z, v, gradient, 1)

@@ -84,7 +84,7 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 		}
 		r.result.FISTAIterations += r.output.minimize(r.v, limits)
 	default:
-		r.result.NewtonIterations += r.output.newton(r.v, limits)
+		r.result.NewtonIterations += r.output.newton(r.v, r.linear.beside(r.output.offset), limits)
 	}
 	r.balance()
 }

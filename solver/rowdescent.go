@@ -20,7 +20,7 @@ import (
 // part of the minimisation.
 type rowDescent struct {
 	gram *gramMatrices
-	form form
+	form weightForm
 	k, m int
 	free bool // shifts are not 0
 
@@ -42,7 +42,7 @@ const (
 	descentAccuracy = 1e-3
 )
 
-func newRowDescent(gram *gramMatrices, form form, k, m int, free bool) *rowDescent {
+func newRowDescent(gram *gramMatrices, form weightForm, k, m int, free bool) *rowDescent {
 	d := &rowDescent{gram: gram, form: form, k: k, m: m, free: free}
 	d.shift, d.slope, d.start = make([]float64, k), make([]float64, m*k), make([]float64, m*k)
 	point := func() descentPoint {
@@ -106,7 +106,7 @@ func (d *rowDescent) sweep(z []float64, scale float64) float64 {
 			d.curve[c] = max(scale*row[c*room+r], 0x1p-1022)
 			d.ideal[c] = zr[c] - d.slope[c*k+r]/d.curve[c]
 		}
-		d.form.penalty.proxCurved(d.ideal, d.curve, d.form.lambda, zr)
+		d.form.proxCurved(r, d.ideal, d.curve, zr)
 		shift := 0.0
 		if d.free { // the shift that leaves no slope along itself
 			sum, total := 0.0, 0.0

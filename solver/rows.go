@@ -78,3 +78,19 @@ func (x *Rows) Select(rows []int) *Rows {
 	}
 	return out
 }
+
+// columns returns all columns in full, n numbers each.
+func (r *Rows) columns() [][]float64 {
+	n := r.NumRows()
+	columns := make([][]float64, r.NumColumns)
+	for j := range columns {
+		columns[j] = make([]float64, n)
+	}
+	for i := range n {
+		index, value := r.Row(i)
+		for e, j := range index {
+			columns[j][i] += value[e]
+		}
+	}
+	return columns
+}
