@@ -77,7 +77,7 @@ func TestFormOfNumbers(t *testing.T) {
 		{"line", "", chess(1, 3000, 1, true), chessModel("auto")},
 		{"board", "fourier:200", chess(1, 3000, 1, false), chessModel("auto")},
 		{"product", "products:2", saddle(3000), switchModel()},
-		{"lambda", "products:2", saddle(3000), func() *config.Model { m := switchModel(); m.Train.Lambda = 3; return m }()},
+		{"lambda", "products:2", saddle(3000), func() *config.Model { m := switchModel(); m.Train.Lambda = 100; return m }()},
 		{"none", "", saddle(3000), func() *config.Model { m := switchModel(); m.Train.FeatureMap = ""; return m }()},
 	} {
 		c := newCycle(t, test.model)
