@@ -20,13 +20,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to delta.
-func chainOf(t *testing.T, dir string, version int64) (*snapshot.Model, int64) {
+// chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to delta. each is called with the version and
+// after each delta.
+func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)) (*snapshot.Model, int64) {
 	t.Helper()
 	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{Version: version})
 	if err != nil {
 		t.Fatal(err)
 	}
+	each(m)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	stream, err := snapshot.DirSource{Dir: dir}.Deltas(ctx, "ratings", version, 0)
@@ -50,6 +52,7 @@ func chainOf(t *testing.T, dir string, version int64) (*snapshot.Model, int64) {
 		if m, err = m.Apply(d); err != nil {
 			t.Fatal(err)
 		}
+		each(m)
 		sum := int64(0)
 		for _, c := range m.Position().Cut {
 			sum += c.Next
@@ -61,8 +64,40 @@ func chainOf(t *testing.T, dir string, version int64) (*snapshot.Model, int64) {
 	}
 }
 
-// TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit, the one before with its deltas. Where
-// the files of deltas are gone others follow another version, and where an operator chooses another version deltas end.
+// goesOn reports whether a version is, bit for bit, another one with its deltas up to one of them, and with as many deltas of its own as the other has after
+// that what the other has come to. It is not known before deltas follow it that the other does not have.
+func goesOn(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
+	t.Helper()
+	digest := func(m *snapshot.Model) string {
+		s, err := snapshot.PayloadDigest(m.Contents())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	var own []string
+	chainOf(t, dir, m.Version, func(m *snapshot.Model) { own = append(own, digest(m)) })
+	from := int64(-1)
+	other, n := chainOf(t, dir, *m.Parent, func(other *snapshot.Model) {
+		if digest(other) == m.PayloadDigest {
+			from = other.Position().Sequence
+		}
+	})
+	since := int(n - from)
+	if from <= 0 || own[0] != m.PayloadDigest {
+		t.Fatalf("version %d, %s, is none of the %d states of version %d with deltas", m.Version, m.PayloadDigest, n, *m.Parent)
+	}
+	if len(own) < since+2 {
+		return false
+	}
+	if d := digest(other); own[since] != d {
+		t.Fatalf("version %d with %d deltas is %s; version %d, with as many after it, is %s", m.Version, since, own[since], *m.Parent, d)
+	}
+	return true
+}
+
+// TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit, the one before with deltas, and those
+// that came while it was written are deltas of it, too. Where the files of deltas are gone others follow another version, and where an operator chooses another version deltas end.
 func TestDeltasFollowUpdates(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -113,13 +148,9 @@ func TestDeltasFollowUpdates(t *testing.T) {
 			if err != nil || seen[v] || !strings.Contains(m.Reason, "with its deltas") {
 				continue
 			}
-			seen[v] = true
-			model, n := chainOf(t, dir, *m.Parent)
-			digest, err := snapshot.PayloadDigest(model.Contents())
-			if err != nil || n == 0 || digest != m.PayloadDigest {
-				t.Fatalf("version %d is %s; version %d with %d deltas is %s (%v)", v, m.PayloadDigest, *m.Parent, n, digest, err)
+			if seen[v] = goesOn(t, dir, &m); seen[v] {
+				compared++
 			}
-			compared++
 		}
 		return compared > 1 && watcher.Status().DeltasApplied > 10
 	})
@@ -151,10 +182,10 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, before := chainOf(t, dir, latest.Version)
+	_, before := chainOf(t, dir, latest.Version, func(*snapshot.Model) {})
 	b.ProduceRatings(4, 30)
 	daemontest.Throughout(t, 300*time.Millisecond, func() {
-		if _, after := chainOf(t, dir, latest.Version); after != before {
+		if _, after := chainOf(t, dir, latest.Version, func(*snapshot.Model) {}); after != before {
 			t.Fatalf("%d deltas follow a version that is not champion", after-before)
 		}
 	})

@@ -42,7 +42,7 @@ type Chain struct {
 // with, and the next deltas belong to another version.
 func (s *Store) OpenChain(ctx context.Context, model string, version int64) (*Chain, error) {
 	c := &Chain{store: s, model: model}
-	err := s.locked(ctx, model, false, func(root *os.Root) error {
+	err := s.locked(ctx, model, deltaLockFile, false, func(root *os.Root) error {
 		dir, manifest, err := openVersion(root, model, version, s.Keys)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 		err = c.follows(d)
 	}
 	if err == nil {
-		err = c.store.locked(ctx, c.model, false, func(root *os.Root) error { return c.write(root, frame, d.Sequence) })
+		err = c.store.locked(ctx, c.model, deltaLockFile, false, func(root *os.Root) error { return c.write(root, frame, d.Sequence) })
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: delta of %s version %d: %w", c.model, c.base.Version, err)

@@ -359,7 +359,7 @@ func TestAppendFails(t *testing.T) {
 	root, err := os.OpenRoot(at(dir))
 	must(t, err)
 	defer root.Close()
-	unlock, err := lock(t.Context(), root)
+	unlock, err := lock(t.Context(), root, deltaLockFile)
 	must(t, err)
 	frame, _, err := deltaAfter(m, 0, nil)
 	must(t, err)

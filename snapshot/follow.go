@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,37 @@ func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func())
 		cancel()
 		running.Wait()
 	}
+}
+
+// catchUpTimeout bounds how long a version that knows fewer events than the one that is served waits for its own deltas, which are there by then if there are
+// any; a rollback waits so long in vain.
+const catchUpTimeout = 200 * time.Millisecond
+
+// catchUp returns a version that is about to be served with the deltas that there are of it, as far as it knows fewer events than what is served without.
+func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
+	source, ok := w.source.(DeltaSource)
+	if served := w.model.Load(); !ok || w.options.NoDeltas || served == nil {
+		return m
+	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	f := &follower{watcher: w, source: source, pointer: p}
+	for isBehind(m, w.model.Load()) { // which moves on meanwhile
+		next, err := f.take(ctx, m, func(_, _ *Model) error { return nil })
+		if next == m || err != nil {
+			return next // what is wrong with the next delta is found again, and told, by whoever follows the version
+		}
+		m = next
+	}
+	return m
+}
+
+// isBehind reports whether a model knows fewer events of a partition than another.
+func isBehind(m, other *Model) bool {
+	cut, than := m.Position().Cut, other.Position().Cut
+	return slices.ContainsFunc(than, func(o Cut) bool {
+		return slices.ContainsFunc(cut, func(c Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next })
+	})
 }
 
 // run serves the model after each delta of the chain of m until ctx is done or another version is served.

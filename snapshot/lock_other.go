@@ -9,6 +9,6 @@ import (
 )
 
 // lock refuses to publish where the standard library has no file locks; such systems can read snapshots.
-func lock(context.Context, *os.Root) (unlock func() error, err error) {
+func lock(context.Context, *os.Root, string) (unlock func() error, err error) {
 	return nil, errors.ErrUnsupported
 }

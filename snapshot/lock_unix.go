@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// lockEvery is the pause between two tries for a lock that another publisher holds; it holds it for milliseconds.
+// lockEvery is the pause between two tries for a lock that another publisher holds: for milliseconds, while it writes a large version for seconds.
 const lockEvery = 5 * time.Millisecond
 
-// lock takes the exclusive lock of a model directory, which the kernel drops if the process dies. It waits until ctx is done.
-func lock(ctx context.Context, root *os.Root) (unlock func() error, err error) {
-	f, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+// lock takes an exclusive lock of a model directory, by the name of its file, which the kernel drops if the process dies. It waits until ctx is done.
+func lock(ctx context.Context, root *os.Root, name string) (unlock func() error, err error) {
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}

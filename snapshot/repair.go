@@ -82,7 +82,7 @@ func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 				strays = append(strays, Stray{Path: name, Err: err})
 			}
 		case e.IsDir() && slices.Contains([]string{aliasDir, renewalDir, "samples"}, name):
-		case e.Type().IsRegular() && slices.Contains([]string{lockFile, logFile, "forgotten"}, name):
+		case e.Type().IsRegular() && slices.Contains([]string{lockFile, deltaLockFile, logFile, "forgotten"}, name):
 		case isAside && e.Type().IsRegular():
 		case strings.HasPrefix(name, staging): // removed by the next writer
 		default:
@@ -102,7 +102,7 @@ func kindOf(mode fs.FileMode) string {
 // Repair rebuilds aliases from the publish log: those that are damaged, and those that are missing. Each comes back as it was, with the number of its
 // last move, signed by s.Signer. It returns what it rebuilt, by name. What the log does not know stays as it is: Strays lists it.
 func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]Pointer, err error) {
-	err = s.locked(ctx, model, false, func(root *os.Root) error {
+	err = s.locked(ctx, model, lockFile, false, func(root *os.Root) error {
 		rebuilt, err = s.tidy(root, model, true)
 		return err
 	})

@@ -24,8 +24,11 @@ const (
 	goldenFile     = "golden.jsonl"
 )
 
-// lockFile is what writers of a model lock.
-const lockFile = ".lock"
+// lockFile is what writers of a model lock, and deltaLockFile what those of deltas do: a delta does not wait until a large version is written.
+const (
+	lockFile      = ".lock"
+	deltaLockFile = ".lock-deltas"
+)
 
 // staging begins the name of a directory that is being written or removed. Readers never look there.
 const staging = ".staging-"
@@ -218,7 +221,7 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
 func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root) error) error {
-	return s.locked(ctx, model, create, func(root *os.Root) error {
+	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
 		if _, err := s.tidy(root, model, false); err != nil {
 			return err
 		}
@@ -226,8 +229,8 @@ func (s *Store) withModel(ctx context.Context, model string, create bool, write 
 	})
 }
 
-// locked runs do on the directory of a model, under its lock.
-func (s *Store) locked(ctx context.Context, model string, create bool, do func(root *os.Root) error) (err error) {
+// locked runs do on the directory of a model, under one of its locks.
+func (s *Store) locked(ctx context.Context, model, file string, create bool, do func(root *os.Root) error) (err error) {
 	if create {
 		if err := s.makeModel(model); err != nil {
 			return err
@@ -238,7 +241,7 @@ func (s *Store) locked(ctx context.Context, model string, create bool, do func(r
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	unlock, err := lock(ctx, root)
+	unlock, err := lock(ctx, root, file)
 	if err != nil {
 		return err
 	}

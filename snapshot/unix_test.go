@@ -63,7 +63,7 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	root, err := os.OpenRoot(filepath.Join(dir, "m"))
 	must(t, err)
 	defer root.Close()
-	unlock, err := lock(t.Context(), root)
+	unlock, err := lock(t.Context(), root, lockFile)
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
 	defer cancel()

@@ -84,7 +84,8 @@ type Status struct {
 // version that is refused changes nothing: the last good one is served on. It returns an error only for options that cannot work and
 // for a StateFile that cannot be read; it does not wait for the first model.
 //
-// Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each a Model of its own. One that does
+// Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each a Model of its own, also while the next version
+// is read, which takes its place with the deltas that it has by then where without them it knew fewer events. One that does
 // not follow the last, is damaged or not signed as Trust asks changes nothing, whatever comes after it: the last good state is served, the source is
 // asked again, at last the version is read again and its deltas from the first, and the next version makes an end of it. StateFile has
 // versions only: a restart loads the version and applies its deltas again.
@@ -247,6 +248,9 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 	if err == nil && w.options.Pin == 0 {
 		err = writeAccepted(w.options.StateFile, w.options.Model, w.options.Alias, p)
 	}
+	if err == nil {
+		m = w.catchUp(ctx, p, m)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			w.note(func(s *Status) { s.Err, s.Refused = err, s.Refused+1 })
@@ -261,6 +265,7 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 	w.note(func(s *Status) {
 		first = w.model.Swap(m) == nil
 		s.Position, s.DeltaErr = m.Position(), nil
+		s.DeltasApplied += s.Position.Sequence
 		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest, m.signedBy
 		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
 		s.Renewed = p.Renewed()

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // Cycle is the learning cycle of one model.
@@ -22,6 +23,9 @@ type Cycle struct {
 	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
 	// none. Set it before use.
 	Throttle func(ctx context.Context, budget time.Duration) (yield func())
+	// Stored, if not nil, returns what of the events that were observed is stored, which updates say that they hold; else they say what the refit
+	// does. Set it before use.
+	Stored func() Stored
 
 	config        *config.Model
 	schema        event.Schema
@@ -64,6 +68,13 @@ type Cycle struct {
 	outputs   []float64 // of the mixture
 	targets   []float64
 	value     []float64 // of a baseline
+}
+
+// Stored is how far the log is stored: events are observed before they are.
+type Stored struct {
+	Cut       []report.Cut
+	Watermark int64 // newest event time, milliseconds since 1970; 0 is not known
+	Events    *snapshot.Counts
 }
 
 // New returns the cycle of a model without a champion. now is the clock for training times; events are never timed.

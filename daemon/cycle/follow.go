@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -95,10 +96,10 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 	return f
 }
 
-// start builds the model that the follower begins with: the update as it is published. O(columns).
-func (f *follower) start(u *Champion, c *Cycle) error {
-	contents := u.Contents(c.config)
-	contents.Tensors = strings.ToUpper(c.config.Publish.Tensors)
+// start builds the model that the follower begins with: the update as it is published with those settings. O(columns).
+func (f *follower) start(u *Champion, settings *config.Model) error {
+	contents := u.Contents(settings)
+	contents.Tensors = strings.ToUpper(settings.Publish.Tensors)
 	model, err := snapshot.NewModel(contents)
 	if err != nil {
 		return fmt.Errorf("cycle: update: %w", err)
@@ -106,7 +107,7 @@ func (f *follower) start(u *Champion, c *Cycle) error {
 	f.model = model
 	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
 	f.first, f.own = u.Vocabulary.firstOwn(), u.Vocabulary.own
-	f.room = max(0, c.config.Train.MaxFeatures-int(f.numbers))
+	f.room = max(0, settings.Train.MaxFeatures-int(f.numbers))
 	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
 		f.losses = len(said.Fields)
@@ -153,6 +154,8 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 	f.rows.rest(d, func(change rowChange) {
 		if change.name != "" {
 			f.place(&change)
+		} else {
+			change.field = f.named + int(change.column-f.numbers)
 		}
 		f.changes = append(f.changes, change)
 	})

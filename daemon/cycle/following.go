@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/solver"
 )
 
 // following is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It belongs to the goroutine that updates,
@@ -18,6 +17,8 @@ type following struct {
 	published bool         // consumers have the update: deltas go out to them
 	installed installed    // what consumers have, or would have
 	queue     []takenDelta // not published yet, oldest first
+
+	compaction *Compaction // of the update, under way; nil without. It belongs to the goroutine that updates
 }
 
 // installed is the newest update in each form, after the deltas that consumers have; nil where there is none.
@@ -106,7 +107,7 @@ func (f *following) start(c *Cycle, forms *[numForms]made) error {
 		if u.Model, u.Vocabulary, u.folded = forms[form].model, forms[form].vocab, forms[form].folded; u.folded == nil {
 			u.posterior = nil
 		}
-		if err := follower.start(&u, c); err != nil {
+		if err := follower.start(&u, c.config); err != nil {
 			if updateForm(form) == f.form {
 				return err
 			}
@@ -183,6 +184,9 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 	if len(f.queue) >= maxQueued || f.queued() > deltaRowBytes {
 		return deltas, "too many deltas wait to be published"
 	}
+	if f.compaction != nil && f.compaction.isFull() {
+		return deltas, "too many deltas wait for a whole version"
+	}
 	limit := c.config.Publish.Deltas.MaxRows
 	for _, follower := range f.forms {
 		if follower != nil {
@@ -199,7 +203,9 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 		d, whole := follower.take(c, updateForm(form))
 		switch {
 		case whole == "":
-			deltas[form] = d
+			if deltas[form] = d; d != nil && updateForm(form) == f.form && f.compaction != nil {
+				f.compaction.keep(d, follower.changes)
+			}
 		case updateForm(form) == f.form:
 			return deltas, whole
 		default:
@@ -272,52 +278,4 @@ func (c *Cycle) EndDeltas() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unfollow()
-}
-
-// compact returns the newest update with its deltas as an update of its own, which deltas follow from then on; nil where consumers do not have that update, or
-// should get another one: the live model cannot be followed by it any more, or it has no room for names.
-func (c *Cycle) compact() *Champion {
-	c.mu.Lock()
-	f := c.followed
-	if f == nil || !f.compacts(c) {
-		c.mu.Unlock()
-		return nil
-	}
-	u := *c.champion
-	c.noteLive(&u)
-	c.mu.Unlock()
-	own := f.forms[f.form]
-	contents := own.model.Contents()
-	v, _ := vocabularyOf(&c.schema, contents)
-	u.CutShort, u.Vocabulary = nil, v
-	u.Model = &solver.Model{Kernel: f.of.Model.Kernel, NumFeatures: contents.NumFeatures, NumOutputs: contents.NumOutputs, NumBasis: contents.NumBasis,
-		Basis: contents.Basis, Weights: contents.Weights, Linear: contents.Linear, Bias: contents.Bias, Map: contents.MapWeights}
-	u.told, u.untold = contents.FoldIn, contents.NoFoldIn
-	x := &u.Version
-	x.Kind, x.K, x.Features, x.FeatureMap = "update", contents.NumBasis, contents.NumFeatures, mapText(v.Map)
-	x.Decision, x.Reason = promoted, "the update before with its deltas, which predicts no worse than the last refit"+formReasons[f.form]
-	err := own.start(&u, c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.unfollow()
-		return nil
-	}
-	f.of, f.published, f.installed[f.form] = &u, false, own.model
-	next := *c.published
-	next.forms[f.form] = frozen{model: u.Model, vocab: u.Vocabulary}
-	next.update = next.forms[f.form]
-	f.installTo(&next)
-	c.published = &next
-	return &u
-}
-
-// compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
-func (f *following) compacts(c *Cycle) bool {
-	own := f.forms[f.form]
-	if own == nil || !f.published || len(f.queue) > 0 || own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
-		return false
-	}
-	c.race.choose(func(form updateForm) bool { return f.forms[form] != nil })
-	return c.race.chosen == f.form && c.lag.prefers(c.updates)
 }

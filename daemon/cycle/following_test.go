@@ -19,8 +19,9 @@ type followedCase struct {
 	model  *config.Model
 	events []event.Event
 	form   updateForm
-	force  func(c *Cycle) // makes updates have the form
-	ticks  int            // events between deltas
+	force  func(c *Cycle)                                           // makes updates have the form
+	ticks  int                                                      // events between deltas
+	next   func(c *Cycle, consumer *snapshot.Model) *snapshot.Model // after each delta; may return what the consumer has from then on. Nil for nothing
 }
 
 // groupedModel is a regression of users and items with side fields that are functions of them, and a list.
@@ -187,6 +188,11 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 			deltas++
 		}
 		check(c, consumer, f.events[since:i+1])
+		if f.next != nil {
+			if next := f.next(c, consumer); next != nil {
+				consumer = next
+			}
+		}
 		since = i + 1
 	}
 	if want := 1000 / f.ticks / 2; deltas < want {

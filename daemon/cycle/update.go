@@ -88,8 +88,16 @@ const FirstUpdate = "the first update is compared with the refit before consumer
 // from then on, whatever is published; the first update is only compared. PublishUpdate makes an update that was published what consumers have. Deltas
 // that have not been published are given up. Call it from the goroutine that calls TakeDelta.
 func (c *Cycle) NextUpdate() (u *Champion, reason string) {
-	if u := c.compact(); u != nil {
-		return u, ""
+	if x := c.BeginCompaction(); x != nil {
+		u, err := x.Make()
+		if err == nil {
+			return u, ""
+		}
+		c.EndDeltas()
+	}
+	var stored Stored
+	if c.Stored != nil {
+		stored = c.Stored()
 	}
 	c.mu.Lock()
 	if c.champion == nil {
@@ -103,6 +111,9 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	}
 	c.race.choose(func(f updateForm) bool { return forms[f].model != nil })
 	live := c.update(&forms)
+	if c.Stored != nil {
+		live.Version.Cut, live.Watermark, live.Events = stored.Cut, stored.Watermark, stored.Events
+	}
 	followed := c.follow(live, &forms)
 	c.mu.Unlock()
 	if followed != nil {
@@ -148,6 +159,7 @@ func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *fo
 
 // PublishUpdate makes an update what consumers have, from the next event on.
 func (c *Cycle) PublishUpdate(u *Champion) {
+	c.compacted(u)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := consumed{frozen: frozen{model: u.Model, vocab: u.Vocabulary}, means: c.champion.means,
@@ -166,7 +178,6 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 			next.forms = c.published.forms
 			next.forms[f.form] = next.frozen
 		}
-		f.queue = nil
 		f.installTo(&next)
 	}
 	c.published = &next

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // Ingest is a consumer.Queue for one model. It belongs to one goroutine.
@@ -370,16 +371,34 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
 		HeldOutWeights: s.HeldOutWeights(),
 		Digest:         s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
-	for i := range s.Ledger {
-		l, n := &s.Ledger[i], &out.Events
-		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
-		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
-	}
+	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	for _, c := range s.Cut {
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
 	}
 	return out, nil
+}
+
+// countsOf adds up what became of the records of a ledger.
+func countsOf(ledger []sketch.LedgerRow) (n snapshot.Counts) {
+	for i := range ledger {
+		l := &ledger[i]
+		n.Applied, n.Rejected, n.Control = n.Applied+l.Applied, n.Rejected+l.Rejected, n.Control+l.Control
+		n.Aborted, n.Holes, n.Gap = n.Aborted+l.Aborted, n.Holes+l.Holes, n.Gap+l.Gap
+	}
+	return n
+}
+
+// Stored returns how far the log is stored.
+func Stored(store *sketch.Store) cycle.Stored {
+	ledger := store.Ledger()
+	n := countsOf(ledger)
+	out := cycle.Stored{Events: &n}
+	for i := range ledger {
+		l := &ledger[i]
+		out.Cut, out.Watermark = append(out.Cut, report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next}), max(out.Watermark, l.Watermark)
+	}
+	return out
 }
 
 // ages returns how many events of all partitions were applied after each row, as far as offsets tell: a partition's own count for as many of the

@@ -37,6 +37,7 @@ func (t *Trainer) beginDeltas(ctx context.Context) {
 		return
 	}
 	at := publish.Position{Version: v.publisher.Champion().Version}
+	t.chainBegan = time.Now()
 	v.chain.Store(&at)
 	t.log.Info("deltas begin", "version", at.Version)
 }
@@ -53,11 +54,24 @@ func (t *Trainer) deltas(ctx context.Context, applied int64) {
 			return
 		}
 	}
+	t.publishDeltas(ctx)
+}
+
+// publishDeltas publishes the deltas that were taken, as far as their events are stored.
+func (t *Trainer) publishDeltas(ctx context.Context) {
 	for d := t.cycle.Delta(); d != nil && t.state.holds(d.Cut) && time.Now().After(t.deltaAt); d = t.cycle.Delta() {
 		if !t.delta(ctx, d) {
 			return
 		}
 	}
+}
+
+// deltasWait reports whether there are deltas whose events are not stored yet: the next update is made of the one before and its deltas as soon as they are
+// published, which takes milliseconds.
+func (t *Trainer) deltasWait(ctx context.Context) bool {
+	t.publishDeltas(ctx)
+	d := t.cycle.Delta()
+	return d != nil && !t.state.holds(d.Cut)
 }
 
 // delta publishes the oldest delta that was taken, and reports whether it did.
@@ -75,7 +89,9 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	t.metrics.deltas.WithLabelValues(name, "success").Inc()
 	t.metrics.deltaRows.WithLabelValues(name).Add(float64(len(d.Columns)))
 	t.metrics.deltaBytes.WithLabelValues(name).Add(float64(at.Delta))
-	t.metrics.deltaSeconds.WithLabelValues(name).Observe(time.Since(d.Created).Seconds())
+	if d.Created.After(t.chainBegan) { // else it was published before, after another version
+		t.metrics.deltaSeconds.WithLabelValues(name).Observe(time.Since(d.Created).Seconds())
+	}
 	t.log.Debug("delta published", "version", at.Version, "sequence", at.Sequence, "rows", len(d.Columns), "names", len(d.Added), "bytes", at.Delta)
 	if at.Sequence%deltaCheckEvery == 0 {
 		v.beginCheck(at, t.cycle.Following())

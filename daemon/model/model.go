@@ -129,6 +129,7 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 	if c.Workers == 0 {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
+	c.Stored = func() cycle.Stored { return ingest.Stored(state.store) }
 	if err := c.Restore(state.store.Aux()); err != nil {
 		return nil, ingest.StateError(fmt.Errorf("model: progressive sums: %w", err), state.dir)
 	}

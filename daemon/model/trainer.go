@@ -32,7 +32,8 @@ type trained struct {
 }
 
 // Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the monotonic clock: setting the
-// wall clock neither hastens nor delays anything. What it decides it decides on the goroutine of Run; only a refit runs on one of its own.
+// wall clock neither hastens nor delays anything. What it decides it decides on the goroutine of Run; a refit runs on one of its own, and so does the writing
+// of an update that is made of the one before and its deltas.
 type Trainer struct {
 	log      *slog.Logger
 	metrics  *Metrics
@@ -52,10 +53,12 @@ type Trainer struct {
 	settings    *config.Model // as last tuned
 	tick        *time.Ticker
 	running     chan trained // nil without a refit under way
+	writing     chan written // nil without a version that is written beside
 	schedule    cycle.Schedule
 	lookAt      time.Time
 	unpublished *trained // that the store did not take, nil without one
 	retryAt     time.Time
+	chainBegan  time.Time // when deltas began to follow the version that they do
 	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
 }
 
@@ -102,9 +105,16 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 			if t.running != nil {
 				<-t.running // it stops with ctx
 			}
+			if t.writing != nil {
+				<-t.writing
+			}
 			return nil
 		case r := <-t.running:
 			if err := t.install(ctx, r); err != nil {
+				return err
+			}
+		case w := <-t.writing:
+			if err := t.written(ctx, w); err != nil {
 				return err
 			}
 		case <-readDone:
@@ -160,18 +170,22 @@ func (t *Trainer) step(ctx context.Context) error {
 	if time.Since(t.lookAt) >= observeEvery {
 		t.lookAt = time.Now()
 		t.state.guard.Look()
-		t.versions.follow()
+		if t.writing == nil {
+			t.versions.follow()
+		}
 		if err := t.state.witness(); err != nil {
 			return err
 		}
-		if t.versions.publisher.Lost() {
+		if t.writing == nil && t.versions.publisher.Lost() {
 			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
 				return err
 			}
 		}
 	}
-	if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
-		return err
+	if t.writing == nil { // which holds the lock of the store, and renews
+		if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
+			return err
+		}
 	}
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
@@ -187,11 +201,11 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
 	}
-	if r := t.unpublished; r != nil && time.Now().After(t.retryAt) {
+	if r := t.unpublished; r != nil && t.writing == nil && time.Now().After(t.retryAt) {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	if now := time.Now(); t.schedule.UpdateDue(&t.settings.Publish, now, applied) {
+	if now := time.Now(); t.writing == nil && t.schedule.UpdateDue(&t.settings.Publish, now, applied) && !t.deltasWait(ctx) {
 		t.schedule.Updated(now, applied)
 		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
 			return err
@@ -202,6 +216,9 @@ func (t *Trainer) step(ctx context.Context) error {
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.
 func (t *Trainer) finish(ctx context.Context) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	if t.running != nil {
 		if err := t.install(ctx, <-t.running); err != nil {
 			return err
@@ -251,6 +268,9 @@ func (t *Trainer) refit(ctx context.Context) trained {
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
 func (t *Trainer) install(ctx context.Context, r trained) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	t.running, t.unpublished = nil, nil
 	t.schedule.RefitEnded(time.Now())
 	if r.err != nil || r.challenger == nil {
@@ -331,6 +351,10 @@ func (t *Trainer) update(ctx context.Context) error {
 	if t.waitsForState(nil) {
 		return nil
 	}
+	if x := t.cycle.BeginCompaction(); x != nil {
+		t.write(ctx, x)
+		return nil
+	}
 	live, reason := t.cycle.NextUpdate()
 	if live == nil {
 		t.log.Info("update skipped", "reason", reason)
@@ -348,6 +372,61 @@ func (t *Trainer) update(ctx context.Context) error {
 	t.cycle.PublishUpdate(live)
 	t.beginDeltas(ctx)
 	return t.versions.emit(live)
+}
+
+// written is a version that was written beside the trainer.
+type written struct {
+	update *cycle.Champion
+	err    error
+}
+
+// write writes a version beside the trainer, which goes on with the deltas of the one before.
+func (t *Trainer) write(ctx context.Context, x *cycle.Compaction) {
+	out, publication, seen := make(chan written, 1), t.versions.publisher.Begin(), t.cycle.Progressive()
+	t.writing = out
+	go func() {
+		var w written
+		w.err = recovered(func() (err error) {
+			if w.update, err = x.Make(); err == nil {
+				w.update.Observed = &seen
+				err = publication.Write(ctx, w.update)
+			}
+			return err
+		})
+		out <- w
+	}()
+}
+
+// settle waits for the version that is written beside, if any.
+func (t *Trainer) settle(ctx context.Context) error {
+	if t.writing == nil {
+		return nil
+	}
+	return t.written(ctx, <-t.writing)
+}
+
+// written takes up a version that was written beside the trainer: deltas follow it, those that were taken meanwhile at once. If it was not written, deltas of
+// the one before go on, unless another attempt would fail, too.
+func (t *Trainer) written(ctx context.Context, w written) error {
+	t.writing = nil
+	return t.contain("update", func() error {
+		if w.err == nil {
+			t.versions.publisher.End(ctx, w.update)
+		}
+		if err := t.versions.published(ctx, w.err); err != nil {
+			t.cycle.EndCompaction()
+			if errors.Is(err, snapshot.ErrConflict) || errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden) || stackOf(err) != "" {
+				t.cycle.EndDeltas()
+				t.versions.endDeltas("the update after them was not published")
+			}
+			t.schedule.UpdateAgain()
+			return nil
+		}
+		t.cycle.PublishUpdate(w.update)
+		t.beginDeltas(ctx)
+		t.publishDeltas(ctx)
+		return t.versions.emit(w.update)
+	})
 }
 
 // waitsForState reports whether a publication has to wait because the state is behind the newest version.

@@ -250,8 +250,13 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
+	return v.published(ctx, v.write(ctx, ch))
+}
+
+// published notes what came of writing a version.
+func (v *Versions) published(ctx context.Context, err error) error {
 	defer v.refused()
-	if err := v.write(ctx, ch); err != nil {
+	if err != nil {
 		if ctx.Err() != nil {
 			v.log.Info("publication called off: the daemon ends")
 			return err

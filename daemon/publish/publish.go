@@ -33,7 +33,7 @@ const (
 // Writer is the name and version of the program in manifests.
 var Writer = "refitd"
 
-// Publisher publishes the versions of one model. It belongs to one goroutine.
+// Publisher publishes the versions of one model. It belongs to one goroutine; what Begin returns may write a version on another one.
 type Publisher struct {
 	model    *config.Model
 	dir      string
@@ -220,7 +220,34 @@ func (p *Publisher) Strays() ([]snapshot.Stray, error) {
 // somebody else moved that alias meanwhile: then nothing is written and the error is snapshot.ErrConflict. Old versions beyond
 // publish.keep are removed, aliased ones never. What fails after the version is there is logged: the next publication tries it again.
 func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
-	v := &ch.Version
+	if err := p.Begin().Write(ctx, ch); err != nil {
+		return err
+	}
+	p.End(ctx, ch)
+	return nil
+}
+
+// Publication is a version that is being published, as its publisher stood when it began.
+type Publication struct {
+	of       Publisher // what Write reads of it
+	champion int64     // 0 without
+}
+
+// Begin begins a publication: the parts of Publish are Begin, Write on any one goroutine, and, after a Write without an error, End. Meanwhile the publisher
+// may publish deltas of the champion, and nothing else; Follow would take the new champion for somebody else's.
+func (p *Publisher) Begin() *Publication {
+	w := &Publication{of: Publisher{model: p.model, dir: p.dir, store: p.store, now: p.now, epoch: p.epoch, missing: p.missing}}
+	if p.champion != nil {
+		w.champion = *p.champion
+		w.of.champion = &w.champion
+	}
+	return w
+}
+
+// Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a store the number. With an error there
+// is no new version, or none that some of the aliases point to: see snapshot.Store.Publish.
+func (w *Publication) Write(ctx context.Context, ch *cycle.Champion) error {
+	p, v := &w.of, &ch.Version
 	v.Parent = p.champion
 	tensors := strings.ToUpper(p.model.Publish.Tensors)
 	if tensors == snapshot.F32 {
@@ -232,27 +259,35 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	if after := p.model.Publish.ExpiresAfter.Std(); after > 0 {
 		contents.Meta.Expires = contents.Meta.Created.Add(after)
 	}
-	if ch.Kept != nil && p.store != nil {
+	if p.store == nil {
+		digest, err := snapshot.PayloadDigest(contents)
+		if err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		v.PayloadDigest = digest
+		return nil
+	}
+	if ch.Kept != nil {
 		var err error
 		if contents.Meta.KeptSample, err = reproduce.Keep(p.dir, p.model.Name, ch.Kept); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 		ch.Kept = nil
 	}
-	digest, err := snapshot.PayloadDigest(contents)
+	manifest, err := p.store.Publish(ctx, p.model.Name, contents, p.moves(v)...)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	v.PayloadDigest = digest
+	v.Version, v.PayloadDigest = manifest.Version, manifest.PayloadDigest
+	return nil
+}
+
+// End takes up a version that a Publication wrote, and removes old ones.
+func (p *Publisher) End(ctx context.Context, ch *cycle.Champion) {
+	v := &ch.Version
 	if p.store == nil {
 		p.version++
 		v.Version = p.version
-	} else {
-		manifest, err := p.store.Publish(ctx, p.model.Name, contents, p.moves(v)...)
-		if err != nil {
-			return fmt.Errorf("publish: %w", err)
-		}
-		v.Version = manifest.Version
 	}
 	if v.Decision == Promoted {
 		promoted := v.Version
@@ -264,7 +299,6 @@ func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
 	if err := p.prune(ctx); err != nil && ctx.Err() == nil {
 		p.log.Warn("old versions not removed: tried again with the next publication", "error", err)
 	}
-	return nil
 }
 
 // Renew says that the champion still stands, as of now, and that it may be used for publish.expires_after from now on. It returns false if there

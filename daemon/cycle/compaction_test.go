@@ -1,0 +1,83 @@
+package cycle
+
+import (
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// TestDeltasWhileCompacted: deltas that were taken and published while the next update was made of the one before are deltas of that, too: a consumer of it
+// has after them bit for bit what one of the update before has, in every form of updates, and new names as well. What is taken later follows both.
+func TestDeltasWhileCompacted(t *testing.T) {
+	tier.NotUnderRace(t)
+	for name, test := range followedCases() {
+		t.Run(name, func(t *testing.T) {
+			deltas, after, compared := 0, 0, false
+			var x *Compaction
+			var made *Champion
+			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
+				c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+				switch deltas++; {
+				case compared:
+					after++
+					sameContents(t, "the consumer", consumer, c.Following())
+				case x == nil && deltas == 3:
+					if x = c.BeginCompaction(); x == nil {
+						t.Fatal("nothing to compact")
+					}
+					if c.BeginCompaction() != nil {
+						t.Fatal("compacted twice at a time")
+					}
+					var err error
+					if made, err = x.Make(); err != nil {
+						t.Fatal(err)
+					}
+				case deltas == 7:
+					c.PublishUpdate(made)
+					contents := made.Contents(c.config)
+					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
+					other, err := snapshot.NewModel(contents)
+					if err != nil {
+						t.Fatal(err)
+					}
+					n := 0
+					for d := c.Delta(); d != nil; d = c.Delta() {
+						sent := *d
+						sent.Sequence, sent.Previous = int64(n+1), other.Position().Digest
+						if other, err = other.Apply(&sent); err != nil {
+							t.Fatal(err)
+						}
+						c.PublishDelta()
+						n++
+					}
+					if n != 4 {
+						t.Errorf("%d deltas were taken meanwhile, want 4", n)
+					}
+					sameContents(t, "another consumer", other, consumer)
+					sameContents(t, "the cycle", c.Following(), consumer)
+					compared = true
+					return other
+				}
+				return nil
+			}
+			test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})
+			if after == 0 {
+				t.Error("no delta after the compaction")
+			}
+		})
+	}
+}
+
+// sameContents wants two models that would be published as the same version.
+func sameContents(t *testing.T, who string, got, want *snapshot.Model) {
+	t.Helper()
+	a, err := snapshot.PayloadDigest(got.Contents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := snapshot.PayloadDigest(want.Contents()); err != nil || a != b {
+		t.Fatalf("%s has %s, want %s: %v", who, a, b, err)
+	}
+}
