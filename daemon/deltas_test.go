@@ -97,7 +97,8 @@ func goesOn(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 }
 
 // TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit, the one before with deltas, and those
-// that came while it was written are deltas of it, too. Where the files of deltas are gone others follow another version, and where an operator chooses another version deltas end.
+// that came while it was written are deltas of it, too. Where the files of deltas are gone others follow another version, and
+// where an operator chooses another version deltas end.
 func TestDeltasFollowUpdates(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -77,6 +77,47 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	}
 }
 
+// A version that was written while deltas of the one before went on has its own deltas before it is served: a consumer does not go back to fewer events.
+func TestWatchDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	store, dir := publish(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	at5 := grow(t, c, base, 5, 0)
+	whole := at5.Contents()
+	grow(t, c, at5, 7, 0)
+	var w *Watcher
+	served := make(chan struct{})
+	load := func(m *Model) error { // while version 2 is read, deltas of both come
+		if m.manifest.Version == 2 {
+			<-served
+			next, base2 := openChain(t, store, dir, 2)
+			grow(t, next, base2, 13, 1)
+		}
+		return nil
+	}
+	w = watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: load})
+	atDelta(t, w, 1, 12)
+	whole.Meta.Created = created.Add(time.Hour)
+	_, err := store.Publish(t.Context(), "m", whole)
+	must(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for w.Model().Position().Version == 1 {
+		}
+		if p := w.Model().Position(); p.Sequence != 13 || p.Cut[0].Next != 112 {
+			t.Errorf("served as soon as it was read: %+v, want delta 13", p)
+		}
+	}()
+	close(served)
+	<-done
+	if s := w.Status(); s.DeltasApplied != 12+13 || s.Position.Sequence != 13 {
+		t.Errorf("status %+v", s)
+	}
+	must(t, setAlias(t, store, Latest, 1))
+	atDelta(t, w, 1, 12)
+}
+
 // Another version has a chain of its own: a promotion, a compaction and a rollback, whose chain is as it was left.
 func TestWatchChangesChains(t *testing.T) {
 	t.Parallel()

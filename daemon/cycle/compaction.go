@@ -157,7 +157,8 @@ func (c *Cycle) compacted(u *Champion) {
 // compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
 func (f *following) compacts(c *Cycle) bool {
 	own := f.forms[f.form]
-	if own == nil || !f.published || len(f.queue) > 0 || f.compaction != nil || own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
+	if own == nil || !f.published || f.compaction != nil || len(f.queue) > 0 ||
+		own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
 		return false
 	}
 	c.race.choose(func(form updateForm) bool { return f.forms[form] != nil })

@@ -91,7 +91,7 @@ type Version struct {
 	GateSlices       []GateSlice `json:"gate_slices,omitempty"` // of the rows that judge; absent without any
 	Decision         string      `json:"decision"`              // promoted or kept
 	Reason           string      `json:"reason"`                // of the decision, for people
-	Cut              []Cut       `json:"cut"`                   // where the training sample ends
+	Cut              []Cut       `json:"cut"`                   // where the training sample ends, or what is stored when an update is made
 	PayloadDigest    string      `json:"payload_digest"`
 	Solver           string      `json:"solver"`                    // the stages
 	StochasticEpochs int         `json:"stochastic_epochs"`         // passes of the stochastic solver
