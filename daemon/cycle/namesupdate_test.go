@@ -134,6 +134,49 @@ func TestPairsOfAnUpdate(t *testing.T) {
 	}
 }
 
+// TestRecall: after a restart, what goes on from refit to refit is as it was when it is given the events again: the learner on names all of them, others
+// the recent ones.
+func TestRecall(t *testing.T) {
+	m := clicksModel(0)
+	m.Schema.Numeric = []string{"x"}
+	m.Resolve()
+	events := clicked(3000, 0, 1, 6)
+	for i := range events {
+		events[i].Numeric = []float64{float64(i % 7)}
+	}
+	running := newCycle(t, m)
+	observeAll(running, events)
+	again := func(recent bool) *Cycle {
+		c := newCycle(t, m)
+		for i := range events {
+			payload := AppendEvent(nil, &events[i])
+			var err error
+			if i < 2000 {
+				err = c.Recall(payload, recent)
+			} else {
+				err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c
+	}
+	all, names := again(true), again(false)
+	for at, b := range running.companions {
+		want, got, part := make([]float64, 1), make([]float64, 1), make([]float64, 1)
+		b.learner.outputs(want, &events[0])
+		all.companions[at].learner.outputs(got, &events[0])
+		names.companions[at].learner.outputs(part, &events[0])
+		if math.Abs(got[0]-want[0]) > 1e-9 || (math.Abs(part[0]-want[0]) > 1e-9) == (b.name == partNames) {
+			t.Errorf("%s: %g, after all events again %g, after the recent ones %g", b.name, want, got, part)
+		}
+	}
+	if all.since.length != 1000 {
+		t.Errorf("%d events since the cut", all.since.length)
+	}
+}
+
 // onNamesLearner returns the learner on names.
 func (c *Cycle) onNamesLearner(t *testing.T) *namesLearner {
 	t.Helper()

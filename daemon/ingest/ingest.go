@@ -433,32 +433,40 @@ func payloads(rows []sketch.Row) [][]byte {
 	return out
 }
 
-// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Rows on
-// which the cycle panics are left out and counted.
+// recalled is how many rows from before the cut all learners that start anew with the process take up again: a second or two of the slowest.
+const recalled = 10_000
+
+// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Before
+// that, those before it are given to what learns on from refit to refit. Rows on which the cycle panics are left out and counted.
 func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
 	for _, p := range cut {
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
 	}
-	var rows []*sketch.Row
+	var before, after []*sketch.Row
 	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range part {
 			if r := &part[i]; r.Offset >= next[cycle.Position{Topic: r.Topic, Partition: r.Partition}] {
-				rows = append(rows, r)
+				after = append(after, r)
+			} else {
+				before = append(before, r)
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *sketch.Row) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-	})
-	for _, r := range rows {
-		p, err := relearnRow(c, r)
-		if err != nil {
-			return panicked, err
-		}
-		if p {
-			panicked++
+	learn := func(rows []*sketch.Row, row func(i int, r *sketch.Row) error) {
+		slices.SortStableFunc(rows, func(a, b *sketch.Row) int {
+			return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+		})
+		for i := 0; i < len(rows) && err == nil; i++ {
+			var failed bool
+			if failed, err = learnRow(func() error { return row(i, rows[i]) }); failed {
+				panicked++
+			}
 		}
 	}
-	return panicked, nil
+	learn(before, func(i int, r *sketch.Row) error { return c.Recall(r.Payload, i >= len(before)-recalled) })
+	learn(after, func(_ int, r *sketch.Row) error {
+		return c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload)
+	})
+	return panicked, err
 }

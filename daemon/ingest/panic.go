@@ -70,10 +70,10 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 	return unlearned
 }
 
-// relearnRow folds a row in again. What panics here would do so at every start: it is left out.
-func relearnRow(c *cycle.Cycle, r *sketch.Row) (panicked bool, err error) {
+// learnRow lets a row be learned again. What panics here would do so at every start: it is left out.
+func learnRow(learn func() error) (panicked bool, err error) {
 	defer func() { panicked = recover() != nil }()
-	return false, c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload)
+	return false, learn()
 }
 
 func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -138,8 +139,10 @@ func TestPanicAhead(t *testing.T) {
 // TestPanicAtTheStart: a row on which folding in panics does not keep a daemon from starting.
 func TestPanicAtTheStart(t *testing.T) {
 	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
-	if n, err := Relearn(nil, &sketch.Sample{Train: rows}, nil); n != 2 || err != nil { // no cycle at all: every call panics
-		t.Errorf("%d rows panicked, error %v", n, err)
+	for _, cut := range [][]report.Cut{nil, {{Topic: "t", Next: 2}}, {{Topic: "t", Next: 3}}} {
+		if n, err := Relearn(nil, &sketch.Sample{Train: rows}, cut); n != 2 || err != nil { // no cycle at all: every call panics
+			t.Errorf("cut %v: %d rows panicked, error %v", cut, n, err)
+		}
 	}
 }
 
