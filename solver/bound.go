@@ -3,6 +3,7 @@ package solver
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
@@ -18,6 +19,12 @@ const (
 	SignPatterns GapBound = "sign patterns"
 	// SumOfSquares is √λmax(Σ_c Γ_c²) for ℓ1/ℓ2, √m times that for ℓ1/ℓ∞. It is loose.
 	SumOfSquares GapBound = "sum of squares"
+	// Flattenings is the lesser spectral norm of [B_1 … B_m] and [B_1ᵀ … B_mᵀ] for ℓ1/ℓ2 on rows of two features, one of each of two fields, where B_c are
+	// the blocks of Γ_c between the fields; √m times that for ℓ1/ℓ∞. It is loose.
+	Flattenings GapBound = "flattenings"
+	// QuarticForm is √λmax of the form Σ_c (hᵀΓ_c h)² over symmetric matrices instead of hhᵀ, see quarticForm, for ℓ1/ℓ2; √m times that for ℓ1/ℓ∞. It is
+	// less loose.
+	QuarticForm GapBound = "quartic form"
 	// SumOfModuli is λmax(Σ_c |Γ_c|) for ℓ1/ℓ∞. It is loose.
 	SumOfModuli GapBound = "sum of moduli"
 )
@@ -57,49 +64,80 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualB
 	if g.x.NumColumns == 0 { // there is no vector
 		return dualBound{kind: OutputNorms, columns: g.outputs}
 	}
-	if bound, ok := g.boundDense(penalty); ok {
+	rng := rand.New(rand.NewPCG(seed, 0x6365727469667973)) // "certifys": apart from other uses of the seed, so that the start is random
+	if bound, ok := g.boundDense(penalty, rng); ok {
 		return bound
 	}
 	d, m := g.x.NumColumns, g.outputs
-	rng := rand.New(rand.NewPCG(seed, 0x6365727469667973)) // "certifys": apart from other uses of the seed, so that the start is random
 	outputs := func(failure float64) dualBound {
 		run := newKrylov(g.workers, d, m, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
 		return dualBound{run.bound(rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
-	}
-	squares := func(failure float64) dualBound {
-		spread, product := make([]float64, d*m), make([]float64, d*m)
-		run := newKrylov(g.workers, d, 1, min(boundSteps, d), func(dst, h []float64) {
-			for i := range spread {
-				spread[i] = h[i/m]
-			}
-			g.mulBlockTo(product, spread, m, nil)
-			g.mulBlockTo(spread, product, m, nil)
-			for j := range dst {
-				dst[j] = 0
-				for _, x := range spread[j*m : j*m+m] {
-					dst[j] += x
-				}
-			}
-		})
-		root := func(values []float64) float64 { return math.Sqrt(max(0, values[0])) }
-		return dualBound{run.bound(rng, failure, true, tolerance, root), SumOfSquares, failure, run.top(), 1}
 	}
 	switch {
 	case penalty == L1 || m == 1:
 		return outputs(boundFailure)
 	case penalty == L1L2:
-		return squares(boundFailure)
+		return g.boundSquares(rng, tolerance, boundFailure)
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := signPatterns(m)
 		run := newKrylov(g.workers, d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
 		return dualBound{run.bound(rng, boundFailure, false, tolerance, normInf), SignPatterns, boundFailure, run.top(), s}
 	}
-	best, other := outputs(boundFailure/2), squares(boundFailure/2)
+	best, other := outputs(boundFailure/2), g.boundSquares(rng, tolerance, boundFailure/2)
 	if other.value *= math.Sqrt(float64(m)); other.value < best.value {
 		best = other
 	}
 	best.failure = boundFailure
 	return best
+}
+
+// boundSquares bounds Ω*(∇F) of ℓ1/ℓ2 by Σ_c Γ_c². If every row has one feature below g.split() and one from there on, Γ_c has a block B_c and its
+// transpose off the diagonal and zeros on it. For h = (a, b) then Σ_c (hᵀΓ_c h)² = Σ_c (2aᵀB_c b)² ≤ 4‖a‖²‖b‖²σ² ≤ σ², with σ the norm of [B_1 … B_m]
+// or that of the B_c upon each other: the lesser one of the two diagonal blocks of Σ_c Γ_c² bounds, where the sum of squares takes the greater.
+func (g *gamma) boundSquares(rng *rand.Rand, tolerance, failure float64) dualBound {
+	d, m := g.x.NumColumns, g.outputs
+	kind, columns, split := SumOfSquares, 1, g.split()
+	if split > 0 {
+		kind, columns = Flattenings, 2
+	}
+	column := func(j int) int { // of the iteration that feature j has a part in
+		if split > 0 && j >= split {
+			return 1
+		}
+		return 0
+	}
+	spread, product := make([]float64, d*m), make([]float64, d*m)
+	run := newKrylov(g.workers, d, columns, min(boundSteps, d), func(dst, h []float64) {
+		for i := range spread {
+			j := i / m
+			spread[i] = h[j*columns+column(j)]
+		}
+		g.mulBlockTo(product, spread, m, nil)
+		g.mulBlockTo(spread, product, m, nil)
+		clear(dst)
+		for j := range d {
+			dst[j*columns+column(j)] = floats.Sum(spread[j*m : j*m+m])
+		}
+	})
+	root := func(values []float64) float64 { return math.Sqrt(max(0, slices.Min(values))) }
+	return dualBound{value: run.bound(rng, failure, true, tolerance, root), kind: kind, failure: failure}
+}
+
+// split returns the first feature of the second field if all rows have one feature of a first and one of a second field, and 0 else.
+func (g *gamma) split() int {
+	if g.pairs == nil {
+		return 0
+	}
+	split := 0
+	for e := 0; e < len(g.x.Index); e += 2 {
+		split = max(split, int(g.x.Index[e])+1)
+	}
+	for e := 1; e < len(g.x.Index); e += 2 {
+		if int(g.x.Index[e]) < split {
+			return 0
+		}
+	}
+	return split
 }
 
 // signPatterns returns the 2^(m−1) columns of signs ±1 that differ by more than a common factor, m×s.
@@ -115,7 +153,7 @@ func signPatterns(m int) (patterns []float64, s int) {
 }
 
 // boundDense bounds Ω*(∇F) by an eigensolver on d×d matrices, false where that is not cheap.
-func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
+func (g *gamma) boundDense(penalty Penalty, rng *rand.Rand) (dualBound, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	cube := float64(d) * float64(d) * float64(d)
 	if d > maxDenseFeatures || float64(m)*cube > maxEigenWork || !g.explicit && g.denseWork() > maxDenseWork {
@@ -159,6 +197,18 @@ func (g *gamma) boundDense(penalty Penalty) (dualBound, bool) {
 	}
 	if root < bound.value {
 		bound.value, bound.kind = root, SumOfSquares
+	}
+	if quarticPays(d, m) {
+		root, failure, ok := newQuarticForm(operators).bound(g.workers, rng, boundFailure)
+		if !ok {
+			return dualBound{}, false
+		}
+		if penalty == L1Linf {
+			root *= math.Sqrt(float64(m))
+		}
+		if root < bound.value {
+			bound.value, bound.kind, bound.failure = root, QuarticForm, failure
+		}
 	}
 	return bound, true
 }

@@ -78,7 +78,7 @@ type Result struct {
 	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
 	// Gap is certified whenever a solve ends by itself and is not Rough. It then stands on the upper bound GapBound of the dual norm Ω*(∇F), which
-	// may fail with the probability GapFailure, 0 if an eigensolver gave it. SumOfSquares, SumOfModuli and, for group penalties, OutputNorms are
+	// may fail with the probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are
 	// loose: their gap may not fall to 0 at the optimum.
 	Gap         float64
 	GapRelative float64 // Gap / ConvexObjective, 0 if both are 0

@@ -1,0 +1,192 @@
+package solver
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// slowQuartic returns λmax(L_θ) by an eigensolver on the matrix of the form over all d×d entries, restricted to symmetric matrices.
+func slowQuartic(t testing.TB, g *gamma, theta float64) float64 {
+	t.Helper()
+	d := g.x.NumColumns
+	whole := mat.NewDense(d*d, d*d, nil)
+	for c := range g.outputs {
+		a := slowGamma(g, c)
+		for j := range d {
+			for l := range d {
+				for u := range d {
+					for v := range d {
+						value := theta*a.At(j, l)*a.At(u, v) + (1-theta)*a.At(j, u)*a.At(l, v)
+						whole.Set(j*d+l, u*d+v, whole.At(j*d+l, u*d+v)+value)
+					}
+				}
+			}
+		}
+	}
+	size := d * (d + 1) / 2
+	isometry, at := mat.NewDense(d*d, size, nil), 0
+	for j := range d {
+		for l := j; l < d; l++ {
+			isometry.Set(j*d+l, at, math.Sqrt2/2)
+			isometry.Set(l*d+j, at, math.Sqrt2/2)
+			if l == j {
+				isometry.Set(j*d+j, at, 1)
+			}
+			at++
+		}
+	}
+	var part, full mat.Dense
+	part.Mul(whole, isometry)
+	full.Mul(isometry.T(), &part)
+	symmetric := mat.NewSymDense(size, nil)
+	for j := range size {
+		for l := j; l < size; l++ {
+			symmetric.SetSym(j, l, 0.5*(full.At(j, l)+full.At(l, j)))
+		}
+	}
+	var eig mat.EigenSym
+	if !eig.Factorize(symmetric, false) {
+		t.Fatal("eigensolver failed")
+	}
+	return eig.Values(nil)[size-1]
+}
+
+func quarticOf(g *gamma) *quarticForm {
+	var operators []blas64.Symmetric
+	for c := range g.outputs {
+		operators = append(operators, g.dense(c))
+	}
+	return newQuarticForm(operators)
+}
+
+// TestQuarticForm compares the bound with the form evaluated from its definition over a grid of θ, with the sum of squares and with the best vector
+// that can be found.
+func TestQuarticForm(t *testing.T) {
+	rng := rand.New(rand.NewPCG(71, 72))
+	gains := 0
+	for name, g := range map[string]*gamma{
+		"one feature":      randomGamma(rng, Homogeneous, 50, 1, 3, 1),
+		"one output":       randomGamma(rng, Homogeneous, 200, 6, 1, 1),
+		"homogeneous":      randomGamma(rng, Homogeneous, 200, 8, 5, 1),
+		"anova":            randomGamma(rng, ANOVA, 200, 9, 4, 0.6),
+		"many outputs":     randomGamma(rng, Homogeneous, 300, 6, 20, 1),
+		"two fields":       oneHotGamma(rng, 60, 4, 5, 3),
+		"without features": randomGamma(rng, Homogeneous, 50, 4, 3, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.prepare()
+			q := quarticOf(g)
+			value, failure, ok := q.bound(g.workers, rng, boundFailure)
+			least := math.Inf(1)
+			for step := range 41 {
+				least = min(least, slowQuartic(t, g, float64(step)/20-1))
+			}
+			if at := slowQuartic(t, g, q.theta); !ok || failure != 0 || !near(value*value, at, 1e-9, 1e-9) || value*value > (1+2*quarticAccuracy)*least+1e-12 {
+				t.Errorf("bound %v² at θ = %v, want %v² there and %v² at best", value, q.theta, math.Sqrt(at), math.Sqrt(least))
+			}
+			found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
+			squares := mat.NewSymDense(g.x.NumColumns, nil)
+			for c := range g.outputs {
+				a := slowGamma(g, c)
+				var product mat.Dense
+				product.Mul(a, a)
+				for j := range g.x.NumColumns {
+					for l := j; l < g.x.NumColumns; l++ {
+						squares.SetSym(j, l, squares.At(j, l)+product.At(j, l))
+					}
+				}
+			}
+			var eig mat.EigenSym
+			if !eig.Factorize(squares, false) {
+				t.Fatal("eigensolver failed")
+			}
+			sum := math.Sqrt(max(0, eig.Values(nil)[g.x.NumColumns-1]))
+			if value < found*(1-1e-9) || value > sum*(1+quarticAccuracy) {
+				t.Errorf("bound %v, found %v, sum of squares %v", value, found, sum)
+			}
+			if value < 0.95*sum {
+				gains++
+			}
+			t.Logf("θ %.2f after %d products: %.4f, found %.4f, sum of squares %.4f", q.theta, q.products, value, found, sum)
+		})
+	}
+	if gains < 3 {
+		t.Errorf("only %d bounds were much better than the sum of squares", gains)
+	}
+}
+
+// TestQuarticByLanczos compares the bound by Lanczos, for features beyond the eigensolver, with the largest eigenvalue that many steps find.
+func TestQuarticByLanczos(t *testing.T) {
+	rng := rand.New(rand.NewPCG(73, 74))
+	g := randomGamma(rng, Homogeneous, 400, 30, 3, 1)
+	g.prepare()
+	q := quarticOf(g)
+	value, failure, ok := q.bound(g.workers, rng, boundFailure)
+	if !ok || failure != boundFailure || q.products > quarticProducts {
+		t.Fatalf("failure %v after %d products, ok %v", failure, q.products, ok)
+	}
+	run := newKrylov(g.workers, q.size(), 1, 150, q.mulTo)
+	start := make([]float64, q.size())
+	for i := range start {
+		start[i] = rng.NormFloat64()
+	}
+	normalizeColumns(start, 1)
+	run.used = run.iterate(start, func(int) bool { return false })
+	top, _ := run.highest(start)
+	found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
+	if value < math.Sqrt(top)*(1-1e-12) || value > math.Sqrt(top)*1.001 || found > value {
+		t.Errorf("bound %v, largest eigenvalue %v, found %v", value, math.Sqrt(top), found)
+	}
+}
+
+// TestFlattenings compares the bound on rows of two fields with the two flattenings of dense blocks.
+func TestFlattenings(t *testing.T) {
+	rng := rand.New(rand.NewPCG(75, 76))
+	const users, items, m = 150, 70, 4
+	g := oneHotGamma(rng, 3000, users, items, m)
+	for i := range g.x.Value {
+		g.x.Value[i] = 0.5 + rng.Float64()
+	}
+	g.prepare()
+	if g.split() != users {
+		t.Fatalf("split at %d", g.split())
+	}
+	wide, tall := mat.NewDense(users, items*m, nil), mat.NewDense(items, users*m, nil)
+	for c := range m {
+		a := slowGamma(g, c)
+		for u := range users {
+			for i := range items {
+				wide.Set(u, c*items+i, a.At(u, users+i))
+				tall.Set(i, c*users+u, a.At(u, users+i))
+			}
+		}
+	}
+	norm := func(a *mat.Dense) float64 {
+		var svd mat.SVD
+		if !svd.Factorize(a, mat.SVDNone) {
+			t.Fatal("no singular values")
+		}
+		return svd.Values(nil)[0]
+	}
+	want, other := norm(wide), norm(tall)
+	if want > other {
+		want, other = other, want
+	}
+	bound := g.boundDual(L1L2, 1e-3, 3)
+	found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
+	if bound.kind != Flattenings || bound.value < want*(1-1e-12) || bound.value > 1.01*want || bound.value < found || other < 1.05*want {
+		t.Errorf("bound %v (%s), flattenings %v and %v, found %v", bound.value, bound.kind, want, other, found)
+	}
+	// A third feature that is of either field takes the fields away.
+	g.x.Index[1], g.x.Index[2*g.x.NumRows()-2] = users-1, users
+	if g.x.Index[0] == users-1 {
+		g.x.Index[0] = 0
+	}
+	if g.split() != 0 {
+		t.Errorf("split at %d of rows without two fields", g.split())
+	}
+}
