@@ -42,7 +42,7 @@ func (r *solve) settle() {
 	for range maxPolish {
 		before := r.objective
 		r.merge()
-		r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)})
+		r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)}, false)
 		r.refitOutput(tolerance, fullSpan)
 		r.refitLinear(0.01*tolerance, 50)
 		r.prune()

@@ -6,18 +6,18 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// refitFull refits output weights and basis together if the settings ask for it.
-func (r *solve) refitFull() {
+// refitFull refits output weights and basis together if the settings ask for it, from several starts if so wanted.
+func (r *solve) refitFull(several bool) {
 	if r.s.Refit == Full {
 		r.sinceFull = 0
-		r.refitJointly(r.s.Solver, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations})
+		r.refitJointly(r.s.Solver, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations}, several)
 	}
 }
 
-// refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point. A result that is not
+// refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point or several. A result that is not
 // better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square of the length
 // moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
-func (r *solve) refitJointly(method Method, limits fitLimits) {
+func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
 	if r.k == 0 || r.workers.cancelled() {
 		return
 	}
@@ -33,13 +33,15 @@ func (r *solve) refitJointly(method Method, limits fitLimits) {
 	r.linear.predictTo(f.offset, r.linear.theta)
 	u := r.point()
 	before := f.pass(u, nil) + f.term(u)
-	switch method {
-	case Stochastic:
+	switch {
+	case method == Stochastic:
 		used, _ := f.stochastic(u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
-	case SVRG:
+	case method == SVRG:
 		used, _ := f.svrg(u, stochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
+	case several:
+		r.result.FISTAIterations += f.minimizeFromStarts(u, limits, r.shuffle)
 	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
 		r.result.FISTAIterations += f.minimize(u, limits)

@@ -2,6 +2,7 @@ package solver
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -113,7 +114,7 @@ func TestRefitFull(t *testing.T) {
 			run.refitOutput(s.Tolerance, fullSpan)
 			run.score()
 			before := run.objective
-			run.refitFull()
+			run.refitFull(false)
 			run.score()
 			if !(run.objective < 0.99*before) || run.norm > tau*(1+1e-12) && tau > 0 {
 				t.Errorf("ridge %v, tau %v: objective %v at norm %v, was %v", ridge, tau, run.objective, run.norm, before)
@@ -132,11 +133,11 @@ func TestRefitFull(t *testing.T) {
 			}
 			// Epochs that the noise of minibatches throws off the optimum are dropped.
 			for range 20 {
-				run.refitFull()
+				run.refitFull(false)
 			}
 			kept := run.point()
 			run.s.Solver = Stochastic
-			run.refitFull()
+			run.refitFull(false)
 			if run.s.Solver = Hybrid; !floats.Same(kept, run.point()) {
 				t.Errorf("ridge %v, tau %v: a worse point was kept", ridge, tau)
 			}
@@ -173,5 +174,47 @@ func TestBalance(t *testing.T) {
 		if !near(term, ridge, 1e-12, 0) {
 			t.Errorf("row %d: penalty %v and ridge %v", r, term, ridge)
 		}
+	}
+}
+
+// TestRefitFromStarts: more starts end no higher than the given point alone, lower in the mean, and at a feasible point.
+func TestRefitFromStarts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(83, 84))
+	logs, runs := 0.0, 12
+	for i := range runs {
+		p, s := randomProblem(t, rng, allPenalties[i%3])
+		s.Lambda /= 10
+		if i%4 == 3 {
+			s.Lambda, s.Tau = 0, 0.5
+		}
+		run, err := newSolve(t.Context(), p, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.append(randomUnit(p.X.NumColumns, 1), randomUnit(p.X.NumColumns, 2), randomUnit(p.X.NumColumns, 3))
+		for i := range run.v {
+			run.v[i] = 0.1 * rng.NormFloat64()
+		}
+		s.Penalty.Project(run.v, run.k, run.m, 0.5)
+		f := newFullFit(p, s.Kernel, s.form(), 0, run.output.offset, testWorkers(1))
+		f.resize(run.k)
+		one, several := run.point(), run.point()
+		f.minimize(one, fitLimits{1e-9, 10, 1000})
+		f.smooth = 0
+		f.minimizeFromStarts(several, fitLimits{1e-9, 10, 1000}, rng)
+		low, high := f.pass(several, nil)+f.term(several), f.pass(one, nil)+f.term(one)
+		v, h := f.split(several)
+		if !(low <= high) || s.Tau > 0 && s.Penalty.Norm(v, f.k, f.p.Outputs) > s.Tau*(1+1e-12) {
+			t.Errorf("%d: objective %v from several starts, %v from one; norm %v", i, low, high, s.Penalty.Norm(v, f.k, f.p.Outputs))
+		}
+		for _, square := range f.lengths(h) {
+			if square > 1+1e-12 {
+				t.Errorf("%d: a basis vector of squared length %v", i, square)
+			}
+		}
+		logs += math.Log(low / high)
+	}
+	if mean := math.Exp(logs / float64(runs)); !(mean < 0.998) {
+		t.Errorf("objectives from several starts are %v of those from one", mean)
 	}
 }

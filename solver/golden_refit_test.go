@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -231,8 +232,8 @@ func TestGoldenLinearGap(t *testing.T) {
 	}
 }
 
-// TestGoldenFullRefit compares the joint objective and its gradients, and where long refits end. The problem is not convex: from the same point two
-// good solvers may end in different minima, so most must end as low as the reference, and the mean of the ratios must be about 1.
+// TestGoldenFullRefit compares the joint objective and its gradients, and where long refits from several starts end. The problem is not convex: from
+// the same point two good solvers may end in different minima, so nearly all must end as low as the reference, and lower in the mean.
 func TestGoldenFullRefit(t *testing.T) {
 	var file struct {
 		Cases []struct {
@@ -281,7 +282,7 @@ func TestGoldenFullRefit(t *testing.T) {
 					}
 				}
 			}
-			f.minimize(u, fitLimits{1e-9, 10, 3000})
+			f.minimizeFromStarts(u, fitLimits{1e-9, 10, 3000}, rand.New(rand.NewPCG(uint64(n), uint64(pen))))
 			f.normalize(u)
 			reached := f.pass(u, nil) + f.term(u)
 			if !(reached < start) {
@@ -294,7 +295,8 @@ func TestGoldenFullRefit(t *testing.T) {
 			runs++
 		}
 	}
-	if mean := math.Exp(logs / float64(runs)); low*4 < runs*3 || mean > 1.01 {
+	t.Logf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, math.Exp(logs/float64(runs)))
+	if mean := math.Exp(logs / float64(runs)); low*10 < runs*9 || mean > 1 {
 		t.Errorf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, mean)
 	}
 }

@@ -164,7 +164,7 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	}
 	r.replace(vectors)
 	copy(r.v, weights)
-	r.refitJointly(FISTA, fitLimits{r.s.Tolerance, fullSpan, settleIterations})
+	r.refitJointly(FISTA, fitLimits{r.s.Tolerance, fullSpan, settleIterations}, false)
 	r.refitOutput(r.s.Tolerance, fullSpan)
 	if r.score(); r.workers.cancelled() {
 		return false

@@ -16,7 +16,7 @@ func (r *solve) refit(start bool) {
 	if !start {
 		r.refitOutput(r.s.Tolerance, span)
 		if r.sinceFull++; r.sinceFull >= r.s.FullEvery {
-			r.refitFull()
+			r.refitFull(false)
 		}
 	}
 	r.refitLinear(0.1*r.s.Tolerance, iterations)
@@ -44,12 +44,12 @@ func (r *solve) exact() bool { return r.s.Tolerance < 1e-6 }
 // maxPolish bounds the final rounds of refits.
 const maxPolish = 10
 
-// polish alternates full refits until they no longer help.
+// polish alternates full refits, the first from several starts, until they no longer help.
 func (r *solve) polish() {
-	for range maxPolish {
+	for round := range maxPolish {
 		before := r.objective
 		r.refitOutput(r.s.Tolerance, fullSpan)
-		r.refitFull()
+		r.refitFull(round == 0)
 		r.refitLinear(0.01*r.s.Tolerance, 50)
 		r.prune()
 		r.score()

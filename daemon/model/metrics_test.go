@@ -78,6 +78,7 @@ refitd_train_gap_ratio{model="ratings"} 0.25
 refitd_train_refits_total{model="ratings",status="basis_limit"} 0
 refitd_train_refits_total{model="ratings",status="converged"} 0
 refitd_train_refits_total{model="ratings",status="interrupted"} 0
+refitd_train_refits_total{model="ratings",status="stalled"} 0
 refitd_train_refits_total{model="ratings",status="time_budget"} 1
 # HELP refitd_train_failures_total Refits that ended without a model.
 # TYPE refitd_train_failures_total counter
