@@ -56,7 +56,7 @@ func TestVariationalStageBeginsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	record.start.Anew = false
-	warm, err := record.Repeat(t.Context(), nil, ch.Version.HorizonEvents, ch.Version.HeldOutSweeps, 1)
+	warm, err := record.Repeat(t.Context(), nil, chosen(ch), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

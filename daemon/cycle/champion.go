@@ -28,16 +28,17 @@ type Champion struct {
 	Observed *report.Progressive // when this was published; nil if nobody reads it
 	Chosen   bool                // by an operator, not by the gate
 
-	posterior *posterior.State // of the variational stage; nil without one
-	gaussian  *posterior.State // of gaussianTarget; nil without one
-	clean     *clean           // of these before they learned from held-out rows; nil if they have not
-	convex    *solver.Model    // of the convex stage, beside a posterior
-	heldOut   heldOutNames     // that clean has not learned from, and the published model only if there is a clean one
-	link      *levelLink       // for gaussian; nil without
-	folded    *posterior.State // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
-	means     *means
-	horizon   int  // in horizons, of its refit
-	again     bool // of an update: it is the last refit
+	posterior  *posterior.State // of the variational stage; nil without one
+	gaussian   *posterior.State // of gaussianTarget; nil without one
+	clean      *clean           // of these before they learned from held-out rows; nil if they have not
+	convex     *solver.Model    // of the convex stage, beside a posterior
+	heldOut    heldOutNames     // that clean has not learned from, and the published model only if there is a clean one
+	link       *levelLink       // for gaussian; nil without
+	folded     *posterior.State // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
+	means      *means
+	horizon    int // in horizons, of its refit
+	precisions precisionChoice
+	again      bool // of an update: it is the last refit
 	// What versions say of the live fold-in, for fold-in where they are used.
 	rateLosses [][]float64      // FoldIn.RateLosses
 	labelRange []float64        // lowest and highest label that counts; nil for no limit

@@ -173,24 +173,26 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	valid.targets = j.select_.levels(j.target.Outputs())
 	prior := priorFor(t.Likelihood, &p)
 	k := config.VariationalBasis(p.X.NumRows(), j.model.Train.MaxBasis)
-	var state *posterior.State
-	if warm == nil || warm.gaussian == nil {
-		random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
-		state = posterior.Start(t.Likelihood, &p, j.groups, j.mainOnly, k, prior, random)
-	} else {
-		state = warm.gaussian
-		renewed := prior
-		renewed.Basis = prior.Cap
-		state.SetPrior(renewed)
-		addVectors(state, oneOutput(convex), prior, k)
-	}
 	fading := j.selectWeights()
 	judge := func(m *solver.Model) float64 { return valid.loss(t, m, fading) }
 	sweeps := j.model.Train.Sweeps
 	if j.restarted {
 		sweeps *= restartSweeps
 	}
-	fit, err := j.sweep(ctx, state, &sweeping{problem: &p, prior: prior, limit: sweeps, judge: judge, budget: &own})
+	sweep := func(s *posterior.State, b *budget) (*variationalFit, error) {
+		return j.sweep(ctx, s, &sweeping{problem: &p, prior: prior, limit: sweeps, judge: judge, budget: b})
+	}
+	var fit *variationalFit
+	var err error
+	if warm == nil || warm.gaussian == nil {
+		random := rand.New(rand.NewPCG(j.model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
+		fit, err = sweep(posterior.Start(t.Likelihood, &p, j.groups, j.mainOnly, k, prior, random), &own)
+	} else {
+		addVectors(warm.gaussian, oneOutput(convex), prior, k)
+		stage := &continuation{state: warm.gaussian, prior: prior, last: warm.precisions.Gaussian, both: warm.bothPrecisions, sweep: sweep, budget: &own,
+			weight: fading, losses: func(m *solver.Model) []float64 { return valid.losses(t, m) }}
+		fit, j.precisions.Gaussian, _, err = stage.run()
+	}
 	if fit == nil || err != nil {
 		return nil, err
 	}

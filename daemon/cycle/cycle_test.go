@@ -334,6 +334,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 		t.Fatal(err)
 	}
 	ch.Version.Version = manifest.Version
+	ch.precisions = precisionChoice{Stage: precisionsCarried, Gaussian: precisionsAnew, Refits: 2}
 	keep, err := ch.Keep()
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +357,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	}
 	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
 		!reflect.DeepEqual(again.gaussian, ch.gaussian) || !reflect.DeepEqual(again.clean, ch.clean) ||
-		!reflect.DeepEqual(again.heldOut, ch.heldOut) ||
+		!reflect.DeepEqual(again.heldOut, ch.heldOut) || again.precisions != ch.precisions ||
 		!reflect.DeepEqual(again.cleanModel(), ch.cleanModel()) || ch.posterior != nil && ch.clean == nil ||
 		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
 		t.Error("the revived champion differs")

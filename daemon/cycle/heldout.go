@@ -37,15 +37,17 @@ func (ch *Champion) cleanModel() *solver.Model {
 
 // warmStart is what a refit continues from, on its own vocabulary.
 type warmStart struct {
-	model     *solver.Model
-	posterior *posterior.State // nil without a variational stage
-	gaussian  *posterior.State // that of gaussianTarget
-	lambda    float64
-	horizon   int
-	rows      int64 // of the champion's refit
-	version   int64 // of the champion
-	up        bool  // look for a better λ above the last one, else below
-	lean      bool  // the convex stage is left out where it cannot win, by leavesConvexOut
+	model          *solver.Model
+	posterior      *posterior.State // nil without a variational stage
+	gaussian       *posterior.State // that of gaussianTarget
+	lambda         float64
+	horizon        int
+	rows           int64           // of the champion's refit
+	version        int64           // of the champion
+	up             bool            // look for a better λ above the last one, else below
+	precisions     precisionChoice // of the champion
+	bothPrecisions bool            // by lastPrecisions
+	lean           bool            // the convex stage is left out where it cannot win, by leavesConvexOut
 
 	featureMap *snapshot.FeatureMap // nil without
 	mapWeights []float64            // of the champion on it; nil without
@@ -69,6 +71,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 		w.model = mapModel(ch.Model, ch.Vocabulary, v)
 		return w
 	}
+	w.precisions, w.bothPrecisions = j.lastPrecisions()
 	w.posterior = j.foldRecent(j.target, ch.Vocabulary, from.posterior).state(v)
 	w.lean = j.leavesConvexOut(w)
 	w.model = w.posterior.Model()

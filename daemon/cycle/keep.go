@@ -50,7 +50,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
 		Objective: snapshot.Number(x.Objective), Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
-		Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
+		Precisions: x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
 		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
@@ -123,6 +123,7 @@ type kept struct {
 	CleanGaussian *posterior.State
 	HeldOut       heldOutNames
 	Link          *levelLink
+	Precisions    precisionChoice // nothing in what earlier builds kept: both ways are compared
 }
 
 const keptFormat = 1
@@ -134,7 +135,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
-	k.HeldOut, k.Link = ch.heldOut, ch.link
+	k.HeldOut, k.Link, k.Precisions = ch.heldOut, ch.link, ch.precisions
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -175,7 +176,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
 		}
 	}
-	if ch.heldOut = k.HeldOut; k.Link != nil && len(k.Link.Threshold) == ch.Target.Outputs() {
+	if ch.heldOut, ch.precisions = k.HeldOut, k.Precisions; k.Link != nil && len(k.Link.Threshold) == ch.Target.Outputs() {
 		ch.link = k.Link
 	}
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
@@ -246,7 +247,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
 		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
 		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
-		Sweeps: manifest.Sweeps, HeldOutSweeps: manifest.HeldOutSweeps,
+		Sweeps: manifest.Sweeps, HeldOutSweeps: manifest.HeldOutSweeps, Precisions: manifest.Precisions,
 		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
 	ch.Version.FeatureMap = mapText(c.Schema.FeatureMap)
 	if manifest.Gap != nil {

@@ -194,13 +194,7 @@ func (j *refitJob) mapAt(ctx context.Context, fit *solver.DenseFit, base *solver
 }
 
 // losses returns the loss of a model on each of the select rows.
-func (j *refitJob) losses(model *solver.Model) []float64 {
-	losses := make([]float64, len(j.select_.events))
-	j.select_.each(j.target, model, func(i int, outputs, targets []float64) {
-		losses[i] = j.target.Judged(&j.select_.events[i], outputs, targets)
-	})
-	return losses
-}
+func (j *refitJob) losses(model *solver.Model) []float64 { return j.select_.losses(j.target, model) }
 
 // gains reports whether one list of losses on the select rows has the smaller mean. Without rows nothing gains.
 func (j *refitJob) gains(a, b []float64) bool {

@@ -134,20 +134,30 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 	return append(chosen, judged...), err
 }
 
+// Chosen is what a refit found out by comparing, as the manifest of its version has it.
+type Chosen struct {
+	HalfLife      int64  // in events, with which training rows faded; 0 for none
+	HeldOutSweeps int    // that held-out rows were learned from with; 0 for none
+	Precisions    string // with which the variational stage began: anew or carried; empty, as in versions of earlier builds, is anew
+}
+
 // Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its model. The time budget
-// of the configuration does not apply, the training rows fade with the given half-life in events, 0 for none, as they did, and the held-out rows are
-// learned from with as many sweeps. It takes the training rows of the record.
-func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife int64, heldOutSweeps, workers int) (*Champion, error) {
-	given := horizonOf(halfLife)
+// of the configuration does not apply, and what of says was chosen is not chosen again. It takes the training rows of the record.
+func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, of Chosen, workers int) (*Champion, error) {
+	given := horizonOf(of.HalfLife)
 	if given < 0 {
 		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: "+
-			"use the build that made the version", halfLife)
+			"use the build that made the version", of.HalfLife)
+	}
+	began := precisionStart(of.Precisions)
+	if began != "" && began != precisionsAnew && began != precisionsCarried {
+		return nil, fmt.Errorf("cycle: precisions began %q, which this build does not know: use the build that made the version", of.Precisions)
 	}
 	if cut == nil {
 		cut = &snapshot.CutShort{Solves: noCut}
 	}
 	schema := r.Model.Schema.Event()
-	j := &refitJob{given: given, heldOutSweeps: heldOutSweeps, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample,
+	j := &refitJob{given: given, heldOutSweeps: of.HeldOutSweeps, began: began, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample,
 		budget: budget{repeat: cut}, repeats: r.start}
 	ch, err := j.run(ctx)
 	if err == nil && ctx.Err() != nil {
@@ -156,8 +166,8 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, halfLife in
 	return ch, err
 }
 
-// on returns what was kept, on the vocabulary of the refit, nil for a refit that started from nothing.
-func (s *keptStart) on(v *Vocabulary) *warmStart {
+// on returns what was kept, on the vocabulary of the refit, whose variational stage begins with such precisions, nil for a refit that started from nothing.
+func (s *keptStart) on(v *Vocabulary, began precisionStart) *warmStart {
 	if !s.Warm {
 		return nil
 	}
@@ -165,7 +175,7 @@ func (s *keptStart) on(v *Vocabulary) *warmStart {
 		s.Posterior.Field = v.field
 	}
 	return &warmStart{model: s.Model, posterior: s.Posterior, lambda: s.Lambda, up: s.Up, horizon: s.Horizon, rows: s.Rows, version: s.Version,
-		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge, lean: s.Lean}
+		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge, lean: s.Lean, precisions: precisionChoice{Stage: began}}
 }
 
 // noCut is a number of solves that no refit reaches.

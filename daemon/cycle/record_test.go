@@ -48,6 +48,12 @@ func payloadOf(t *testing.T, ch *Champion, m *config.Model) string {
 	return digest
 }
 
+// chosen returns what the manifest of a version says that its refit found out.
+func chosen(ch *Champion) Chosen {
+	v := &ch.Version
+	return Chosen{HalfLife: v.HorizonEvents, HeldOutSweeps: v.HeldOutSweeps, Precisions: v.Precisions}
+}
+
 // repeated makes a refit again from its record alone and compares the payloads.
 func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 	t.Helper()
@@ -61,7 +67,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 	if held, err := record.HeldOut(); err != nil || len(held) == 0 {
 		t.Fatalf("%d held-out events, error %v", len(held), err)
 	}
-	again, err := record.Repeat(t.Context(), ch.CutShort, ch.Version.HorizonEvents, ch.Version.HeldOutSweeps, workers)
+	again, err := record.Repeat(t.Context(), ch.CutShort, chosen(ch), workers)
 	if err != nil {
 		t.Fatalf("cut %+v: %v", ch.CutShort, err)
 	}

@@ -39,7 +39,8 @@ type refitJob struct {
 	now        func() time.Time
 	judge      func(*solver.Model) float64 // loss on the select rows
 
-	heldOutSweeps int // of a refit that is repeated
+	heldOutSweeps int            // of a refit that is repeated
+	began         precisionStart // of its variational stage
 
 	target        *Target
 	vocab         *Vocabulary
@@ -61,7 +62,8 @@ type refitJob struct {
 	plain         bool            // by chooseForm: no basis vectors are looked for
 	whole         bool            // the model has all products of numbers already
 	forms         []report.FitForm
-	restarted     bool // by relate: there is a last variational stage, and this one does not go on from it
+	precisions    precisionChoice // by variational and gaussian
+	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
 	heldOut       heldOutNames
 	means         *means
 	meansOfAll    *means // of held-out rows, too
@@ -119,7 +121,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	}
 	var warm *warmStart
 	if j.repeats != nil {
-		warm = j.repeats.on(j.vocab)
+		warm = j.repeats.on(j.vocab, j.began)
 	} else {
 		warm = j.continuing(j.vocab)
 	}
@@ -147,7 +149,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
-	ch.link = j.link
+	ch.link, ch.precisions = j.link, j.precisions
 	j.decide(ch)
 	switch {
 	case j.swept == nil:
@@ -190,6 +192,7 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 	if variational != nil {
 		ch.convex = best.model
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
+		v.Precisions = string(j.precisions.Stage)
 	}
 	if variational != nil && variational.loss <= best.loss {
 		ch.Model = variational.model
@@ -308,24 +311,27 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	return best, fit, err
 }
 
+// variational runs the variational stage, from nothing without a warm start that has one, with basis vectors of the convex stage where it has room.
 func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *solver.Model, k, sweeps int, b *budget) (*variationalFit, error) {
 	prior := priorFor(j.target.Likelihood, j.problem)
-	var state *posterior.State
-	if warm == nil || warm.posterior == nil {
-		state = j.newPosterior(vectors, prior, k)
-	} else {
-		state = warm.posterior
-		// What the last refit learned about the precisions has adapted to the rows it saw: carried on from refit to refit they fall, and the
-		// model overfits a little more each time. Every refit starts them at the cap, as a young basis needs them.
-		renewed := prior
-		renewed.Basis = prior.Cap
-		state.SetPrior(renewed)
-	}
-	addVectors(state, vectors, prior, k)
 	if j.restarted {
 		sweeps *= restartSweeps
 	}
-	return j.sweep(ctx, state, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: b})
+	sweep := func(s *posterior.State, b *budget) (*variationalFit, error) {
+		addVectors(s, vectors, prior, k)
+		return j.sweep(ctx, s, &sweeping{problem: j.problem, prior: prior, limit: sweeps, judge: j.judge, budget: b})
+	}
+	if warm == nil || warm.posterior == nil {
+		return sweep(j.newPosterior(vectors, prior, k), b)
+	}
+	stage := &continuation{state: warm.posterior, prior: prior, last: warm.precisions.Stage, both: warm.bothPrecisions, sweep: sweep, losses: j.losses,
+		weight: j.selectWeights(), budget: b}
+	fit, began, compared, err := stage.run()
+	j.precisions = precisionChoice{Stage: began, Refits: warm.precisions.Refits + 1}
+	if compared {
+		j.precisions.Refits = 0
+	}
+	return fit, err
 }
 
 // anew runs the variational stage once more, from nothing, after one that went on from the last and predicts worse than the convex stage: that one has

@@ -100,6 +100,13 @@ func (e *encoded) loss(t *Target, model *solver.Model, weights []float64) float6
 	return sum.mean()
 }
 
+// losses returns the loss of each row under a model.
+func (e *encoded) losses(t *Target, model *solver.Model) []float64 {
+	losses := make([]float64, len(e.events))
+	e.each(t, model, func(i int, outputs, targets []float64) { losses[i] = t.Judged(&e.events[i], outputs, targets) })
+	return losses
+}
+
 // each calls f with the outputs of a model for every row.
 func (e *encoded) each(t *Target, model *solver.Model, f func(i int, outputs, targets []float64)) {
 	m := t.Outputs()

@@ -35,7 +35,8 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 		return nil, fmt.Errorf("reproduce: version %d was trained with configuration %s, this build reads the kept one as %s: use the build that wrote it (%s)",
 			m.Version, m.ConfigHash, hash, m.Writer)
 	}
-	again, err := record.Repeat(ctx, m.CutShort, m.HorizonEvents, m.HeldOutSweeps, workers)
+	again, err := record.Repeat(ctx, m.CutShort,
+		cycle.Chosen{HalfLife: m.HorizonEvents, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions}, workers)
 	if err != nil {
 		return nil, err
 	}
