@@ -1,12 +1,24 @@
 package solver
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // bfgs are the last pairs of steps and differences of gradients of L-BFGS (Liu and Nocedal 1989), oldest first.
 type bfgs struct{ steps, turns [][]float64 }
 
 // linearMemory is the number of pairs.
 const linearMemory = 8
+
+// clone returns a copy that shares nothing.
+func (b *bfgs) clone() (to bfgs) {
+	for t := range b.steps {
+		to.steps, to.turns = append(to.steps, slices.Clone(b.steps[t])), append(to.turns, slices.Clone(b.turns[t]))
+	}
+	return to
+}
 
 // remember adds the pair (step, gradient − last) unless it has no curvature, reusing the memory of the oldest.
 func (b *bfgs) remember(step, gradient, last []float64) {

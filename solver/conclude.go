@@ -20,7 +20,9 @@ func (r *solve) conclude() []float64 {
 	if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
 		return r.last.basis
 	}
-	r.certificate = r.certify()
+	if r.certificate = r.certify(); r.workers.cancelled() {
+		return nil
+	}
 	gap := r.certificate.terms.at(r.certificate.bound.value)
 	if goesOn && r.certificate.exact && r.last.criterion > terms.threshold() && gap > r.s.Tolerance*terms.objective {
 		r.certificate = nil

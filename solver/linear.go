@@ -31,8 +31,8 @@ type linearFit struct {
 
 	columns [][]float64 // of besideWeights, made when they are first asked for
 
-	memory    bfgs      // in scaled coordinates
-	biasCurve []float64 // second derivative in each bias, as settleBias last found it
+	memory     bfgs // in scaled coordinates
+	biasMemory bfgs // of settleBias, in units of the root of its bound
 
 	size     int // rows per block, a multiple of fitTile
 	partials [][]float64
@@ -68,10 +68,6 @@ func newLinearFit(p *Problem, ridge, biasRidge float64, workers workers) *linear
 	}
 	for c := range m {
 		f.scale[d*m+c] = math.Sqrt(curvature*total + biasRidge)
-	}
-	f.biasCurve = make([]float64, m)
-	for c := range f.biasCurve {
-		f.biasCurve[c] = total*p.Loss.Curvature(m) + biasRidge
 	}
 	for i, s := range f.scale {
 		if s == 0 { // an empty column without ridge: its gradient is 0 as well
@@ -341,8 +337,8 @@ const (
 
 // settleBias evaluates the loss at pred (n×m, the predictions of the whole model), stores the weighted gradients in grad and moves the
 // bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below settleShare of tolerance·loss: with the small ridge α of the bias, a
-// gradient that no fit of the rest would notice makes the gap useless. Steps are gradients over secants of earlier steps, or over a bound
-// of the Hessian, which cannot fail, when those do not shrink the gradient. It returns the loss.
+// gradient that no fit of the rest would notice makes the gap useless. It runs L-BFGS, which goes on from call to call, with steps that are not searched
+// along: where the gradient is twice the least so far it starts anew, with a step over a bound of the Hessian, which cannot fail. It returns the loss.
 func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
 	loss := rowLosses(f.workers, f.p, pred, grad)
@@ -354,8 +350,9 @@ func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 
 	for i := range n {
 		bound += f.p.Weight(i) * f.p.Loss.Curvature(m)
 	}
+	unit := math.Sqrt(bound)
 	gradient, last, step := make([]float64, m), make([]float64, m), make([]float64, m)
-	lastNorm := math.Inf(1)
+	least := math.Inf(1)
 	for pass := range settlePasses {
 		copy(gradient, bias)
 		floats.Scale(f.biasRidge, gradient)
@@ -368,17 +365,22 @@ func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 
 		if norm*norm <= 2*f.biasRidge*settleShare*tolerance*loss || f.workers.cancelled() {
 			break
 		}
-		for c := range step {
-			if pass > 0 {
-				f.biasCurve[c] = (gradient[c] - last[c]) / step[c]
-			}
-			if !(norm < lastNorm && f.biasCurve[c] > 0.01*bound && f.biasCurve[c] < bound) {
-				f.biasCurve[c] = bound
-			}
-			step[c] = -gradient[c] / f.biasCurve[c]
+		floats.Scale(1/unit, gradient)
+		switch {
+		case !(norm < 2*least):
+			f.biasMemory = bfgs{}
+		case pass > 0:
+			floats.Scale(unit, step)
+			f.biasMemory.remember(step, gradient, last)
+		}
+		f.biasMemory.direction(step, gradient)
+		if !(floats.Dot(step, gradient) < 0) {
+			f.biasMemory = bfgs{}
+			f.biasMemory.direction(step, gradient)
 		}
 		copy(last, gradient)
-		lastNorm = norm
+		least = min(least, norm)
+		floats.Scale(1/unit, step)
 		floats.Add(bias, step)
 		for i := 0; i < len(pred); i += m {
 			for c, s := range step {

@@ -228,11 +228,7 @@ func (r *solve) first() {
 // resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only read.
 func (r *solve) resume(from *solve) {
 	copy(r.linear.theta, from.linear.theta)
-	copy(r.linear.biasCurve, from.linear.biasCurve)
-	for t := range from.linear.memory.steps {
-		r.linear.memory.steps = append(r.linear.memory.steps, append([]float64(nil), from.linear.memory.steps[t]...))
-		r.linear.memory.turns = append(r.linear.memory.turns, append([]float64(nil), from.linear.memory.turns[t]...))
-	}
+	r.linear.memory, r.linear.biasMemory = from.linear.memory.clone(), from.linear.biasMemory.clone()
 	copy(r.pred, from.pred)
 	copy(r.gamma.grad, from.gamma.grad)
 	r.gamma.prepare()
