@@ -116,6 +116,7 @@ type variationalStart struct {
 	seed    uint64
 	// scattered starts from random coordinates in place of the leading interactions, which are the same for every seed.
 	scattered bool
+	uncapped  bool    // the prior of the second stage of refitd fit: tighter, and the sweeps may make it as tight as they like
 	until     float64 // stop once the validation error is at most this; 0 for as long as it falls
 }
 
@@ -128,6 +129,9 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		likelihood = posterior.Logistic
 	}
 	prior := posterior.PriorFor(likelihood, 1)
+	if start.uncapped {
+		prior.Basis, prior.Cap = 15.0/8*prior.Basis, math.Inf(1)
+	}
 	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
 	state := posterior.Start(likelihood, problem, nil, nil, start.basis, prior, random)
 	if start.scattered {
