@@ -98,6 +98,9 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 			*t.to = slices.Clone(*t.from)
 		}
 	}
+	if d.Weights != nil && c.Kernel == Homogeneous { // what names add by themselves depends on the weights
+		next.screens = newScreens(len(m.screens))
+	}
 	if d.FoldInLosses != nil {
 		fold := *n.FoldIn
 		fold.Fields = slices.Clone(fold.Fields)

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"sync"
 )
 
@@ -11,20 +12,28 @@ type question struct {
 	model            *Model
 	field, output, k int
 	by               ranking
-	lead             int // of the outputs the one that is computed first
 	base             []float64
-	cross, square    []float64 // of the leading output, what rows are multiplied with: see multipliers
-	all              *Scratch  // of all outputs: see matrix
+	all              *Scratch // of all outputs: see matrix
 	excluded         []uint64
+
+	// Of the leading value of names, Σ mix o: the larger it is the better they may be. See mixing.
+	mix           []float64 // of the outputs; nil for the one that is ranked by
+	entropy       float64
+	offset        float64    // Σ mix base
+	goal          float64    // that a few names reach; +Inf is not known
+	cross, square []float64  // what rows are multiplied with: see multipliers
+	ruled         *screening // by which most names are ruled out; nil for none
 }
 
-// search is one goroutine's part of a ranking. Of each name it computes the leading output, four names at a time; by that alone nearly all of them are
-// passed over once there are as many as are wanted.
+// search is one goroutine's part of a ranking. Of each name it computes the leading value, four names at a time, or less by a screening; by that
+// alone nearly all of them are passed over once there are as many as are wanted.
 type search struct {
 	question
 	first, last int // positions of names in the field
 	heap        []scored
-	low, high   float64 // a name whose leading output is outside them is not among the best
+	low         float64  // a name whose leading value is less is not among the best
+	high        float64  // a name with an output above it is not, either: see exceeds
+	seen        []uint64 // per block of names: those ranked
 	out         []float64
 	values      [blockNames]float64
 	err         error
@@ -32,11 +41,14 @@ type search struct {
 	done        *sync.WaitGroup
 }
 
-// minNames is how many names are worth a goroutine: tens of microseconds.
+// minNames is how many names are worth a goroutine, or a screen: tens of microseconds.
 const minNames = 4 << 10
 
 // blockNames is how many names are taken at a time: those of a word of Scratch.excluded.
 const blockNames = 64
+
+// firstNames is how many names say what to rule others out by.
+const firstNames = 8 * blockNames
 
 // lanes is how many outputs of a candidate, and how many candidates, are computed at once: four sums hide the latency of additions.
 const lanes = 4
@@ -44,34 +56,39 @@ const lanes = 4
 // candidates leaves the columns with the k largest keys in the heap of s, whose base and sums are those of the event without the field. By how many goroutines
 // they are found changes nothing: keys and columns order them, and neither depends on who looks.
 func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) error {
-	q := question{model: m, field: field, output: output, k: k, by: by, lead: output, base: s.base, excluded: s.excluded, all: s}
-	if by == byLevel {
-		for o, v := range s.base {
-			if v > s.base[q.lead] { // the one that is most likely to be too large
-				q.lead = o
-			}
-		}
-	}
-	s.leadCross, s.leadSquare = resized(s.leadCross, m.contents.NumBasis), resized(s.leadSquare, m.contents.NumBasis)
-	q.cross, q.square = s.leadCross, s.leadSquare
-	q.multipliers(s.sum)
+	q := question{model: m, field: field, output: output, k: k, by: by, base: s.base, excluded: s.excluded, all: s, goal: math.Inf(1)}
 	if by != byOutput {
 		m.matrix(s)
 	}
+	q.lead(s.firstMix(&q))
 	names := len(m.contents.Vocabulary[field])
 	workers := max(1, min(s.Workers, names/minNames))
 	for len(s.searches) < workers {
 		s.searches = append(s.searches, newSearch(&s.done))
 	}
+	own := s.searches[0]
+	own.begin(&q, 0, min(names, firstNames))
+	own.names()
+	if names > minNames && by != byOutput {
+		mix, goal := s.betterMix(own)
+		q.lead(mix)
+		q.goal = goal
+	}
+	if screen := m.screenOf(field); screen != nil && s.screening.begin(screen, &q) {
+		q.ruled = &s.screening
+	}
+	own.question, own.low = q, math.Inf(-1)
+	own.bound()
 	share := (names/workers + blockNames) / blockNames * blockNames
-	for i, w := range s.searches[:workers] {
-		w.begin(&q, min(i*share, names), min((i+1)*share, names))
+	for i, w := range s.searches[1:workers] {
+		w.begin(&q, min((i+1)*share, names), min((i+2)*share, names))
+		w.low, w.high = own.low, own.high
 	}
 	s.done.Add(workers - 1)
 	for _, w := range s.searches[1:workers] {
 		go w.run()
 	}
-	own := s.searches[0]
+	own.first, own.last = own.last, min(share, names)
 	own.names()
 	own.addedNames()
 	s.done.Wait()
@@ -86,6 +103,7 @@ func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) err
 	for _, w := range s.searches[:workers] {
 		w.question = question{} // which has the model
 	}
+	s.screening.of = nil
 	return err
 }
 
@@ -104,23 +122,62 @@ func (w *search) begin(q *question, first, last int) {
 	w.out = resized(w.out, (q.model.contents.NumOutputs+lanes-1)/lanes*lanes)
 }
 
-// names ranks its names of the version.
+// names ranks its names of the version. With a goal those are looked at first that a screening cannot tell from ones that reach it: they set bounds for the
+// others.
 func (w *search) names() {
+	if w.ruled == nil {
+		w.rank(w.low, false)
+		return
+	}
+	w.seen = resized(w.seen, (w.last-w.first+blockNames-1)/blockNames)
+	clear(w.seen)
+	if !math.IsInf(w.goal, 1) {
+		w.rank(w.goal, true)
+	}
+	w.rank(math.Inf(-1), false)
+}
+
+// rank ranks names whose leading value may be at least low, beside all those that may be among the best. Only screened says to leave alone what is not ruled
+// out eight names at a time.
+func (w *search) rank(low float64, onlyScreened bool) {
 	begin := w.model.first[w.field]
-	for i := w.first; i < w.last; i += blockNames {
-		values := w.values[:min(blockNames, w.last-i)]
-		w.leadingOf(values, int(begin)+i)
-		for n, v := range values {
-			if v < w.low || v > w.high {
+	for i := w.first; i < w.last && w.err == nil; i += blockNames {
+		values, block := w.values[:min(blockNames, w.last-i)], (i-w.first)/blockNames
+		if w.ruled != nil && !math.IsInf(w.low, -1) && !w.model.isChanged(int(begin)+i, len(values)) {
+			names := w.ruled.possible(i/blockNames, max(w.low, low)) &^ w.excluded[i/blockNames] &^ w.seen[block] & (1<<len(values) - 1)
+			if bits.OnesCount64(names) <= mostPossible {
+				w.seen[block] |= names
+				w.rankThese(names, i)
 				continue
 			}
-			w.consider(begin+int32(i+n), i+n, v)
 		}
-		if w.err != nil {
-			return
+		if onlyScreened {
+			continue
+		}
+		w.leadingOf(values, int(begin)+i)
+		for n, v := range values {
+			if w.ruled == nil || w.seen[block]&(1<<n) == 0 {
+				w.consider(begin+int32(i+n), i+n, v)
+			}
 		}
 	}
 }
+
+// rankThese ranks some of the names from place i on, given bit by bit.
+func (w *search) rankThese(names uint64, i int) {
+	begin := w.model.first[w.field]
+	for ; names != 0; names &= names - 1 {
+		place, v := i+bits.TrailingZeros64(names), math.Inf(1)
+		if w.by == byOutput { // else all outputs say it as quickly
+			w.leadingOf(w.values[:1], int(begin)+place)
+			v = w.values[0]
+		}
+		w.consider(begin+int32(place), place, v)
+	}
+}
+
+// mostPossible is of how many names of a block the leading values are computed one by one, which takes twice the time of several together.
+const mostPossible = blockNames / 4
 
 // addedNames ranks the names that deltas have added.
 func (w *search) addedNames() {
@@ -132,24 +189,15 @@ func (w *search) addedNames() {
 	}
 }
 
-// consider takes the name of a column up if it is not excluded and among the best so far, given its leading output.
+// consider takes the name of a column up if it is not excluded and among the best so far, given its leading value.
 func (w *search) consider(j int32, place int, v float64) {
-	if w.excluded[place/64]&(1<<(place%64)) != 0 {
+	if v < w.low || w.excluded[place/64]&(1<<(place%64)) != 0 {
 		return
 	}
 	key := v
 	if w.by != byOutput {
-		w.model.candidate(w.out, int(j), w.all)
-		out := w.out[:len(w.base)]
-		for o, b := range w.base {
-			out[o] += b
-		}
-		if w.model.contents.Linear != nil {
-			for o, x := range w.model.linearRow(int(j)) {
-				out[o] += x
-			}
-		}
-		if largestOf(out) > w.high {
+		out := w.outputsOf(int(j))
+		if w.exceeds(out) {
 			return
 		}
 		key = w.model.key(w.by, w.output, out)
@@ -161,6 +209,21 @@ func (w *search) consider(j int32, place int, v float64) {
 	w.offer(scored{key, j})
 }
 
+// outputsOf returns the outputs of the name of a column, until the next call. Only of rankings by several.
+func (w *search) outputsOf(j int) []float64 {
+	w.model.candidate(w.out, j, w.all)
+	out := w.out[:len(w.base)]
+	for o, b := range w.base {
+		out[o] += b
+	}
+	if w.model.contents.Linear != nil {
+		for o, x := range w.model.linearRow(j) {
+			out[o] += x
+		}
+	}
+	return out
+}
+
 // offer keeps a candidate if it is among the best so far.
 func (w *search) offer(x scored) {
 	if len(w.heap) < w.k || w.heap[0].worse(x) {
@@ -170,25 +233,24 @@ func (w *search) offer(x scored) {
 	}
 }
 
-// bound says what the leading output of a name has to be if its key is to be at least the worst of the heap.
+// bound says what the leading value of a name has to be if its key is to be at least the worst of the heap.
 func (w *search) bound() {
-	worst := w.heap[0].key
-	switch w.by {
-	case byOutput:
-		w.low = worst
-	case byLevel: // one term alone would make the sum too large. Rounding is allowed for generously
-		if sum := float64(w.model.contents.Schema.Levels) - worst + 1e-9; sum < 1 {
-			w.high = math.Log(sum / (1 - sum))
-		}
+	if len(w.heap) == w.k {
+		low, high := w.least(w.heap[0].key, w.entropy, w.offset)
+		w.low, w.high = max(w.low, low), min(w.high, high)
 	}
 }
 
-// multipliers stores what rows are multiplied with for the leading output, given the sums S of the event: V[r,c] S_r or 2 V[r,c] S_r, and V[r,c] itself for
-// the squares of the homogeneous kernel.
+// multipliers stores what rows are multiplied with for the leading value, given the sums S of the event: v_r S_r or 2 v_r S_r, and v_r itself for the squares
+// of the homogeneous kernel, with v_r = Σ_c mix_c V[r,c].
 func (q *question) multipliers(sum []float64) {
 	c := &q.model.contents
 	for r := range c.NumBasis {
-		v := c.Weights[r*c.NumOutputs+q.lead]
+		weights := c.Weights[r*c.NumOutputs : (r+1)*c.NumOutputs]
+		v := weights[q.output]
+		if q.mix != nil {
+			v = dot(weights, q.mix)
+		}
 		q.square[r] = v
 		if c.Kernel == Homogeneous {
 			v *= 2
@@ -197,7 +259,7 @@ func (q *question) multipliers(sum []float64) {
 	}
 }
 
-// leadingOf stores the leading outputs of the names of columns from j on, which a model has one after the other. Rows are taken where they are: in the
+// leadingOf stores the leading values of the names of columns from j on, which a model has one after the other. Rows are taken where they are: in the
 // version, or in a page that a delta has changed.
 func (w *search) leadingOf(dst []float64, j int) {
 	m := w.model
@@ -219,14 +281,18 @@ func (w *search) leadingOf(dst []float64, j int) {
 		default:
 			squareDots(leading, rows, stride, w.cross, w.square)
 		}
-		base := w.base[w.lead]
-		if width == 0 {
+		switch {
+		case width == 0:
 			for i := range leading {
-				leading[i] += base
+				leading[i] += w.offset
 			}
-		} else {
-			for i, at := 0, w.lead; i < len(leading); i, at = i+1, at+linearStride {
-				leading[i] += base + linear[at]
+		case w.mix == nil:
+			for i, at := 0, w.output; i < len(leading); i, at = i+1, at+linearStride {
+				leading[i] += w.offset + linear[at]
+			}
+		default:
+			for i, at := 0, 0; i < len(leading); i, at = i+1, at+linearStride {
+				leading[i] += w.offset + dot(linear[at:at+width], w.mix)
 			}
 		}
 		dst, j = dst[n:], j+n

@@ -14,6 +14,7 @@ type Model struct {
 	index    []map[string]int32 // per field of Schema.Named: name to column
 	first    []int32            // the column of the first name of each
 	crosses  [][]int            // the categorical fields of each cross
+	screens  []*lazyScreen      // per categorical field
 	signedBy string
 	expires  time.Time // zero is never
 
@@ -51,6 +52,7 @@ func newModel(c *Contents) (*Model, error) {
 func (m *Model) indexNames() error {
 	m.indexCrosses()
 	vocabulary := m.contents.Vocabulary
+	m.screens = newScreens(len(m.contents.Schema.Categorical))
 	m.first, m.index = make([]int32, len(vocabulary)), make([]map[string]int32, len(vocabulary))
 	column := int32(0)
 	var fields sync.WaitGroup
@@ -126,8 +128,10 @@ type Scratch struct {
 	excluded      []uint64
 	heap          []scored
 
-	// Of TopK: what the leading output of candidates is multiplied with, and the goroutines that look at them.
+	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that look at them.
+	mix, otherMix         []float64
 	leadCross, leadSquare []float64
+	screening             screening
 	searches              []*search
 	done                  sync.WaitGroup
 }

@@ -61,6 +61,19 @@ func (m *Model) linearRow(j int) []float64 {
 	return m.contents.Linear[j*numOut : (j+1)*numOut]
 }
 
+// isChanged reports whether deltas have changed pages that have rows of n columns from j on.
+func (m *Model) isChanged(j, n int) bool {
+	if m.pages == nil {
+		return false
+	}
+	for _, p := range m.pages[j>>pageShift : (j+n-1)>>pageShift+1] {
+		if p != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // runOf returns the rows of at most n columns from j on that stand in one place, how many they are, and how many numbers after one another the rows and
 // their linear weights begin. Of a model with pages.
 func (m *Model) runOf(j, n int) (rows, linear []float64, stride, linearStride, count int) {

@@ -226,6 +226,11 @@ func BenchmarkTopK(b *testing.B) {
 			}
 			q := Query{Input: Input{Categorical: []string{"u1", ""}}, Over: "item", K: 10, Exclude: []string{"i5", "i77"}}
 			dst, s := make([]Item, 0, 10), &Scratch{Workers: test.workers}
+			for range screenAfter {
+				if _, err := m.TopK(dst, &q, s); err != nil {
+					b.Fatal(err)
+				}
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := m.TopK(dst, &q, s); err != nil {
