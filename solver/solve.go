@@ -365,9 +365,12 @@ func (r *solve) finish(ctx context.Context) *Result {
 			r.certificate = r.certify()
 		}
 		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
-			gap, estimate := terms.at(bound.value), terms.at(r.last.criterion)
+			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
+			if bound.failure == 0 && gap > r.s.Tolerance*terms.objective {
+				gap = r.tighten(terms.objective, gap)
+			}
 			if !r.workers.cancelled() {
-				res.Objective, res.ConvexObjective = r.objective, terms.objective
+				res.Objective, res.ConvexObjective = objective, terms.objective
 				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, Certified, bound.kind, bound.failure
 				res.GapEstimate = min(gap, estimate)
 			}
