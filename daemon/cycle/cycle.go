@@ -48,6 +48,7 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	followed    *following  // the newest update; nil without
+	live        *liveCopy   // for Live; nil without
 	reached     reached     // by events, while there are deltas
 	lag         lag
 	updates     bool           // consumers should have updates, by lag

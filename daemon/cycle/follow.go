@@ -98,12 +98,24 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 
 // start builds the model that the follower begins with: the update as it is published with those settings. O(columns).
 func (f *follower) start(u *Champion, settings *config.Model) error {
-	contents := u.Contents(settings)
-	contents.Tensors = strings.ToUpper(settings.Publish.Tensors)
-	model, err := snapshot.NewModel(contents)
+	model, err := snapshot.NewModel(u.contentsOf(settings))
 	if err != nil {
 		return fmt.Errorf("cycle: update: %w", err)
 	}
+	f.begin(model, u, settings)
+	return nil
+}
+
+// contentsOf returns what a version of an update has, with the numbers as they are published.
+func (ch *Champion) contentsOf(settings *config.Model) *snapshot.Contents {
+	contents := ch.Contents(settings)
+	contents.Tensors = strings.ToUpper(settings.Publish.Tensors)
+	return contents
+}
+
+// begin begins with the model of an update.
+func (f *follower) begin(model *snapshot.Model, u *Champion, settings *config.Model) {
+	contents := model.Contents()
 	f.model = model
 	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
 	f.first, f.own = u.Vocabulary.firstOwn(), u.Vocabulary.own
@@ -112,7 +124,6 @@ func (f *follower) start(u *Champion, settings *config.Model) error {
 	if said := model.Manifest().FoldIn; said != nil {
 		f.losses = len(said.Fields)
 	}
-	return nil
 }
 
 // stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.

@@ -71,8 +71,9 @@ func (f *following) sourceOf(s *slots) *source {
 			return of
 		}
 	}
-	s.touched = new(touched)
-	f.sources = append(f.sources, &source{slots: s, touched: s.touched})
+	list := new(touched)
+	s.touched = append(s.touched, list)
+	f.sources = append(f.sources, &source{slots: s, touched: list})
 	return f.sources[len(f.sources)-1]
 }
 
@@ -81,11 +82,7 @@ func (c *Cycle) unfollow() {
 	if c.followed == nil {
 		return
 	}
-	for _, s := range c.followed.sources {
-		if s.slots.touched == s.touched {
-			s.slots.touched = nil
-		}
-	}
+	c.followed.unlist()
 	for _, f := range c.followed.forms {
 		if f == nil {
 			continue
@@ -193,9 +190,7 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 			limit = min(limit, follower.most())
 		}
 	}
-	for _, s := range f.sources {
-		s.taken = s.touched.take(s.taken[:0], limit)
-	}
+	f.list(limit)
 	for form, follower := range f.forms {
 		if follower == nil {
 			continue

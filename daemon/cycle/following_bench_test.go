@@ -13,17 +13,16 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20 basis vectors. Of rows that nobody
-// touched only the list of pages is copied, three bytes a row.
-func BenchmarkTakeDelta(b *testing.B) {
-	const names, k, batch = 50_000, 20, 10_000
+// manyRows returns a cycle of twice so many names with 20 basis vectors, and what lets it observe 10,000 events that touch some 8,000 of them.
+func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
+	const k, batch = 20, 10_000
 	m := ratingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels = "regression", 0
 		m.Schema.LabelMin, m.Schema.LabelMax = 1, 5
 		m.Train.FoldIn.MaxRows, m.Train.MaxFeatures = 2*names, 2*names
 		m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 100_000}
 	})
-	c := newCycle(b, m)
+	c = newCycle(b, m)
 	c.config.Train.Refit = "variational"
 	r := rand.New(rand.NewPCG(1, 1))
 	v := &Vocabulary{Names: make([][]string, 2), schema: &c.schema}
@@ -39,12 +38,19 @@ func BenchmarkTakeDelta(b *testing.B) {
 	}
 	c.Install(&Champion{Model: state.Model(), Vocabulary: v, Target: c.target, posterior: state, Version: report.Version{Sweeps: 1}})
 	events := make([]event.Event, batch)
-	draw := func() {
+	return c, func() {
 		for i := range events {
 			events[i] = event.Event{Label: float64(1 + r.IntN(5)), Weight: 1,
 				Categorical: []string{v.Names[0][r.IntN(5000)], v.Names[1][r.IntN(5000)]}}
 		}
+		observeAll(c, events)
 	}
+}
+
+// BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20 basis vectors. Of rows that nobody
+// touched only the list of pages is copied, three bytes a row.
+func BenchmarkTakeDelta(b *testing.B) {
+	c, observe := manyRows(b, 50_000)
 	c.NextUpdate()
 	c.lag.n = 1
 	u, reason := c.NextUpdate()
@@ -55,8 +61,7 @@ func BenchmarkTakeDelta(b *testing.B) {
 	rows, bytes := 0, 0
 	for b.Loop() {
 		b.StopTimer()
-		draw()
-		observeAll(c, events)
+		observe()
 		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
 		b.StartTimer()
 		if whole := c.TakeDelta(time.UnixMilli(1)); whole != "" {
@@ -72,4 +77,27 @@ func BenchmarkTakeDelta(b *testing.B) {
 	}
 	b.ReportMetric(float64(rows)/float64(b.N), "rows/op")
 	b.ReportMetric(float64(bytes)/float64(rows), "bytes/row")
+}
+
+// BenchmarkLive has the live model of 1,000,000 names after 10,000 more events, as a copy and sharing what has not changed.
+func BenchmarkLive(b *testing.B) {
+	for _, way := range []string{"copied", "shared"} {
+		b.Run(way, func(b *testing.B) {
+			c, observe := manyRows(b, 500_000)
+			if _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				observe()
+				if way == "copied" {
+					c.endLive()
+				}
+				b.StartTimer()
+				if _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -15,7 +15,7 @@ type slots struct {
 	newest int32
 
 	evicted *atomic.Int64 // counts the names that gave up their number; nil counts none
-	touched *touched      // nil without
+	touched []*touched    // lists of what is touched, of whoever asks for one
 }
 
 // touched lists the slots that were touched since it was asked last, each once, in the order of their first touch. Adding takes O(1).
@@ -64,8 +64,8 @@ func (s *slots) find(field int, name string) int32 {
 // touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the name last, or -1.
 func (s *slots) touch(last int32, field int, name string) (at int32, fresh bool) {
 	at, fresh = s.place(last, field, name)
-	if s.touched != nil {
-		s.touched.add(at)
+	for _, list := range s.touched {
+		list.add(at)
 	}
 	return at, fresh
 }

@@ -20,8 +20,9 @@ const (
 	liveRenew = liveAge / 2
 )
 
-// liveModel copies what a cycle has learned up to now, for requests to score with (serve.live): what an update would publish, whether or not
-// updates predict better than the last refit. A copy takes time and memory in proportion to the model, and is made only if somebody asks.
+// liveModel has what a cycle has learned up to now, for requests to score with (serve.live): what an update would publish, whether or not
+// updates predict better than the last refit. It is made only if somebody asks. The first one after a refit is a copy, which takes time and memory in
+// proportion to the model; the next ones share with it what has not changed.
 type liveModel struct {
 	copy func() (*snapshot.Model, error) // of now
 
@@ -80,26 +81,15 @@ func (l *liveModel) close() { l.beside.Wait() }
 // newLive returns the live model of a trainer.
 func newLive(t *Trainer, state *State) *liveModel {
 	return &liveModel{copy: func() (*snapshot.Model, error) {
-		created, watermark := time.Now(), watermarkOf(state.store.Ledger())
-		return copyOf(t.cycle.Update(), t, created, watermark)
+		m, err := t.cycle.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
+		if errors.Is(err, cycle.ErrNoChampion) {
+			err = snapshot.ErrNotFound
+		}
+		if err != nil {
+			return nil, fmt.Errorf("model: live: %w", err)
+		}
+		return m, nil
 	}}
-}
-
-func copyOf(live *cycle.Champion, t *Trainer, created, watermark time.Time) (*snapshot.Model, error) {
-	switch {
-	case live == nil:
-		return nil, fmt.Errorf("model: live: %w", snapshot.ErrNotFound)
-	case !live.Model.IsFinite():
-		return nil, errors.New("model: live: the live model is not finite")
-	}
-	contents := live.Contents(t.tuned.Load())
-	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil
-	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Watermark, contents.Meta.Decision = publish.Writer, created, watermark, ""
-	m, err := snapshot.NewModel(contents)
-	if err != nil {
-		return nil, fmt.Errorf("model: live: %w", err)
-	}
-	return m, nil
 }
 
 // watermarkOf returns the newest event time of a ledger, zero if there is none. Events are learned before they are stored, so the live model knows

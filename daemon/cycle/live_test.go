@@ -1,0 +1,85 @@
+package cycle
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// TestLiveShares: the live model of now scores events whose names were touched since it was asked for last as a whole copy does, in every form of updates,
+// beside deltas that are published of the same learners, and shares the rest with the last one, but for pairs of names, which are copied each time.
+func TestLiveShares(t *testing.T) {
+	tier.NotUnderRace(t)
+	for name, test := range followedCases() {
+		t.Run(name, func(t *testing.T) {
+			calls, shared := 0, 0
+			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
+				if test.form == formNewton {
+					return // on another feature map than the copy
+				}
+				at := time.UnixMilli(int64(1000 + calls))
+				got, err := c.Live(at, at, "w")
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := got.Position()
+				if !p.Created.Equal(at) || !p.Watermark.Equal(at) || got.Manifest().Writer != "w" || len(p.Cut) > 0 {
+					t.Fatalf("it says %+v of itself", p)
+				}
+				if calls++; p.Sequence > 0 {
+					shared++
+				}
+				contents := c.Update().contentsOf(c.config)
+				contents.Golden = nil
+				want, err := snapshot.NewModel(contents)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tolerance := 1e-9
+				if c.config.Publish.Tensors == "f32" {
+					tolerance = 1e-5
+				}
+				a, b := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
+				var s snapshot.Scratch
+				for i := range since {
+					in := InputOf(&c.schema, &since[i])
+					got.Score(a, &in, &s)
+					want.Score(b, &in, &s)
+					for o := range a {
+						if math.Abs(a[o]-b[o]) > tolerance*(1+math.Abs(b[o])) {
+							t.Fatalf("call %d, output %d is %.12g, %.12g by a copy", calls, o, a[o], b[o])
+						}
+					}
+				}
+			})
+			switch {
+			case test.form == formNewton:
+			case test.form == formNames:
+				if shared > 0 {
+					t.Error("pairs of names are listed for two")
+				}
+			case calls < 10 || shared < calls-3:
+				t.Errorf("%d of %d share their rows", shared, calls)
+			}
+			before := c.live
+			c.Install(c.champion)
+			if m, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 || before != nil && c.live == before {
+				t.Errorf("after a refit: %v, %v", m.Position(), err)
+			}
+			c.endLive()
+			for _, b := range c.companions {
+				if l, ok := b.learner.(*posteriorLearner); ok && len(l.slots.touched) > 0 {
+					t.Error("what is touched is listed for nobody")
+				}
+			}
+		})
+	}
+	if _, err := newCycle(t, ratingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, ErrNoChampion) {
+		t.Errorf("without a champion: %v", err)
+	}
+}
