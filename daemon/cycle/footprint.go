@@ -33,11 +33,11 @@ func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 func OtherVocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
 
 // DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update in each form as readers have it, with
-// the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand.
+// the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand and of those taken meanwhile.
 func DeltasFootprint(m *config.Model, model int64, d int) int64 {
 	forms := int64(OtherForms(m) + 1)
 	const atHand = 4 // taken, queued, as a frame, and as what it was before it was sorted
-	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*deltaRowBytes
+	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*deltaRowBytes + maxSinceBytes
 }
 
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online

@@ -107,7 +107,7 @@ func TestFreshConsumer(t *testing.T) {
 	}{
 		{"neither", "update_every: 0s", func(s snapshot.Status) bool { return s.Version > 0 }},
 		{"whole versions", "update_every: 1s", func(s snapshot.Status) bool { return s.Loads > 2 }},
-		{"deltas", "update_every: 60s, deltas: {every: 1s}", func(s snapshot.Status) bool { return s.DeltasApplied > 2 }},
+		{"deltas", "update_every: " + tier.Size("5s", "60s") + ", deltas: {every: 1s}", func(s snapshot.Status) bool { return s.DeltasApplied > 2 }},
 	} {
 		configured(0, way.publish)
 		if err := c.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -115,7 +115,7 @@ func TestFreshConsumer(t *testing.T) {
 		}
 		second := time.Now()
 		p.load(rate, func(int) []byte { return l.next(int(time.Since(second).Seconds())) })
-		within(t, tier.Size(time.Minute, 10*time.Minute), func() error {
+		within(t, tier.Size(2*time.Minute, 10*time.Minute), func() error {
 			if s := w.Status(); !way.begun(s) {
 				return fmt.Errorf("%d versions loaded, %d deltas applied: %v %v", s.Loads, s.DeltasApplied, s.Err, s.DeltaErr)
 			}
