@@ -56,6 +56,7 @@ type Cycle struct {
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
+	levels      *levelMixture
 	sgd         *sgdBias // a part of the mixture; nil for classes
 	since       backlog
 	resets      int
@@ -104,7 +105,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
-	c.sgd = c.mixture.sgd()
+	c.sgd, c.levels = c.mixture.sgd(), newLevelMixture(target)
 	return c, nil
 }
 
@@ -203,6 +204,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	}
 	if c.mixture != nil {
 		c.mixture.learn(ev, c.targets)
+		if c.levels != nil {
+			c.levels.learn(c.targets)
+		}
 	}
 	if of.Payload != nil {
 		c.since.add(of.Position, of.Payload)
@@ -221,8 +225,17 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 	c.mixture.predict(ev, alone.outputs, consumers, c.companions)
 	if c.target.IsNumeric() {
 		o := c.target.numberOutcome(ev, c.mixture.value(), c.value, c.targets)
-		if !o.lossy { // of levels, of which the mixture has no probabilities
+		switch {
+		case o.lossy:
+		case c.levels == nil:
 			o.lossy, o.loss = alone.outcome.lossy, alone.outcome.loss
+		default:
+			var link *levelLink
+			if c.champion != nil {
+				link = c.champion.link
+			}
+			c.levels.predict(alone.outputs, consumers, c.mixture.value(), link)
+			o.lossy, o.loss = true, boundedError(c.levels.loss(c.targets))
 		}
 		return o
 	}
