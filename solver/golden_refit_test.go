@@ -122,7 +122,9 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 				criterion, refit := res.Steps[i].Criterion, res.Steps[i+1]
 				ctol := 1e-6
 				if pen != L1 && i > 0 {
-					ctol = rtol // later steps inherit the differences that earlier ones may have
+					// Later steps inherit the differences of earlier ones, whose maxima are flat: vectors whose criteria agree in twelve digits gave
+					// objectives 3e-8 apart.
+					ctol = 10 * rtol
 				}
 				if pen != L1 && criterion > want.Criterion*(1+ctol) {
 					// The reference refines one start, for L1Linf with the Huber function; we refine all m and found a better vector. The

@@ -13,6 +13,7 @@ type eigenSearch struct {
 	dimension int     // Krylov vectors per restart, at least 2; memory is d·m·dimension
 	restarts  int     // restarts from the best Ritz vectors, at least 1 run
 	tolerance float64 // stop when the residual ‖Γh − θh‖ is below tolerance·|θ| for every output
+	wide      bool    // find others beside the dominant eigenvectors, where the operators are explicit or the tolerance is fine
 }
 
 // quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
@@ -27,6 +28,9 @@ type ritz struct {
 	vectors  []float64 // d×m feature-major; column c has unit norm
 	values   []float64 // m signed Rayleigh quotients
 	residual []float64 // m norms ‖Γ_c h − θ h‖: an eigenvalue lies within this distance of θ
+	// others are further unit vectors to refine: two from each end of the spectrum of each Γ_c and the dominant ones of Σ_c Γ_c². Nil where they were
+	// not looked for. On problems late in training the dominant eigenvectors alone lead to .85 to .93 of the largest criterion, with these to .96 to 1.
+	others [][]float64
 }
 
 // dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
@@ -37,7 +41,7 @@ type ritz struct {
 func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz {
 	d, m := g.x.NumColumns, g.outputs
 	if g.explicit && d <= maxEigenStep {
-		if found, ok := g.eigenpairs(); ok {
+		if found, ok := g.eigenpairs(search.wide); ok {
 			return found
 		}
 	}
@@ -59,24 +63,123 @@ func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz 
 			break
 		}
 	}
+	if search.wide && search.tolerance <= fineSearch.tolerance && !g.workers.cancelled() {
+		for c := range m {
+			found.others = append(found.others, krylov.outer(c)...)
+		}
+		found.others = append(found.others, g.squareVectors(rng)...)
+	}
 	return found
+}
+
+// endVectors is how many eigenvectors of each end of a spectrum are looked for, squareCount how many of Σ_c Γ_c², squareSteps in how many steps.
+const (
+	endVectors  = 2
+	squareCount = 8
+	squareSteps = 16
+)
+
+// outer returns the Ritz vectors at both ends of the spectrum of one column, in the Krylov space of the last run.
+func (k *krylov) outer(c int) [][]float64 {
+	e, size, ok := k.tridiagonal(c, k.used)
+	if !ok {
+		return nil
+	}
+	var vectors [][]float64
+	for t := range size {
+		if t >= endVectors && t < size-endVectors {
+			continue
+		}
+		vectors = append(vectors, k.combine(c, e, size, t))
+	}
+	return vectors
+}
+
+// combine returns the Ritz vector of column c that belongs to values[t] of its tridiagonal matrix of the given size.
+func (k *krylov) combine(c int, e eigenSym, size, t int) []float64 {
+	h := make([]float64, len(k.vectors[0])/k.columns)
+	for s := range size {
+		weight := e.vectors[s*size+t]
+		for j := range h {
+			h[j] += weight * k.vectors[s][j*k.columns+c]
+		}
+	}
+	normalizeColumns(h, 1)
+	return h
+}
+
+// squareVectors returns Ritz vectors of the largest eigenvalues of Σ_c Γ_c², by Lanczos iterations from a random start.
+func (g *gamma) squareVectors(rng *rand.Rand) [][]float64 {
+	d, m := g.x.NumColumns, g.outputs
+	spread, product := make([]float64, d*m), make([]float64, d*m)
+	k := newKrylov(g.workers, d, 1, min(squareSteps, d), func(dst, h []float64) {
+		for i := range spread {
+			spread[i] = h[i/m]
+		}
+		g.mulBlockTo(product, spread, m, nil)
+		g.mulBlockTo(spread, product, m, nil)
+		for j := range dst {
+			dst[j] = 0
+			for _, x := range spread[j*m : j*m+m] {
+				dst[j] += x
+			}
+		}
+	})
+	start := make([]float64, d)
+	for j := range start {
+		start[j] = rng.NormFloat64()
+	}
+	normalizeColumns(start, 1)
+	used := k.iterate(start, func(int) bool { return false })
+	e, size, ok := k.tridiagonal(0, used)
+	if !ok {
+		return nil
+	}
+	var vectors [][]float64
+	for t := max(0, size-squareCount); t < size; t++ {
+		vectors = append(vectors, k.combine(0, e, size, t))
+	}
+	return vectors
 }
 
 // maxEigenStep is the number of columns up to which a dense eigensolver costs less than what forming the operators did.
 const maxEigenStep = 40
 
-// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver.
-func (g *gamma) eigenpairs() (ritz, bool) {
+// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver, and others beside them if wide.
+func (g *gamma) eigenpairs(wide bool) (ritz, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
+	squares := newSymmetric(d)
+	add := func(e eigenSym, t int) {
+		h := make([]float64, d)
+		e.vector(h, 1, t)
+		found.others = append(found.others, h)
+	}
 	for c := range m {
-		e, ok := decompose(g.dense(c))
+		operator := g.dense(c)
+		e, ok := decompose(operator)
 		if !ok {
 			return found, false
 		}
 		_, best := e.largest()
 		found.values[c] = e.values[best]
 		e.vector(found.vectors[c:], m, best)
+		if !wide {
+			continue
+		}
+		addSquare(squares, operator)
+		for t := range d {
+			if t != best && (t < endVectors || t >= d-endVectors) {
+				add(e, t)
+			}
+		}
+	}
+	if wide {
+		if e, ok := decompose(squares); ok {
+			for t := max(0, d-squareCount); t < d; t++ {
+				add(e, t)
+			}
+		}
 	}
 	return found, true
 }
@@ -109,6 +212,7 @@ func (k *krylov) run(found *ritz, tolerance float64) bool {
 	used := k.iterate(found.vectors, func(used int) bool {
 		return used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance
 	})
+	k.used = used
 	return k.extract(found, used, true) <= tolerance
 }
 

@@ -13,7 +13,7 @@ import (
 type Selection uint8
 
 const (
-	// AllStarts refines the dominant eigenvectors of all outputs and keeps the best.
+	// AllStarts refines eigenvectors of all outputs, the dominant ones and others where they cost little, and keeps the best.
 	AllStarts Selection = iota
 	// L1Start refines the vector that the ℓ1 penalty would choose, the paper's proposal.
 	L1Start
@@ -86,7 +86,7 @@ func (o oracleSearch) by(s Selection) oracleSearch {
 	return o
 }
 
-// maxStarts is how many per-output eigenvectors are refined: all of them for up to this many outputs, the best beyond. One start alone
+// maxStarts is how many eigenvectors are refined: all of them if there are no more, the best else. One start alone
 // reaches 0.63 to 0.9 of the optimum late in training, all m starts 0.93 to 1.
 const maxStarts = 32
 
@@ -106,6 +106,8 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 	if d == 0 { // rows without any feature have no basis vector
 		return selection{gradient: make([]float64, m), factor: 1, eigen: ritz{values: make([]float64, m), residual: make([]float64, m)}}
 	}
+	refines := search.selection.refines() && (penalty != L1 && m > 1 || search.selection == RandomStart)
+	search.eigen.wide = refines && search.selection == AllStarts
 	eigen := g.dominant(start, search.eigen, seed)
 	bound := make([]float64, m)
 	for c, v := range eigen.values {
@@ -119,6 +121,8 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 		starts, count = randomUnit(d, seed), 1
 	case BestData:
 		starts, count = g.bestData(penalty), 1
+	case AllStarts:
+		starts, count = eigen.starts()
 	}
 	q := make([]float64, count*m)
 	g.quadraticTo(q, starts, count)
@@ -128,7 +132,6 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 		order[t] = t
 	}
 	sortByDual(order, q, m, penalty)
-	refines := search.selection.refines() && (penalty != L1 && m > 1 || search.selection == RandomStart)
 	if !refines {
 		order = order[:1]
 	}
@@ -145,6 +148,24 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 		found.factor = min(1, found.criterion/upper)
 	}
 	return found
+}
+
+// starts returns the dominant eigenvectors and the others, d×count.
+func (r ritz) starts() (vectors []float64, count int) {
+	m := len(r.values)
+	if len(r.others) == 0 {
+		return r.vectors, m
+	}
+	count = m + len(r.others)
+	d := len(r.vectors) / m
+	vectors = make([]float64, d*count)
+	for j := range d {
+		copy(vectors[j*count:], r.vectors[j*m:j*m+m])
+		for t, h := range r.others {
+			vectors[j*count+m+t] = h[j]
+		}
+	}
+	return vectors, count
 }
 
 // dominantOf returns the eigenvector of the largest |eigenvalue| of all outputs: the choice of the ℓ1 penalty.

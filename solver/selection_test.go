@@ -169,8 +169,8 @@ func TestSelections(t *testing.T) {
 			}
 		}
 		t.Logf("%v: smallest ν̂ of %d points %v", pen, len(models), worst)
-		// An independent implementation has 0.93 to 1 for all starts, 0.63 to 1 without.
-		if worst[AllStarts] < 0.9 || worst[L1Only] < 0.2 || worst[RandomOnly] > 0.95 {
+		// An independent implementation has 0.93 to 1 from the dominant eigenvectors of all outputs, which gave 0.982 here, 0.63 to 1 from one.
+		if worst[AllStarts] < 0.999 || worst[L1Only] < 0.2 || worst[RandomOnly] > 0.95 {
 			t.Errorf("%v: ν̂ %v", pen, worst)
 		}
 	}
