@@ -54,7 +54,38 @@ func hostile(rng *rand.Rand, limit float64) float64 {
 	return rng.NormFloat64()
 }
 
-// FuzzSolve checks that no problem, settings or warm model make a solve panic or return a number that is not finite.
+// checkDual fails if the certified lower bound of a result, its objective less its gap, is above the objective of another model that the convex problem
+// allows, or if the result says converged without a certificate within tolerance.
+func checkDual(t *testing.T, res *Result, s Settings, others ...float64) {
+	t.Helper()
+	if res.GapKind != Certified {
+		if res.Status == Converged {
+			t.Fatalf("converged with a gap that is %s", res.GapKind)
+		}
+		return
+	}
+	if res.Status == Converged && res.Gap > s.Tolerance*res.ConvexObjective {
+		t.Fatalf("converged with a relative gap of %v", res.GapRelative)
+	}
+	for i, objective := range others {
+		if res.ConvexObjective-res.Gap > objective+1e-9*(1+math.Abs(objective)+res.ConvexObjective) {
+			t.Fatalf("objective %v with a gap of %v (%s), but objective %d is %v", res.ConvexObjective, res.Gap, res.GapBound, i, objective)
+		}
+	}
+}
+
+// emptyObjective returns the objective of the model without any parameters.
+func emptyObjective(p *Problem) float64 {
+	total := 0.0
+	zero := make([]float64, p.Outputs)
+	for i := range p.X.NumRows() {
+		total += p.Weight(i) * p.Loss.Eval(nil, zero, p.Target(i))
+	}
+	return total
+}
+
+// FuzzSolve checks that no problem, settings or warm model make a solve panic or return a number that is not finite, or a certificate that another
+// feasible model refutes: the empty one, that of the solve cut short, and that of rough refits of weights and basis.
 func FuzzSolve(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(seed), uint8(seed*7), uint8(seed*11), seed%2 == 0, 1.0, 0.5)
@@ -142,6 +173,18 @@ func FuzzSolve(f *testing.F) {
 			return
 		}
 		checkFinite(t, res)
+		whole := s
+		if s.Refit, s.Rough, s.Solver = OutputLayer, true, FISTA; whole.Refit == OutputLayer {
+			s.Refit, s.BasisRidge = Full, 0
+		}
+		other, err := Solve(t.Context(), p, nil, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFinite(t, other)
+		s = whole
+		checkDual(t, res, s, emptyObjective(p), other.ConvexObjective)
+		checkDual(t, other, s, emptyObjective(p), res.ConvexObjective)
 		// Cut short after any number of blocks, the result is as sound.
 		var ctx context.Context
 		ctx, s.Yield, _ = cancelAt(t, int64(rng.IntN(300)))
@@ -153,5 +196,7 @@ func FuzzSolve(f *testing.F) {
 			return
 		}
 		checkFinite(t, cut)
+		checkDual(t, res, s, cut.ConvexObjective)
+		checkDual(t, cut, s, res.ConvexObjective)
 	})
 }

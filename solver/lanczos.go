@@ -13,7 +13,7 @@ type eigenSearch struct {
 	dimension int     // Krylov vectors per restart, at least 2; memory is d·m·dimension
 	restarts  int     // restarts from the best Ritz vectors, at least 1 run
 	tolerance float64 // stop when the residual ‖Γh − θh‖ is below tolerance·|θ| for every output
-	wide      bool    // find others beside the dominant eigenvectors, where the operators are explicit or the tolerance is fine
+	wide      bool    // find others beside the dominant eigenvectors
 }
 
 // quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
@@ -63,7 +63,7 @@ func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz 
 			break
 		}
 	}
-	if search.wide && search.tolerance <= fineSearch.tolerance && !g.workers.cancelled() {
+	if search.wide && !g.workers.cancelled() {
 		for c := range m {
 			found.others = append(found.others, krylov.outer(c)...)
 		}

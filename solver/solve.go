@@ -2,6 +2,7 @@ package solver
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -113,12 +114,19 @@ func (r *solve) back(to *point) {
 	r.objective = to.objective
 }
 
+// maxOutputs keeps ClassFootprint at 3.2 GB.
+const maxOutputs = 20_000
+
 func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	if err := p.Validate(); err != nil {
 		return nil, err
+	}
+	if p.Outputs > maxOutputs {
+		return nil, fmt.Errorf("%w: %d outputs, at most %d: the gradient of each at the eigenvector of each other would take %d GiB",
+			ErrProblem, p.Outputs, maxOutputs, ClassFootprint(p.Outputs)>>30)
 	}
 	if s.Now == nil {
 		s.Now = time.Now
