@@ -32,7 +32,7 @@ func (r *solve) conclude() []float64 {
 }
 
 // maxRounds bounds how often a solve goes on after it was brought to its optimum.
-const maxRounds = 15
+const maxRounds = 50
 
 // basisShare of Tolerance is the relative gap within the model's own basis at which weights count as optimal.
 const basisShare = 0.1

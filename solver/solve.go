@@ -208,6 +208,10 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
+// slowDecrease is the relative decrease of the objective at or below which basis vectors are refitted with the weights before the next one is sought,
+// if Tolerance is not larger: what is left to gain is then in directions beside those of the model, which single vectors approach slowly.
+const slowDecrease = 1e-4
+
 // triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
 // no stall.
 const triesPerBasis = 20
@@ -254,15 +258,14 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
 		limit := r.atLimit(tried, warm && !renewed)
 		next := found.basis
-		slow := r.s.Tolerance * r.objective
 		switch {
-		case r.rough() && decrease <= stallFraction*slow, none && (limit || r.rough()):
+		case r.rough() && decrease <= stallFraction*r.s.Tolerance*r.objective, none && (limit || r.rough()):
 			r.result.Status = Stalled
 			return
 		case limit:
 			r.result.Status = BasisLimit
 			return
-		case !r.rough() && (none || decrease <= slow):
+		case !r.rough() && (none || decrease <= max(r.s.Tolerance, slowDecrease)*r.objective):
 			if r.spent() {
 				r.result.Status = TimeBudget
 				return
