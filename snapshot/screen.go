@@ -32,7 +32,7 @@ const (
 	screenLength = 8   // deviations that numbers of a row may be away from the center on average
 )
 
-// lazyScreen is the screen of a field, made when it is ranked the screenAfter-th time: that takes as long as some ten rankings without.
+// lazyScreen is the screen of a field, made when it is ranked the screenAfter-th time: that takes as long as some thirty rankings without.
 type lazyScreen struct {
 	asked atomic.Int32
 	made  atomic.Pointer[screen]
@@ -83,15 +83,19 @@ func (m *Model) newScreen(field int) *screen {
 	if !m.measure(columns, row, first, names) {
 		return new(screen)
 	}
+	scale, perStep := make([]float64, width), make([]float64, width)
+	for c := range columns {
+		if x := &columns[c]; x.step > 0 {
+			scale[c], perStep[c] = 1/x.deviation, 1/x.step
+		}
+	}
 	longest, most := 0.0, screenLength*math.Sqrt(float64(width))
 	for i := range lengths {
 		m.screenRow(row, first+i)
 		length := 0.0
 		for c, v := range row {
-			if x := &columns[c]; x.deviation > 0 {
-				v = (v - x.center) / x.deviation
-				length += v * v
-			}
+			v = (v - columns[c].center) * scale[c]
+			length += v * v
 		}
 		lengths[i] = math.Sqrt(length) * (1 + 1e-9)
 		if lengths[i] < most {
@@ -105,13 +109,9 @@ func (m *Model) newScreen(field int) *screen {
 		at, shift := i/blockNames*(width+1)*8+i%blockNames/8, i%8*8
 		isOutlier := length > longest
 		for c, v := range row {
-			x, b := &columns[c], 0.0
-			if x.step > 0 {
-				b = (v-x.low)/x.step + 0.5
-			} else {
-				isOutlier = isOutlier || v != x.center
-			}
-			if b < 0 || b >= screenMost+1 {
+			x := &columns[c]
+			b := (v-x.low)*perStep[c] + 0.5
+			if b < 0 || b >= screenMost+1 || x.step == 0 && v != x.center {
 				b, isOutlier = 0, true
 			}
 			s.blocks[at] |= uint64(int(b)) << shift
@@ -129,27 +129,35 @@ func (m *Model) newScreen(field int) *screen {
 
 // measure says where the numbers of the columns are. It reports false if they over- or underflow.
 func (m *Model) measure(columns []screenColumn, row []float64, first, names int) bool {
-	reach := m.sampled(columns, row, first, names)
-	rounding, within, high := make([]float64, len(row)-m.contents.NumBasis), make([]float64, len(columns)), make([]float64, len(columns))
+	type span struct{ center, reach, low, high, squares, names float64 }
+	spans, rounding := make([]span, len(columns)), make([]float64, len(row)-m.contents.NumBasis)
+	for c, reach := range m.sampled(columns, row, first, names) {
+		spans[c] = span{center: columns[c].center, reach: reach}
+	}
 	for j := first; j < first+names; j++ {
 		m.screenRow(row, j)
 		m.roundingOf(rounding, row, j)
-		for c, v := range row {
-			if size := math.Abs(v); v != 0 && !(size > leastNumber && size < mostNumber) {
+		for c := range spans {
+			x, v := &spans[c], row[c]
+			if size := math.Abs(v); !(size < mostNumber) || size < leastNumber && v != 0 {
 				return false
 			}
-			x := &columns[c]
-			if v -= x.center; v <= reach[c] && v >= -reach[c] {
-				x.deviation += v * v
-				x.low, high[c] = min(x.low, x.center+v), max(high[c], v)
-				within[c]++
+			if v -= x.center; v > x.reach || -v > x.reach {
+				continue
+			}
+			x.squares += v * v
+			x.names++
+			if v < x.low {
+				x.low = v
+			} else if v > x.high {
+				x.high = v
 			}
 		}
 	}
 	for c := range columns {
-		x := &columns[c]
-		x.deviation = math.Sqrt(x.deviation / within[c])
-		x.step = (x.center + high[c] - x.low) / screenMost
+		x, s := &columns[c], &spans[c]
+		x.deviation = math.Sqrt(s.squares / s.names)
+		x.low, x.step = s.center+s.low, (s.high-s.low)/screenMost
 		if own := c - m.contents.NumBasis; own >= 0 {
 			x.rounding = rounding[own]
 		}
@@ -174,7 +182,7 @@ func (m *Model) sampled(columns []screenColumn, row []float64, first, names int)
 			sample[i] = math.Abs(v - center)
 		}
 		slices.Sort(sample)
-		columns[c].center, columns[c].low, reach[c] = center, center, 2*sample[screenSample-screenApart]
+		columns[c].center, reach[c] = center, 2*sample[screenSample-screenApart]
 	}
 	return reach
 }

@@ -36,9 +36,9 @@ const (
 // TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
 // vocabulary. It is exact: a name that is not excluded is passed over only where a bound says that it cannot be among the best. That takes O(n·k) for n names,
 // by Scratch.Workers goroutines. A field of some thousand names that is ranked for the eighth time gets a table of a byte for every number of its rows, which
-// rules names out several times as fast; making it takes that one call as long as some ten rankings. Models after deltas share it. In a field that is part of
-// a cross each name takes as long as Score. Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown and there is the
-// table. It returns ErrInput.
+// rules names out several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it. In a field that is
+// part of a cross each name takes as long as Score. Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown and there is
+// the table. It returns ErrInput.
 //
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
 // other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines.
