@@ -133,8 +133,8 @@ func (r *conjugateRay) sum(s float64, also func(sums *raySums, w, square float64
 		return raySums{unknown: true}
 	}
 	n, m := r.p.X.NumRows(), r.p.Outputs
-	parts := make([]raySums, (n+fitBlock-1)/fitBlock)
-	r.workers.blocks(n, fitBlock, func(_, b, lo, hi int) {
+	parts := make([]raySums, numBlocks(n))
+	r.workers.blocks(n, rowBlock(n), func(_, b, lo, hi int) {
 		sums := &parts[b]
 		wrong, grad := make([]float64, m), make([]float64, m)
 		for i := lo; i < hi; i++ {

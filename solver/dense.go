@@ -66,7 +66,7 @@ func NewDenseFit(ctx context.Context, p *Problem, offset []float64, columns int,
 	toTiles(f.offset, offset, m, 0, n)
 	toTiles(f.target, p.Targets, m, 0, n)
 	f.scratch = newFitScratch(p, f.workers.size)
-	f.partials = make([][]float64, (n+fitBlock-1)/fitBlock)
+	f.partials = make([][]float64, numBlocks(n))
 	return f
 }
 
@@ -167,7 +167,7 @@ func (f *DenseFit) ridgeOf(a, b []float64) float64 {
 // but for its ridges. move is first made of direction unless that is nil.
 func (f *DenseFit) pass(dst, direction []float64, step float64) float64 {
 	m, size := f.p.Outputs, len(f.theta)
-	f.workers.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), rowBlock(f.p.X.NumRows()), func(worker, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], size+1)
 		work := &f.scratch[worker]
 		for ; lo < hi; lo += fitTile {

@@ -45,8 +45,20 @@ func newFitScratch(p *Problem, workers int) []fitScratch {
 	return scratch
 }
 
-// fitBlock is the number of rows per partial result, a multiple of fitTile.
-const fitBlock = 16 * fitTile
+// Passes over rows take them in blocks, each with a partial result of its own: passBlocks to twice as many, so that few workers have nearly equal
+// shares of them, but none of more than fitBlock rows. Both are multiples of fitTile.
+const (
+	fitBlock   = 16 * fitTile
+	passBlocks = 16
+)
+
+// rowBlock returns the number of rows of a block of n. It depends on n alone, so that results do not depend on the number of workers.
+func rowBlock(n int) int {
+	return min(fitBlock, max(1, n/(passBlocks*fitTile))*fitTile)
+}
+
+// numBlocks returns how many blocks n rows make.
+func numBlocks(n int) int { return (n + rowBlock(n) - 1) / rowBlock(n) }
 
 func newOutputFit(p *Problem, form form, workers workers) *outputFit {
 	n, m := p.X.NumRows(), p.Outputs
@@ -57,7 +69,7 @@ func newOutputFit(p *Problem, form form, workers workers) *outputFit {
 	f.current = make([]float64, n*m)
 	f.next = make([]float64, n*m)
 	toTiles(f.target, p.Targets, m, 0, n)
-	f.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
+	f.parts = make([][]float64, numBlocks(n))
 	f.scratch = newFitScratch(p, workers.size)
 	return f
 }
@@ -189,7 +201,7 @@ func (f *outputFit) initialSmoothness() float64 {
 // the gradient of the latter in V (k×m).
 func (f *outputFit) pass(v []float64, momentum float64) (value, valueY float64, gradient []float64) {
 	k, m := len(f.phi), f.p.Outputs
-	f.workers.blocks(f.p.X.NumRows(), fitBlock, func(worker, b, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), rowBlock(f.p.X.NumRows()), func(worker, b, lo, hi int) {
 		f.parts[b] = room(f.parts[b], 2+k*m)
 		for a := lo; a < hi; a += fitTile {
 			f.tile(f.parts[b], v, momentum, &f.scratch[worker], a, min(hi, a+fitTile))
@@ -239,7 +251,7 @@ func (f *outputFit) predict(dst, v []float64, lo, hi int) {
 
 // takeOffset lays offset out in tiles.
 func (f *outputFit) takeOffset() {
-	f.workers.blocks(f.p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+	f.workers.blocks(f.p.X.NumRows(), rowBlock(f.p.X.NumRows()), func(_, _, lo, hi int) {
 		toTiles(f.base, f.offset, f.p.Outputs, lo, hi)
 	})
 }

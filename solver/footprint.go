@@ -31,5 +31,5 @@ func DenseFootprint(n, columns, outputs int) int64 {
 	width := int64(columns + 1)
 	const perOutput = 7 // offsets and targets as given and in tiles, predictions at three points
 	const vectors = 2*linearMemory + 8
-	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (gammaBlocks+3)*width*width + int64(vectors+n/fitBlock+1)*width*int64(outputs))
+	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (4*width+fitTile)*width + int64(vectors+numBlocks(n))*width*int64(outputs))
 }

@@ -127,8 +127,8 @@ func (r *solve) gapTerms() gapTerms {
 // outputGradient stores the gradient of the loss in V, Φ'D, in dst (k×m), given the weighted loss gradients D (n×m).
 func (f *outputFit) outputGradient(dst, rows []float64) {
 	n, k, m := f.p.X.NumRows(), len(f.phi), f.p.Outputs
-	parts := make([][]float64, (n+fitBlock-1)/fitBlock)
-	f.workers.blocks(n, fitBlock, func(_, b, lo, hi int) {
+	parts := make([][]float64, numBlocks(n))
+	f.workers.blocks(n, rowBlock(n), func(_, b, lo, hi int) {
 		part, columns := make([]float64, k*m), make([]float64, m*fitTile)
 		for a := lo; a < hi; a += fitTile {
 			size := min(hi-a, fitTile)

@@ -96,10 +96,10 @@ func (g *gramMatrices) add(first, last int) {
 	n, m, width := f.p.X.NumRows(), f.p.Outputs, last-first
 	block := last * width
 	if g.parts == nil {
-		g.parts = make([][]float64, (n+fitBlock-1)/fitBlock)
+		g.parts = make([][]float64, numBlocks(n))
 		g.scratch = make([][]float64, f.workers.size)
 	}
-	f.workers.blocks(n, fitBlock, func(worker, b, lo, hi int) {
+	f.workers.blocks(n, rowBlock(n), func(worker, b, lo, hi int) {
 		g.parts[b] = room(g.parts[b], m*block)
 		g.scratch[worker] = room(g.scratch[worker], gramStrip*fitTile)
 		scaled := g.scratch[worker]

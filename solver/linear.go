@@ -395,9 +395,9 @@ func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 
 // rowLosses returns Σ_i w_i ℓ(t_i, pred_i) and stores the weighted gradients in grad (n×m).
 func rowLosses(workers workers, p *Problem, pred, grad []float64) float64 {
 	n, m := p.X.NumRows(), p.Outputs
-	sums := make([]float64, (n+fitBlock-1)/fitBlock)
+	sums := make([]float64, numBlocks(n))
 	scratch := newFitScratch(p, workers.size)
-	workers.blocks(n, fitBlock, func(worker, b, lo, hi int) {
+	workers.blocks(n, rowBlock(n), func(worker, b, lo, hi int) {
 		work := &scratch[worker]
 		if work.target == nil {
 			work.target = make([]float64, fitTile*m)

@@ -52,7 +52,7 @@ func SelectBasis(ctx context.Context, p *Problem, model *Model, s Settings) (h [
 	if err := run.checkModel(model); err != nil {
 		return nil, 0, err
 	}
-	run.workers.blocks(p.X.NumRows(), fitBlock, func(_, _, lo, hi int) {
+	run.workers.blocks(p.X.NumRows(), rowBlock(p.X.NumRows()), func(_, _, lo, hi int) {
 		work := make([]float64, 2*model.NumBasis)
 		for i := lo; i < hi; i++ {
 			index, value := p.X.Row(i)

@@ -173,7 +173,7 @@ func (r *solve) append(vectors ...[]float64) {
 			added.Basis[j*size+b] = x
 		}
 	}
-	r.workers.blocks(n, fitBlock, func(_, _, lo, hi int) {
+	r.workers.blocks(n, rowBlock(n), func(_, _, lo, hi int) {
 		work := make([]float64, 2*size)
 		phi, rest := work[:size], work[size:]
 		for i := lo; i < hi; i++ {
