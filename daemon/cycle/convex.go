@@ -32,8 +32,9 @@ type candidate struct {
 	final  bool           // it is the model that solve ended with
 	loss   float64        // on the select rows
 
-	unsolved  bool // no basis vector was looked for: there is no gap to speak of
-	quadratic bool // the whole polynomial of degree 2
+	unsolved  bool    // no basis vector was looked for: there is no gap to speak of
+	quadratic bool    // the whole polynomial of degree 2
+	ridge     float64 // of that
 }
 
 // better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing can judge.

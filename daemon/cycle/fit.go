@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -38,8 +40,8 @@ type FitOutcome struct {
 
 // Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
 // variational stage where the configuration asks for it, kept if it scores better there. The path is left out where the variational stage wins on a
-// share of the rows (race), or the polynomial of all products of few numbers (quadraticStage). A model of the variational stage learns from the
-// validation events, too, once they have chosen it.
+// share of the rows (race), or the polynomial of all products of few numbers (quadraticStage). A polynomial or a model of the variational stage
+// learns from the validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
 	j := &refitJob{given: -1, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
@@ -92,7 +94,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if len(in.Valid) > 0 {
 		out.Valid = j.select_.metrics(j.target, ch.Model, in.Group)
 	}
-	if err := j.learnValid(ctx, ch, fit, out); err != nil {
+	if best.quadratic {
+		j.learnValidWhole(ctx, ch, best, &in)
+	} else if err := j.learnValid(ctx, ch, fit, out); err != nil {
 		return nil, err
 	}
 	for _, v := range ch.Model.Weights {
@@ -137,13 +141,7 @@ func (j *refitJob) validLoss(model *solver.Model) float64 {
 	if j.target.IsNumeric() || math.IsNaN(loss) {
 		return loss
 	}
-	wrong := 0
-	j.select_.each(j.target, model, func(_ int, outputs, targets []float64) {
-		if !j.target.Correct(outputs, targets) {
-			wrong++
-		}
-	})
-	return float64(wrong)/float64(len(j.select_.events)) + 1e-6*loss/(1+loss)
+	return floats.Sum(j.errors(model))/float64(len(j.select_.events)) + 1e-6*loss/(1+loss)
 }
 
 // eventWeights returns the weights of events scaled to mean 1, nil if all are equal.

@@ -3,17 +3,19 @@ package cycle
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
-// What an offline fit has room for of the products of its columns: as many as a matrix of that order can be factored for at each ridge, and 256 MiB over
-// all rows.
+// What an offline fit takes of the products of its columns: as many as a matrix of that order can be factored for at each ridge, 256 MiB over all rows, and
+// one for each quadraticRows rows at most, with fewer of which that many weights rarely predict better.
 const (
 	quadraticColumns   = 2000
 	quadraticNumbers   = 32 << 20
+	quadraticRows      = 4
 	quadraticTolerance = 1e-4
 	quadraticMaxSteps  = 1000
 )
@@ -31,10 +33,10 @@ const (
 // of few numbers without names, the kernel that has squares, too, nobody asked for a path or a strength, and rows to choose on. It is one of the maps
 // that train.feature_map: auto tries.
 func (j *refitJob) triesQuadratic(in *FitInput, s solver.Settings) bool {
-	columns := snapshot.MapColumns(snapshot.Products, 2, len(j.vocab.Numeric))
+	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.vocab.Numeric)), j.problem.X.NumRows()
 	return j.model.Train.FeatureMap.IsAuto() && j.target.Task.HasClasses() && s.Kernel == solver.Homogeneous && (s.LinearRidge > 0 || j.vocab.Augment) &&
 		len(j.vocab.Names) == 0 && columns > 0 && !in.Thorough && len(in.Lambdas) == 0 && j.model.Train.Lambda == 0 && in.MaxSteps == 0 && len(in.Valid) > 0 &&
-		columns <= quadraticColumns && columns*j.problem.X.NumRows() <= quadraticNumbers
+		columns <= quadraticColumns && columns*n <= quadraticNumbers && columns*quadraticRows <= n
 }
 
 // polynomial fits linear weights of the columns of rows and of their products, standardised. The ridge is on the weights.
@@ -45,8 +47,8 @@ type polynomial struct {
 	inverse []float64 // of the deviation
 }
 
-// newPolynomial returns the fit to a problem.
-func (j *refitJob) newPolynomial(ctx context.Context, p *solver.Problem) *polynomial {
+// newPolynomial returns the fit to a problem on top of given outputs.
+func (j *refitJob) newPolynomial(ctx context.Context, p *solver.Problem, offset []float64) *polynomial {
 	n, d := p.X.NumRows(), len(j.vocab.Numeric)
 	q := &polynomial{columns: d, mean: make([]float64, d), inverse: make([]float64, d)}
 	rows := make([]float64, n*d)
@@ -68,7 +70,7 @@ func (j *refitJob) newPolynomial(ctx context.Context, p *solver.Problem) *polyno
 	}
 	s := solver.DefaultSettings()
 	s.Workers, s.Yield, s.Tolerance, s.MaxIterations = j.workers, j.yield, quadraticTolerance, quadraticMaxSteps
-	q.fit = solver.NewDenseFit(ctx, p, make([]float64, len(p.Targets)), d*(d+3)/2, s)
+	q.fit = solver.NewDenseFit(ctx, p, offset, d*(d+3)/2, s)
 	columns := make([]float64, 0, d*(d+3)/2)
 	for i := range n {
 		z := columns[:d]
@@ -130,7 +132,7 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 // quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as long as that is better, nil where
 // nothing is finite.
 func (j *refitJob) quadratic(ctx context.Context, p *solver.Problem, ridges []float64, linear bool) (best *candidate, ridge float64) {
-	q, least := j.newPolynomial(ctx, p), math.Inf(1)
+	q, least := j.newPolynomial(ctx, p, make([]float64, len(p.Targets))), math.Inf(1)
 	for _, r := range ridges {
 		if !q.fit.Fit(r) {
 			break
@@ -144,7 +146,7 @@ func (j *refitJob) quadratic(ctx context.Context, p *solver.Problem, ridges []fl
 			break
 		}
 		objective, converged := q.fit.Objective()
-		status := solver.BasisLimit
+		status := solver.Stalled
 		if converged {
 			status = solver.Converged
 		}
@@ -155,43 +157,70 @@ func (j *refitJob) quadratic(ctx context.Context, p *solver.Problem, ridges []fl
 	return best, ridge
 }
 
-// quadraticStage fits the polynomial, and on a share of the rows compares it with a coarse path. alone says that it predicts the select rows no worse
-// there: more rows gain the form of more weights more, so the path over all rows is left out. Otherwise, and for few rows, the better one counts.
+// quadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a standard error. alone says that there the
+// polynomial has no more errors: more rows gain the form of more weights more, so the path over all rows is left out. Otherwise both forms are fitted
+// to all rows.
 func (j *refitJob) quadraticStage(ctx context.Context, s solver.Settings, onStep func(*candidate)) (best *candidate, alone bool, err error) {
-	best, ridge := j.quadratic(ctx, j.problem, mapRidges, s.LinearRidge > 0)
+	many, linear := j.problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
+	lambda := 0.0
+	if many {
+		part := *j
+		part.problem = thin(j.problem, quadraticRace)
+		part.select_, _ = encode(j.vocab, j.target, spread(j.select_.events, quadraticRace), nil)
+		part.judge = part.validLoss
+		rough := s
+		rough.Rough = true
+		lambdas, err := part.lambdasFor(ctx, part.problem, rough)
+		if err != nil {
+			return nil, false, err
+		}
+		path, err := part.solvePath(ctx, part.problem, lambdas, 1, rough, nil)
+		if err != nil {
+			return nil, false, err
+		}
+		own, ridge := part.quadratic(ctx, part.problem, mapRidges, linear)
+		if own == nil || ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+		part.compared(formVectors, path, part.problem, 0)
+		part.compared(formProducts, own, part.problem, ridge)
+		if j.forms = part.forms; part.fewerErrors(path.model, own.model) {
+			return nil, false, nil
+		}
+		alone = own.loss <= path.loss
+		lambda = path.lambda * lambdaUnit(j.problem) / lambdaUnit(part.problem)
+	}
+	best, ridge := j.quadratic(ctx, j.problem, mapRidges, linear)
 	if best == nil || ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
 	j.compared(formProducts, best, j.problem, ridge)
-	if j.problem.X.NumRows() <= quadraticRace {
+	if best.ridge = ridge; !alone {
 		return best, false, nil
 	}
-	part := *j
-	part.problem = thin(j.problem, quadraticRace)
-	rough := s
-	rough.Rough = true
-	lambdas, err := part.lambdasFor(ctx, part.problem, rough)
-	if err != nil {
-		return nil, false, err
-	}
-	path, err := part.solvePath(ctx, part.problem, lambdas, 1, rough, nil)
-	if err != nil {
-		return nil, false, err
-	}
-	own, _ := part.quadratic(ctx, part.problem, []float64{ridge}, s.LinearRidge > 0)
-	if own == nil || own.loss > path.loss {
-		return best, false, ctx.Err()
-	}
-	part.compared(formVectors, path, part.problem, 0)
-	part.compared(formProducts, own, part.problem, ridge)
-	j.forms = part.forms
-	rough.MaxSteps = 0
-	best.lambda = path.lambda * lambdaUnit(j.problem) / lambdaUnit(part.problem)
-	linear, err := j.solveOne(ctx, j.problem, nil, best.lambda, rough)
+	best.lambda = lambda
+	s.Rough, s.MaxSteps = true, 0
+	straight, err := j.solveOne(ctx, j.problem, nil, lambda, s)
 	if err == nil {
-		onStep(linear)
+		onStep(straight)
 	}
 	return best, true, err
+}
+
+// fewerErrors reports whether one model has fewer errors than another on the select rows, by more than formErrors standard errors.
+func (j *refitJob) fewerErrors(a, b *solver.Model) bool {
+	return isLess(j.errors(a), j.errors(b), slices.Repeat([]float64{1}, len(j.select_.events)), formErrors)
+}
+
+// errors returns 1 for each of the select rows that a model predicts wrongly, else 0.
+func (j *refitJob) errors(model *solver.Model) []float64 {
+	errors := make([]float64, len(j.select_.events))
+	j.select_.each(j.target, model, func(i int, outputs, targets []float64) {
+		if !j.target.Correct(outputs, targets) {
+			errors[i] = 1
+		}
+	})
+	return errors
 }
 
 // compared notes a form that an offline fit compared.
@@ -217,4 +246,33 @@ func (j *refitJob) chosenForm(best *candidate) []report.FitForm {
 		f.Chosen = f.Form == chosen && f.Rows == int64(j.problem.X.NumRows())
 	}
 	return j.forms
+}
+
+// learnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was chosen, on top of what its weights
+// on a feature map say. The version's figures of the validation part stay those of the choice. A fit that is called off leaves what was chosen.
+func (j *refitJob) learnValidWhole(ctx context.Context, ch *Champion, best *candidate, in *FitInput) {
+	events := slices.Concat(in.Train, in.Valid)
+	weights := eventWeights(in.Train)
+	if weights != nil {
+		weights = append(weights, j.sample.HeldOutWeights...)
+	}
+	all, kept := encode(j.vocab, j.target, events, weights)
+	p := *j.problem
+	p.X, p.Targets, p.Weights = all.x, all.targets, kept
+	offset, m := make([]float64, len(all.targets)), p.Outputs
+	var phi []float64
+	for i := range all.events {
+		phi = j.vocab.addMapped(offset[i*m:i*m+m], ch.Model, all.events[i].Numeric, phi)
+	}
+	q := j.newPolynomial(ctx, &p, offset)
+	if !q.fit.Fit(best.ridge) {
+		return
+	}
+	model := q.model(p.X.NumColumns, best.model.Linear != nil)
+	if model == nil {
+		return
+	}
+	model.Map = ch.Model.Map
+	objective, _ := q.fit.Objective()
+	ch.Model, ch.Version.K, ch.Version.Objective, ch.Version.Rows = model, model.NumBasis, report.Number(objective), int64(p.X.NumRows())
 }

@@ -90,7 +90,7 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 	best, err := j.solvePath(ctx, j.problem, lambdas, patience, s, onStep)
 	if err == nil && whole != nil {
 		j.compared(formVectors, best, j.problem, 0)
-		if whole.lambda = best.lambda; whole.loss < best.loss {
+		if whole.lambda = best.lambda; j.fewerErrors(whole.model, best.model) {
 			return whole, nil, nil
 		}
 	}
