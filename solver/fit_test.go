@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/floats"
 )
@@ -321,5 +322,31 @@ func BenchmarkLinearPass(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		f.pass(gradient, f.theta, 1)
+	}
+}
+
+// BenchmarkPassWorkers measures how much faster two workers are than one, by the shortest of many passes taken in turn: on two idle processors close to 2.
+func BenchmarkPassWorkers(b *testing.B) {
+	for _, n := range []int{5000, 10_000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			f := dependentFit(MultinomialLogistic{}, L1L2, n, 150, 26)
+			f.p.Weights = nil
+			v := make([]float64, 150*26)
+			for i := range v {
+				v[i] = 0.01 * math.Sin(float64(i))
+			}
+			f.takeOffset()
+			f.scratch = newFitScratch(f.p, 2)
+			least := [3]float64{1: math.Inf(1), 2: math.Inf(1)}
+			for b.Loop() {
+				for size := 1; size <= 2; size++ {
+					f.workers.size = size
+					began := time.Now()
+					f.pass(v, 0)
+					least[size] = min(least[size], time.Since(began).Seconds())
+				}
+			}
+			b.ReportMetric(least[1]/least[2], "times")
+		})
 	}
 }
