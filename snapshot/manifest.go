@@ -89,9 +89,12 @@ type Meta struct {
 	Loss             string             `json:"loss"`             // that was trained on
 	Lambda           Number             `json:"lambda"`
 	Objective        Number             `json:"objective"`
-	Gap              *Number            `json:"gap"` // optimality gap of the last convex stage
-	GapRelative      *Number            `json:"gap_relative"`
+	Form             string             `json:"form,omitempty"`     // convex, variational or update
+	Gap              *Number            `json:"gap"`                // to the optimum over all basis vectors; null but for convex models
+	GapRelative      *Number            `json:"gap_relative"`       // over the objective
 	GapKind          string             `json:"gap_kind,omitempty"` // certified or estimated
+	BasisGap         *Number            `json:"basis_gap"`          // to the optimum with the model's own basis vectors; null but for convex models
+	BasisGapRelative *Number            `json:"basis_gap_relative"` // over the objective
 	Solver           string             `json:"solver"`             // the stages
 	StochasticEpochs int                `json:"stochastic_epochs"`
 	FISTAIterations  int                `json:"fista_iterations"`
@@ -228,7 +231,8 @@ func (m *Manifest) encode() ([]byte, error) {
 	return b, nil
 }
 
-// decodeManifest checks the digest of a manifest before it reads it. Unknown fields are ignored: the format may grow.
+// decodeManifest checks the digest of a manifest before it reads it. Unknown fields are ignored: the format may grow. Of what builds before
+// Meta.Form wrote, the gap of a model that was not published is left out.
 func decodeManifest(b []byte) (Manifest, error) {
 	var m Manifest
 	cut := len(b) - tailBytes
@@ -255,6 +259,7 @@ func decodeManifest(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("manifest.json: %w: what the schema has is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
+	m.settleForm()
 	return m, nil
 }
 

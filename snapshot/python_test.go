@@ -31,7 +31,10 @@ type expectedModel struct {
 	Explained []expectedTerms  `json:"explained"`
 	Folds     []expectedFold   `json:"folds"`
 	Unfolded  string           `json:"unfolded"` // name of the error of a history; empty where there is none
-	Example   []map[string]any `json:"example"`  // such a history
+	Form      string           `json:"form"`
+	Gaps      []*Number        `json:"gaps"`
+	GapKind   string           `json:"gap_kind"`
+	Example   []map[string]any `json:"example"` // such a history
 }
 
 // expectedScore is a prediction, or the name of the error in the package.
@@ -133,7 +136,9 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		must(t, err)
 		m, err := Open(dir, name, Selector{Version: 1})
 		must(t, err)
-		return m, expectedModel{Store: dir, Model: name, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c, "u1", 1)[0])}}
+		x := m.Manifest()
+		return m, expectedModel{Store: dir, Model: name, Form: x.Form, Gaps: []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
+			GapKind: x.GapKind, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c, "u1", 1)[0])}}
 	}
 	tasks := map[string]bool{}
 	for _, s := range shapes {
@@ -196,6 +201,13 @@ func oddContents() map[string]*Contents {
 	for _, c := range []*Contents{clipped} {
 		for i := range c.Golden {
 			c.Golden[i].Outputs = nil
+		}
+	}
+	gap := Number(0.25)
+	for kind, c := range map[string]*Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
+		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
+		if kind == "swept" {
+			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
 	return map[string]*Contents{"escaped": escaped, "clipped": clipped, "cut": cut, "some-optional": some, "none-optional": none}

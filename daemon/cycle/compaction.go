@@ -72,7 +72,8 @@ func (x *Compaction) Make() (*Champion, error) {
 		Basis: contents.Basis, Weights: contents.Weights, Linear: contents.Linear, Bias: contents.Bias, Map: contents.MapWeights}
 	u.told, u.untold = contents.FoldIn, contents.NoFoldIn
 	y := &u.Version
-	y.Kind, y.K, y.Features, y.FeatureMap = "update", contents.NumBasis, contents.NumFeatures, mapText(v.Map)
+	asUpdate(y)
+	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, mapText(v.Map)
 	y.Decision, y.Reason = promoted, "the update before with its deltas, which predicts no worse than the last refit"+formReasons[x.form]
 	if err := x.follower.start(u, x.settings); err != nil {
 		return nil, err

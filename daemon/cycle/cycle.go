@@ -459,7 +459,8 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 	}
 	u.Version.FeatureMap = mapText(of.vocab.Map)
 	c.noteLive(&u)
-	u.Version.Kind, u.Version.K, u.Version.Features = "update", u.Model.NumBasis, u.Vocabulary.NumColumns()
+	asUpdate(&u.Version)
+	u.Version.K, u.Version.Features = u.Model.NumBasis, u.Vocabulary.NumColumns()
 	return &u
 }
 

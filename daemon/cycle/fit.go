@@ -88,7 +88,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if err := j.chooseForm(ctx, nil); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
-	ch := j.challenger(best, fit, j.mapped(ctx, best.model, nil), nil)
+	ch := j.challenger(ctx, best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda], Forms: j.chosenForm(best)}
 	if len(in.Valid) > 0 {

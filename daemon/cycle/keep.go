@@ -48,7 +48,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	c.Meta = snapshot.Meta{
 		GateSlices: gateSlices,
 		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
-		Objective: snapshot.Number(x.Objective), Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
+		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
+		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
 		Precisions: x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
@@ -93,6 +94,14 @@ func number(n *report.Number) *snapshot.Number {
 	}
 	v := snapshot.Number(*n)
 	return &v
+}
+
+// reported is the inverse of number.
+func reported(n *snapshot.Number) *report.Number {
+	if n == nil {
+		return nil
+	}
+	return report.Some(float64(*n))
 }
 
 func metrics(m *report.Metrics) *snapshot.Metrics {
@@ -243,18 +252,20 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	if !manifest.Watermark.IsZero() {
 		ch.Watermark = manifest.Watermark.UnixMilli()
 	}
-	ch.Version = report.Version{Model: manifest.Model, Version: manifest.Version, Kind: manifest.Kind, Parent: manifest.Parent,
-		Status: manifest.Status, K: c.NumBasis, Lambda: report.Number(manifest.Lambda), Rows: manifest.Rows, Features: c.NumFeatures,
-		Outputs: c.NumOutputs, Objective: report.Number(manifest.Objective), GapKind: manifest.GapKind, Decision: manifest.Decision,
-		Reason: manifest.Reason, PayloadDigest: manifest.PayloadDigest, Solver: manifest.Solver, Warm: manifest.Warm,
-		Sweeps: manifest.Sweeps, HeldOutSweeps: manifest.HeldOutSweeps, Precisions: manifest.Precisions,
-		HorizonEvents: manifest.HorizonEvents, MainEffects: manifest.MainEffects}
-	ch.Version.FeatureMap = mapText(c.Schema.FeatureMap)
-	if manifest.Gap != nil {
-		ch.Version.Gap = report.Some(float64(*manifest.Gap))
-	}
-	for _, p := range manifest.Cut {
-		ch.Version.Cut = append(ch.Version.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
-	}
+	ch.Version = VersionOf(&manifest)
 	return ch, nil
+}
+
+// VersionOf returns what a manifest says of its version, but for the metrics.
+func VersionOf(m *snapshot.Manifest) report.Version {
+	v := report.Version{Model: m.Model, Version: m.Version, Kind: m.Kind, Parent: m.Parent, Status: m.Status, K: m.NumBasis,
+		Lambda: report.Number(m.Lambda), Rows: m.Rows, Features: m.NumFeatures, Outputs: m.NumOutputs, Objective: report.Number(m.Objective),
+		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, BasisGap: reported(m.BasisGap),
+		BasisGapRelative: reported(m.BasisGapRelative), Decision: m.Decision, Reason: m.Reason, PayloadDigest: m.PayloadDigest, Solver: m.Solver,
+		Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions, Evidence: reported(m.Evidence), HorizonEvents: m.HorizonEvents,
+		MainEffects: m.MainEffects, FeatureMap: mapText(m.Schema.FeatureMap)}
+	for _, p := range m.Cut {
+		v.Cut = append(v.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+	}
+	return v
 }

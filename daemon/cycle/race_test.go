@@ -19,7 +19,7 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 	events := stream(5, 2400)
 	observeAll(c, events[:1200])
 	first := refit(t, c, sampleOf(events[:1200]))
-	if first.Version.Gap == nil || first.Version.Sweeps == 0 {
+	if first.Version.Objective == 0 || first.Version.Sweeps == 0 {
 		t.Fatalf("first version %+v, want both stages and the variational one published", first.Version)
 	}
 	observeAll(c, events[1200:])
@@ -34,7 +34,7 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 		c.Install(&champion)
 		c.rejections = x.rejections
 		ch := refit(t, c, sampleOf(events))
-		if lean := ch.Version.Gap == nil; lean != x.lean || lean && ch.Version.Sweeps == 0 {
+		if lean := ch.Version.Objective == 0; lean != x.lean || lean && ch.Version.Sweeps == 0 {
 			t.Errorf("%+v: convex stage left out %t, %d sweeps", x, lean, ch.Version.Sweeps)
 		}
 		repeated(t, ch, m, 2)

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -144,7 +145,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 		return nil, err
 	}
 	j.swept = variational
-	ch := j.challenger(best, variational, j.mapped(ctx, best.model, warm), warm)
+	ch := j.challenger(ctx, best, variational, j.mapped(ctx, best.model, warm), warm)
 	ch.CutShort, ch.Kept = j.budget.cut, kept
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
@@ -163,31 +164,21 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 }
 
 // challenger wraps the best of the stages with its version, not yet judged.
-func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
+func (j *refitJob) challenger(ctx context.Context, best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
 		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means, heldOut: j.heldOut}
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
 		Lambda: report.Number(best.lambda / lambdaUnit(j.problem)), Rows: int64(j.problem.X.NumRows()), Features: j.vocab.NumColumns(), Outputs: j.target.Outputs(),
-		Objective: report.Number(best.step.Objective), Gap: report.Some(best.step.Gap), GapKind: string(solver.Estimated),
-		Cut: j.sample.Cut, HorizonEvents: halfLife(j.horizon), Solver: "algorithm1:" + j.model.Train.Solver,
+		Objective: report.Number(best.step.Objective), Cut: j.sample.Cut, HorizonEvents: halfLife(j.horizon), Solver: "algorithm1:" + j.model.Train.Solver,
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
 	}
-	relative := 0.0
-	if best.step.Objective != 0 {
-		relative = best.step.Gap / best.step.Objective
-	}
 	if best.final {
-		r := best.result
-		v.Objective, v.Gap, v.GapKind, relative = report.Number(r.Objective), report.Some(r.Gap), string(r.GapKind), r.GapRelative
+		v.Objective = report.Number(best.result.Objective)
 	}
-	v.GapRelative = report.Some(relative)
 	if best.quadratic {
 		v.Solver = "products:2"
-	}
-	if best.unsolved {
-		v.Gap, v.GapRelative, v.GapKind = nil, nil, ""
 	}
 	if variational != nil {
 		ch.convex = best.model
@@ -197,9 +188,12 @@ func (j *refitJob) challenger(best *candidate, variational *variationalFit, mapp
 	if variational != nil && variational.loss <= best.loss {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
+		v.Form = snapshot.FormVariational
 		v.Solver += "+variational"
 		v.MainEffects = j.vocab.fieldNames(variational.state.MainOnly)
 		v.Sweeps, v.Evidence = variational.sweeps, report.Some(variational.evidence)
+	} else {
+		j.optimality(ctx, v, best)
 	}
 	if mapped != nil {
 		ch.Model, ch.mapRidge = mapped.model, mapped.ridge

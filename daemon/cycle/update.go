@@ -152,7 +152,8 @@ func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *fo
 	}
 	again := *c.champion
 	again.CutShort, again.again = nil, true
-	again.Version.Kind, again.Version.Decision = "update", "promoted"
+	asUpdate(&again.Version)
+	again.Version.Decision = "promoted"
 	again.Version.Reason = "the last refit again: updates of it predict worse, on the events after them"
 	return &again, ""
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -30,6 +31,9 @@ type Metrics struct {
 	trainSeconds    *prometheus.HistogramVec
 	trainIterations *prometheus.GaugeVec
 	trainGap        *prometheus.GaugeVec
+	trainBasisGap   *prometheus.GaugeVec
+	trainEvidence   *prometheus.GaugeVec
+	trainHeldOut    *prometheus.GaugeVec
 	trainSuccess    *prometheus.GaugeVec
 	trainEnded      *prometheus.CounterVec
 	trainFailed     *prometheus.CounterVec
@@ -86,15 +90,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
 		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "stage"),
-		trainGap:        gauge("train_gap_ratio", "Optimality gap of the last convex stage over its objective, of the last refit that had one."),
-		trainSuccess:    gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
-		trainEnded:      counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
-		trainFailed:     counter("train_failures_total", "Refits that ended without a model."),
-		decisions:       counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
-		published:       counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
-		deltas:          counter("deltas_published_total", "Deltas written to the store, by result: success or failure.", "result"),
-		deltaRows:       counter("delta_rows_total", "Rows of the deltas that were written."),
-		deltaBytes:      counter("delta_bytes_total", "Bytes of the deltas that were written."),
+		trainGap: gauge("train_gap_ratio",
+			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational."),
+		trainBasisGap: gauge("train_basis_gap_ratio",
+			"Gap of the last refit to the optimum with its own basis vectors, over its objective; NaN where its model is variational."),
+		trainEvidence: gauge("train_evidence", "Lower bound of the log evidence of the last refit; NaN where its model is not variational."),
+		trainHeldOut:  gauge("train_held_out_loss", "Loss of the last refit on the held-out rows that judge it; NaN without any."),
+		trainSuccess:  gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
+		trainEnded:    counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
+		trainFailed:   counter("train_failures_total", "Refits that ended without a model."),
+		decisions:     counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
+		published:     counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
+		deltas:        counter("deltas_published_total", "Deltas written to the store, by result: success or failure.", "result"),
+		deltaRows:     counter("delta_rows_total", "Rows of the deltas that were written."),
+		deltaBytes:    counter("delta_bytes_total", "Bytes of the deltas that were written."),
 		deltaSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_delta_seconds",
 			Help:    "Time from when a delta is taken until it is in the store: its events are stored before it.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}, []string{"model"}),
@@ -186,9 +195,23 @@ func (m *Metrics) trained(v *report.Version, seconds float64) {
 	for stage, n := range map[string]int{"epochs": v.StochasticEpochs, "fista": v.FISTAIterations, "sweeps": v.Sweeps} {
 		m.trainIterations.WithLabelValues(v.Model, stage).Set(float64(n))
 	}
-	if v.GapRelative != nil {
-		m.trainGap.WithLabelValues(v.Model).Set(float64(*v.GapRelative))
+	set(m.trainGap, v.Model, v.GapRelative)
+	set(m.trainBasisGap, v.Model, v.BasisGapRelative)
+	set(m.trainEvidence, v.Model, v.Evidence)
+	var loss *report.Number
+	if v.Gate != nil {
+		loss = v.Gate.Loss
 	}
+	set(m.trainHeldOut, v.Model, loss)
+}
+
+// set sets the series of a model to a figure of its last refit, NaN where that has none: the one of a refit before is not shown.
+func set(of *prometheus.GaugeVec, model string, v *report.Number) {
+	if v == nil {
+		of.WithLabelValues(model).Set(math.NaN())
+		return
+	}
+	of.WithLabelValues(model).Set(float64(*v))
 }
 
 // judged counts a decision of the gate.

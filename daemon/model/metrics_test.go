@@ -2,6 +2,7 @@ package model
 
 import (
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		Rejected:  map[event.Cause]int64{{Reason: event.NotJSON}: 4, {Reason: event.IDEmpty, Field: "user"}: 2},
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
-	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25)}, 1.5)
+	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25),
+		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1.5)
 	m.judged(&cycle.Champion{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
 	gathers(t, r, `
 # HELP refitd_events_total Events applied to the state.
@@ -70,9 +72,15 @@ refitd_event_time_watermark_timestamp_seconds{model="ratings"} 1.7000000005e+09
 refitd_train_iterations{model="ratings",stage="epochs"} 3
 refitd_train_iterations{model="ratings",stage="fista"} 40
 refitd_train_iterations{model="ratings",stage="sweeps"} 2
-# HELP refitd_train_gap_ratio Optimality gap of the last convex stage over its objective, of the last refit that had one.
+# HELP refitd_train_gap_ratio Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational.
 # TYPE refitd_train_gap_ratio gauge
 refitd_train_gap_ratio{model="ratings"} 0.25
+# HELP refitd_train_basis_gap_ratio Gap of the last refit to the optimum with its own basis vectors, over its objective; NaN where its model is variational.
+# TYPE refitd_train_basis_gap_ratio gauge
+refitd_train_basis_gap_ratio{model="ratings"} 0.125
+# HELP refitd_train_held_out_loss Loss of the last refit on the held-out rows that judge it; NaN without any.
+# TYPE refitd_train_held_out_loss gauge
+refitd_train_held_out_loss{model="ratings"} 0.5
 # HELP refitd_train_refits_total Refits that ended with a model, by why they ended.
 # TYPE refitd_train_refits_total counter
 refitd_train_refits_total{model="ratings",status="basis_limit"} 0
@@ -102,6 +110,15 @@ refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_wors
 refitd_publish_total{model="ratings",result="failure"} 0
 refitd_publish_total{model="ratings",result="success"} 0
 `)
+	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2, Evidence: report.Some(-77)}, 1.5)
+	for what, of := range map[string]*prometheus.GaugeVec{"gap": m.trainGap, "gap within the basis": m.trainBasisGap, "held-out loss": m.trainHeldOut} {
+		if got := testutil.ToFloat64(of.WithLabelValues("ratings")); !math.IsNaN(got) {
+			t.Errorf("%s %g of the refit before is still shown", what, got)
+		}
+	}
+	if got := testutil.ToFloat64(m.trainEvidence.WithLabelValues("ratings")); got != -77 {
+		t.Errorf("evidence %g", got)
+	}
 	if n := testutil.CollectAndCount(m.trainSeconds); n != 1 {
 		t.Errorf("%d series of the refits' duration", n)
 	}

@@ -59,12 +59,10 @@ func openAny(t snapshot.Trust, store, model, version string) (*snapshot.Model, e
 
 func sideOf(m *snapshot.Model) report.VersionSide {
 	x := m.Manifest()
-	s := report.VersionSide{Version: x.Version, Kind: x.Kind, Created: report.Time(x.Created), PayloadDigest: x.PayloadDigest, ConfigHash: x.ConfigHash,
-		K: x.NumBasis, Features: x.NumFeatures, Lambda: report.Number(x.Lambda), Rows: x.Rows, Gate: metricsOf(x.Gate)}
-	if x.GapRelative != nil {
-		s.GapRelative = report.Some(float64(*x.GapRelative))
-	}
-	return s
+	v := cycle.VersionOf(&x)
+	return report.VersionSide{Version: x.Version, Kind: x.Kind, Created: report.Time(x.Created), PayloadDigest: x.PayloadDigest, ConfigHash: x.ConfigHash,
+		K: x.NumBasis, Features: x.NumFeatures, Lambda: report.Number(x.Lambda), Rows: x.Rows, Gate: metricsOf(x.Gate),
+		Form: v.Form, GapRelative: v.GapRelative, Optimality: v.Optimality()}
 }
 
 // metricsOf converts the metrics of a manifest.

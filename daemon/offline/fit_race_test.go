@@ -31,8 +31,8 @@ func TestFitRaces(t *testing.T) {
 		t.Errorf("with two threads digest %v, with one %v", get(again, "snapshot.payload_digest"), get(summary, "snapshot.payload_digest"))
 	}
 	steps, thorough := run(1, true)
-	if steps < 6 || get(thorough, "gap") == nil {
-		t.Errorf("thorough: %d steps and gap %v, want those of several strengths and a gap", steps, get(thorough, "gap"))
+	if steps < 6 || number(t, thorough, "objective") == 0 || get(thorough, "form") != "variational" || get(thorough, "gap") != nil {
+		t.Errorf("thorough: %d steps, summary %v: want those of several strengths, and no gap of the convex model that lost", steps, thorough)
 	}
 	if got, want := number(t, summary, "test.rmse"), number(t, thorough, "test.rmse"); got > 1.002*want {
 		t.Errorf("test RMSE %g, thorough %g", got, want)

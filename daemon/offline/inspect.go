@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
@@ -82,8 +83,10 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	if errors.Is(damage, snapshot.ErrSignature) {
 		return storeError(damage, path)
 	}
+	v := cycle.VersionOf(&manifest)
+	v.Gate = metricsOf(manifest.Gate)
 	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
-		FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
+		Optimality: v.OptimalityHeldOut(), FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
 	if damage == nil {
 		if m.SignedBy() != "" {
 			inspection.Signature += ", trusted"

@@ -43,8 +43,9 @@ type Tick struct {
 	Events            int64       `json:"events"`            // applied so far
 	EventsPerSecond   Number      `json:"events_per_second"` // in the last second
 	Lag               int64       `json:"lag"`
-	Version           *int64      `json:"version"` // champion; null before the first one
-	Gap               *Number     `json:"gap"`     // of the last version; null before the first
+	Version           *int64      `json:"version"`        // champion; null before the first one
+	Form              string      `json:"form,omitempty"` // of the last version: convex, variational or update
+	Gap               *Number     `json:"gap"`            // of the last version, over its objective; null but for convex models
 	GapKind           string      `json:"gap_kind,omitempty"`
 	SinceRefitSeconds *Number     `json:"since_refit_seconds"` // null before the first refit
 	Progressive       Progressive `json:"progressive"`         // so far
@@ -162,12 +163,15 @@ type VerifySummary struct {
 	NotRecomputed string `json:"not_recomputed,omitempty"`
 }
 
-// SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store.
+// SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store, but that
+// a gap of a model that was not published is left out.
 type SnapshotInspection struct {
 	Manifest  any              `json:"manifest"` // as in manifest.json
 	Aliases   map[string]int64 `json:"aliases"`
-	FilesOK   bool             `json:"files_ok"`         // every file has the digest of the manifest
-	GoldenOK  bool             `json:"golden_ok"`        // the golden events have their scores
-	Signature string           `json:"signature"`        // unsigned, or the key that the manifest names; the signature itself is not checked
-	Belief    *Belief          `json:"belief,omitempty"` // absent where a check failed
+	FilesOK   bool             `json:"files_ok"`  // every file has the digest of the manifest
+	GoldenOK  bool             `json:"golden_ok"` // the golden events have their scores
+	Signature string           `json:"signature"` // unsigned, or the key that the manifest names; the signature itself is not checked
+	// Optimality says how far the refit behind the version got, in words and with the held-out loss.
+	Optimality string  `json:"optimality"`
+	Belief     *Belief `json:"belief,omitempty"` // absent where a check failed
 }

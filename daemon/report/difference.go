@@ -59,9 +59,16 @@ type VersionSide struct {
 	Features      int      `json:"features"`
 	Lambda        Number   `json:"lambda"`
 	Rows          int64    `json:"rows"`         // trained on
-	GapRelative   *Number  `json:"gap_relative"` // over the objective; null without a gap
+	Form          string   `json:"form"`         // convex, variational or update
+	GapRelative   *Number  `json:"gap_relative"` // over the objective; null but for convex models
+	Optimality    string   `json:"optimality"`   // how far the refit got, for people
 	Gate          *Metrics `json:"gate"`         // as judged, each on its own held-out events
 	HeldOut       *Metrics `json:"held_out"`     // on the same kept held-out events; null if none are kept
+}
+
+// row is a line of a table.
+func (s *VersionSide) row() []string {
+	return []string{whole(s.Version), whole(s.K), whole(s.Features), plain(s.Lambda), whole(s.Rows), s.Optimality}
 }
 
 // DiffSummary ends diff.
@@ -82,9 +89,7 @@ func (s DiffSummary) WriteText(w io.Writer) error {
 	if s.Same {
 		return say(w, "the payloads are equal\n")
 	}
-	if err := table(w, [][]string{{"version", "k", "features", "lambda", "rows", "gap"},
-		{whole(s.A.Version), whole(s.A.K), whole(s.A.Features), plain(s.A.Lambda), whole(s.A.Rows), number(s.A.GapRelative)},
-		{whole(s.B.Version), whole(s.B.K), whole(s.B.Features), plain(s.B.Lambda), whole(s.B.Rows), number(s.B.GapRelative)}}); err != nil {
+	if err := table(w, [][]string{{"version", "k", "features", "λ per 10,000 rows", "rows", "refit"}, s.A.row(), s.B.row()}); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "basis vectors: %d kept, %d in, %d out\n", len(s.Basis.Kept), len(s.Basis.In), len(s.Basis.Out))

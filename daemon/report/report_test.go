@@ -63,7 +63,7 @@ func lines() map[string]Line {
 var fields = map[string]string{
 	"ready": "web models",
 	"version": "model version kind parent status k lambda rows features outputs " +
-		"objective gap gap_relative gap_kind select gate champion_gate decision reason cut payload_digest " +
+		"objective form gap gap_relative gap_kind basis_gap basis_gap_relative select gate champion_gate decision reason cut payload_digest " +
 		"solver stochastic_epochs fista_iterations sweeps evidence warm train_seconds",
 	"halt":       "model topic partition offset reason",
 	"run":        "seconds events_per_second rss_bytes models",
@@ -74,7 +74,7 @@ var fields = map[string]string{
 	"quickstart": "first_version_seconds versions drift_seconds recovered_after_seconds progressive store model score_argv score_stdin",
 	"check":      "ok models config_hash memory errors",
 	"step":       "lambda k objective gap gap_kind nu valid seconds",
-	"fit": "status lambda k units objective gap gap_relative gap_kind n_train n_valid n_test " +
+	"fit": "status lambda k units objective form gap gap_relative gap_kind basis_gap basis_gap_relative evidence n_train n_valid n_test " +
 		"features outputs valid test baselines seconds seed snapshot dropped absent",
 	"backtest_tick": "events seconds version progressive",
 	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
@@ -85,7 +85,7 @@ var fields = map[string]string{
 	"invalid":   "line reason field expected got",
 	"scored":    "scored invalid absent",
 	"state":     "model lineage config_hash format rows sample_bytes sample_digest rejected_by_reason partitions",
-	"snapshot":  "manifest aliases files_ok golden_ok signature",
+	"snapshot":  "manifest aliases files_ok golden_ok signature optimality",
 	"partition": "topic partition start checked_from next lost double rejected control aborted holes gap rows digest unverifiable halted",
 	"verify":    "ok lost double gap sample_digest recomputed_digest",
 	"error":     "code message",

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/refitd/refitd/snapshot"
 )
 
 // say is fmt.Fprintf for a WriteText to end with.
@@ -137,10 +139,6 @@ func (p Progressive) WriteText(w io.Writer) error {
 
 // WriteText prints one line: the version, what it is and why it was promoted or kept back.
 func (v Version) WriteText(w io.Writer) error {
-	gap := ""
-	if v.GapRelative != nil {
-		gap = fmt.Sprintf(", gap %s %s", number(v.GapRelative), v.GapKind)
-	}
 	loss := ""
 	if v.Gate != nil {
 		loss = ", gate loss " + number(v.Gate.Loss)
@@ -148,8 +146,8 @@ func (v Version) WriteText(w io.Writer) error {
 			loss += " (champion " + number(v.ChampionGate.Loss) + ")"
 		}
 	}
-	return say(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s%s%s, %.1f s\n",
-		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, v.Rows, v.Features, v.Status, gap, loss, float64(v.TrainSeconds))
+	return say(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s, %s%s, %.1f s\n",
+		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, v.Rows, v.Features, v.Status, v.Optimality(), loss, float64(v.TrainSeconds))
 }
 
 // WriteText prints the sample and one line for each partition.
@@ -182,9 +180,9 @@ func (s State) WriteText(w io.Writer) error {
 
 // WriteText prints one line.
 func (s Step) WriteText(w io.Writer) error {
-	line := fmt.Sprintf("lambda %s  k %d  objective %s", plain(s.Lambda), s.K, plain(s.Objective))
-	if s.Gap != nil {
-		line += fmt.Sprintf("  gap %s (%s)", number(s.Gap), s.GapKind)
+	line := fmt.Sprintf("λ %s per 10,000 rows  k %d  objective %s", plain(s.Lambda), s.K, plain(s.Objective))
+	if s.Gap != nil && s.Objective != 0 {
+		line += fmt.Sprintf("  within about %s of the optimum", Percent(float64(*s.Gap/s.Objective)))
 	}
 	if m := s.Valid; m != nil {
 		for _, c := range MetricFields {
@@ -198,15 +196,14 @@ func (s Step) WriteText(w io.Writer) error {
 
 // WriteText prints what was chosen and how good it is.
 func (s FitSummary) WriteText(w io.Writer) error {
-	how := ""
-	if s.Gap != nil {
-		how = fmt.Sprintf(", gap %s %s", number(s.Gap), s.GapKind)
+	as := Version{Form: s.Form, GapRelative: s.GapRelative, GapKind: s.GapKind, BasisGapRelative: s.BasisGapRelative, Sweeps: s.Sweeps,
+		Evidence: s.Evidence, FeatureMap: s.FeatureMap}
+	objective := ""
+	if s.Form == snapshot.FormConvex {
+		objective = ", objective " + plain(s.Objective)
 	}
-	if s.Sweeps > 0 {
-		how += fmt.Sprintf(", %d variational sweeps", s.Sweeps)
-	}
-	fmt.Fprintf(w, "%s: lambda %s, k %d, %d features, %d outputs, objective %s%s, %.1f s\n", s.Status, plain(s.Lambda), s.K,
-		s.Features, s.Outputs, plain(s.Objective), how, float64(s.Seconds))
+	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d, %d features, %d outputs%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K,
+		s.Features, s.Outputs, objective, as.Optimality(), float64(s.Seconds))
 	for _, f := range s.Forms {
 		f.writeText(w)
 	}

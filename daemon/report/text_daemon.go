@@ -41,8 +41,8 @@ func (b Broker) WriteText(w io.Writer) error {
 
 // WriteText prints one line of the live table.
 func (t Tick) WriteText(w io.Writer) error {
-	return say(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  gap %s %s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
-		float64(t.EventsPerSecond), t.Lag, optional(t.Version), number(t.Gap), t.GapKind, number(t.SinceRefitSeconds), t.Progressive.line())
+	return say(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
+		float64(t.EventsPerSecond), t.Lag, optional(t.Version), t.Form, number(t.SinceRefitSeconds), t.Progressive.line())
 }
 
 // WriteText prints when.
@@ -173,6 +173,9 @@ func (s SnapshotInspection) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n", manifest)
 	for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
 		fmt.Fprintf(w, "alias %s: version %d\n", alias, s.Aliases[alias])
+	}
+	if _, err := fmt.Fprintln(w, s.Optimality); err != nil {
+		return err
 	}
 	if s.Belief != nil {
 		if err := s.Belief.WriteText(w); err != nil {

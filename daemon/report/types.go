@@ -82,9 +82,12 @@ type Version struct {
 	Features         int         `json:"features"`
 	Outputs          int         `json:"outputs"`
 	Objective        Number      `json:"objective"`
-	Gap              *Number     `json:"gap"`                   // at the end of the last convex stage; null without one
+	Form             string      `json:"form"`                  // convex, variational or update: which of the figures after it are about the model
+	Gap              *Number     `json:"gap"`                   // to the optimum over all basis vectors; null but for convex models
 	GapRelative      *Number     `json:"gap_relative"`          // over the objective; null without a gap
 	GapKind          string      `json:"gap_kind,omitempty"`    // certified or estimated
+	BasisGap         *Number     `json:"basis_gap"`             // to the optimum with these basis vectors alone; null but for convex models
+	BasisGapRelative *Number     `json:"basis_gap_relative"`    // over the objective; null without
 	Select           *Metrics    `json:"select"`                // on the rows that settings are chosen by; null without any
 	Gate             *Metrics    `json:"gate"`                  // on the rows that judge; null without any
 	ChampionGate     *Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
@@ -175,7 +178,7 @@ type Step struct {
 	Lambda    Number   `json:"lambda"`
 	K         int      `json:"k"`
 	Objective Number   `json:"objective"`
-	Gap       *Number  `json:"gap"` // null if none is known
+	Gap       *Number  `json:"gap"` // to the optimum over all basis vectors; null if none is known
 	GapKind   string   `json:"gap_kind,omitempty"`
 	Nu        *Number  `json:"nu"`      // factor of the oracle that is proven; null if none is
 	Valid     *Metrics `json:"valid"`   // on the validation part; null without one
@@ -208,16 +211,23 @@ type FitSummary struct {
 	K           int     `json:"k"`
 	Units       int     `json:"units"` // output weights that are not zero
 	Objective   Number  `json:"objective"`
-	Gap         *Number `json:"gap"`          // null if none is known
+	Form        string  `json:"form"`         // convex or variational
+	Gap         *Number `json:"gap"`          // to the optimum over all basis vectors; null but for convex models
 	GapRelative *Number `json:"gap_relative"` // over the objective; null without a gap
 	GapKind     string  `json:"gap_kind,omitempty"`
-	NTrain      int     `json:"n_train"` // events fitted to
-	NValid      int     `json:"n_valid"` // events that λ and k were chosen by
-	NTest       int     `json:"n_test"`  // events of the test
-	Features    int     `json:"features"`
-	Outputs     int     `json:"outputs"`
+	BasisGap    *Number `json:"basis_gap"` // to the optimum with these basis vectors alone; null but for convex models
+	// BasisGapRelative is over the objective; null without.
+	BasisGapRelative *Number `json:"basis_gap_relative"`
+	// FeatureMap is that which the model has weights on: the objective and both gaps are of the part below them. As train.feature_map writes it; absent without.
+	FeatureMap string `json:"feature_map,omitempty"`
+	NTrain     int    `json:"n_train"` // events fitted to
+	NValid     int    `json:"n_valid"` // events that λ and k were chosen by
+	NTest      int    `json:"n_test"`  // events of the test
+	Features   int    `json:"features"`
+	Outputs    int    `json:"outputs"`
 	// Sweeps are of the variational stage; absent where the convex one predicts the validation part better.
-	Sweeps int `json:"sweeps,omitempty"`
+	Sweeps   int     `json:"sweeps,omitempty"`
+	Evidence *Number `json:"evidence"` // lower bound of the log evidence after them; null without
 	// HeldOutSweeps are those over the training and validation parts together, after the choice.
 	HeldOutSweeps int          `json:"held_out_sweeps,omitempty"`
 	Forms         []FitForm    `json:"forms,omitempty"` // compared; absent where there was one alone

@@ -101,7 +101,7 @@ var (
 )
 
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": bytesText, "ago": agoText, "losses": lossRows, "number": numberText, "loss": lossText, "digest": shortDigest,
+	"bytes": bytesText, "ago": agoText, "losses": lossRows, "loss": lossText, "digest": shortDigest,
 }).Parse(statusHTML))
 
 // serving is the model that this surface scores with, for the status page.
@@ -245,13 +245,6 @@ func agoText(now, then time.Time) string {
 		return d.Round(time.Second).String() + " ago"
 	}
 	return d.Round(time.Minute).String()[:len(d.Round(time.Minute).String())-len("0s")] + " ago"
-}
-
-func numberText(n *report.Number) string {
-	if n == nil {
-		return "–"
-	}
-	return fmt.Sprintf("%.2g", float64(*n))
 }
 
 func lossText(n *report.Number) string {

@@ -31,7 +31,7 @@ func night(text string) Status {
 	one := report.Version{Model: "ratings", Version: 41, Kind: "update", Decision: "promoted", K: 20, Features: 2625, Outputs: 4,
 		PayloadDigest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
 	last := report.Version{Version: 42, Kind: "refit", Decision: "kept", Reason: text, Status: "time_budget", Rows: 200000,
-		GapRelative: report.Some(0.0123), GapKind: "certified"}
+		Form: "convex", GapRelative: report.Some(0.0123), GapKind: "certified", BasisGapRelative: report.Some(2e-5), Gate: metricsOf(0.97)}
 	return Status{Now: now, Started: now.Add(-26 * time.Hour), Reload: ReloadStatus{At: now.Add(-time.Hour), Error: "refitd.yaml:3:1: " + text},
 		Disks: []DiskStatus{{"/var/lib/refitd/" + text, 100 << 20, 512 << 20}, {"/srv/snapshots", 80 << 30, 512 << 20}},
 		Models: []ModelStatus{{Name: "ratings", NotReady: []Reason{{"reading", text}},
@@ -66,7 +66,7 @@ func TestStatusPage(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`,
-		"relative gap 0.012 certified",
+		"objective within 1.2 % of the optimum (certified), within less than 0.01 % of the best with these basis vectors",
 		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
 		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, `<td>mae 0.7500</td>`,
 		"<td>published, new entities</td><td>RMSE 1.2345</td>", "Halted: ratings partition 3 at offset 1204331",

@@ -52,7 +52,7 @@ class File:
 class Manifest:
     """manifest.json. What scores do not depend on is in fields alone."""
 
-    fields: Mapping[str, Any]  #: all that it has, as JSON
+    fields: Mapping[str, Any]  #: all that it has, as JSON; see _settled
     digest: str
     format: int
     model: str
@@ -143,7 +143,7 @@ def decode_manifest(content: bytes) -> Manifest:
     if f.whole("degree") != 2:
         raise FormatError(f"{what}: kernel of degree {f.whole('degree')}, this build has 2")
     return Manifest(
-        fields=f.value,
+        fields=_settled(f.value),
         digest="sha256:" + digest,
         format=version,
         model=f.text("model"),
@@ -163,6 +163,20 @@ def decode_manifest(content: bytes) -> Manifest:
         cut_file=None if f.value.get("cut_file") is None else _file(Fields(f"{what}: cut_file", f.value["cut_file"])),
         payload_digest=f.text("payload_digest"),
     )
+
+
+def _settled(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Says the form of a version whose trainer did not (convex, variational or update), and leaves out the gap where that was of the convex stage and the
+    model is not."""
+    settled = dict(fields)
+    kind, solver, sweeps = fields.get("kind"), fields.get("solver"), fields.get("sweeps")
+    if not fields.get("form") and kind in ("refit", "update"):
+        swept = isinstance(sweeps, int) and sweeps > 0 or isinstance(solver, str) and "variational" in solver
+        settled["form"] = "update" if kind == "update" else "variational" if swept else "convex"
+    if settled.get("form") in ("variational", "update"):
+        settled.pop("gap_kind", None)
+        settled.update(gap=None, gap_relative=None, basis_gap=None, basis_gap_relative=None)
+    return settled
 
 
 def _file(f: Fields) -> File:

@@ -169,7 +169,7 @@ class Model(Scorer):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """All members of manifest.json but its own digest, to be read only."""
+        """All members of manifest.json but its own digest and a gap of a model that was not published, to be read only."""
         return self._manifest.fields
 
     @property

@@ -88,6 +88,9 @@ class LibraryTest(Comparison):
             model = refitd_snapshot.open(want["store"], name, version=1)
             self.scores(model, want["events"], _SCORE, name)
             self.tops(model, want["tops"], _SCORE, name)
+            manifest = model.manifest
+            gaps = [manifest.get(key) for key in ("gap", "gap_relative", "basis_gap", "basis_gap_relative")]
+            self.assertEqual((manifest.get("form", ""), gaps, manifest.get("gap_kind", "")), (want["form"], want["gaps"], want["gap_kind"]), name)
             good = [w for w in want["events"] if not w["error"]]
             batch = model.score_batch(w["event"] for w in good)
             for row, w in zip(batch, good):

@@ -208,7 +208,11 @@ func (d *demo) version(v report.Version) error {
 	if d.Out.IsJSON() {
 		return d.Out.Emit("version", v)
 	}
-	return d.table.Note(time.Since(d.began), fmt.Sprintf("version %d (%s) %s: %s", v.Version, v.Kind, v.Decision, v.Reason))
+	text := fmt.Sprintf("version %d (%s) %s: %s", v.Version, v.Kind, v.Decision, v.Reason)
+	if v.Kind == "refit" {
+		text += "; " + v.OptimalityHeldOut()
+	}
+	return d.table.Note(time.Since(d.began), text)
 }
 
 func (d *demo) drifted(at time.Time) error {
@@ -231,7 +235,7 @@ func (d *demo) tick() error {
 		t.SinceRefitSeconds = report.Some(time.Since(d.lastRefit).Seconds())
 	}
 	if v := d.last; v != nil {
-		t.Version, t.Gap, t.GapKind = &v.Version, v.GapRelative, v.GapKind
+		t.Version, t.Form, t.Gap, t.GapKind = &v.Version, v.Form, v.GapRelative, v.GapKind
 	}
 	var err error
 	if d.Out.IsJSON() {

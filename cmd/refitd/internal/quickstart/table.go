@@ -1,6 +1,7 @@
 package quickstart
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -31,19 +32,16 @@ func (t *Table) Tick(k *report.Tick) error {
 		writeHead(&out)
 	}
 	t.lines++
-	version, gap, age := "-", "-", "-"
+	version, form, age := "-", cmp.Or(k.Form, "-"), "-"
 	if k.Version != nil {
 		version = strconv.FormatInt(*k.Version, 10)
-	}
-	if k.Gap != nil {
-		gap = number(float64(*k.Gap), 'g', 3) + map[string]string{"": "", "certified": " cert", "estimated": " est"}[k.GapKind]
 	}
 	if k.SinceRefitSeconds != nil {
 		age = number(float64(*k.SinceRefitSeconds), 'f', 1) + "s ago"
 	}
 	window, baselines := &k.Progressive.Window, &k.Progressive.Baselines
 	row(&out, seconds(float64(k.ElapsedSeconds)), strconv.FormatInt(k.Events, 10), number(float64(k.EventsPerSecond), 'f', 0),
-		strconv.FormatInt(k.Lag, 10), version, gap, age, loss(window.Published), loss(window.Live),
+		strconv.FormatInt(k.Lag, 10), version, form, age, loss(window.Published), loss(window.Live),
 		loss(baselines.SGDBias), loss(baselines.ItemMean), loss(baselines.GlobalMean))
 	_, err := io.WriteString(t.w, out.String())
 	return err
@@ -57,8 +55,8 @@ func (t *Table) Note(elapsed time.Duration, text string) error {
 
 // heads and widths are those of the columns, in order. The losses begin at firstLoss.
 var (
-	heads  = [...]string{"time", "events", "ev/s", "lag", "version", "gap", "refit", "published", "live", "sgd_bias", "item_mean", "global_mean"}
-	widths = [...]int{5, 9, 7, 7, 7, 13, 8, 9, 7, 8, 9, 11}
+	heads  = [...]string{"time", "events", "ev/s", "lag", "version", "model", "refit", "published", "live", "sgd_bias", "item_mean", "global_mean"}
+	widths = [...]int{5, 9, 7, 7, 7, 11, 8, 9, 7, 8, 9, 11}
 )
 
 const (

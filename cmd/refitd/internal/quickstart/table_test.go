@@ -26,8 +26,8 @@ func TestTable(t *testing.T) {
 	nan, version := math.NaN(), int64(12)
 	first := &report.Tick{ElapsedSeconds: 1, Events: 1998, EventsPerSecond: 1998.4, Lag: 102, Progressive: losses(1.0312, 1.0455, nan, nan)}
 	later := &report.Tick{
-		ElapsedSeconds: 59.6, Events: 1_119_998, EventsPerSecond: 12_000.4, Lag: 0, Version: &version, Gap: report.Some(0.0123456),
-		GapKind: "estimated", SinceRefitSeconds: report.Some(2.34), Progressive: losses(0.7, 0.9501, 0.71, 1.01),
+		ElapsedSeconds: 59.6, Events: 1_119_998, EventsPerSecond: 12_000.4, Lag: 0, Version: &version, Form: "variational",
+		SinceRefitSeconds: report.Some(2.34), Progressive: losses(0.7, 0.9501, 0.71, 1.01),
 	}
 	infinite := report.Number(math.Inf(1))
 	later.Progressive.Baselines.GlobalMean = &report.Metrics{RMSE: &infinite}
@@ -37,11 +37,11 @@ func TestTable(t *testing.T) {
 		}
 	}
 	want := `
-                                                                      rmse over the last window, each event scored before it is learned
- time     events     ev/s      lag  version            gap     refit  published     live  sgd_bias  item_mean  global_mean
-   1s       1998     1998      102        -              -         -          -   1.0312    1.0455          -            -
+                                                                    rmse over the last window, each event scored before it is learned
+ time     events     ev/s      lag  version        model     refit  published     live  sgd_bias  item_mean  global_mean
+   1s       1998     1998      102        -            -         -          -   1.0312    1.0455          -            -
    2s  > version 1 promoted
-  60s    1119998    12000        0       12     0.0123 est  2.3s ago     0.7100   0.7000    0.9501     1.0100            -
+  60s    1119998    12000        0       12  variational  2.3s ago     0.7100   0.7000    0.9501     1.0100            -
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

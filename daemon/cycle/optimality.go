@@ -1,0 +1,54 @@
+package cycle
+
+import (
+	"context"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+)
+
+// optimality says in a version whose model is that of the convex stage how far it is from the optimum, over all basis vectors and over its own. Of a
+// candidate from the middle of a solve the first is estimated.
+func (j *refitJob) optimality(ctx context.Context, v *report.Version, c *candidate) {
+	switch v.Form = snapshot.FormConvex; {
+	case c.quadratic: // with a ridge, not over basis vectors
+		return
+	case c.unsolved: // it is what the last variational stage left
+		v.Form = snapshot.FormVariational
+		return
+	}
+	kind, gap, objective := solver.Estimated, c.step.Gap, c.step.Objective
+	if c.final {
+		r := c.result
+		kind, gap, objective = r.GapKind, r.Gap, r.ConvexObjective
+	}
+	v.Gap, v.GapKind, v.GapRelative = report.Some(gap), string(kind), relative(gap, objective)
+	settings, err := j.settings()
+	if err != nil {
+		return
+	}
+	settings.Lambda = c.lambda
+	basis, objective, err := solver.BasisGap(ctx, j.problem, c.model, settings)
+	if err != nil { // the refit is over
+		return
+	}
+	if kind == solver.Certified {
+		basis = min(basis, gap) // a bound over all basis vectors is one over these
+	}
+	v.BasisGap, v.BasisGapRelative = report.Some(basis), relative(basis, objective)
+}
+
+// relative is a gap over the objective, 0 if that is 0: no gap is larger.
+func relative(gap, objective float64) *report.Number {
+	if objective == 0 {
+		return report.Some(0)
+	}
+	return report.Some(gap / objective)
+}
+
+// asUpdate makes the version of a refit that of an update, which has no gap.
+func asUpdate(v *report.Version) {
+	v.Kind, v.Form = "update", snapshot.FormUpdate
+	v.Gap, v.GapRelative, v.GapKind, v.BasisGap, v.BasisGapRelative = nil, nil, "", nil, nil
+}

@@ -1,0 +1,56 @@
+package cycle
+
+import (
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// hasGap reports whether a version says one, and whether it says all of it.
+func hasGap(v *report.Version) (some, all bool) {
+	some = v.Gap != nil || v.GapRelative != nil || v.GapKind != "" || v.BasisGap != nil || v.BasisGapRelative != nil
+	return some, v.Gap != nil && v.GapRelative != nil && v.GapKind != "" && v.BasisGap != nil && v.BasisGapRelative != nil
+}
+
+// TestGapIsOfThePublishedModel: a version has the gap of the convex stage if that made its model, and else no gap: neither one of the variational
+// stage nor an update has, in the manifest nor after a start from it.
+func TestGapIsOfThePublishedModel(t *testing.T) {
+	t.Parallel()
+	convex := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" })
+	for _, x := range []struct {
+		model  *config.Model
+		events []event.Event
+		form   string
+	}{{ratingsModel(nil), stream(5, 1200), snapshot.FormVariational}, {convex, stream(5, 1200), snapshot.FormConvex},
+		{switchModel(), numbers(5, 1200), snapshot.FormConvex}} {
+		c := newCycle(t, x.model)
+		observeAll(c, x.events)
+		first := refit(t, c, sampleOf(x.events))
+		v := &first.Version
+		if some, all := hasGap(v); v.Form != x.form || all != (x.form == snapshot.FormConvex) || some != all {
+			t.Errorf("%s by %s: form %q with gap %v, %v %q, within the basis %v", x.model.Name, v.Solver, v.Form, v.Gap, v.GapRelative, v.GapKind, v.BasisGap)
+		} else if all && (*v.GapRelative < 0 || *v.GapRelative > 1 || *v.BasisGapRelative < 0 || *v.BasisGap > *v.Gap) {
+			t.Errorf("%s: gap %v of objective %v, within the basis %v", x.model.Name, *v.Gap, v.Objective, *v.BasisGap)
+		}
+		if (v.Evidence != nil) != (x.form == snapshot.FormVariational) || v.Gate == nil || v.Gate.Loss == nil {
+			t.Errorf("%s: evidence %v, judged %v", x.model.Name, v.Evidence, v.Gate)
+		}
+		m, err := snapshot.NewModel(first.Contents(x.model))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := m.Manifest()
+		again := VersionOf(&manifest)
+		if some, all := hasGap(&again); again.Form != v.Form || some != all || all != (x.form == snapshot.FormConvex) || again.Optimality() != v.Optimality() {
+			t.Errorf("%s: the manifest says %q, the version %q", x.model.Name, again.Optimality(), v.Optimality())
+		}
+		c.Install(first)
+		u := c.Update()
+		if some, _ := hasGap(&u.Version); u.Version.Form != snapshot.FormUpdate || u.Version.Kind != "update" || some {
+			t.Errorf("%s: an update of form %q and gap %v", x.model.Name, u.Version.Form, u.Version.Gap)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Optimality says in words how far the refit behind a version got. Of a model of the convex stage that is the distance of its objective to the optimum,
+// which says nothing of how often it errs; of one of the variational stage the evidence and the sweeps.
+func (v *Version) Optimality() string {
+	switch v.Form {
+	case snapshot.FormUpdate:
+		return "an update: the refit before it with what was learned since"
+	case snapshot.FormVariational:
+		if v.Evidence == nil {
+			return "variational"
+		}
+		return fmt.Sprintf("variational, evidence %s after %d sweeps", number(v.Evidence), v.Sweeps)
+	}
+	if v.GapRelative == nil {
+		return "distance to the optimum unknown"
+	}
+	text := "objective "
+	if v.FeatureMap != "" { // its weights stand on that part
+		text = "objective of the convex part "
+	}
+	switch gap := float64(*v.GapRelative); {
+	case !(gap < 1):
+		text += "at an unknown distance to the optimum"
+	case v.GapKind == "estimated":
+		text += fmt.Sprintf("within about %s of the optimum (estimated)", Percent(gap))
+	default:
+		text += fmt.Sprintf("within %s of the optimum (%s)", Percent(gap), v.GapKind)
+	}
+	if v.BasisGapRelative != nil && *v.BasisGapRelative < 1 {
+		text += fmt.Sprintf(", within %s of the best with these basis vectors", Percent(float64(*v.BasisGapRelative)))
+	}
+	return text
+}
+
+// OptimalityHeldOut says the held-out loss, too, where the version was judged by itself.
+func (v *Version) OptimalityHeldOut() string {
+	text := v.Optimality()
+	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {
+		return text
+	}
+	return text + ", held-out loss " + number(v.Gate.Loss)
+}
+
+// Percent writes a share with two significant digits, or that it is less than 0.01 %.
+func Percent(share float64) string {
+	p := 100 * share
+	switch {
+	case math.IsNaN(p):
+		return "an unknown share"
+	case p == 0:
+		return "0 %"
+	case p < 0.01:
+		return "less than 0.01 %"
+	case p >= 10:
+		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+	}
+	return strconv.FormatFloat(p, 'g', 2, 64) + " %"
+}

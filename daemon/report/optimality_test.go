@@ -1,0 +1,36 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestOptimality(t *testing.T) {
+	loss := &Metrics{N: 5, Loss: Some(0.43)}
+	for _, c := range []struct {
+		version Version
+		want    string
+	}{
+		{Version{Form: "convex", GapRelative: Some(0.0771), GapKind: "certified", BasisGapRelative: Some(0.00052), Gate: loss},
+			"objective within 7.7 % of the optimum (certified), within 0.052 % of the best with these basis vectors, held-out loss 0.43"},
+		{Version{Form: "convex", GapRelative: Some(0.352), GapKind: "estimated", BasisGapRelative: Some(1e-7)},
+			"objective within about 35 % of the optimum (estimated), within less than 0.01 % of the best with these basis vectors"},
+		{Version{Form: "convex", GapRelative: Some(0), GapKind: "certified", BasisGapRelative: Some(0), FeatureMap: "bins:16"},
+			"objective of the convex part within 0 % of the optimum (certified), within 0 % of the best with these basis vectors"},
+		{Version{Form: "convex", GapRelative: Some(1), GapKind: "estimated", BasisGapRelative: Some(1)}, "objective at an unknown distance to the optimum"},
+		{Version{Form: "convex", GapRelative: Some(math.NaN()), GapKind: "estimated"}, "objective at an unknown distance to the optimum"},
+		{Version{Form: "convex"}, "distance to the optimum unknown"},
+		{Version{GapRelative: Some(0.5), GapKind: "certified"}, "objective within 50 % of the optimum (certified)"},
+		{Version{Form: "variational", Evidence: Some(-1234.5), Sweeps: 7, Gate: loss}, "variational, evidence -1234.5 after 7 sweeps, held-out loss 0.43"},
+		{Version{Form: "variational"}, "variational"},
+		{Version{Form: "update", Gate: loss}, "an update: the refit before it with what was learned since"},
+	} {
+		if got := c.version.OptimalityHeldOut(); got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+		if strings.Contains(c.version.Optimality(), "held-out") {
+			t.Errorf("the held-out loss is in %q", c.version.Optimality())
+		}
+	}
+}
