@@ -210,7 +210,7 @@ func (d *demo) version(v report.Version) error {
 	}
 	text := fmt.Sprintf("version %d (%s) %s: %s", v.Version, v.Kind, v.Decision, v.Reason)
 	if v.Kind == "refit" {
-		text += "; " + v.OptimalityHeldOut()
+		text += "; " + v.Optimality()
 	}
 	return d.table.Note(time.Since(d.began), text)
 }
