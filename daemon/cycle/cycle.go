@@ -452,16 +452,13 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 	if of.model == nil {
 		of = &forms[formFoldIn]
 	}
-	u := *c.champion
+	u := of.of(c.champion)
 	u.CutShort = nil // that of the refit
-	if u.Model, u.Vocabulary, u.folded = of.model, of.vocab, of.folded; u.folded == nil {
-		u.posterior = nil
-	}
 	u.Version.FeatureMap = mapText(of.vocab.Map)
-	c.noteLive(&u)
+	c.noteLive(u)
 	asUpdate(&u.Version)
 	u.Version.K, u.Version.Features = u.Model.NumBasis, u.Vocabulary.NumColumns()
-	return &u
+	return u
 }
 
 // Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.

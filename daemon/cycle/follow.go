@@ -122,7 +122,9 @@ func (f *follower) begin(model *snapshot.Model, u *Champion, settings *config.Mo
 	f.room = max(0, settings.Train.MaxFeatures-int(f.numbers))
 	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
-		f.losses = len(said.Fields)
+		if _, mixed := f.rows.(*posteriorRows); mixed {
+			f.losses = len(said.Fields)
+		}
 	}
 }
 

@@ -100,11 +100,7 @@ func (f *following) start(c *Cycle, forms *[numForms]made) error {
 		if follower == nil {
 			continue
 		}
-		u := *f.of
-		if u.Model, u.Vocabulary, u.folded = forms[form].model, forms[form].vocab, forms[form].folded; u.folded == nil {
-			u.posterior = nil
-		}
-		if err := follower.start(&u, c.config); err != nil {
+		if err := follower.start(forms[form].of(f.of), c.config); err != nil {
 			if updateForm(form) == f.form {
 				return err
 			}

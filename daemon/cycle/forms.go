@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -124,10 +125,21 @@ func (r *formRace) choose(there func(updateForm) bool) {
 	}
 }
 
-// made is the live model in one form, and where there is one the posterior whose mean it is. Without a model there is no such form.
+// made is the live model in one form, and where there is one the posterior whose mean it is, or what versions of it say of fold-in. Without a model there is
+// no such form.
 type made struct {
 	frozen
 	folded *posterior.State
+	told   *snapshot.FoldIn
+}
+
+// of returns a champion with the model in this form.
+func (of *made) of(ch *Champion) *Champion {
+	u := *ch
+	if u.Model, u.Vocabulary, u.folded, u.told, u.untold = of.model, of.vocab, of.folded, of.told, ""; u.folded == nil {
+		u.posterior = nil
+	}
+	return &u
 }
 
 // forms returns the live model in every form. c.mu is held, and there is a champion.
@@ -176,6 +188,7 @@ func (c *Cycle) made(l learner, target *Target) (of made) {
 func (c *Cycle) madeOfNames(l learner, v *Vocabulary) (of made) {
 	if l, ok := l.(*namesLearner); ok && l.label == nil {
 		of.model, of.vocab = l.freeze(v, c.champion.Model.Kernel, c.config.Train.MaxFeatures)
+		of.told = l.foldIn(c.config)
 	}
 	return of
 }

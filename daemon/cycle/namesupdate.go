@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -113,6 +115,32 @@ func (l *namesLearner) freeze(v *Vocabulary, kernel solver.Kernel, limit int) (*
 		}
 	}
 	return model, v
+}
+
+// foldIn returns what versions made of the learner say of fold-in: weights keep all of their evidence, and have before it the precision that those of the
+// names of an event have here, on average. Most of a history is in the weights already, which it would else be counted in again as if they were new: with
+// the prior's own precision log loss of clicks was .008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
+func (l *namesLearner) foldIn(m *config.Model) *snapshot.FoldIn {
+	f := &snapshot.FoldIn{Likelihood: snapshot.LogisticLikelihood, Shared: true, Coordinates: []int{}, Scale: []float64{}}
+	events, evidence := make([]float64, len(l.terms)), make([]float64, len(l.terms))
+	for i := range l.cells.list {
+		if c := &l.cells.list[i]; c.key != noKey {
+			events[c.term] += float64(c.count)
+			evidence[c.term] += float64(c.count) * c.evidence
+		}
+	}
+	for _, name := range foldInFields(m) {
+		t := slices.Index(m.Schema.Categorical, name)
+		precision := namesPrecise // of a field that says nothing
+		if x := &l.terms[t]; x.in {
+			precision = x.precision + evidence[t]/max(events[t], 1)
+		}
+		f.Fields = append(f.Fields, snapshot.FoldInField{Name: name, Precision: []float64{precision}, Signs: []int{}, Rates: []float64{1}, Losses: []float64{0}})
+	}
+	if len(f.Fields) == 0 {
+		return nil
+	}
+	return f
 }
 
 // pairWeight is a pair of names, by its name as a cross, and its weight.

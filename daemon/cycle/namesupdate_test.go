@@ -88,6 +88,18 @@ func TestUpdateFromNames(t *testing.T) {
 				t.Fatalf("event %d: %g with pairs, of which they are %g, %g without", i, got, pairs, rest)
 			}
 		}
+		if f := published.Manifest().FoldIn; f == nil || f.Fields[0].Name != "user" || !(f.Fields[0].Precision[0] > l.terms[0].precision) {
+			t.Fatalf("fold-in %+v, of users of precision %g", f, l.terms[0].precision)
+		}
+		ev := snapshot.LabelledEvent{Input: InputOf(&schema, &events[19_000]), Label: 1}
+		over, err := published.Fold([]snapshot.LabelledEvent{ev, ev, ev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		published.Score(read, &ev.Input, &s)
+		if over.Score(got, &ev.Input, &s); !(got[0] > read[0]) {
+			t.Errorf("%g with three clicks of the user, %g without", got, read)
+		}
 		c.Adopt(again) // what an operator chose is gone on from, and scored as it is
 		if c.published.vocab != again.Vocabulary || c.champion.Vocabulary.own != 0 {
 			t.Error("consumers have another model than the one that was adopted")
