@@ -76,8 +76,18 @@ func (j *refitJob) settings() (solver.Settings, error) {
 }
 
 // solvePath runs Algorithm 1 from nothing for every λ, until patience of them in a row are no better, and returns the best model of all
-// steps by loss on the select rows. onStep, if not nil, sees every step; those of several λ interleave.
+// steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
 func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
+	onStep func(*candidate)) (*candidate, error) {
+	best, err := j.walkPath(ctx, p, lambdas, patience, s, onStep)
+	if err != nil {
+		return nil, err
+	}
+	return j.polish(ctx, best, p, s)
+}
+
+// walkPath is solvePath without the polish.
+func (j *refitJob) walkPath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*candidate)) (*candidate, error) {
 	o := solver.PathOptions{Judge: j.judge, Patience: patience}
 	if onStep != nil {
@@ -97,8 +107,7 @@ func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []f
 	}
 	j.budget.solved(len(lambdas), results...)
 	best := points[at]
-	c := &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}
-	return j.polish(ctx, c, p, s)
+	return &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}, nil
 }
 
 // pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.

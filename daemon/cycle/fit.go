@@ -21,7 +21,8 @@ type FitInput struct {
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
-	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them.
+	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, and polishes and certifies the model of
+	// every λ rather than that of the chosen one.
 	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)

@@ -87,7 +87,7 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas) // given ones are all tried
 	}
-	best, err := j.solvePath(ctx, j.problem, lambdas, patience, s, onStep)
+	best, err := j.fitPath(ctx, in, lambdas, patience, s, onStep)
 	if err == nil && whole != nil {
 		j.compared(formVectors, best, j.problem, 0)
 		if whole.lambda = best.lambda; j.fewerErrors(whole.model, best.model) {
@@ -103,6 +103,28 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 	}
 	fit, err := j.fitVariational(ctx, vectors, most)
 	return best, fit, err
+}
+
+// fitPath is solvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified, unless the fit is thorough; the best
+// model then is both. That chooses alike, and to polish every strength takes most of the time.
+func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64, patience int, s solver.Settings,
+	onStep func(*candidate)) (*candidate, error) {
+	if in.Thorough {
+		return j.solvePath(ctx, j.problem, lambdas, patience, s, onStep)
+	}
+	rough := s
+	rough.Rough = true
+	best, err := j.walkPath(ctx, j.problem, lambdas, patience, rough, onStep)
+	if err != nil || ctx.Err() != nil {
+		return best, err
+	}
+	ended, whole := best.result.Status, best.final
+	best.final = false
+	polished, err := j.polish(ctx, best, j.problem, s)
+	if err == nil && whole && polished.result.Status == solver.BasisLimit {
+		polished.result.Status = ended // the polish looks for no vector
+	}
+	return polished, err
 }
 
 // fitLambdas returns the strengths to try in an offline fit.

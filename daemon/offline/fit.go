@@ -23,7 +23,7 @@ type FitOptions struct {
 	Store    string            `placeholder:"DIR" help:"Publish the model there and make it champion, unless it was interrupted."`
 	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
-	Thorough bool              `help:"Run the convex path over all rows even where the variational stage wins on a share of them; --path does, too."`
+	Thorough bool              `help:"Run the whole convex path, polish and certify each strength, whatever wins on a share of the rows; --path does, too."`
 	Strict   bool              `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
 
 	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it

@@ -117,6 +117,23 @@ func TestFitChoosesOnValidation(t *testing.T) {
 	}
 }
 
+// TestFitPolishesTheChosen: strengths are compared roughly, and the chosen model is what a thorough fit has, certified.
+func TestFitPolishesTheChosen(t *testing.T) {
+	path := writeFile(t, "toy", rows(400, 1, quadrant))
+	run := func(thorough bool) line {
+		o := fitOptions(t, dataset.LIBSVM, "", path)
+		o.Model.Train.MaxBasis, o.Lambdas, o.Thorough = 3, []float64{1, 20}, thorough
+		return last(fitted(t, o))
+	}
+	rough, thorough := run(false), run(true)
+	if get(rough, "lambda") != get(thorough, "lambda") || get(rough, "gap_kind") != "certified" {
+		t.Errorf("lambda %v with a %v gap, thorough %v", rough["lambda"], rough["gap_kind"], thorough["lambda"])
+	}
+	if got, want := number(t, rough, "objective"), number(t, thorough, "objective"); math.Abs(got-want) > 0.02*want {
+		t.Errorf("objective %g, thorough %g", got, want)
+	}
+}
+
 func quadrant(a, b float64) string { return map[bool]string{true: "10", false: "9"}[a*b > 0] }
 
 func TestFitLIBSVM(t *testing.T) {
