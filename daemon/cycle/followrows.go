@@ -184,7 +184,7 @@ func (r *newtonRows) stale() string {
 func (r *newtonRows) row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
 
 func (r *newtonRows) rest(d *snapshot.Delta, add func(rowChange)) {
-	model := r.learner.frozen(r.vocab, r.kernel)
+	model := r.learner.frozen(r.learner.weights, r.vocab, r.kernel)
 	d.Bias, d.MapWeights = model.Bias, model.Map
 	m, first := model.NumOutputs, r.vocab.numNames()
 	for f := range r.vocab.Numeric {

@@ -12,22 +12,24 @@ import (
 // updateForm is what an update can be made of. Of equals the first counts.
 type updateForm int
 
-// The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner
-// and the learner on names.
+// The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner,
+// as it is and where its weights are going, and the learner on names.
 const (
 	formFoldIn updateForm = iota
 	formNumbers
 	formBefore
 	formNewton
+	formGoing // the same, where its weights are going
 	formNames
 	numForms
 )
 
 // formParts are the parts of the mixture that forms are of, and formReasons what a version says where it is not of the first.
 var (
-	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNames}
+	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNewton, partNames}
 	formReasons = [numForms]string{formNumbers: "; that of levels as numbers, which has predicted better",
 		formBefore: "; that from before the last change, which has predicted better", formNewton: "; Newton's on Fourier features, which has predicted better",
+		formGoing: "; Newton's on Fourier features, where its weights are going, which has predicted better",
 		formNames: "; that of names and pairs of names without interactions, which has predicted better"}
 )
 
@@ -150,8 +152,11 @@ func (c *Cycle) forms() (all [numForms]made) {
 			if b.name != formParts[f] {
 				continue
 			}
-			if all[f] = c.made(b.learner, b.target); f == formNames {
+			switch all[f] = c.made(b.learner, b.target); f {
+			case formNames:
 				all[f] = c.madeOfNames(b.learner, all[formFoldIn].vocab)
+			case formGoing:
+				all[f] = c.madeGoing(b.learner, all[formNewton])
 			}
 		}
 		if m := all[f].model; m != nil && !m.IsFinite() {
@@ -182,6 +187,26 @@ func (c *Cycle) made(l learner, target *Target) (of made) {
 		of.model, of.vocab = l.model(limit)
 	}
 	return of
+}
+
+// madeGoing returns Newton's learner in the form that is where its weights are going, given the form as they are. There is none with deltas, which follow the
+// weights themselves.
+func (c *Cycle) madeGoing(l learner, now made) made {
+	n, ok := l.(*newtonLearner)
+	if !ok || now.model == nil || n.before == nil || c.config.Publish.Deltas.Every > 0 {
+		return made{}
+	}
+	now.model = n.frozen(n.going(), c.champion.Vocabulary, c.champion.Model.Kernel)
+	return now
+}
+
+// markNewton keeps the weights of Newton's learner for the next update.
+func (c *Cycle) markNewton() {
+	for _, b := range c.companions {
+		if l, ok := b.learner.(*newtonLearner); ok {
+			l.mark()
+		}
+	}
 }
 
 // madeOfNames returns the learner on names as an ordinary model over v and its pairs, nothing where its outputs are not those of versions.

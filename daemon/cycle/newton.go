@@ -32,6 +32,7 @@ type newtonLearner struct {
 	inputs     []float64
 	covariance []float64 // n×n, the lower triangle
 	weights    []float64 // m × n
+	before     []float64 // the weights at the last mark; nil before there was one
 	gain       []float64 // covariance·inputs
 	last       []float64 // the gain of the event before
 	pending    float64   // times last·last' is to be taken from the covariance
@@ -71,7 +72,7 @@ func newtonInputs(d int) int {
 func (l *newtonLearner) reset() {
 	clear(l.weights)
 	clear(l.covariance)
-	l.pending = 0
+	l.pending, l.before = 0, nil
 	for i := range l.inputs {
 		l.covariance[i*len(l.inputs)+i] = newtonPrior
 	}

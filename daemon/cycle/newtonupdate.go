@@ -17,18 +17,34 @@ func (l *newtonLearner) freeze(v *Vocabulary, kernel solver.Kernel) (*solver.Mod
 		features.Scaling[f].Center, features.Scaling[f].Scale = l.numbers.fields[f].of()
 	}
 	out.Map = &features
-	return l.frozen(v, kernel), &out
+	return l.frozen(l.weights, v, kernel), &out
 }
 
-// frozen returns the model of freeze.
-func (l *newtonLearner) frozen(v *Vocabulary, kernel solver.Kernel) *solver.Model {
+// mark keeps the weights for going.
+func (l *newtonLearner) mark() { l.before = append(l.before[:0], l.weights...) }
+
+// going returns the weights as they will be if they go on as since the last mark, half as far again: between two updates that is where they are on average.
+// It is nil before there was a mark.
+func (l *newtonLearner) going() []float64 {
+	if l.before == nil {
+		return nil
+	}
+	out := make([]float64, len(l.weights))
+	for i, w := range l.weights {
+		out[i] = w + (w-l.before[i])/2
+	}
+	return out
+}
+
+// frozen returns the model of freeze with the given weights.
+func (l *newtonLearner) frozen(weights []float64, v *Vocabulary, kernel solver.Kernel) *solver.Model {
 	m, n := len(l.outputsOf), len(l.inputs)
 	model := solver.NewModel(kernel, v.NumColumns(), m, true)
 	model.Map = make([]float64, newtonFourier*m)
 	linear := n - 1 - newtonFourier
 	first := v.NumColumns() - (v.NumFields() - len(v.Names))
 	for c := range m {
-		w := l.weights[c*n : c*n+n]
+		w := weights[c*n : c*n+n]
 		model.Bias[c] = w[0]
 		for f, x := range w[1 : 1+linear] {
 			field := &v.Numeric[f]

@@ -2,7 +2,10 @@ package cycle
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -74,5 +77,53 @@ func TestUpdateFromNewton(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUpdateWhereWeightsAreGoing: where what separates classes moves steadily, updates are made of Newton's learner where its weights will be half way to the
+// next update, which predicts better; with deltas there is no such form, and before a second update neither.
+func TestUpdateWhereWeightsAreGoing(t *testing.T) {
+	const warm, n = 2000, 12_000
+	r := rand.New(rand.NewPCG(3, 1))
+	events := make([]event.Event, n)
+	for i := range events {
+		a, b := r.NormFloat64(), r.NormFloat64()
+		angle := 2 * math.Pi * float64(i) / 6000
+		events[i] = event.Event{Weight: 1, Numeric: []float64{a, b}}
+		if a*math.Cos(angle)+b*math.Sin(angle) > 0 {
+			events[i].Label = 1
+		}
+	}
+	m := switchModel()
+	c := newCycle(t, m)
+	observeAll(c, events[:warm])
+	c.Install(refit(t, c, sampleOf(events[:warm])))
+	if forms := c.forms(); forms[formNewton].model == nil || forms[formGoing].model != nil {
+		t.Fatal("a form of weights that go on before there was an update, or none of Newton's learner")
+	}
+	observeWithUpdates(c, events[warm:], 300)
+	units, errors := c.race.lead(formGoing, formNewton)
+	t.Logf("the form loses %.3f units less, %.1f standard errors", units, errors)
+	if c.race.chosen != formGoing || !(errors > 1) {
+		t.Errorf("updates are of form %d", c.race.chosen)
+	}
+	for _, b := range c.companions {
+		l, ok := b.learner.(*newtonLearner)
+		if !ok {
+			continue
+		}
+		before, now := slices.Clone(l.before), slices.Clone(l.weights)
+		for i, w := range l.going() {
+			if want := 1.5*now[i] - .5*before[i]; math.Abs(w-want) > 1e-12*(1+math.Abs(want)) {
+				t.Fatalf("weight %d goes to %g, want %g", i, w, want)
+			}
+		}
+		if l.reset(); l.going() != nil {
+			t.Error("weights that begin anew go on")
+		}
+	}
+	m.Publish.Deltas.Every = config.Duration(time.Second)
+	if c.forms()[formGoing].model != nil {
+		t.Error("a form that deltas cannot follow")
 	}
 }

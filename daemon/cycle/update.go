@@ -105,6 +105,7 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 		return nil, "there is no champion"
 	}
 	forms := c.forms()
+	c.markNewton()
 	if !forms[formFoldIn].model.IsFinite() {
 		c.mu.Unlock()
 		return nil, "the live model is not finite"
