@@ -83,6 +83,9 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 	case *namesLearner:
 		f.rows = newNamesRows(l, made.vocab, c.config.Publish.Deltas.MaxRows)
 	case *newtonLearner:
+		if form == formGoing {
+			return nil
+		}
 		f.rows = &newtonRows{learner: l, vocab: c.champion.Vocabulary, features: made.vocab.Map, kernel: c.champion.Model.Kernel}
 	default:
 		return nil

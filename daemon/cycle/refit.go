@@ -147,6 +147,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	j.swept = variational
 	ch := j.challenger(ctx, best, variational, j.mapped(ctx, best.model, warm), warm)
 	ch.CutShort, ch.Kept = j.budget.cut, kept
+	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
+		return nil, errNothingLearned
+	}
 	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
@@ -161,6 +164,19 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 		return ch, j.learnHeldOut(ctx, ch, j.swept.sweeps)
 	}
 	return ch, nil
+}
+
+// errNothingLearned is returned for a refit that was cut short before its first step, which no version can hold.
+var errNothingLearned = fmt.Errorf("the time ended before anything was learned: %w", context.DeadlineExceeded)
+
+// isZero reports whether all outputs of a model are 0.
+func isZero(m *solver.Model) bool {
+	for _, values := range [][]float64{m.Weights, m.Linear, m.Bias, m.Map} {
+		if slices.ContainsFunc(values, func(v float64) bool { return v != 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // challenger wraps the best of the stages with its version, not yet judged.
