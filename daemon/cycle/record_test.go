@@ -102,7 +102,7 @@ func TestRefitIsRepeated(t *testing.T) {
 // A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
 func TestRefitCutShortIsRepeated(t *testing.T) {
 	t.Parallel()
-	budgets := tier.Size(3, 24)
+	budgets := tier.Size(2, 24)
 	for _, s := range tier.Size(stages[:4], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
