@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // overBasis is the slow twin: the objective over a fixed basis after so many steps of proximal gradient descent, from row by row sums in the
@@ -53,6 +55,7 @@ func overBasis(p *Problem, model *Model, s Settings, steps int) float64 {
 // TestBasisGap checks gaps of models from far away to the optimum of their basis, at several strengths, against the slow twin, which has no linear term
 // to fit: that they are no less than the true distance, and not much more.
 func TestBasisGap(t *testing.T) {
+	tier.NotUnderRace(t)
 	p := plantedRatings(31, 200, 7, 8)
 	p.Weights = make([]float64, p.X.NumRows())
 	for i := range p.Weights {
@@ -99,6 +102,7 @@ func TestBasisGap(t *testing.T) {
 // TestBasisGapWithLinearTerm checks gaps of models with a linear term and bias that are far from their optimum, in both forms, against a solve to a small
 // tolerance over the same basis; and that the bound at a single point, with a smaller dual norm or without the ridge terms, is seen to be too small.
 func TestBasisGapWithLinearTerm(t *testing.T) {
+	tier.NotUnderRace(t)
 	p := plantedRatings(32, 300, 8, 9)
 	caught := map[string]int{}
 	for _, pen := range allPenalties {

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestNewtonFitsLinearTermBeside: output weights, linear term and bias together end at the optimum of all three, which their own methods, in turns,
 // cannot lower; in turns these crawl.
 func TestNewtonFitsLinearTermBeside(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, loss := range allLosses {
 		for _, pen := range few(allPenalties) {
 			for _, d := range []int{2, jointColumns + 1} { // beyond jointColumns the bias alone

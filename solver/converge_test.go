@@ -237,6 +237,7 @@ func slowOptimum(p *Problem, s Settings) float64 {
 // TestConvergedIsOptimal: on random problems of every kind a solve that says converged is within twice its tolerance of the optimum that another
 // method finds over matrices, no certificate understates, and most solves whose bound is exact converge.
 func TestConvergedIsOptimal(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, pen := range []Penalty{L1, L1Linf, L1L2} {
 		rng := rand.New(rand.NewPCG(81, uint64(pen)))
 		count, status, worst, vectors := tier.Size(12, 200), map[Status]int{}, 0.0, 0

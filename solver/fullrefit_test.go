@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // fullSettings are settings of small full refits.
@@ -19,6 +21,7 @@ func fullSettings() Settings {
 // TestSolveFull checks for every kernel, method and form that the reported objective is that of the model, and that full refits end lower than
 // those of the output layer alone.
 func TestSolveFull(t *testing.T) {
+	tier.NotUnderRace(t)
 	p := plantedRatings(41, 600, 12, 15)
 	p.Weights = make([]float64, p.X.NumRows())
 	for i := range p.Weights {

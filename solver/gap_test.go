@@ -101,6 +101,7 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 // TestGapWithRidge checks gaps with a linear term and bias against a much better solution, at points where the linear term is far from
 // its optimum, and that a gap without the ridge term is seen to be too small.
 func TestGapWithRidge(t *testing.T) {
+	tier.NotUnderRace(t)
 	p := plantedRatings(21, 500, 9, 11)
 	for _, pen := range few(allPenalties) {
 		for form, strength := range map[string][2]float64{"penalised": {2, 0}, "no interactions": {300, 0}, "constrained": {0, 8}} {
@@ -219,6 +220,7 @@ func diagonalKrylov(d, columns, steps int, values [][]float64) *krylov {
 }
 
 func TestLanczosBound(t *testing.T) {
+	tier.NotUnderRace(t)
 	loosest, seeds := 0.0, tier.Size(uint64(100), 1000)
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 func TestGoldenOutputRefit(t *testing.T) {
@@ -82,6 +84,7 @@ func TestGoldenOutputRefit(t *testing.T) {
 }
 
 func TestGoldenAlgorithm1Trace(t *testing.T) {
+	tier.NotUnderRace(t)
 	var file struct {
 		Cases []struct {
 			goldenCase
@@ -237,6 +240,7 @@ func TestGoldenLinearGap(t *testing.T) {
 // TestGoldenFullRefit compares the joint objective and its gradients, and where long refits from several starts end. The problem is not convex: from
 // the same point two good solvers may end in different minima, so nearly all must end as low as the reference, and lower in the mean.
 func TestGoldenFullRefit(t *testing.T) {
+	tier.NotUnderRace(t)
 	var file struct {
 		Cases []struct {
 			goldenCase

@@ -6,11 +6,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestHopelessProblems: data that hold nothing to learn, or too much, end with a finite model, a certificate that the empty model does not refute and
 // a status that fits it, for λ from 1e-12 to above the largest.
 func TestHopelessProblems(t *testing.T) {
+	tier.NotUnderRace(t)
 	const n, d = 24, 4
 	rng := rand.New(rand.NewPCG(91, 92))
 	rows := func(entry func(i, j int) float64, n int) *Rows {

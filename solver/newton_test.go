@@ -79,6 +79,7 @@ func TestNewtonGolden(t *testing.T) {
 // TestNewtonBeatsFISTA checks on nearly dependent columns that the optimum is that of FISTA, reached in far fewer passes, and that no
 // iteration raises the objective.
 func TestNewtonBeatsFISTA(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, loss := range allLosses {
 		for _, pen := range few(allPenalties) {
 			t.Run(fmt.Sprintf("%s/%v", loss.Name(), pen), func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"slices"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // optimumProblem returns the problem of a seed, but for its strength, and how many basis vectors it is solved with. Numbers are small multiples of
@@ -81,6 +83,7 @@ func optimumProblem(seed uint64) (*Problem, Settings) {
 // value, which then bounds the optimum from above, was within 2e-5 of that at a feasible point. They were solved by Clarabel 0.11 with CVXPY 1.9 to
 // 1e-9. λ lies between 2^−½ and 2^−4.5 of what leaves no interaction; a third of the problems is in constrained form with τ near Ω of such a solution.
 func TestGapAgainstSemidefinitePrograms(t *testing.T) {
+	tier.NotUnderRace(t)
 	raw, err := os.ReadFile("testdata/optimum.json")
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ func TestMovieLens(t *testing.T) {
 
 // TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, three random splits.
 func TestVowel(t *testing.T) {
+	tier.NotUnderRace(t)
 	tier.Need(t, tier.Long)
 	x := NewRows(11, 462, 462*11)
 	var classes []int

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // plantedRatings returns an ordinal problem with planted interactions of users and items.
@@ -109,6 +111,7 @@ func smallSettings() Settings {
 // TestCertifiedGap checks that objective and gap of the result are those of its model, and that the gap bounds the distance to a much
 // better solution.
 func TestCertifiedGap(t *testing.T) {
+	tier.NotUnderRace(t)
 	p := plantedRatings(1, 2500, 12, 15) // too many rows for tighten, whose gap is lower
 	p.Weights = make([]float64, p.X.NumRows())
 	for i := range p.Weights {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -83,6 +84,7 @@ func TestUpdateFromNewton(t *testing.T) {
 // TestUpdateWhereWeightsAreGoing: where what separates classes moves steadily, updates are made of Newton's learner where its weights will be half way to the
 // next update, which predicts better; with deltas there is no such form, and before a second update neither.
 func TestUpdateWhereWeightsAreGoing(t *testing.T) {
+	tier.NotUnderRace(t)
 	const warm, n = 2000, 12_000
 	r := rand.New(rand.NewPCG(3, 1))
 	events := make([]event.Event, n)

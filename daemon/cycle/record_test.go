@@ -101,6 +101,7 @@ func TestRefitIsRepeated(t *testing.T) {
 
 // A refit that its time budget cut short, wherever that was, is repeated to the same payload without a clock.
 func TestRefitCutShortIsRepeated(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	budgets := tier.Size(2, 24)
 	for _, s := range tier.Size(stages[:4], stages) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -34,6 +35,7 @@ func moods(seed uint64, n int) (plain, given []string) {
 
 // TestDerivedFields: backtest, fit and eval find with derived fields what they find where events bring the same as fields.
 func TestDerivedFields(t *testing.T) {
+	tier.NotUnderRace(t)
 	plain, given := moods(1, 2000)
 	files := map[bool]string{true: writeFile(t, "plain.jsonl", strings.Join(plain, "\n")),
 		false: writeFile(t, "given.jsonl", strings.Join(given, "\n"))}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -15,6 +16,7 @@ import (
 // TestFitTakesProducts: where more basis vectors are needed than there may be, all products of the numbers win on a share of the rows, and the path over all
 // of them is left out. What is published is an ordinary model that says the same of the test rows, whatever the threads.
 func TestFitTakesProducts(t *testing.T) {
+	tier.NotUnderRace(t)
 	text := strings.Split(strings.TrimSpace(rows(4200, 1, quadrant)), "\n")
 	path := writeFile(t, "toy", strings.Join(text, "\n"))
 	run := func(linear float64, threads int) []line {
@@ -73,6 +75,7 @@ func TestFitTakesProducts(t *testing.T) {
 // part by a standard error. Whoever asks for a
 // path, a strength or no feature map has basis vectors alone.
 func TestFitComparesProducts(t *testing.T) {
+	tier.NotUnderRace(t)
 	path := writeFile(t, "toy", rows(600, 1, quadrant))
 	for _, most := range []int{1, 6} {
 		o := fitOptions(t, dataset.LIBSVM, "", path)

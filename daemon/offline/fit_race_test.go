@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -13,6 +14,7 @@ import (
 // TestFitRaces: over 20,000 training rows the convex path is left out where the variational stage wins on a share of them. What is published has
 // learned from the validation rows, what the summary says of these has not, and neither depends on the threads.
 func TestFitRaces(t *testing.T) {
+	tier.NotUnderRace(t)
 	parts := dataset.Fractions{Train: 0.92, Valid: 0.04, Test: 0.04}
 	text := ratings(22_000, 3)
 	path := writeFile(t, "u.data", strings.Join(text, "\n"))

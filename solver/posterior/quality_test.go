@@ -178,6 +178,7 @@ func TestRatings100k(t *testing.T) {
 // TestRatings1M: other libraries' variational fits reach 0.861 and 0.789. The prior is tighter than PriorFor's, which was measured on
 // streams of a tenth of the ratings, and not capped: Start's basis is not young.
 func TestRatings1M(t *testing.T) {
+	tier.NotUnderRace(t)
 	tier.Need(t, tier.Long)
 	events, users, items := movieLens(t, "ml-1m", "ratings-without-timestamp.dat.gz")
 	prior := PriorFor(Gaussian, 1.12)
