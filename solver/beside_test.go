@@ -77,6 +77,7 @@ func TestNewtonFitsLinearTermBeside(t *testing.T) {
 // TestSolveMovesBiasWithWeights: classes of products, with activations that are all positive. The bias gains what it is good for, here
 // 8 percent of the objective; one that stood still while the output weights were fitted gained 2.
 func TestSolveMovesBiasWithWeights(t *testing.T) {
+	tier.NotUnderRace(t)
 	const n, d, m = 2500, 12, 12
 	rng := rand.New(rand.NewPCG(51, 52))
 	p := &Problem{X: NewRows(d+1, n, n*(d+1)), Outputs: m, Loss: MultinomialLogistic{}, Targets: make([]float64, n*m)}

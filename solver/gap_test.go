@@ -63,6 +63,7 @@ func solvedTo(t *testing.T, p *Problem, s Settings, steps int) *solve {
 // TestGapBoundsGlobalOptimum checks certified gaps against known optima, at points from none to many basis vectors, in both forms. A
 // certificate with too small a dual norm must be seen to fail: if none did, the test would prove nothing.
 func TestGapBoundsGlobalOptimum(t *testing.T) {
+	tier.NotUnderRace(t)
 	caught := map[string]int{}
 	eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, _ float64) {
 		for _, steps := range []int{0, 1, 2, 3, 5, 9, 20} {
@@ -279,6 +280,7 @@ func TestLanczosBoundIsSharp(t *testing.T) {
 
 // TestDualBounds compares the bounds by Lanczos and by eigensolvers with sign patterns enumerated on slow dense matrices.
 func TestDualBounds(t *testing.T) {
+	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(31, 32))
 	for name, g := range map[string]*gamma{
 		"dense solver":       randomGamma(rng, Homogeneous, 300, 12, 4, 1),

@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // randomGamma returns operators of random sparse rows (about density of all entries) with random gradients.
@@ -222,6 +224,7 @@ func TestPowerMethodFails(t *testing.T) {
 
 // TestOracleBeatsRandomDirections also checks ν·criterion bound and the scaled starts.
 func TestOracleBeatsRandomDirections(t *testing.T) {
+	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, g := range []*gamma{randomGamma(rng, Homogeneous, 200, 12, 5, 1), oneHotGamma(rng, 3000, 30, 50, 4)} {
 		d, m := g.x.NumColumns, g.outputs

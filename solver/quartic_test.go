@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // slowQuartic returns λmax(L_θ) by an eigensolver on the matrix of the form over all d×d entries, restricted to symmetric matrices.
@@ -145,6 +147,7 @@ func TestQuarticByLanczos(t *testing.T) {
 
 // TestFlattenings compares the bound on rows of two fields with the two flattenings of dense blocks.
 func TestFlattenings(t *testing.T) {
+	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(75, 76))
 	const users, items, m = 150, 70, 4
 	g := oneHotGamma(rng, 3000, users, items, m)

@@ -150,6 +150,7 @@ func TestCertifiedGap(t *testing.T) {
 
 // TestSolveLosses runs every loss, kernel and penalty and checks that the objective falls and the answer is a fixed point.
 func TestSolveLosses(t *testing.T) {
+	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	const n, d, m = 400, 7, 3
 	for _, loss := range allLosses {
