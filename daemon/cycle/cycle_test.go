@@ -16,6 +16,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -255,6 +256,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 }
 
 func TestGateKeepsWhatIsWorse(t *testing.T) {
+	tier.NotUnderRace(t)
 	m := ratingsModel(nil)
 	c := newCycle(t, m)
 	events := stream(6, 3000)
@@ -312,6 +314,7 @@ func TestRefitWithoutRows(t *testing.T) {
 }
 
 func TestReviveGoesOn(t *testing.T) {
+	tier.NotUnderRace(t)
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
 	t.Run("entities held out", func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
@@ -373,6 +376,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 // A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not replaced on too few
 // rows.
 func TestAdoptedChampionIsCompared(t *testing.T) {
+	tier.NotUnderRace(t)
 	m := ratingsModel(nil)
 	c := newCycle(t, m)
 	events := stream(8, 3000)

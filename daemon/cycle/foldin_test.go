@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -14,6 +15,7 @@ import (
 // TestOverlayIsTheDaemonsFoldIn: what a version says lets a consumer fold a new user's events in as the daemon's own fold-in does where nothing else
 // moves: at every event the same outputs, whatever the likelihood, with fields that are functions of the user beside it or without.
 func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	for name, m := range map[string]*config.Model{
 		"ordinal":    ratingsModel(func(m *config.Model) { m.Train.FoldIn.By = []string{"user"} }),

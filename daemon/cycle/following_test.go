@@ -320,6 +320,7 @@ func TestNoRoomForNames(t *testing.T) {
 // TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew and where a store takes no deltas, a whole
 // version has to come; nothing is listed without deltas.
 func TestDeltasEnd(t *testing.T) {
+	tier.NotUnderRace(t)
 	test := followedCases()["ordinal"]
 	begin := func() *Cycle {
 		c := test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})

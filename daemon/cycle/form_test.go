@@ -69,6 +69,7 @@ func saddle(n int) []event.Event {
 
 // TestFormOfNumbers: auto finds the plainest form that serves, with no basis vectors beside it, and repeats the choice as the sample grows.
 func TestFormOfNumbers(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, test := range []struct {
 		name, want string
 		events     []event.Event

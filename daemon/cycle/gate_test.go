@@ -17,6 +17,7 @@ import (
 
 // J18: where the champion cannot be read the gate stays on: another version, or the baselines, stand in its place until one is installed.
 func TestGateWithoutTheChampion(t *testing.T) {
+	tier.NotUnderRace(t)
 	events := stream(6, 3000)
 	noise := slices.Clone(events)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -158,6 +159,7 @@ func TestGateOfClassBaselines(t *testing.T) {
 // TestColdAfterRejections: while the training rows lie and the gate rows do not, refits are rejected; the fourth starts from nothing and says so, no
 // later one does, and a promotion begins the count anew.
 func TestColdAfterRejections(t *testing.T) {
+	tier.NotUnderRace(t)
 	m := ratingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
 	events := stream(17, 3000)
 	lies := slices.Clone(events)
@@ -186,6 +188,7 @@ func TestColdAfterRejections(t *testing.T) {
 
 // TestGateOfFewRows: below min_rows the select rows judge with the gate rows, below that the progressive losses, and without those nothing is promoted.
 func TestGateOfFewRows(t *testing.T) {
+	tier.NotUnderRace(t)
 	events := stream(18, 3000)
 	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Publish.Gate.MinRows = 100 }))
 	observeAll(c, events[:2000])
@@ -218,6 +221,7 @@ func TestGateOfFewRows(t *testing.T) {
 // TestGateAgainstAnUpdate: where consumers have an update, the challenger is compared with the champion and the training rows since its cut; the
 // held-out ones, which the update has learned from, are not in what it is compared with.
 func TestGateAgainstAnUpdate(t *testing.T) {
+	tier.NotUnderRace(t)
 	events := stream(19, 3000)
 	run := func(label float64, update bool) *Champion {
 		events := slices.Clone(events)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -50,6 +51,7 @@ func TestClock(t *testing.T) {
 // TestBacktestSchedule: versions come at the events at which the daemon would have made them, by every, every_events and update_every.
 // The first update is not published.
 func TestBacktestSchedule(t *testing.T) {
+	tier.NotUnderRace(t)
 	path := writeFile(t, "u.data", strings.Join(ratings(500, 1), "\n")) // an event a second
 	for _, test := range []struct {
 		clock       string

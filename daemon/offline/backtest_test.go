@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -63,6 +64,7 @@ func TestBacktest(t *testing.T) {
 // TestBacktestConsumers: a consumer of updates scores as what the cycle takes for published, and one with the users' histories better, also on users
 // that the versions do not know.
 func TestBacktestConsumers(t *testing.T) {
+	tier.NotUnderRace(t)
 	var moved []string
 	for _, line := range ratings(3000, 1) { // each user comes in one of five stretches
 		f := strings.Split(line, "\t")
