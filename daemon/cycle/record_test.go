@@ -180,17 +180,8 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 							rows = events
 							observeAll(c, rows[400:])
 						}
-						c.Throttle = func(context.Context, time.Duration) func() {
-							return func() {
-								if calls++; calls == at {
-									time.Sleep(2 * time.Second)
-								}
-							}
-						}
-						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-						defer cancel()
 						var err error
-						if ch, err = c.Refit(ctx, sampleOf(rows)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						if ch, calls, err = cutAt(t, c, rows, at); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 							t.Fatal(err)
 						}
 					})
@@ -347,6 +338,22 @@ func TestBudgetCountsSweeps(t *testing.T) {
 	}
 }
 
+// cutAt refits, within a second of synctest's time, with a context that is done from block at on. It returns how many blocks there were.
+func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *Champion, blocks int, err error) {
+	t.Helper()
+	c.Throttle = func(context.Context, time.Duration) func() {
+		return func() {
+			if blocks++; blocks == at {
+				time.Sleep(2 * time.Second)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	ch, err = c.Refit(ctx, sampleOf(events))
+	return ch, blocks, err
+}
+
 // TestRefitCutBeforeItLearned: a refit that is cut short before its first step has no model, rather than one of zeros that no version can hold.
 func TestRefitCutBeforeItLearned(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -355,18 +362,9 @@ func TestRefitCutBeforeItLearned(t *testing.T) {
 	models, none := 0, 0
 	for at := 1; models < 3 && at < 400; at++ {
 		synctest.Test(t, func(t *testing.T) {
-			c, calls := newCycle(t, m), 0
+			c := newCycle(t, m)
 			c.Workers = 1
-			c.Throttle = func(context.Context, time.Duration) func() {
-				return func() {
-					if calls++; calls == at {
-						time.Sleep(2 * time.Second)
-					}
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			ch, err := c.Refit(ctx, sampleOf(events))
+			ch, _, err := cutAt(t, c, events, at)
 			switch {
 			case err == nil:
 				payloadOf(t, ch, m) // which fails of zeros
