@@ -13,13 +13,13 @@ func crossing(s *event.Schema, pairs []event.Cross) *event.Schema {
 	out := *s
 	out.Categorical, out.Cross = slices.Clone(s.Categorical), slices.Concat(s.Cross, pairs)
 	for _, p := range pairs {
-		out.Categorical = append(out.Categorical, crossNames(s, p))
+		out.Categorical = append(out.Categorical, crossName(s, p))
 	}
 	return &out
 }
 
-// crossNames returns the name of a cross.
-func crossNames(s *event.Schema, c event.Cross) string { return event.CrossName(partsOf(s, c)...) }
+// crossName returns the name of a cross.
+func crossName(s *event.Schema, c event.Cross) string { return event.CrossName(partsOf(s, c)...) }
 
 // partsOf returns the names of the fields of a cross.
 func partsOf(s *event.Schema, c event.Cross) (names []string) {
@@ -63,7 +63,13 @@ func (v *Vocabulary) encodeOwn(index []int32, value []float64, ev *event.Event) 
 func vocabularyOf(schema *event.Schema, c *snapshot.Contents) (v *Vocabulary, ok bool) {
 	v = &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, Map: c.Schema.FeatureMap, schema: schema}
 	var own []event.Cross
-	for _, parts := range c.Schema.Cross[min(len(schema.Cross), len(c.Schema.Cross)):] {
+	for i, parts := range c.Schema.Cross {
+		if i < len(schema.Cross) {
+			if !slices.Equal(parts, partsOf(schema, schema.Cross[i])) {
+				return nil, false
+			}
+			continue
+		}
 		cross := event.Cross{slices.Index(schema.Categorical, parts[0]), slices.Index(schema.Categorical, parts[1])}
 		if len(parts) > 2 || cross[0] < 0 || cross[1] < 0 {
 			return nil, false
