@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Kernel is the interaction K(h, x) between a basis vector and an example (Blondel et al. 2016, section 3).
+// Kernel is the interaction K(h, x) between a basis vector and an example, with its degree (Blondel et al. 2016, section 3).
 type Kernel uint8
 
 const (
@@ -13,17 +13,47 @@ const (
 	ANOVA Kernel = iota + 1
 	// Homogeneous is H²(h,x) = ⟨h,x⟩²: squares included, as in a polynomial network.
 	Homogeneous
+	// ANOVA3 is A³(h,x) = Σ_{i<j<l} h_i x_i h_j x_j h_l x_l: products of three different features.
+	ANOVA3
+	// Homogeneous3 is H³(h,x) = ⟨h,x⟩³.
+	Homogeneous3
 )
 
-// String returns the name used in configuration, flags and manifests.
+// kernels are all there are.
+var kernels = []struct {
+	kernel Kernel
+	kind   string
+	degree int
+}{{ANOVA, "anova", 2}, {Homogeneous, "homogeneous", 2}, {ANOVA3, "anova", 3}, {Homogeneous3, "homogeneous", 3}}
+
+// KernelOf returns the kernel of a kind, as String says it, and a degree.
+func KernelOf(kind string, degree int) (Kernel, error) {
+	for _, k := range kernels {
+		if k.kind == kind && k.degree == degree {
+			return k.kernel, nil
+		}
+	}
+	return 0, fmt.Errorf("solver: no kernel %q of degree %d: use anova or homogeneous, of degree 2 or 3", kind, degree)
+}
+
+// String returns the kind, without the degree: the name used in configuration, flags and manifests.
 func (k Kernel) String() string {
-	switch k {
-	case ANOVA:
-		return "anova"
-	case Homogeneous:
-		return "homogeneous"
+	for _, known := range kernels {
+		if known.kernel == k {
+			return known.kind
+		}
 	}
 	return fmt.Sprintf("kernel(%d)", uint8(k))
+}
+
+// Degree returns the number of features in a product, 2 or 3, and 0 for no kernel.
+func (k Kernel) Degree() int {
+	for _, known := range kernels {
+		if known.kernel == k {
+			return known.degree
+		}
+	}
+	return 0
 }
 
 // Model predicts o(x)_c = Σ_r Weights[r,c] K(h_r, x) + ⟨Linear[·,c], x⟩ + Bias[c]. It is read-only once published.

@@ -36,6 +36,8 @@ type PathOptions struct {
 	OnStep func(lambda float64, step Step, model *Model, score float64)
 	// Patience > 0 ends the path once that many λ in a row were no better than the best before them.
 	Patience int
+	// Algorithm fits; nil is ConditionalGradient.
+	Algorithm Algorithm
 }
 
 // Path runs Algorithm 1 for each λ in turn, from no basis vectors to MaxBasis, and judges every step: the protocol of Blondel et al.
@@ -45,6 +47,8 @@ type PathOptions struct {
 // As many λ run at a time as there are workers, and workers beyond the number of λ share the rows of a solve. The points do not depend
 // on that. When ctx is done, each solve that has begun ends as Solve does, and those that have not, always the last, are left out; without any
 // point the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
+//
+// Another algorithm of o runs one λ after the other, each from where the one before ended, with all workers.
 func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
 	for _, lambda := range lambdas {
@@ -56,6 +60,9 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	}
 	if len(lambdas) == 0 {
 		return nil, 0, nil
+	}
+	if a := o.Algorithm; a != nil && a != (ConditionalGradient{}) {
+		return pathOf(ctx, a, p, lambdas, s, o)
 	}
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()
@@ -121,8 +128,21 @@ func (t *pathRun) begin(contexts []context.Context) (i int, ok bool) {
 	return i, true
 }
 
-// solve runs one λ.
+// solve runs one λ of Algorithm 1.
 func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
+	t.record(i, s, func(s Settings) (*Result, error) {
+		run, err := newSolve(ctx, t.start.p, s)
+		if err != nil {
+			return nil, err
+		}
+		run.resume(t.start)
+		run.loop(ctx, false)
+		return run.finish(ctx), nil
+	})
+}
+
+// record fits one λ and keeps the point or the error. It judges each step.
+func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error)) {
 	point := &PathPoint{Lambda: t.lambdas[i]}
 	var best *PathPoint
 	judge := func(model *Model) float64 {
@@ -142,14 +162,12 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 		}
 		return false
 	}
-	run, err := newSolve(ctx, t.start.p, s)
+	result, err := fit(s)
 	if err == nil {
-		run.resume(t.start)
-		run.loop(ctx, false)
-		point.Result = run.finish(ctx)
-		last := &PathPoint{Best: point.Result.Model, Score: judge(point.Result.Model), Final: true}
-		if n := len(point.Result.Steps); n > 0 {
-			last.Step = point.Result.Steps[n-1]
+		point.Result = result
+		last := &PathPoint{Best: result.Model, Score: judge(result.Model), Final: true}
+		if n := len(result.Steps); n > 0 {
+			last.Step = result.Steps[n-1]
 		}
 		if last.better(best) || last.Score == best.Score {
 			best = last

@@ -10,10 +10,7 @@ import (
 // rowsPerLambda is the amount of row weight that a configured λ is stated for.
 const rowsPerLambda = 10_000
 
-// autoLambdas are the fractions of λ_max, above which no basis vector enters, that a cold `lambda: auto` tries, until autoPatience of
-// them in a row are no better than the best. Ratings choose the first three, small sets of dense numbers the last.
-var autoLambdas = []float64{0.6, 0.35, 0.2, 0.1, 0.03, 0.01, 0.003, 0.001}
-
+// autoPatience is how many λ in a row of a cold `lambda: auto` are no better than the best before it tries no more.
 const autoPatience = 2
 
 // lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select rows agree.
@@ -234,15 +231,7 @@ func (j *refitJob) lambdasFor(ctx context.Context, p *solver.Problem, s solver.S
 	if fixed := float64(j.model.Train.Lambda); fixed > 0 {
 		return []float64{fixed * lambdaUnit(p)}, nil
 	}
-	top, err := solver.LambdaMax(ctx, p, s)
-	if err != nil {
-		return nil, err
-	}
-	lambdas := make([]float64, len(autoLambdas))
-	for i, f := range autoLambdas {
-		lambdas[i] = max(f*top, math.SmallestNonzeroFloat32)
-	}
-	return lambdas, nil
+	return solver.ConditionalGradient{}.Strengths(ctx, p, s)
 }
 
 // lambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes with the rows.
