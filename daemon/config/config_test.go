@@ -469,6 +469,8 @@ func TestHashes(t *testing.T) {
 		{"max_basis: 20", "max_basis: 19", true, false},
 		{"max_basis: 20", "max_basis: 20, threads: 7, loss: binary_logistic", false, false},
 		{"window: 20000", "window: 1000", true, false},
+		{"every_events: 5000", "every_events: 4000, time_budget: 1m", false, false},
+		{"store: snapshots", "store: snapshots, update_every: 1m, keep: 3, keep_for: 1h, gate: {tolerance: 0.1}", false, false},
 		{"seed: 42", "seed: 43", true, true},
 		{"fraction: 0.1", "fraction: 0.1, entities: 0.02", false, false},
 		{"fraction: 0.1", "fraction: 0.1, entities: 0", true, false},
@@ -486,6 +488,11 @@ func TestHashes(t *testing.T) {
 		if got := c.Models[0].SampleHash() != base.Models[0].SampleHash(); got != test.state {
 			t.Errorf("%s: state hash changes: %t", test.new, got)
 		}
+	}
+	m, other := &base.Models[0], base.Models[0]
+	other.Train.MaxBasis++
+	if !m.MadeFor(m.Hash()) || !m.MadeFor(m.hashWithSchedule()) || m.MadeFor(other.Hash()) || m.MadeFor(other.hashWithSchedule()) {
+		t.Error("a version is for the settings that it was made with, by either hash, and for no others")
 	}
 	if h := base.Hash(); !strings.HasPrefix(h, "sha256:") || len(h) != len("sha256:")+64 {
 		t.Errorf("hash %q", h)

@@ -338,10 +338,21 @@ func (s *Schema) Event() event.Schema {
 	}
 }
 
-// Hash returns the digest of everything the model's versions depend on: the resolved model without the places it is published to, where its
-// scores are written, and the limits of requests for it, which are no settings of versions, and its threads, which change no result. It has
-// the form sha256:<hex>.
+// Hash returns the digest of everything the model's versions depend on: the resolved model without when it is trained and published, what is
+// kept of it, the places it is published to, where its scores are written, the limits of requests for it and its threads, which change no
+// result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
+	c := *m
+	c.Train.Every, c.Train.EveryEvents, c.Train.TimeBudget = 0, 0, 0
+	c.Publish.UpdateEvery, c.Publish.Keep, c.Publish.KeepFor, c.Publish.ExpiresAfter, c.Publish.Gate = 0, 0, 0, 0, Gate{}
+	return c.hashWithSchedule()
+}
+
+// MadeFor reports whether a version with that hash was made for the settings of the model: by its Hash, or by the one of builds that
+// counted when it is trained and published, too.
+func (m *Model) MadeFor(hash string) bool { return hash == m.Hash() || hash == m.hashWithSchedule() }
+
+func (m *Model) hashWithSchedule() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0

@@ -169,7 +169,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if k.Format != keptFormat || k.Version != manifest.Version {
 		return nil, fmt.Errorf("cycle: kept posterior of format %d and version %d, the champion is version %d", k.Format, k.Version, manifest.Version)
 	}
-	if manifest.ConfigHash != m.Hash() {
+	if !m.MadeFor(manifest.ConfigHash) {
 		return nil, fmt.Errorf("cycle: champion version %d: %w", manifest.Version, ErrOtherSettings)
 	}
 	ch, err := FromSnapshot(m, model)
