@@ -470,7 +470,7 @@ func TestHashes(t *testing.T) {
 		{"max_basis: 20", "max_basis: 20, threads: 7, loss: binary_logistic", false, false},
 		{"window: 20000", "window: 1000", true, false},
 		{"every_events: 5000", "every_events: 4000, time_budget: 1m", false, false},
-		{"store: snapshots", "store: snapshots, update_every: 1m, keep: 3, keep_for: 1h, gate: {tolerance: 0.1}", false, false},
+		{"update_every: 10s", "update_every: 1m, keep: 3, keep_for: 1h, gate: {tolerance: 0.1}", false, false},
 		{"seed: 42", "seed: 43", true, true},
 		{"fraction: 0.1", "fraction: 0.1, entities: 0.02", false, false},
 		{"fraction: 0.1", "fraction: 0.1, entities: 0", true, false},
