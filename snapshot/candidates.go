@@ -17,12 +17,12 @@ type question struct {
 	excluded         []uint64
 
 	// Of the leading value of names, Σ mix o: the larger it is the better they may be. See mixing.
-	mix           []float64 // of the outputs; nil for the one that is ranked by
-	entropy       float64
-	offset        float64    // Σ mix base
-	goal          float64    // that a few names reach; +Inf is not known
-	cross, square []float64  // what rows are multiplied with: see multipliers
-	ruled         *screening // by which most names are ruled out; nil for none
+	mix                 []float64 // of the outputs; nil for the one that is ranked by
+	entropy             float64
+	offset              float64    // Σ mix base
+	goal                float64    // that a few names reach; +Inf is not known
+	cross, square, cube []float64  // what rows are multiplied with: see multipliers
+	ruled               *screening // by which most names are ruled out; nil for none
 }
 
 // search is one goroutine's part of a ranking. Of each name it computes the leading value, four names at a time, or less by a screening; by that
@@ -241,9 +241,9 @@ func (w *search) bound() {
 	}
 }
 
-// multipliers stores what rows are multiplied with for the leading value, given the sums S of the event: v_r S_r or 2 v_r S_r, and v_r itself for the squares
-// of the homogeneous kernel, with v_r = Σ_c mix_c V[r,c].
-func (q *question) multipliers(sum []float64) {
+// multipliers stores what rows, their squares and their cubes are multiplied with for the leading value, given the sums of the event: v_r = Σ_c mix_c V[r,c]
+// times Contents.steps.
+func (q *question) multipliers(s *Scratch) {
 	c := &q.model.contents
 	for r := range c.NumBasis {
 		weights := c.Weights[r*c.NumOutputs : (r+1)*c.NumOutputs]
@@ -251,11 +251,8 @@ func (q *question) multipliers(sum []float64) {
 		if q.mix != nil {
 			v = dot(weights, q.mix)
 		}
-		q.square[r] = v
-		if c.Kernel == Homogeneous {
-			v *= 2
-		}
-		q.cross[r] = v * sum[r]
+		first, second, third := c.steps(s, r)
+		q.cross[r], q.square[r], q.cube[r] = v*first, v*second, v*third
 	}
 }
 
@@ -278,6 +275,8 @@ func (w *search) leadingOf(dst []float64, j int) {
 			clear(leading)
 		case c.Kernel == ANOVA:
 			dots(leading, rows, stride, w.cross)
+		case c.isCube():
+			cubeDots(leading, rows, stride, w.cross, w.square, w.cube)
 		default:
 			squareDots(leading, rows, stride, w.cross, w.square)
 		}

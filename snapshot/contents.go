@@ -1,15 +1,22 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 )
 
-// The kernels K(h, x) of degree 2 (Blondel et al. 2016, section 3).
+// The kinds of kernels K(h, x), which have a degree (Blondel et al. 2016, section 3).
 const (
-	ANOVA       = "anova"       // Σ_{i<j} h_i x_i h_j x_j
-	Homogeneous = "homogeneous" // ⟨h, x⟩²
+	ANOVA       = "anova"       // Σ_{i<j} h_i x_i h_j x_j, of degree 3 Σ_{i<j<l} h_i x_i h_j x_j h_l x_l
+	Homogeneous = "homogeneous" // ⟨h, x⟩², of degree 3 ⟨h, x⟩³
+)
+
+// The degrees of kernels: how many features a product has.
+const (
+	quadratic = 2
+	cubic     = 3
 )
 
 // The links: how outputs o become a prediction.
@@ -39,6 +46,7 @@ const (
 type Contents struct {
 	Schema      Schema
 	Kernel      string // anova or homogeneous
+	Degree      int    // of the kernel, 2 or 3; 0 is 2
 	Link        string // identity, logistic, softmax or ordinal
 	NumFeatures int
 	NumOutputs  int
@@ -74,11 +82,17 @@ func (c *Contents) checkShape() error {
 	if c.Kernel != ANOVA && c.Kernel != Homogeneous {
 		return fmt.Errorf("kernel %q is not anova or homogeneous", c.Kernel)
 	}
+	if d := c.degree(); d != quadratic && d != cubic {
+		return fmt.Errorf("kernel of degree %d: this build has degrees %d and %d", d, quadratic, cubic)
+	}
 	if d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis; d < 0 || d > maxColumns || m < 1 || m > maxOutputs || k < 0 || k > maxColumns {
 		return fmt.Errorf("%d features, %d outputs, %d basis vectors: out of range", d, m, k)
 	}
 	return c.checkLink()
 }
+
+// degree returns that of the kernel.
+func (c *Contents) degree() int { return cmp.Or(c.Degree, quadratic) }
 
 // validate checks everything but the golden events.
 func (c *Contents) validate() error {

@@ -6,11 +6,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// shape is a kind of model for the tests.
+// shape is a kind of model for the tests. Its kernel ends in its degree where that is not 2.
 type shape struct {
 	task, link, kernel string
 	k                  int
@@ -36,6 +37,23 @@ var shapes = []shape{
 	{Regression, Identity, ANOVA, 0, false, Bins},
 	{Binary, Logistic, ANOVA, 2, true, Fourier},
 	{Multiclass, Softmax, Homogeneous, 0, true, Products},
+	{Regression, Identity, anova3, 3, true, ""},
+	{Regression, Identity, homogeneous3, 2, false, ""},
+	{Multiclass, Softmax, anova3, 5, true, ""},
+	{Ordinal, OrdinalLink, homogeneous3, 4, true, ""},
+	{Binary, Logistic, anova3, 1, false, Fourier},
+	{Multilabel, Logistic, homogeneous3, 3, true, ""},
+	{Multiclass, Identity, ANOVA, 0, true, ""}, // of a margin loss
+}
+
+const anova3, homogeneous3 = ANOVA + "3", Homogeneous + "3"
+
+// kernelOf returns kind and degree of a shape's kernel.
+func (s shape) kernelOf() (kind string, degree int) {
+	if kind, ok := strings.CutSuffix(s.kernel, "3"); ok {
+		return kind, cubic
+	}
+	return s.kernel, 0
 }
 
 func (s shape) String() string {
@@ -61,10 +79,11 @@ func testContents(s shape) *Contents {
 	c := &Contents{
 		Schema: Schema{Task: s.task, Label: "y", LabelMin: 1, LabelMax: 5, Categorical: []string{"user", "item"}, Multi: []string{"tags"},
 			Numeric: []NumericField{{Name: "age", Center: 40, Scale: 20}}, Augment: true},
-		Kernel: s.kernel, Link: s.link, NumFeatures: 10, NumOutputs: 1, NumBasis: s.k,
+		Link: s.link, NumFeatures: 10, NumOutputs: 1, NumBasis: s.k,
 		Vocabulary: [][]string{{"u1", "u2", "u3"}, {"i1", "i2"}, {"a", "b", "naïve \"<\\\u2028"}},
 		Meta:       Meta{Writer: "test", Kind: "refit", Created: created, Lambda: 0.5, Objective: Number(math.Inf(1)), Cut: []Cut{{"ratings", 0, 100}}},
 	}
+	c.Kernel, c.Degree = s.kernelOf()
 	switch s.task {
 	case Multiclass, Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"red", "green", "blue"}, 3
@@ -157,8 +176,18 @@ func slowOutputs(c *Contents, in *Input) []float64 {
 			kernel := 0.0
 			for i := range x {
 				for j := range x {
-					if c.Kernel == Homogeneous || i < j {
-						kernel += c.Basis[i*c.NumBasis+r] * x[i] * c.Basis[j*c.NumBasis+r] * x[j]
+					if c.Kernel == ANOVA && i >= j {
+						continue
+					}
+					product := c.Basis[i*c.NumBasis+r] * x[i] * c.Basis[j*c.NumBasis+r] * x[j]
+					if c.Degree != cubic {
+						kernel += product
+						continue
+					}
+					for l := range x {
+						if c.Kernel == Homogeneous || j < l {
+							kernel += product * c.Basis[l*c.NumBasis+r] * x[l]
+						}
 					}
 				}
 			}
@@ -191,6 +220,12 @@ func TestContentsRefused(t *testing.T) {
 		{"empty name", func(c *Contents) { c.Vocabulary[0][1] = "" }},
 		{"name not UTF-8", func(c *Contents) { c.Vocabulary[0][1] = "\xff" }},
 		{"unknown kernel", func(c *Contents) { c.Kernel = "rbf" }},
+		{"unknown degree", func(c *Contents) { c.Degree = 4 }},
+		{"degree 1", func(c *Contents) { c.Degree = 1 }},
+		{"fold-in of degree 3", func(c *Contents) {
+			*c = *foldable(shape{Ordinal, OrdinalLink, ANOVA, 2, true, ""}, true)
+			c.Degree = 3
+		}},
 		{"unknown task", func(c *Contents) { c.Schema.Task = "ranking" }},
 		{"softmax of a binary label", func(c *Contents) { c.Link = Softmax }},
 		{"repeated field", func(c *Contents) { c.Schema.Multi[0] = "user" }},
@@ -269,6 +304,7 @@ func TestPayloadDigest(t *testing.T) {
 		"weight":  func(c *Contents) { c.Weights[0] = math.Nextafter(c.Weights[0], 9) },
 		"name":    func(c *Contents) { c.Vocabulary[0][0] = "u0" },
 		"kernel":  func(c *Contents) { c.Kernel = Homogeneous },
+		"degree":  func(c *Contents) { c.Degree = 3 },
 		"scaling": func(c *Contents) { c.Schema.Numeric[0].Center = 41 },
 		"linear":  func(c *Contents) { c.Linear = nil },
 	} {

@@ -22,7 +22,8 @@
 // With the columns x of an event (see Schema), the m outputs are
 //
 //	o(x)_c = Σ_r V[r,c] K(h_r, x) + Σ_j w[j,c] x_j + Σ_j u[j,c] φ_j(x) + b_c
-//	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous)
+//	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous), or
+//	          Σ_{i<j<l} h_i x_i h_j x_j h_l x_l         or   ⟨h, x⟩³   where the degree in the manifest is 3
 //
 // (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap, if it has one, and the link of the manifest
 // turns them into a prediction. Names that the vocabulary does not have contribute nothing, are counted by Score and named by Predict and
@@ -101,7 +102,7 @@
 //
 // # Promise
 //
-// Formats 1 to 3 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
+// Formats 1 to 5 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
 // anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). The
 // version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in testdata/deltas1: what changes the
 // meaning of a frame gets another magic.
@@ -112,4 +113,6 @@
 //	   Model.Fold needs (fold_in), which changes no score without a history
 //	2  numeric fields have a limit (NumericField.Clip); versions without one are written as format 1, which older builds read
 //	3  the schema may have a feature map (Schema.FeatureMap); versions without one are written as before
+//	4  the schema may have crosses (Schema.Cross); versions without one are written as before
+//	5  kernels of degree 3 (Contents.Degree); versions of degree 2 are written as before. Older builds refuse it by its number
 package snapshot

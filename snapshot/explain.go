@@ -14,13 +14,16 @@ const Constant = "(constant)"
 // Mapped names what a fourier feature map adds: one function of all numeric fields.
 const Mapped = "(fourier)"
 
-// MaxExplained bounds the columns of an event that is explained: their pairs are 131,328.
-const MaxExplained = 512
+// MaxExplained bounds the columns of an event that is explained: their pairs are 131,328. MaxTripled does with a kernel of degree 3: their triples are 121,485.
+const (
+	MaxExplained = 512
+	MaxTripled   = 89
+)
 
 // Term is what some features of an event add to the outputs.
 type Term struct {
-	// Features are none for the bias, one for a linear term, two for an interaction, and the same one twice for a square: "user=u1" for a
-	// name, "age" for a number, "age=bin3" for a bin of one, Constant, Mapped.
+	// Features are none for the bias, one for a linear term, two for an interaction, of a kernel of degree 3 three, and the same one twice for a
+	// square: "user=u1" for a name, "age" for a number, "age=bin3" for a bin of one, Constant, Mapped.
 	Features     []string
 	Contribution []float64 // to each output
 }
@@ -35,8 +38,13 @@ type Explanation struct {
 //
 //	pair i < j   Σ_r V[r,c] h_r,i x_i h_r,j x_j, twice that in the homogeneous kernel, which has the squares i = j too
 //
-// Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m) and allocates. It returns ErrInput as Predict does, and for an
-// event with more than 512 known features.
+// and of a kernel of degree 3 every triple of features, the strongest by name first:
+//
+//	triple i < j < l   Σ_r V[r,c] h_r,i x_i h_r,j x_j h_r,l x_l, six times that in the homogeneous kernel, which has three times i = i < l and
+//	i < l = l and once i = i = i, too
+//
+// Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m), of degree 3 O(nnz(x)³·k·m), and allocates. It returns ErrInput as Predict does, and
+// for an event with more than MaxExplained known features, with a kernel of degree 3 MaxTripled.
 func (m *Model) Explain(in *Input) (Explanation, error) {
 	return m.explainOver(nil, in)
 }
@@ -48,8 +56,12 @@ func (m *Model) explainOver(over *Overlay, in *Input) (Explanation, error) {
 	}
 	var s Scratch
 	m.encodeOver(over, in, &s)
-	if len(s.index) > MaxExplained {
-		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), MaxExplained)
+	most, isCubic := MaxExplained, m.contents.Degree == cubic && m.contents.NumBasis > 0
+	if isCubic {
+		most = MaxTripled
+	}
+	if len(s.index) > most {
+		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), most)
 	}
 	e := Explanation{Prediction: p}
 	names := make([]string, len(s.index))
@@ -62,7 +74,11 @@ func (m *Model) explainOver(over *Overlay, in *Input) (Explanation, error) {
 	}
 	e.add(slices.Clone(m.contents.Bias))
 	m.explainLinear(&e, names, &s)
-	m.explainPairs(&e, names, &s)
+	if isCubic {
+		m.explainTriples(&e, names, &s)
+	} else {
+		m.explainPairs(&e, names, &s)
+	}
 	m.explainMap(&e, &s)
 	slices.SortStableFunc(e.Terms, func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) })
 	return e, nil
@@ -133,12 +149,6 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 	if k == 0 {
 		return
 	}
-	row := func(i int) []float64 {
-		if i == len(s.index) {
-			return s.own.basis
-		}
-		return m.basisRow(int(s.index[i]))
-	}
 	share := make([]float64, numOut)
 	for i := range names {
 		for j := i; j < len(names); j++ {
@@ -151,8 +161,8 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 				factor *= 2
 			}
 			clear(share)
-			hj := row(j)
-			for r, h := range row(i) {
+			hj := m.explainedRow(j, s)
+			for r, h := range m.explainedRow(i, s) {
 				a := factor * h * hj[r]
 				for o, w := range c.Weights[r*numOut : (r+1)*numOut] {
 					share[o] += w * a
@@ -160,6 +170,50 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 			}
 			if largest(share) > 0 {
 				e.add(slices.Clone(share), names[i], names[j])
+			}
+		}
+	}
+}
+
+// explainedRow returns the coordinates of a feature that is explained: that of a column, or behind them the entity's of an overlay.
+func (m *Model) explainedRow(i int, s *Scratch) []float64 {
+	if i == len(s.index) {
+		return s.own.basis
+	}
+	return m.basisRow(int(s.index[i]))
+}
+
+// explainTriples is explainPairs for kernels of degree 3.
+func (m *Model) explainTriples(e *Explanation, names []string, s *Scratch) {
+	c := &m.contents
+	numOut, share, pair := c.NumOutputs, make([]float64, c.NumOutputs), make([]float64, c.NumBasis)
+	for i := range names {
+		hi := m.explainedRow(i, s)
+		for j := i; j < len(names); j++ {
+			for r, h := range m.explainedRow(j, s) {
+				pair[r] = s.value[i] * hi[r] * (s.value[j] * h)
+			}
+			for l := j; l < len(names); l++ {
+				factor := s.value[l]
+				switch same := i == j || j == l; {
+				case c.Kernel == ANOVA && same:
+					continue
+				case c.Kernel == ANOVA || i == l:
+				case same:
+					factor *= 3
+				default:
+					factor *= 6
+				}
+				clear(share)
+				for r, h := range m.explainedRow(l, s) {
+					a := factor * pair[r] * h
+					for o, w := range c.Weights[r*numOut : (r+1)*numOut] {
+						share[o] += w * a
+					}
+				}
+				if largest(share) > 0 {
+					e.add(slices.Clone(share), names[i], names[j], names[l])
+				}
 			}
 		}
 	}

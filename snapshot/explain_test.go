@@ -84,6 +84,50 @@ func TestExplainTerms(t *testing.T) {
 	}
 }
 
+// Triples are named, and what the formula says of them: a name, a list's name of value ½, a number and the constant.
+func TestExplainTriples(t *testing.T) {
+	for _, kernel := range []string{anova3, homogeneous3} {
+		c := testContents(shape{Regression, Identity, kernel, 2, true, ""})
+		m, err := NewModel(c)
+		must(t, err)
+		in := Input{Categorical: []string{"u2", ""}, Numeric: []float64{60}, Multi: [][]string{{"a", "x"}}}
+		e, err := m.Explain(&in)
+		must(t, err)
+		columns, names, x := []int{1, 5, 8, 9}, []string{"user=u2", "tags=a", "age", Constant}, []float64{1, 0.5, 1, 1}
+		want := map[string]float64{}
+		for i := range columns {
+			for j := range columns {
+				for l := range columns {
+					if c.Kernel == ANOVA && (i >= j || j >= l) {
+						continue
+					}
+					places := []int{i, j, l}
+					slices.Sort(places)
+					v := 0.0
+					for r := range 2 {
+						v += c.Weights[r] * c.Basis[columns[i]*2+r] * c.Basis[columns[j]*2+r] * c.Basis[columns[l]*2+r]
+					}
+					want[fmt.Sprint([]string{names[places[0]], names[places[1]], names[places[2]]})] += v * x[i] * x[j] * x[l]
+				}
+			}
+		}
+		triples := 0
+		for _, term := range e.Terms {
+			if len(term.Features) != 3 {
+				continue
+			}
+			triples++
+			name := fmt.Sprint(term.Features)
+			if v, ok := want[name]; !ok || math.Abs(term.Contribution[0]-v) > 1e-12 {
+				t.Errorf("%s: %s is %g, want %g (%t)", kernel, name, term.Contribution[0], v, ok)
+			}
+		}
+		if triples != len(want) {
+			t.Errorf("%s: %d triples, want %d", kernel, triples, len(want))
+		}
+	}
+}
+
 func TestExplainRefuses(t *testing.T) {
 	m, err := NewModel(testContents(shapes[0]))
 	must(t, err)
@@ -100,6 +144,14 @@ func TestExplainRefuses(t *testing.T) {
 	must(t, err)
 	if _, err := m.Explain(&Input{Multi: [][]string{c.Vocabulary[0]}}); !errors.Is(err, ErrInput) {
 		t.Errorf("too many features: %v, want ErrInput", err)
+	}
+	c.Degree, c.NumBasis, c.Basis, c.Weights = cubic, 1, make([]float64, c.NumFeatures), []float64{1}
+	m, err = NewModel(c)
+	must(t, err)
+	for n, want := range map[int]error{MaxTripled: nil, MaxTripled + 1: ErrInput} {
+		if _, err := m.Explain(&Input{Multi: [][]string{c.Vocabulary[0][:n]}}); !errors.Is(err, want) {
+			t.Errorf("triples of %d features: %v, want %v", n, err, want)
+		}
 	}
 }
 

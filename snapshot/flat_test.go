@@ -132,19 +132,28 @@ func (m *flatModel) outputs(dst []float64, s *Scratch) {
 	sum, kern := s.sum, s.kern
 	clear(sum)
 	clear(kern)
+	pairs := make([]float64, k)
 	for e, j := range s.index {
 		x := s.value[e]
 		for r, h := range c.Basis[int(j)*k : (int(j)+1)*k] {
 			a := h * x
+			if c.Kernel == ANOVA && c.Degree == cubic {
+				kern[r] += a * pairs[r]
+				pairs[r] += a * sum[r]
+			} else {
+				kern[r] += a * a
+			}
 			sum[r] += a
-			kern[r] += a * a
 		}
 	}
 	for r, a := range sum {
-		if c.Kernel == ANOVA {
-			kern[r] = 0.5 * (a*a - kern[r])
-		} else {
+		switch {
+		case c.Kernel == Homogeneous && c.Degree == cubic:
+			kern[r] = a * a * a
+		case c.Kernel == Homogeneous:
 			kern[r] = a * a
+		case c.Degree != cubic:
+			kern[r] = 0.5 * (a*a - kern[r])
 		}
 	}
 	for r, v := range kern {

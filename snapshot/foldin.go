@@ -80,6 +80,8 @@ func (f *FoldIn) validate(c *Contents) error {
 	links := map[string][]string{GaussianLikelihood: {Identity}, LogisticLikelihood: {Logistic, OrdinalLink}, MultinomialLikelihood: {Softmax}}
 	linear := f.numLinear(c.NumOutputs)
 	switch {
+	case c.degree() != quadratic && c.NumBasis > 0:
+		return fmt.Errorf("fold_in: a kernel of degree %d, rows are made for degree %d alone", c.degree(), quadratic)
 	case !slices.Contains(links[f.Likelihood], c.Link):
 		return fmt.Errorf("fold_in: likelihood %q does not go with link %q", f.Likelihood, c.Link)
 	case f.Likelihood == MultinomialLikelihood && f.Shared:

@@ -190,7 +190,10 @@ func TestForgedVersionsRefused(t *testing.T) {
 			m.NumFeatures, m.NumBasis = math.MaxInt32, math.MaxInt32
 		}, ErrFormat},
 		{"other kernel", func(m *Manifest, files map[string][]byte) { m.Kernel = Homogeneous }, ErrGolden},
-		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree = 3 }, ErrFormat},
+		{"kernel of degree 3 in an older format", func(m *Manifest, files map[string][]byte) { m.Degree = 3 }, ErrFormat},
+		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, formatDegree }, ErrGolden},
+		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, formatDegree }, ErrFormat},
+		{"kernel of no degree", func(m *Manifest, files map[string][]byte) { m.Degree = 0 }, ErrFormat},
 		{"next format", func(m *Manifest, files map[string][]byte) { m.Format = FormatVersion + 1 }, ErrFormat},
 		{"of another model", func(m *Manifest, files map[string][]byte) { m.Model = "n" }, ErrDigest},
 		{"of another version", func(m *Manifest, files map[string][]byte) { m.Version = 2 }, ErrDigest},

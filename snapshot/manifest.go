@@ -12,7 +12,7 @@ import (
 )
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
-const FormatVersion = formatCrosses
+const FormatVersion = formatDegree
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64
@@ -151,7 +151,7 @@ type Manifest struct {
 	Version int64  `json:"version"` // 1, 2, … within a model
 	Meta
 	Kernel        string  `json:"kernel"`
-	Degree        int     `json:"degree"` // of the kernel: 2
+	Degree        int     `json:"degree"` // of the kernel: 2 or 3
 	Link          string  `json:"link"`
 	NumFeatures   int     `json:"features"`
 	NumOutputs    int     `json:"outputs"`
@@ -167,12 +167,9 @@ type Manifest struct {
 	Digest        string  `json:"-"`                                  // of the manifest itself: its last line
 }
 
-// degree is that of the two kernels of the format.
-const degree = 2
-
 // newManifest describes contents; model, version and digests are filled in by Publish.
 func newManifest(c *Contents) Manifest {
-	m := Manifest{Format: c.Schema.format(), Meta: c.Meta, Kernel: c.Kernel, Degree: degree, Link: c.Link,
+	m := Manifest{Format: formatOf(&c.Schema, c.degree()), Meta: c.Meta, Kernel: c.Kernel, Degree: c.degree(), Link: c.Link,
 		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
 	var why string
 	if m.FoldIn, why = fitFoldIn(c.FoldIn); m.FoldIn == nil {
@@ -255,8 +252,8 @@ func decodeManifest(b []byte) (Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
-	if needs := m.Schema.format(); m.Format < needs {
-		return m, fmt.Errorf("manifest.json: %w: what the schema has is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
+	if needs := formatOf(&m.Schema, m.Degree); m.Format < needs {
+		return m, fmt.Errorf("manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
 	m.settleForm()

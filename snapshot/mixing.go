@@ -14,12 +14,13 @@ import "math"
 func (q *question) lead(mix []float64) {
 	s, m := q.all, q.model
 	s.leadCross, s.leadSquare = resized(s.leadCross, m.contents.NumBasis), resized(s.leadSquare, m.contents.NumBasis)
-	q.cross, q.square = s.leadCross, s.leadSquare
+	s.leadCube = resized(s.leadCube, m.contents.NumBasis)
+	q.cross, q.square, q.cube = s.leadCross, s.leadSquare, s.leadCube
 	q.mix, q.entropy, q.offset = mix, 0, q.base[q.output]
 	if mix != nil {
 		q.entropy, q.offset = q.entropyOf(mix), dot(mix, q.base)
 	}
-	q.multipliers(s.sum)
+	q.multipliers(s)
 }
 
 // entropyOf returns H of mixing weights.

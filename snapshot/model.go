@@ -41,7 +41,7 @@ func newModel(c *Contents) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{manifest: newManifest(c), contents: *c, expires: c.Meta.Expires}
-	m.contents.FoldIn, m.contents.NoFoldIn = m.manifest.FoldIn, m.manifest.NoFoldIn
+	m.contents.Degree, m.contents.FoldIn, m.contents.NoFoldIn = m.manifest.Degree, m.manifest.FoldIn, m.manifest.NoFoldIn
 	if err := m.indexNames(); err != nil {
 		return nil, err
 	}
@@ -116,24 +116,25 @@ type Scratch struct {
 	value []float64
 	sum   []float64  // Σ h_r,j x_j
 	kern  []float64  // Σ (h_r,j x_j)², then K(h_r, x)
+	pairs []float64  // of the ANOVA kernel of degree 3: Σ_{i<j} h_r,i x_i h_r,j x_j
 	phi   []float64  // columns of the feature map; empty where an event has none
 	own   *foldedRow // of an overlay: its entity's row, which has no column in index; nil for none
 
 	joined []byte // the name of a cross
 
 	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
-	names         []string
-	base          []float64
-	cross, square []float64
-	excluded      []uint64
-	heap          []scored
+	names               []string
+	base                []float64
+	cross, square, cube []float64
+	excluded            []uint64
+	heap                []scored
 
 	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that look at them.
-	mix, otherMix         []float64
-	leadCross, leadSquare []float64
-	screening             screening
-	searches              []*search
-	done                  sync.WaitGroup
+	mix, otherMix                   []float64
+	leadCross, leadSquare, leadCube []float64
+	screening                       screening
+	searches                        []*search
+	done                            sync.WaitGroup
 }
 
 // Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute
@@ -223,7 +224,8 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	return unseen
 }
 
-// outputs computes o(x) of the encoded event. The ANOVA kernel uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1).
+// outputs computes o(x) of the encoded event. The ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of
+// degree 3 a recurrence over the columns: see addTripleRow.
 func (m *Model) outputs(dst []float64, s *Scratch) {
 	c := &m.contents
 	k, numOut := c.NumBasis, c.NumOutputs
@@ -232,12 +234,16 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	sum, kern := s.sum, s.kern
 	clear(sum)
 	clear(kern)
-	for e, j := range s.index {
-		basis, linear := m.row(int(j))
-		addRow(dst, sum, kern, basis, linear, s.value[e])
-	}
-	if s.own != nil {
-		addRow(dst, sum, kern, s.own.basis, s.own.linear, 1)
+	if c.Degree == cubic && c.Kernel == ANOVA {
+		m.addTriples(dst, s)
+	} else {
+		for e, j := range s.index {
+			basis, linear := m.row(int(j))
+			addRow(dst, sum, kern, basis, linear, s.value[e])
+		}
+		if s.own != nil {
+			addRow(dst, sum, kern, s.own.basis, s.own.linear, 1)
+		}
 	}
 	for j, x := range s.phi {
 		if x != 0 { // most bins
@@ -247,11 +253,17 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 		}
 	}
 	kern = kern[:len(sum)]
-	if c.Kernel == ANOVA {
+	switch {
+	case c.Degree == cubic && c.Kernel == ANOVA: // the recurrence has them
+	case c.Degree == cubic:
+		for r, a := range sum {
+			kern[r] = a * a * a
+		}
+	case c.Kernel == ANOVA:
 		for r, a := range sum {
 			kern[r] = 0.5 * (a*a - kern[r])
 		}
-	} else {
+	default:
 		for r, a := range sum {
 			kern[r] = a * a
 		}

@@ -125,8 +125,8 @@ func absent(err error) error {
 
 // checkForm returns ErrFormat unless the manifest is of a kernel and a shape that this build has.
 func (m *Model) checkForm() error {
-	if m.manifest.Degree != degree {
-		return fmt.Errorf("manifest.json: %w: kernel of degree %d, this build has %d", ErrFormat, m.manifest.Degree, degree)
+	if m.manifest.Degree == 0 { // which Contents takes for 2
+		return fmt.Errorf("manifest.json: %w: a kernel without a degree", ErrFormat)
 	}
 	if err := m.contents.checkShape(); err != nil {
 		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)

@@ -292,7 +292,7 @@ func foldShapes() map[string]*Contents {
 	all := map[string]*Contents{}
 	for _, s := range shapes {
 		classes := s.task == Multiclass || s.task == Multilabel
-		if s.mapped != "" || s.k == 0 {
+		if _, degree := s.kernelOf(); s.mapped != "" || s.k == 0 || degree == cubic { // no posterior has products of three
 			continue
 		}
 		all[s.String()] = foldable(s, !classes)

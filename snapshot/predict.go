@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,7 +22,25 @@ type Prediction struct {
 	Unseen        []string  // names outside the vocabulary, as "user=u9"
 	Absent        []string  // fields that the event lacks, which contribute nothing
 
-	task string
+	task  string
+	names []string // of the classes
+}
+
+// Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order of the schema; else nil.
+func (p *Prediction) Ranked() []string {
+	if p.task != Multiclass {
+		return nil
+	}
+	order := make([]int, len(p.Outputs))
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Outputs[b], p.Outputs[a]) })
+	ranked := make([]string, len(order))
+	for i, c := range order {
+		ranked[i] = p.names[c]
+	}
+	return ranked
 }
 
 // Label returns the prediction as files and commands show it: the Value, for a multiclass label the class name, for a multilabel one
@@ -60,7 +79,7 @@ func (m *Model) predictWith(over *Overlay, in *Input) (Prediction, error) {
 	if err := in.complete(&c.Schema, ""); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task}
+	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task, names: c.Schema.Classes}
 	var s Scratch
 	if m.score(over, p.Outputs, in, &s) > 0 {
 		p.Unseen = m.unseenNames(over, in)

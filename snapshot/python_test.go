@@ -39,9 +39,10 @@ type expectedModel struct {
 
 // expectedScore is a prediction, or the name of the error in the package.
 type expectedScore struct {
-	Event map[string]any `json:"event"`
-	Error string         `json:"error"`
-	Label any            `json:"label"`
+	Event  map[string]any `json:"event"`
+	Error  string         `json:"error"`
+	Label  any            `json:"label"`
+	Ranked []string       `json:"ranked"`
 	Prediction
 }
 
@@ -270,7 +271,7 @@ func scoreOf(s *Schema, event map[string]any, predict func(*Input) (Prediction, 
 		e.Prediction, e.Error = Prediction{}, pythonError(err)
 		return e
 	}
-	e.Label = e.Prediction.Label()
+	e.Label, e.Ranked = e.Prediction.Label(), e.Prediction.Ranked()
 	return e
 }
 

@@ -176,7 +176,16 @@ const (
 	formatLimits  = 2 // of numbers
 	formatMap     = 3 // of features
 	formatCrosses = 4
+	formatDegree  = 5 // 3 of the kernel
 )
+
+// formatOf returns the version of the format that a schema and a kernel of a degree need.
+func formatOf(s *Schema, degree int) int {
+	if degree > quadratic {
+		return formatDegree
+	}
+	return s.format()
+}
 
 // format returns the version of the format that the schema needs: builds that read up to an older one do not know of all that it has.
 func (s *Schema) format() int {

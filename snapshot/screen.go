@@ -54,9 +54,10 @@ func newScreens(fields int) []*lazyScreen {
 	return s
 }
 
-// screenOf returns the screen of a field, or nil: the field is small, or was ranked a few times only, or another goroutine is making the screen.
+// screenOf returns the screen of a field, or nil: the field is small, or was ranked a few times only, or another goroutine is making the screen, or what
+// names add is not linear in numbers of their own.
 func (m *Model) screenOf(field int) *screen {
-	if len(m.contents.Vocabulary[field]) < minNames || len(m.screens) == 0 {
+	if len(m.contents.Vocabulary[field]) < minNames || len(m.screens) == 0 || m.contents.isCube() {
 		return nil
 	}
 	lazy := m.screens[field]

@@ -41,7 +41,8 @@ const (
 // the table. It returns ErrInput.
 //
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
-// other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines.
+// other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines. Kernels of degree 3 change by
+// A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3 S_r + h_r) h_r) h_r, for which there is no table.
 func (m *Model) TopK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	return m.topKOver(nil, dst, q, s)
 }
@@ -183,23 +184,22 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 	})
 }
 
-// matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis is multiplied with: V[r,c] S_r or 2 V[r,c] S_r, and V[r,c] itself
-// for the squares of the homogeneous kernel.
+// matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis, its squares and its cubes are multiplied with: V[r,c] times
+// Contents.steps. Of an ANOVA kernel only the first counts.
 func (m *Model) matrix(s *Scratch) {
 	c := &m.contents
 	k := c.NumBasis
 	outputs := (c.NumOutputs + lanes - 1) / lanes * lanes
 	s.cross, s.square = resized(s.cross, outputs*k), resized(s.square, outputs*k)
+	s.cube = resized(s.cube, outputs*k)
 	clear(s.cross)
 	clear(s.square)
+	clear(s.cube)
 	for r := range k {
-		factor := s.sum[r]
-		if c.Kernel == Homogeneous {
-			factor *= 2
-		}
+		first, second, third := c.steps(s, r)
 		for o, w := range c.Weights[r*c.NumOutputs : (r+1)*c.NumOutputs] {
 			at := (o/lanes*k+r)*lanes + o%lanes
-			s.cross[at], s.square[at] = w*factor, w
+			s.cross[at], s.square[at], s.cube[at] = w*first, w*second, w*third
 		}
 	}
 }
@@ -209,9 +209,12 @@ func (m *Model) candidate(outputs []float64, j int, s *Scratch) {
 	k, row := m.contents.NumBasis, m.basisRow(j)
 	for at := 0; at < len(outputs); at += lanes {
 		cross, square, out := s.cross[at*k:(at+lanes)*k], s.square[at*k:(at+lanes)*k], outputs[at:at+lanes]
-		if m.contents.Kernel == ANOVA {
+		switch {
+		case m.contents.Kernel == ANOVA:
 			cross4(out, row, cross)
-		} else {
+		case m.contents.isCube():
+			cubes4(out, row, cross, square, s.cube[at*k:(at+lanes)*k])
+		default:
 			squares4(out, row, cross, square)
 		}
 	}

@@ -34,7 +34,7 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 		return nil, err
 	}
 	manifest := &m.manifest
-	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Link: manifest.Link,
+	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Degree: manifest.Degree, Link: manifest.Link,
 		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis,
 		FoldIn: manifest.FoldIn, NoFoldIn: manifest.NoFoldIn, Meta: manifest.Meta}
 	if err := m.checkForm(); err != nil {

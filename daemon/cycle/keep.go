@@ -24,7 +24,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
 			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi, Numeric: v.Numeric,
 			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
-		Kernel: ch.Model.Kernel.String(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
+		Kernel: ch.Model.Kernel.String(), Degree: ch.Model.Kernel.Degree(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,
 	}
@@ -236,9 +236,9 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	if !ok {
 		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
 	}
-	kernel := solver.ANOVA
-	if c.Kernel == solver.Homogeneous.String() {
-		kernel = solver.Homogeneous
+	kernel, err := solver.KernelOf(c.Kernel, c.Degree)
+	if err != nil {
+		return nil, fmt.Errorf("cycle: snapshot version %d: %w", manifest.Version, err)
 	}
 	ch := &Champion{Vocabulary: v, Target: target, Sample: manifest.SampleDigest, Lineage: manifest.Lineage, Events: manifest.Events,
 		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / rowsPerLambda,

@@ -90,12 +90,78 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 		}
 		for _, term := range explained.Terms {
 			if slices.Equal(term.Features, []string{"user=u3", "item=i4"}) {
-				best, _ := interactions(c, 0, names)
+				best, _ := interactions(m, 0, names)
 				for _, x := range best {
-					if x.Features == [2]string{"user=u3", "item=i4"} && math.Abs(float64(x.Weight)-term.Contribution[0]) > 1e-12 {
+					if slices.Equal(x.Features, []string{"user=u3", "item=i4"}) && math.Abs(float64(x.Weight)-term.Contribution[0]) > 1e-12 {
 						t.Errorf("weight %g, explained as %g", float64(x.Weight), term.Contribution[0])
 					}
 				}
+			}
+		}
+	}
+}
+
+// The bounded search finds the triples that looking at all of them does, with the weights that Explain has, and names those that were planted.
+func TestInteractionsAgainstAllTriples(t *testing.T) {
+	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+		c := ratings(kernel, 12, rand.New(rand.NewPCG(1, 5)))
+		c.Degree = 3
+		m, names := model(t, c), columnNames(c)
+		for o, out := range Believes(m).Outputs {
+			var all []float64
+			field := func(j int) string { f, _, _ := strings.Cut(names[j], "="); return f }
+			share := func(i, j int) bool { return field(i) == field(j) && field(i) != "tags" }
+			for i := range c.NumFeatures {
+				for j := i + 1; j < c.NumFeatures; j++ {
+					for l := j + 1; l < c.NumFeatures; l++ {
+						if share(i, j) || share(i, l) || share(j, l) {
+							continue
+						}
+						w := 0.0
+						for r := range 4 {
+							w += c.Weights[r*2+o] * c.Basis[i*4+r] * c.Basis[j*4+r] * c.Basis[l*4+r]
+						}
+						if kernel == snapshot.Homogeneous {
+							w *= 6
+						}
+						all = append(all, w)
+					}
+				}
+			}
+			slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(b), math.Abs(a)) })
+			if len(out.Interactions) != shownInteractions || !out.Exact {
+				t.Fatalf("%s, output %d: %+v", kernel, o, out)
+			}
+			for n, x := range out.Interactions {
+				if math.Abs(float64(x.Weight)-all[n]) > 1e-12*math.Abs(all[n]) {
+					t.Errorf("%s, output %d, place %d: %v, want %g", kernel, o, n, x, all[n])
+				}
+			}
+		}
+		for j := range c.NumFeatures {
+			for r := range 4 {
+				c.Basis[j*4+r] *= 0.01
+			}
+		}
+		planted := []int{3, 12 + 4, 12 + 9 + 2} // a user, an item and a tag
+		for _, j := range planted {
+			c.Basis[j*4] = 1
+		}
+		best, exact := interactions(model(t, c), 0, names)
+		if want := []string{"user=u3", "item=i4", "tags=t2"}; !exact || !slices.Equal(best[0].Features, want) {
+			t.Errorf("%s: %v first (%t), want %v", kernel, best[0], exact, want)
+		}
+		in, err := m.Schema().InputFromMap(map[string]any{"user": "u3", "item": "i4", "tags": []any{"t2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		explained, err := model(t, c).Explain(&in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, term := range explained.Terms {
+			if slices.Equal(term.Features, best[0].Features) && math.Abs(float64(best[0].Weight)-term.Contribution[0]) > 1e-12 {
+				t.Errorf("weight %g, explained as %g", float64(best[0].Weight), term.Contribution[0])
 			}
 		}
 	}

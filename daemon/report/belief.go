@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Interaction is what two features together add to an output, beyond what each adds alone.
+// Interaction is what two features together, or three of a kernel of degree 3, add to an output, beyond what each adds alone.
 type Interaction struct {
-	Features [2]string `json:"features"` // names such as user=u1
-	Weight   Number    `json:"weight"`   // for values of 1: names, and numbers one scale away from their center
+	Features []string `json:"features"` // two names such as user=u1, of a kernel of degree 3 three
+	Weight   Number   `json:"weight"`   // for values of 1: names, and numbers one scale away from their center
 }
 
 // OutputBelief is what a version believes about one output.
@@ -61,7 +61,11 @@ func (b *Belief) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "%s: %d basis vectors%s\n", o.Output, o.BasisUsed, more)
 		rows := [][]string{}
 		for _, x := range o.Interactions {
-			rows = append(rows, []string{"", x.Features[0], "×", x.Features[1], plain(x.Weight)})
+			row := []string{"", x.Features[0]}
+			for _, name := range x.Features[1:] {
+				row = append(row, "×", name)
+			}
+			rows = append(rows, append(row, plain(x.Weight)))
 		}
 		if err := table(w, rows); err != nil {
 			return err

@@ -118,7 +118,7 @@ def decode_contents(manifest: Manifest, tensors: bytes, names: bytes) -> Content
     if manifest.link != "identity" and not any(np.any(v) for name, v in found.items() if name in ("weights", "linear", "bias", "map_weights")):
         raise FormatError("all weights, linear terms and biases are zero: the model says nothing")
     if manifest.fold_in is not None:
-        check_fold_in(manifest.fold_in, manifest.schema, manifest.link, manifest.kernel, found["weights"])
+        check_fold_in(manifest.fold_in, manifest.schema, manifest.link, manifest.kernel, manifest.degree, found["weights"])
     return Contents(
         basis=found.pop("basis"),
         weights=found.pop("weights"),

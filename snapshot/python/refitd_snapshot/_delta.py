@@ -200,7 +200,7 @@ class _State:
             raise ContentsError(f"{where}: {total} parameters, the limit is {MAX_MODEL_BYTES // 8}")
         if d.weights is not None and fold_in is not None:
             try:
-                check_fold_in(fold_in, m.schema, m.link, m.kernel, c.weights)
+                check_fold_in(fold_in, m.schema, m.link, m.kernel, m.degree, c.weights)
             except FormatError as error:
                 raise ContentsError(f"{where}: {error}") from None
         self._contents, self._manifest, self._rows = c, replace(m, fold_in=fold_in), rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, combinations_with_replacement, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ._model import Scorer
 
 MAX_EXPLAINED = 512  # columns of an event
+MAX_TRIPLED = 89  # of a kernel of degree 3
 
 
 def explain(scorer: Scorer, event: Event) -> Explanation:
@@ -24,8 +26,9 @@ def explain(scorer: Scorer, event: Event) -> Explanation:
     x = read_event(m.schema, event)
     prediction = scorer._prediction(x)
     row, own = scorer._row(x)
-    if len(row.index) > MAX_EXPLAINED:
-        raise InputError(f"{len(row.index)} known features, at most {MAX_EXPLAINED} are explained")
+    most = MAX_TRIPLED if m.degree == 3 and m.num_basis else MAX_EXPLAINED
+    if len(row.index) > most:
+        raise InputError(f"{len(row.index)} known features, at most {most} are explained")
     names = [columns.name(int(j)) for j in row.index]
     value, basis = row.value, c.basis[row.index]
     linear = c.linear[row.index] if c.linear is not None else np.zeros((len(names), m.num_outputs))
@@ -34,11 +37,11 @@ def explain(scorer: Scorer, event: Event) -> Explanation:
         value, basis, linear = np.append(value, 1.0), np.vstack([basis, own.basis]), np.vstack([linear, own.linear])
     found: list[tuple[tuple[str, ...], Array]] = [((), c.bias)]
     found += [((names[i],), linear[i] * value[i]) for i in range(len(names))]
-    anova = m.kernel == "anova"
-    for i in range(len(names)):
-        for j in range(i + anova, len(names)):
-            factor = value[i] * value[j] * (1 if anova or i == j else 2)
-            found.append(((names[i], names[j]), (factor * basis[i] * basis[j]) @ c.weights))
+    choose = combinations if m.kernel == "anova" else combinations_with_replacement
+    a = basis * value[:, None]
+    for places in choose(range(len(names)), m.degree):
+        orders = len(set(permutations(places))) if m.kernel == "homogeneous" else 1
+        found.append((tuple(names[i] for i in places), (orders * np.prod(a[list(places)], axis=0)) @ c.weights))
     if row.mapped is not None and c.map_weights is not None:
         share = row.mapped[:, None] * c.map_weights
         if m.schema.feature_map is not None and m.schema.feature_map.kind == "fourier":

@@ -64,10 +64,12 @@ def read_fold_in(f: Fields) -> Optional[FoldIn]:
     )
 
 
-def check_fold_in(f: FoldIn, schema: Schema, link: str, kernel: str, weights: Array) -> None:
+def check_fold_in(f: FoldIn, schema: Schema, link: str, kernel: str, degree: int, weights: Array) -> None:
     """Raises FormatError unless a fold-in belongs to a model with these weights."""
     vectors, outputs = weights.shape
     linear = f.num_linear(outputs)
+    if degree != 2 and vectors:
+        raise FormatError(f"fold_in: a kernel of degree {degree}, rows are made for degree 2 alone")
     if link not in _LINKS.get(f.likelihood, ()):
         raise FormatError(f"fold_in: likelihood {f.likelihood!r} does not go with link {link!r}")
     if f.likelihood == "multinomial" and f.shared:

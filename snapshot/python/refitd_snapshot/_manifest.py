@@ -11,7 +11,8 @@ from ._foldin import FoldIn, read_fold_in
 from ._json import Fields, loads, sha256, write
 from ._schema import MAX_OUTPUTS, Schema, read_schema
 
-FORMAT_VERSION = 4  # the newest version of the format that this build reads
+FORMAT_VERSION = 5  # the newest version of the format that this build reads
+_DEGREE_FORMAT = 5  # of kernels of degree 3
 MAX_MANIFEST_BYTES = 64 << 10
 MAX_MODEL_BYTES = 256 << 20
 _MAX_HEADER_BYTES = 1 << 10
@@ -61,6 +62,7 @@ class Manifest:
     expires: Optional[datetime]  #: readers refuse it from then on; None is never
     watermark: Optional[datetime]  #: newest event time
     kernel: str
+    degree: int  #: of the kernel: 2 or 3
     link: str
     num_features: int
     num_outputs: int
@@ -87,7 +89,7 @@ class Manifest:
         """Returns the digest of all that scores depend on, given those of the two files in hex."""
         head = {
             "kernel": self.kernel,
-            "degree": 2,
+            "degree": self.degree,
             "link": self.link,
             "features": self.num_features,
             "outputs": self.num_outputs,
@@ -108,6 +110,8 @@ class Manifest:
         self.schema.check()
         if self.kernel not in ("anova", "homogeneous"):
             raise FormatError(f"manifest.json: kernel {self.kernel!r} is not anova or homogeneous")
+        if self.degree not in (2, 3):
+            raise FormatError(f"manifest.json: kernel of degree {self.degree}: this build has degrees 2 and 3")
         d, m, k = self.num_features, self.num_outputs, self.num_basis
         if not (0 <= d <= _MAX_COLUMNS and 1 <= m <= MAX_OUTPUTS and 0 <= k <= _MAX_COLUMNS):
             raise FormatError(f"manifest.json: {d} features, {m} outputs, {k} basis vectors: out of range")
@@ -138,10 +142,9 @@ def decode_manifest(content: bytes) -> Manifest:
     if not 1 <= version <= FORMAT_VERSION:
         raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: use a matching build of this package")
     schema = read_schema(Fields(f"{what}: schema", f.value.get("schema") or {}))
-    if version < schema.format:
-        raise FormatError(f"{what}: what the schema has is of format {schema.format}, not {version}: publish the version again")
-    if f.whole("degree") != 2:
-        raise FormatError(f"{what}: kernel of degree {f.whole('degree')}, this build has 2")
+    needs = _DEGREE_FORMAT if f.whole("degree") > 2 else schema.format
+    if version < needs:
+        raise FormatError(f"{what}: what schema and kernel have is of format {needs}, not {version}: publish the version again")
     return Manifest(
         fields=_settled(f.value),
         digest="sha256:" + digest,
@@ -152,6 +155,7 @@ def decode_manifest(content: bytes) -> Manifest:
         expires=f.time("expires"),
         watermark=f.time("event_time_watermark"),
         kernel=f.text("kernel"),
+        degree=f.whole("degree"),
         link=f.text("link"),
         num_features=f.whole("features"),
         num_outputs=f.whole("outputs"),

@@ -30,11 +30,13 @@ class Prediction:
     unseen: tuple[str, ...]  #: names outside the vocabulary, as "user=u9"
     absent: tuple[str, ...]  #: fields that the event lacks, which contribute nothing
     label: Label  #: as commands show it: the value, the name of the class, or the list of names
+    ranked: Optional[tuple[str, ...]] = None  #: of a multiclass label all classes, those with the largest outputs first; else None
 
 
 @dataclass(frozen=True)
 class Term:
-    """What some features of an event add to the outputs: none for the bias, one for a linear term, two for an interaction."""
+    """What some features of an event add to the outputs: none for the bias, one for a linear term, two for an interaction, of a kernel of degree
+    3 three."""
 
     features: tuple[str, ...]
     contribution: tuple[float, ...]
@@ -64,6 +66,7 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
     classes: Optional[tuple[str, ...]] = None
     probabilities: Optional[tuple[float, ...]] = None
     label: Optional[Label] = None
+    ranked: Optional[tuple[str, ...]] = None
     if schema.task == "binary":
         if link == "logistic":
             probabilities = (sigmoid(-value), sigmoid(value))
@@ -81,6 +84,7 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
     elif schema.task == "multiclass":
         best = int(np.argmax(o))
         value, classes, label = float(best), (schema.classes[best],), schema.classes[best]
+        ranked = tuple(schema.classes[c] for c in np.argsort(-o, kind="stable"))
         if link == "softmax":
             shares = np.exp(o - o[best])
             probabilities = tuple(map(float, shares / shares.sum()))
@@ -89,7 +93,7 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
         value, label = float(len(classes)), list(classes)
         if link == "logistic":
             probabilities = tuple(sigmoid(float(v)) for v in o)
-    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label)
+    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label, ranked)
 
 
 def sigmoid(x: float) -> float:

@@ -69,7 +69,8 @@ def _key(scorer: Scorer, o: Array, output: int) -> Array:
 
 
 def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
-    """Returns the keys of candidates. A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous)."""
+    """Returns the keys of candidates. A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), of degree 3 by
+    A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3 S_r + h_r) h_r) h_r."""
     c = scorer._contents
     base, total = scorer._outputs(*scorer._row(x))
     keys = np.empty(len(columns))
@@ -79,6 +80,8 @@ def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
             h = c.basis[part]
             if scorer._manifest.kernel == "anova":
                 o = base + (h * total) @ c.weights
+            elif scorer._manifest.degree == 3:
+                o = base + ((3 * total * total + (3 * total + h) * h) * h) @ c.weights
             else:
                 o = base + ((2 * total + h) * h) @ c.weights
             if c.linear is not None:

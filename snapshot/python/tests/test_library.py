@@ -50,6 +50,7 @@ class Comparison(unittest.TestCase):
             self.near(scorer.score(event), w["Outputs"], tolerance, where)
             self.near(p.probabilities, w["Probabilities"], tolerance, where)
             self.near([p.value], [w["Value"]], tolerance, where)
+            self.assertEqual(p.ranked, None if w["ranked"] is None else tuple(w["ranked"]), where)
             self.assertEqual(p.classes, None if w["Classes"] is None else tuple(w["Classes"]), where)
             self.assertEqual((p.unseen, p.absent), (tuple(w["Unseen"] or ()), tuple(w["Absent"] or ())), where)
             label = scorer.predict(event)
