@@ -227,14 +227,15 @@ func (e *encoded) levels(m int) []float64 {
 }
 
 // goOn returns the companions beside a fold-in that is about to take the place of the present one. For a while after names have changed the present one
-// goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change.
+// goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change. One that stands on no refit has no
+// vocabulary that updates could be made over.
 func (c *Cycle) goOn(companions []*companion) []*companion {
 	isBefore := func(b *companion) bool { return b.name == partBefore }
 	if !c.drift.lasts() {
 		return slices.DeleteFunc(companions, isBefore)
 	}
 	present, ok := c.learner.(*posteriorLearner)
-	if !ok || slices.ContainsFunc(companions, isBefore) {
+	if !ok || present.vocab == nil || slices.ContainsFunc(companions, isBefore) {
 		return companions
 	}
 	before, was := newCompanion(partBefore, c.target, present), formFoldIn

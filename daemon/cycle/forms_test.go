@@ -63,6 +63,21 @@ func TestFormRace(t *testing.T) {
 	choice(formFoldIn, all, "what updates were not made of goes on")
 }
 
+// TestChangeBeforeTheFirstRefit: what was learned before there was a version is no form of updates, even if a change was seen in it.
+func TestChangeBeforeTheFirstRefit(t *testing.T) {
+	c, events := newCycle(t, ratingsModel(nil)), stream(5, 600)
+	observeAll(c, events[:500])
+	c.drift.alarm = c.drift.events
+	c.Install(refit(t, c, sampleOf(events[:500])))
+	if u, reason := c.NextUpdate(); u != nil || reason != FirstUpdate {
+		t.Errorf("update %v, %q", u, reason)
+	}
+	observeAll(c, events[500:])
+	if u, reason := c.NextUpdate(); u == nil {
+		t.Error(reason)
+	}
+}
+
 // TestUpdatesFromBeforeAChange: after a change of all items consumers go on with updates of the fold-in that a refit, most of whose rows are older, has
 // replaced, as long as these predict better.
 func TestUpdatesFromBeforeAChange(t *testing.T) {

@@ -52,11 +52,14 @@ const (
 	wavingItems = 3500 // 3,300
 )
 
+// event has a rating of which half is the user's own level, which an update knows of users that the refit did not, and a third their taste.
 func (l *freshLoad) event(user, item int) []byte {
-	rating := 1 + l.random.IntN(2)
-	if uint32(user)*2654435761>>(8+item%tastes)&1 == 0 {
-		rating += 3
+	hash := uint32(user) * 2654435761
+	rating := 1 + 2*int(hash>>31)
+	if hash>>(8+item%tastes)&1 == 0 {
+		rating++
 	}
+	rating += l.random.IntN(2)
 	return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, user, item, rating, time.Now().UnixMilli())
 }
 
