@@ -1,0 +1,112 @@
+package coordinate
+
+// maxSlots bounds the derivatives that are kept at a time.
+const maxSlots = 1 << 20
+
+// innerPasses is how often the coordinates of a feature move while their derivatives are at hand: none of them depends on another.
+const innerPasses = 1
+
+// sweepFeatures moves the coordinates of one feature after the other, over all basis vectors, in an order other than that of algorithm 1: with rows of few
+// entries the derivatives ∂K/∂p_j are sums over the rest of each row, and what the rows of a feature need is at hand for all of its coordinates.
+func (g *group) sweepFeatures() bool {
+	linear, m := g.ridges[0] > 0, g.m
+	ridges := make([]float64, g.k)
+	for s := range ridges {
+		ridges[s] = g.basisRidge(s)
+	}
+	work := g.scratch(2 * m)
+	for j := range g.d {
+		rows, values := g.x.column(j)
+		g.block.load(g, rows)
+		if linear {
+			g.block.weigh(g.w[j*m:j*m+m], values, work, g.ridges[0], nil)
+		}
+		if !g.moveFeature(j, ridges) {
+			return false
+		}
+		g.block.store(g)
+		if !g.pace.spend(4 * len(rows) * m) {
+			return false
+		}
+	}
+	if g.rule == fixed {
+		return true
+	}
+	for s := range g.k {
+		phi, square := g.activations(s), 0.0
+		for at := s; at < len(g.h); at += g.k {
+			square += g.h[at] * g.h[at]
+		}
+		g.moveWeights(s, phi, square)
+		if !g.pace.spend(8 * g.n * m) {
+			return false
+		}
+	}
+	return true
+}
+
+// moveFeature moves the coordinates of feature j, as many at a time as there is room for their derivatives.
+func (g *group) moveFeature(j int, ridges []float64) bool {
+	rows := len(g.block.rows)
+	chunk := max(1, min(g.k, maxSlots/max(1, rows)))
+	for lo := 0; lo < g.k; lo += chunk {
+		hi := min(g.k, lo+chunk)
+		g.slot = sized(g.slot, (hi-lo)*rows)
+		g.restTo(g.slot, j, lo, hi)
+		for pass := range innerPasses {
+			for s := lo; s < hi; s++ {
+				slot := g.slot[(s-lo)*rows : (s-lo+1)*rows]
+				if pass == 0 {
+					g.curves = sized(g.curves, g.k)
+					g.curves[s] = g.block.curvature(slot)
+				}
+				p := &g.h[j*g.k+s]
+				*p -= g.block.step(slot, g.v[s*g.m:s*g.m+g.m], g.curves[s], *p, ridges[s])
+			}
+		}
+		if !g.pace.spend(4 * (hi - lo) * rows * g.m) {
+			return false
+		}
+	}
+	return true
+}
+
+// restTo stores the derivatives ∂K(p_s,x)/∂p_j of basis vectors lo ≤ s < hi in dst, one after the other, each for the rows of column j.
+func (g *group) restTo(dst []float64, j, lo, hi int) {
+	a, b := g.x.start[j], g.x.start[j+1]
+	n := b - a
+	if g.degree == 2 && g.x.mate != nil {
+		for e, mate := range g.x.mate[a:b] {
+			product := g.x.product[a+e]
+			for s, q := range g.h[int(mate)*g.k+lo : int(mate)*g.k+hi] {
+				dst[s*n+e] = q * product
+			}
+		}
+		return
+	}
+	g.work = sized(g.work, max(g.d, 2*(hi-lo)))
+	sum, square := g.work[:hi-lo], g.work[hi-lo:2*(hi-lo)]
+	for e, i := range g.x.row[a:b] {
+		clear(sum)
+		clear(square)
+		own := 0.0
+		index, value := g.rows.Row(int(i))
+		for o, l := range index {
+			if int(l) == j {
+				own = value[o]
+				continue
+			}
+			for s, q := range g.h[int(l)*g.k+lo : int(l)*g.k+hi] {
+				y := q * value[o]
+				sum[s] += y
+				square[s] += y * y
+			}
+		}
+		for s, y := range sum {
+			if g.degree == 3 {
+				y = 0.5 * (y*y - square[s])
+			}
+			dst[s*n+e] = y * own
+		}
+	}
+}
