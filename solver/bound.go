@@ -128,16 +128,7 @@ func (g *gamma) split() int {
 	if g.pairs == nil {
 		return 0
 	}
-	split := 0
-	for e := 0; e < len(g.x.Index); e += 2 {
-		split = max(split, int(g.x.Index[e])+1)
-	}
-	for e := 1; e < len(g.x.Index); e += 2 {
-		if int(g.x.Index[e]) < split {
-			return 0
-		}
-	}
-	return split
+	return g.x.split()
 }
 
 // signPatterns returns the 2^(m−1) columns of signs ±1 that differ by more than a common factor, m×s.

@@ -36,6 +36,10 @@ func slowConjugate(t testing.TB, loss Loss, u, target []float64) float64 {
 		case BinaryLogistic:
 			p := -target[c] * x
 			value += entropy(p) + entropy(1-p)
+		case BinarySquaredHinge:
+			if value += x*x/4 + target[c]*x; target[c]*x > 0 {
+				return math.Inf(1)
+			}
 		case Squared:
 			value += x*x/2 + x*target[c]
 		default:
@@ -64,7 +68,7 @@ func conjugateCase(rng *rand.Rand, loss Loss, spread float64) (p *Problem, pred,
 		p.Weights[i] = float64(rng.IntN(4))
 		target := p.Target(i)
 		switch loss.(type) {
-		case BinaryLogistic:
+		case BinaryLogistic, BinarySquaredHinge:
 			for c := range target {
 				target[c] = float64(2*rng.IntN(2) - 1)
 			}

@@ -1,10 +1,6 @@
 package solver
 
-import (
-	"math"
-
-	"github.com/refitd/refitd/solver/internal/dense"
-)
+import "github.com/refitd/refitd/solver/internal/dense"
 
 // outputFit refits the output weights V with the basis fixed: min_V Σ_i w_i ℓ(t_i, offset_i + (ΦV)_i) + λ Ω(V), a convex problem
 // (Blondel et al. 2017, section 4 and appendix D). Φ is kept as k columns of length n, so that a basis vector is added or dropped
@@ -81,110 +77,20 @@ type fitLimits struct {
 	span, iterations int
 }
 
-// maxSmooth is the Lipschitz estimate at which a search for a step gives up: no step is short enough for the rounding of such numbers.
-const maxSmooth = 1e200
-
-// minimize improves v (k×m) by FISTA (Beck and Teboulle 2009) with a step that can grow, and returns the iterations used. The step
-// length 1/L grows by 2 % an iteration and halves on failure of the quadratic bound; momentum restarts when it points uphill
-// (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes one product with Φ and one with Φ': predictions are linear in V,
-// so those of the extrapolated point are extrapolated too. On return v is the best proximal point seen (its zeros are exact) or, if none
-// was better, unchanged.
+// minimize improves v (k×m) by FISTA, see accelerated, and returns the iterations used.
 func (f *outputFit) minimize(v []float64, limits fitLimits) int {
-	k, m := len(f.phi), f.p.Outputs
-	if k == 0 || f.workers.cancelled() {
+	if len(f.phi) == 0 || f.workers.cancelled() {
 		return 0
 	}
 	f.takeOffset()
-	if f.smooth == 0 {
-		f.smooth = f.initialSmoothness()
-	}
-	// The pass at the start makes y = v: with momentum 0 the extrapolated point is the trial point itself.
-	value, valueY, gradient := f.pass(v, 0)
-	if f.workers.cancelled() {
-		return 0
-	}
-	f.current, f.next = f.next, f.current
-	best := value + f.form.term(v, k, m)
-	x := append([]float64(nil), v...) // last proximal point
-	y := append([]float64(nil), v...) // extrapolated point
-	z := make([]float64, len(v))      // trial point
-	trace := make([]float64, 1, 1+limits.iterations)
-	trace[0] = best
-	theta := 1.0            // t of Beck and Teboulle
-	overshot := math.Inf(1) // best objective at the last overshoot
-	iteration := 0
-	for iteration < limits.iterations {
-		iteration++
-		f.smooth *= 0.98
-		thetaNext, momentum := 0.0, 0.0
-		for {
-			linear, square, uphill := f.stepFrom(z, x, y, gradient)
-			thetaNext = 0.5 * (1 + math.Sqrt(1+4*theta*theta))
-			momentum = (theta - 1) / thetaNext
-			if uphill > 0 {
-				thetaNext, momentum = 1, 0
-			}
-			trial, trialY, trialGradient := f.pass(z, momentum)
-			if f.workers.cancelled() {
-				return iteration
-			}
-			// The slack absorbs rounding in sums over the rows.
-			if trial <= valueY+linear+0.5*f.smooth*square+1e-13*math.Abs(valueY) || square == 0 {
-				value, valueY, gradient = trial, trialY, trialGradient
-				break
-			}
-			if f.smooth *= 2; f.smooth > maxSmooth {
-				f.smooth = 0
-				return iteration
-			}
-		}
-		theta = thetaNext
-		for i := range z {
-			y[i] = z[i] + momentum*(z[i]-x[i])
-		}
-		x, z = z, x
-		f.current, f.next = f.next, f.current
-		objective := value + f.form.term(x, k, m)
-		if objective < best {
-			best = objective
-			copy(v, x)
-		}
-		trace = append(trace, objective)
-		t := len(trace) - 1
-		if t < limits.span || trace[t-limits.span]-objective > limits.tolerance*math.Abs(objective) {
-			continue
-		}
-		// Momentum overshoots now and then. Unless that is rounding, go on from the best point without it.
-		if objective <= best || best >= overshot {
-			break
-		}
-		overshot, theta = best, 1
-		copy(x, v)
-		copy(y, v)
-		if _, valueY, gradient = f.pass(v, 0); f.workers.cancelled() {
-			break
-		}
-		f.current, f.next = f.next, f.current
-		trace = append(trace[:0], best)
-	}
-	return iteration
+	return accelerated(f, f.workers, &f.smooth, v, limits)
 }
 
-// stepFrom stores in z the proximal step of length 1/L from y, and returns what the quadratic bound at y and the restart need: ⟨∇, z − y⟩,
-// ‖z − y‖² and ⟨y − z, z − x⟩, which is positive where momentum points uphill.
-func (f *outputFit) stepFrom(z, x, y, gradient []float64) (linear, square, uphill float64) {
-	for i := range z {
-		z[i] = y[i] - gradient[i]/f.smooth
-	}
-	f.form.step(z, len(f.phi), f.p.Outputs, 1/f.smooth)
-	for i := range z {
-		step := z[i] - y[i]
-		linear += gradient[i] * step
-		square += step * step
-		uphill -= step * (z[i] - x[i])
-	}
-	return linear, square, uphill
-}
+func (f *outputFit) accept() { f.current, f.next = f.next, f.current }
+
+func (f *outputFit) term(v []float64) float64 { return f.form.term(v, len(f.phi), f.p.Outputs) }
+
+func (f *outputFit) step(v []float64, t float64) { f.form.step(v, len(f.phi), f.p.Outputs, t) }
 
 // initialSmoothness is ‖Φ‖_F² · curvature / 16: the estimate ends 13 to 50 times below the bound, and a value too small is doubled.
 func (f *outputFit) initialSmoothness() float64 {

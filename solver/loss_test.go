@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allLosses = []Loss{MultinomialLogistic{}, SmoothedHinge{}, SquaredHinge{}, BinaryLogistic{}, Squared{}}
+var allLosses = []Loss{MultinomialLogistic{}, SmoothedHinge{}, SquaredHinge{}, BinaryLogistic{}, BinarySquaredHinge{}, Squared{}}
 
 func lossNamed(t *testing.T, name string) Loss {
 	t.Helper()
@@ -28,7 +28,7 @@ func drawRow(t *rapid.T, loss Loss, outputs *rapid.Generator[float64]) (pred, ta
 	switch loss.(type) {
 	case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 		target[rapid.IntRange(0, m-1).Draw(t, "class")] = 1
-	case BinaryLogistic:
+	case BinaryLogistic, BinarySquaredHinge:
 		for c := range target {
 			target[c] = rapid.SampledFrom([]float64{-1, 1}).Draw(t, "sign")
 		}

@@ -14,7 +14,7 @@ func validTargets(loss Loss, n, m int, rng *rand.Rand) []float64 {
 	for i := range n {
 		for c := range m {
 			switch loss.(type) {
-			case BinaryLogistic:
+			case BinaryLogistic, BinarySquaredHinge:
 				target[i*m+c] = float64(2*rng.IntN(2) - 1)
 			case Squared:
 				target[i*m+c] = 5 * rng.NormFloat64()

@@ -42,7 +42,7 @@ func (r *solve) diagonalize() {
 				rows = append(rows, row)
 			}
 		}
-		found, values, ok := r.spectrum(rows, c)
+		found, values, ok := r.eigenvectors(rows, c)
 		if !ok {
 			return
 		}
@@ -65,23 +65,38 @@ func (r *solve) replace(vectors [][]float64) {
 	r.append(vectors...)
 }
 
-// spectrum returns the eigenvectors and eigenvalues of Σ v_rc h_r h_rᵀ over the given rows, without its null space.
-func (r *solve) spectrum(rows []int, c int) (vectors [][]float64, values []float64, ok bool) {
-	axes, coordinates := orthonormal(r.basis, rows)
-	size := len(axes)
-	if size == 0 {
+// eigenvectors returns those and the eigenvalues of Σ v_rc h_r h_rᵀ over the given rows, without its null space.
+func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []float64, ok bool) {
+	var chosen [][]float64
+	var weights []float64
+	for _, row := range rows {
+		chosen, weights = append(chosen, r.basis[row]), append(weights, r.v[row*r.m+c])
+	}
+	axes, sum := matrixOver(chosen, weights)
+	return eigenvectorsOf(sum, axes)
+}
+
+// matrixOver returns an orthonormal basis of the span of unit vectors and Σ_r v_r h_r h_r' in its coordinates.
+func matrixOver(vectors [][]float64, v []float64) (axes [][]float64, sum blas64.Symmetric) {
+	axes, coordinates := orthonormal(vectors)
+	sum = newSymmetric(len(axes))
+	for row, at := range coordinates {
+		blas64.Syr(v[row], blas64.Vector{N: len(axes), Data: at, Inc: 1}, sum)
+	}
+	return axes, sum
+}
+
+// eigenvectorsOf returns the eigenvectors and eigenvalues of Σ_ab a_ab axis_a axis_bᵀ, without its null space. It reports false if the decomposition fails.
+func eigenvectorsOf(a blas64.Symmetric, axes [][]float64) (vectors [][]float64, values []float64, ok bool) {
+	if a.N == 0 {
 		return nil, nil, true
 	}
-	sum := newSymmetric(size)
-	for t, row := range rows {
-		blas64.Syr(r.v[row*r.m+c], blas64.Vector{N: size, Data: coordinates[t], Inc: 1}, sum)
-	}
-	e, ok := decompose(sum)
+	e, ok := decompose(a)
 	if !ok {
 		return nil, nil, false
 	}
 	largest, _ := e.largest()
-	part := make([]float64, size)
+	part := make([]float64, a.N)
 	for t, value := range e.values {
 		if !(math.Abs(value) > rankTolerance*largest) {
 			continue
@@ -102,10 +117,10 @@ const rankTolerance = 1e-12
 
 // orthonormal returns an orthonormal basis of the span of the given unit vectors and the coordinates of each in it, by the Gram–Schmidt process
 // with reorthogonalisation.
-func orthonormal(vectors [][]float64, rows []int) (axes, coordinates [][]float64) {
-	for _, row := range rows {
-		rest := append([]float64(nil), vectors[row]...)
-		own := make([]float64, len(rows))
+func orthonormal(vectors [][]float64) (axes, coordinates [][]float64) {
+	for _, vector := range vectors {
+		rest := append([]float64(nil), vector...)
+		own := make([]float64, len(vectors))
 		for range 2 {
 			for a, axis := range axes {
 				x := floats.Dot(axis, rest)

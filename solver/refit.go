@@ -87,6 +87,9 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 		r.result.NewtonIterations += r.output.newton(r.v, r.linear.beside(r.output.offset), limits)
 	}
 	r.balance()
+	if r.spectrum != nil {
+		r.refitSpectrum(limits)
+	}
 }
 
 // stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve once they fail

@@ -89,6 +89,10 @@ type Result struct {
 	Steps       []Step  // step 0 comes before any selection
 	CutShort    bool    // ctx was done, or Budget spent, before the end: this is the model of the last of Steps
 
+	// NuclearNorm is Σ|eigenvalues| of Z, and Rank their number, of ConvexFM; 0 for the others.
+	NuclearNorm float64
+	Rank        int
+
 	// Dual holds the dual variables of the rows, n×m, of an algorithm that keeps them for the next fit; nil for the others.
 	Dual []float64
 

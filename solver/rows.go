@@ -94,3 +94,21 @@ func (r *Rows) columns() [][]float64 {
 	}
 	return columns
 }
+
+// split returns the first column of the second field if all rows have one column of a first and one of a second field, and 0 else.
+func (r *Rows) split() int {
+	split := 0
+	for i := range r.NumRows() {
+		if index, _ := r.Row(i); len(index) == 2 {
+			split = max(split, int(index[0])+1)
+		} else {
+			return 0
+		}
+	}
+	for i := range r.NumRows() {
+		if int(r.Index[r.Start[i]+1]) < split {
+			return 0
+		}
+	}
+	return split
+}

@@ -28,16 +28,21 @@ func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, e
 	if err != nil {
 		return nil, err
 	}
+	return run.run(ctx, warm)
+}
+
+// run solves, from a warm model or none.
+func (r *solve) run(ctx context.Context, warm *Model) (*Result, error) {
 	if warm != nil {
-		if err := run.load(warm); err != nil {
+		if err := r.load(warm); err != nil {
 			return nil, err
 		}
 	}
-	if run.begin(); run.complete == nil {
+	if r.begin(); r.complete == nil {
 		return nil, ctx.Err()
 	}
-	run.loop(ctx, warm != nil)
-	return run.finish(ctx), nil
+	r.loop(ctx, warm != nil)
+	return r.finish(ctx), nil
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
@@ -59,15 +64,16 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 
 // solve is the state of one call of Solve.
 type solve struct {
-	p       *Problem
-	s       Settings
-	workers workers
-	k, m    int
-	basis   [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
-	v       []float64   // k×m
-	output  *outputFit
-	linear  *linearFit
-	full    *fullFit // nil before the first full refit
+	p        *Problem
+	s        Settings
+	workers  workers
+	k, m     int
+	basis    [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
+	v        []float64   // k×m
+	output   *outputFit
+	linear   *linearFit
+	full     *fullFit  // nil before the first full refit
+	spectrum *spectrum // of ConvexFM, else nil
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
 	gamma     *gamma
@@ -399,6 +405,9 @@ func (r *solve) finish(ctx context.Context) *Result {
 		r.back(end)
 		res.Objective, res.ConvexObjective = end.objective, end.convex
 		res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
+	}
+	if r.spectrum != nil {
+		r.toEigenvectors()
 	}
 	res.Model = r.model()
 	if res.ConvexObjective > 0 {

@@ -170,7 +170,8 @@ func TestSolveLosses(t *testing.T) {
 					top = c
 				}
 				targets[i*m+c] = v
-				if _, ok := loss.(BinaryLogistic); ok {
+				switch loss.(type) {
+				case BinaryLogistic, BinarySquaredHinge:
 					targets[i*m+c] = math.Copysign(1, v)
 				}
 			}

@@ -1,0 +1,171 @@
+package solver
+
+import (
+	"context"
+	"fmt"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// ConvexFM is the convex factorization machine of Blondel et al. 2015:
+//
+//	min over w, b and symmetric Z of  Σ_i w_i ℓ(t_i, ŷ(x_i)) + λ‖Z‖_* + ½ α ‖w‖² + ½ α_b b²,
+//	ŷ(x) = ⟨w,x⟩ + b + ⟨Z, xx'⟩ (Homogeneous), or with ½⟨Z, xx' − diag(x)²⟩ (ANOVA),
+//
+// by their greedy coordinate descent: the dominant eigenvector of the gradient in Z enters, Z is refitted over the eigenvectors found so far, then w and b.
+// There is no rank to choose: λ sets it, and MaxBasis only bounds it. A model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
+//
+// The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term, certificates, budgets and
+// warm starts are the same; what differs is the refit, which is fully corrective (correctiveFit) unless Diagonal. At the end both are brought to the joint
+// optimum as Solve does, and Z to its eigendecomposition, which never raises the objective.
+//
+// Settings.Lambda stands beside the sum of the losses. The β of the paper is λ for Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the
+// paper's Z is half of this one, as the kernel here counts a product of two features once and the paper twice. Flags and configuration give λ for
+// 10,000 rows: β · 10⁴/n, or half of it. Penalty, Refit, FullEvery, FullIterations, BasisRidge and Solver are not used.
+type ConvexFM struct {
+	// Diagonal refits the weights of the basis vectors alone, their diagonal refitting (9); false refits k×k matrices (11).
+	Diagonal bool
+}
+
+func (ConvexFM) Name() string { return "convex_fm" }
+
+// Check returns an error for several outputs, other losses than Squared, BinaryLogistic and BinarySquaredHinge, kernels of degree 3 and the
+// constrained form.
+func (a ConvexFM) Check(p *Problem, s Settings) error {
+	switch {
+	case s.Tau > 0:
+		return fmt.Errorf("%w: convex_fm has no constrained form: set Lambda and not Tau, or use conditional_gradient", ErrSettings)
+	case s.Kernel.Degree() == 3:
+		return fmt.Errorf("%w: convex_fm has degree 2 only: use conditional_gradient or coordinate_descent for degree 3", ErrSettings)
+	}
+	if err := a.settings(s).Validate(); err != nil {
+		return err
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Outputs != 1 {
+		return fmt.Errorf("%w: convex_fm has one output, not %d: use conditional_gradient", ErrProblem, p.Outputs)
+	}
+	switch p.Loss.(type) {
+	case Squared, BinaryLogistic, BinarySquaredHinge:
+		return nil
+	}
+	return fmt.Errorf("%w: convex_fm has no loss %s: use %s, %s or %s, or conditional_gradient", ErrProblem, p.Loss.Name(),
+		Squared{}.Name(), BinaryLogistic{}.Name(), BinarySquaredHinge{}.Name())
+}
+
+// Strengths returns fractions of LambdaMax.
+func (a ConvexFM) Strengths(ctx context.Context, p *Problem, s Settings) ([]float64, error) {
+	return ConditionalGradient{}.Strengths(ctx, p, a.settings(s))
+}
+
+// settings returns those of the same problem for Solve.
+func (ConvexFM) settings(s Settings) Settings {
+	s.Penalty, s.Refit, s.Solver, s.BasisRidge = L1, OutputLayer, Hybrid, 0
+	s.FullEvery, s.FullIterations = max(1, s.FullEvery), max(1, s.FullIterations)
+	return s
+}
+
+// Fit solves the problem. The warm model may have been fitted by any algorithm with the same kernel. Result.NuclearNorm and Rank are those of Z.
+func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error) {
+	if err := a.Check(p, s); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.Budget.within(ctx)
+	defer cancel()
+	run, err := newSolve(ctx, p, a.settings(s))
+	if err != nil {
+		return nil, err
+	}
+	run.spectrum = &spectrum{}
+	if s.Kernel == ANOVA {
+		run.spectrum.split = p.X.split()
+	}
+	if !a.Diagonal {
+		run.spectrum.fit = newCorrectiveFit(p, run.gamma, s.Lambda, run.workers)
+	}
+	var from *Model
+	if warm != nil {
+		from = warm.Model
+	}
+	return run.run(ctx, from)
+}
+
+// spectrum is what a solve knows of Z = Σ_r v_r h_r h_r' beside the vectors and their weights.
+type spectrum struct {
+	fit   *correctiveFit // nil for diagonal refits
+	split int            // of Rows.split, for ANOVA
+}
+
+// refitSpectrum refits Z over the span of the basis vectors, which become its eigenvectors.
+func (r *solve) refitSpectrum(limits fitLimits) {
+	f := r.spectrum.fit
+	if f == nil || r.k == 0 || r.workers.cancelled() {
+		return
+	}
+	axes, sum := matrixOver(r.basis, r.v)
+	k := len(axes)
+	a := make([]float64, k*k)
+	for t := range k {
+		for u := t; u < k; u++ {
+			a[t*k+u], a[u*k+t] = sum.Data[t*k+u], sum.Data[t*k+u]
+		}
+	}
+	r.linear.predictTo(r.output.offset, r.linear.theta)
+	f.begin(axes, r.output.offset)
+	r.result.FISTAIterations += accelerated(f, r.workers, &f.smooth, a, limits)
+	if r.workers.cancelled() {
+		return
+	}
+	if vectors, values, ok := eigenvectorsOf(symmetricOf(a, k), axes); ok {
+		vectors, values = r.spectrum.fold(vectors, values)
+		r.replace(vectors)
+		copy(r.v, values)
+	}
+}
+
+// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has one feature of each of two fields. Only
+// the block B of Z between the fields counts there: each vector (a, b) of weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs
+// may stand for a B of rank three. Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have the
+// same B and a nuclear norm no larger than that of Z.
+func (s *spectrum) fold(vectors [][]float64, values []float64) ([][]float64, []float64) {
+	if s.split == 0 || len(vectors) == 0 {
+		return vectors, values
+	}
+	var both [][]float64
+	var weights []float64
+	for r, h := range vectors {
+		mirrored := append([]float64(nil), h...)
+		floats.Scale(-1, mirrored[s.split:])
+		both, weights = append(both, h, mirrored), append(weights, values[r], -values[r])
+	}
+	axes, sum := matrixOver(both, weights)
+	all, eigenvalues, ok := eigenvectorsOf(sum, axes)
+	if !ok {
+		return vectors, values
+	}
+	vectors, values = nil, nil
+	for r, x := range eigenvalues {
+		if x > 0 {
+			vectors, values = append(vectors, all[r]), append(values, x)
+		}
+	}
+	return vectors, values
+}
+
+// toEigenvectors brings Z to its eigendecomposition and describes it in the result: objective and gap fall by what the penalty falls.
+func (r *solve) toEigenvectors() {
+	res, before := &r.result, floats.Norm(r.v, 1)
+	axes, sum := matrixOver(r.basis, r.v)
+	if vectors, values, ok := eigenvectorsOf(sum, axes); ok {
+		vectors, values = r.spectrum.fold(vectors, values)
+		r.basis, r.v, r.k = vectors, values, len(vectors)
+		fall := max(0, r.s.Lambda*(before-floats.Norm(values, 1)))
+		res.Objective -= fall
+		res.ConvexObjective -= fall
+		res.Gap = max(0, res.Gap-fall)
+		res.GapEstimate = min(res.Gap, max(0, res.GapEstimate-fall))
+	}
+	res.NuclearNorm, res.Rank = floats.Norm(r.v, 1), r.k
+}
