@@ -56,6 +56,15 @@ func (k Kernel) Degree() int {
 	return 0
 }
 
+// ofLength returns x·length^degree: what K(h, ·) times x becomes when h is made that much longer. The exact steps are part of what a refit is
+// reproduced by. K(−h, ·) is −K(h, ·) at degree 3.
+func (k Kernel) ofLength(x, length float64) float64 {
+	for range k.Degree() {
+		x *= length
+	}
+	return x
+}
+
 // Model predicts o(x)_c = Σ_r Weights[r,c] K(h_r, x) + ⟨Linear[·,c], x⟩ + Bias[c]. It is read-only once published.
 type Model struct {
 	Kernel      Kernel
@@ -93,11 +102,15 @@ func (m *Model) Clone() *Model {
 }
 
 // Activations stores K(h_r, x) for the k basis vectors in dst, in O(nnz(x)·k). work has length k and does not overlap dst; the
-// ANOVA kernel uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1).
+// ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of degree 3 addTriples.
 func (m *Model) Activations(dst, work []float64, index []int32, value []float64) {
 	k := m.NumBasis
 	dst, work = dst[:k], work[:k]
 	clear(dst)
+	if m.Kernel == ANOVA3 {
+		addTriples(dst, m.Basis, k, index, value)
+		return
+	}
 	clear(work)
 	for e, j := range index {
 		x := value[e]
@@ -115,9 +128,12 @@ func (m *Model) Activations(dst, work []float64, index []int32, value []float64)
 		}
 	}
 	for r, s := range dst {
-		if m.Kernel == ANOVA {
+		switch m.Kernel {
+		case ANOVA:
 			dst[r] = 0.5 * (s*s - work[r])
-		} else {
+		case Homogeneous3:
+			dst[r] = s * s * s
+		default:
 			dst[r] = s * s
 		}
 	}
@@ -153,6 +169,34 @@ func (m *Model) AddMapped(dst, columns []float64) {
 			for c, w := range m.Map[j*m.NumOutputs : (j+1)*m.NumOutputs] {
 				dst[c] += w * x
 			}
+		}
+	}
+}
+
+// Normalize scales every basis vector to unit length and its weights by what that takes off the kernel: predictions stay. Weights of a vector that is 0,
+// or too short for its kernel to be told from 0, become 0.
+func (m *Model) Normalize() {
+	k := m.NumBasis
+	for r := range k {
+		square := 0.0
+		for i := r; i < len(m.Basis); i += k {
+			square += m.Basis[i] * m.Basis[i]
+		}
+		factor := square
+		if m.Kernel.Degree() == 3 {
+			factor *= math.Sqrt(square)
+		}
+		weights := m.Weights[r*m.NumOutputs : (r+1)*m.NumOutputs]
+		if factor == 0 {
+			clear(weights)
+			continue
+		}
+		scale := 1 / math.Sqrt(square)
+		for i := r; i < len(m.Basis); i += k {
+			m.Basis[i] *= scale
+		}
+		for c := range weights {
+			weights[c] *= factor
 		}
 	}
 }

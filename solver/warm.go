@@ -32,7 +32,7 @@ func (r *solve) checkModel(model *Model) error {
 // maxParameter bounds the parameters of a warm model, so that no square of a prediction overflows.
 const maxParameter = 1e12
 
-// load takes over a warm model, with basis vectors scaled to unit norm and the square of the norm moved into the weights.
+// load takes over a warm model, with basis vectors scaled to unit norm, whose effect on the kernel is moved into the weights.
 func (r *solve) load(warm *Model) error {
 	d := r.p.X.NumColumns
 	if err := r.checkModel(warm); err != nil {
@@ -52,13 +52,13 @@ func (r *solve) load(warm *Model) error {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
 		norm := norm2(h)
-		if norm*norm == 0 { // or too short for its square to count
+		if r.s.Kernel.ofLength(1, norm) == 0 { // or too short to count
 			continue
 		}
 		floats.Scale(1/norm, h)
 		vectors = append(vectors, h)
 		for _, w := range warm.Weights[b*r.m : b*r.m+r.m] {
-			weights = append(weights, w*norm*norm)
+			weights = append(weights, r.s.Kernel.ofLength(w, norm))
 		}
 	}
 	r.append(vectors...)

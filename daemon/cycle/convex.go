@@ -305,22 +305,6 @@ func mapModel(model *solver.Model, from, to *Vocabulary) *solver.Model {
 	for e := to.NumFields() - len(to.Names); e > 0; e-- {
 		place(to.NumColumns()-e, from.NumColumns()-e)
 	}
-	for r := range k {
-		norm := 0.0
-		for j := range to.NumColumns() {
-			norm += out.Basis[j*k+r] * out.Basis[j*k+r]
-		}
-		if norm == 0 {
-			clear(out.Weights[r*m : r*m+m])
-			continue
-		}
-		scale := 1 / math.Sqrt(norm)
-		for j := range to.NumColumns() {
-			out.Basis[j*k+r] *= scale
-		}
-		for c := range m {
-			out.Weights[r*m+c] *= norm // degree 2: ‖h‖²
-		}
-	}
+	out.Normalize()
 	return out
 }
