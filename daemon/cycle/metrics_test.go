@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -23,6 +24,13 @@ func colours() *config.Model {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes, m.Train.Loss = "multiclass", 0, []string{"red", "green", "blue"}, "mlogistic"
 		m.Evaluate.BaselineBy = ""
 	})
+}
+
+// palette is colours with 12 classes, of which the first 3, 5 and 10 are not all.
+func palette() *config.Model {
+	m := colours()
+	m.Schema.Classes = append(m.Schema.Classes, "cyan", "magenta", "yellow", "black", "white", "grey", "brown", "pink", "orange")
+	return m
 }
 
 // labelled gives events of stream one of three classes.
@@ -82,7 +90,7 @@ func drawnOutcome(r *rand.Rand, t *Target, targets []float64) (o outcome, output
 // TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with those of a Quality that is given the
 // events of the window alone; and once a loss of 1e18 has left the window, nothing of it is left.
 func TestWindowMetricsByDefinition(t *testing.T) {
-	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours()} {
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours(), "many classes": palette()} {
 		c := newCycle(t, m)
 		const window = windowBlock + 37
 		p, q := newProgressive(c.target, window, true), c.target
@@ -148,6 +156,21 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 				// Quality begins to compare at its first event, the window has what was before it.
 				x.want.KappaLast, x.want.EntropyNormalised = x.got.KappaLast, x.got.EntropyNormalised
 				check(t, fmt.Sprintf("%s, event %d, %s", name, n, what), x.got, x.want, 1e-12)
+			}
+			if live := got.Window.Live; name == "many classes" {
+				missed := 0.0
+				for _, e := range recent {
+					ranked, class := slices.Clone(e.outputs), q.class(e.targets)
+					slices.Sort(ranked)
+					if e.outputs[class] < ranked[len(ranked)-5] {
+						missed++
+					}
+				}
+				if want := missed / float64(len(recent)); float64(*live.Top5Error) != want || *live.Top3Error < *live.Top5Error || *live.Top10Error > *live.Top5Error {
+					t.Fatalf("the class is not among the first 3, 5 and 10 in %v, %v and %v, want %g of 5", *live.Top3Error, *live.Top5Error, *live.Top10Error, want)
+				}
+			} else if live.Top3Error != nil {
+				t.Fatalf("%s: top-3 error %v", name, *live.Top3Error)
 			}
 			accuracy, last := float64(*got.Window.Live.Accuracy), float64(sums.Last)/float64(len(recent))
 			if want := (accuracy - last) / (1 - last); math.Abs(float64(*got.Window.Live.KappaLast)-want) > 1e-12 {
@@ -329,15 +352,15 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	run := func(c *Cycle, from, to int) {
 		observeAll(c, events[from:to])
 	}
-	whole := newCycle(t, colours())
+	whole := newCycle(t, palette())
 	run(whole, 0, 600)
-	first := newCycle(t, colours())
+	first := newCycle(t, palette())
 	run(first, 0, 300)
 	b, err := first.Sums()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newCycle(t, colours())
+	again := newCycle(t, palette())
 	if err := again.Restore(b); err != nil {
 		t.Fatal(err)
 	}
@@ -346,11 +369,12 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	}
 	check(t, "all after a restart", again.Progressive().All.Live, first.Progressive().All.Live, 0)
 	run(again, 300, 600)
-	if got, want := again.Progressive().All.Live, whole.Progressive().All.Live; got.N != want.N || got.MacroF1 == nil || got.ECE == nil || got.KappaLast == nil {
+	if got, want := again.Progressive().All.Live, whole.Progressive().All.Live; got.N != want.N || got.Top10Error == nil ||
+		got.MacroF1 == nil || got.ECE == nil || got.KappaLast == nil {
 		t.Errorf("after a restart %+v", got)
 	}
 
-	old := newCycle(t, colours())
+	old := newCycle(t, palette())
 	const before = `{"n":300,"no_model":300,"all":[{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":300,"loss":150,"square":0,"abs":0,"correct":210},` +
 		`{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":299,"loss":0,"square":0,"abs":0,"correct":100},{"n":0,"loss":0,"square":0,"abs":0,"correct":0},` +
 		`{"n":300,"loss":200,"square":0,"abs":0,"correct":200}]}`
@@ -359,10 +383,10 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	}
 	run(old, 300, 400)
 	if m := old.Progressive().All.Live; m.N != 400 || m.Loss == nil || m.Accuracy == nil || m.ECE != nil || m.MacroF1 != nil || m.KappaLast != nil ||
-		m.EntropyNormalised != nil {
+		m.EntropyNormalised != nil || m.Top3Error != nil {
 		t.Errorf("sums of an earlier build went on as %+v", m)
 	}
-	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil {
+	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil || m.Top3Error == nil {
 		t.Errorf("its window %+v", m)
 	}
 	var sums map[string]any
@@ -371,12 +395,12 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	}
 	sums["distributions"] = []any{"", "gA=="}
 	damaged, _ := json.Marshal(sums)
-	if err := newCycle(t, colours()).Restore(damaged); err == nil {
+	if err := newCycle(t, palette()).Restore(damaged); err == nil {
 		t.Error("a distribution that is cut off was restored")
 	}
 	sums["distributions"], sums["reference"] = nil, map[string]any{"counts": []int{1, 2}}
 	damaged, _ = json.Marshal(sums)
-	if err := newCycle(t, colours()).Restore(damaged); err == nil {
+	if err := newCycle(t, palette()).Restore(damaged); err == nil {
 		t.Error("counts of other classes were restored")
 	}
 }

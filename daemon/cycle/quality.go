@@ -44,7 +44,7 @@ func (q *Quality) Add(ev *event.Event, outputs, targets []float64) {
 	}
 	correct := t.Correct(outputs, targets)
 	q.errors.AddClass(loss, correct)
-	q.compared.add(&outcome{present: true, lossy: true, loss: loss, correct: correct}, q.reference.next(targets))
+	q.compared.add(&outcome{present: true, lossy: true, loss: loss, correct: correct, place: t.place(outputs, targets)}, q.reference.next(targets))
 	switch t.Task {
 	case event.Binary:
 		score := t.score(outputs, 0)
@@ -136,6 +136,15 @@ func (t *Target) predicted(outputs []float64) int {
 		return int(t.Value(outputs))
 	}
 	return argmax(outputs)
+}
+
+// place returns the place of the label's class in the ranking of several classes by outputs, from 1 and at most 255, and 0 where every class is among the
+// first.
+func (t *Target) place(outputs, targets []float64) uint8 {
+	if t.Task != event.Multiclass || len(outputs) <= quality.LeastTop {
+		return 0
+	}
+	return uint8(min(quality.Place(outputs, t.class(targets)), math.MaxUint8))
 }
 
 // marginUnit is what the outputs of a binary label without log odds count times as scores: they are between 0 and 1.

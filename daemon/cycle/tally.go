@@ -16,7 +16,8 @@ type outcome struct {
 	score             float32 // Target.score; of classes
 	class             int16   // predicted; of classes, but not of several labels
 	correct, present  bool
-	lossy             bool // has a loss: the predictor has outputs that the loss takes
+	lossy             bool  // has a loss: the predictor has outputs that the loss takes
+	place             uint8 // of the label's class among several, from 1, at most 255: see Target.place; 0 is not known
 }
 
 // judged is what tally.judged is the mean of.
@@ -39,7 +40,7 @@ func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 		at := 0
 		if t.Task == event.Multiclass {
 			at = argmax(outputs)
-			o.class, o.correct = int16(at), targets[at] > t.threshold()
+			o.class, o.correct, o.place = int16(at), targets[at] > t.threshold(), t.place(outputs, targets)
 		} else {
 			o.class, o.correct = int16(t.predicted(outputs)), t.Correct(outputs, targets)
 		}
@@ -86,6 +87,8 @@ type tally struct {
 	Compared   int64   `json:"compared,omitempty"` // of the n events those that Base and Last are of
 	Base       float64 `json:"base,omitempty"`     // sum of compared.base
 	Last       int64   `json:"last,omitempty"`     // events with compared.last
+
+	Tops quality.Tops `json:"tops,omitzero"` // of the n events those with a place
 }
 
 func (t *tally) add(o *outcome, c compared) {
@@ -96,6 +99,9 @@ func (t *tally) add(o *outcome, c compared) {
 	if o.lossy {
 		t.Lossy++
 		t.Loss, t.LossRest = quality.AddTo(t.Loss, t.LossRest, o.loss)
+	}
+	if o.place > 0 {
+		t.Tops.Add(int(o.place))
 	}
 	if !c.known {
 		t.Square, t.SquareRest = quality.AddTo(t.Square, t.SquareRest, o.square)
@@ -118,6 +124,7 @@ func (t *tally) merge(o *tally) {
 	t.Square, t.SquareRest = quality.AddTo(t.Square, t.SquareRest+o.SquareRest, o.Square)
 	t.Abs, t.AbsRest = quality.AddTo(t.Abs, t.AbsRest+o.AbsRest, o.Abs)
 	t.Base += o.Base
+	t.Tops.Merge(&o.Tops)
 }
 
 // rmse returns the root of the mean square, NaN without events.
@@ -150,8 +157,9 @@ func (t *tally) metrics(target *Target, lossless bool) *report.Metrics {
 	return m
 }
 
-// compare stores in m how a predictor of classes compares with those of reference, if every event was compared.
+// compare stores in m how a predictor ranks classes, and how it compares with those of reference, if every event was ranked or compared.
 func (t *tally) compare(m *report.Metrics, target *Target) {
+	t.Tops.AddTo(m, len(target.Classes))
 	if t.Compared != t.N || t.N == 0 {
 		return
 	}

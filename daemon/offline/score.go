@@ -134,7 +134,7 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
-		Probabilities: report.Numbers(p.Probabilities), Unseen: p.Unseen, Absent: p.Absent}
+		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}

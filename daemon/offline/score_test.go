@@ -293,6 +293,9 @@ func TestScoreClassNames(t *testing.T) {
 		if got := fmt.Sprintf("%v %d %d", lines[0]["prediction"], len(lines[0]["outputs"].([]any)), len(lines[0]["probabilities"].([]any))); got != want {
 			t.Errorf("%s: %s, want %s: %v", task, got, want, lines[0])
 		}
+		if ranked := fmt.Sprint(lines[0]["ranked"]); ranked != map[string]string{"multiclass": "[10 9]", "multilabel": "<nil>", "binary": "<nil>"}[task] {
+			t.Errorf("%s: ranked %s", task, ranked)
+		}
 		lines, err = scored(t, SnapshotRef{Store: o.Store, Model: "toy"}, strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`))
 		if err != nil && report.CodeOf(err) != report.ExitNo || len(lines) != 2 {
 			t.Errorf("huge numbers: %v, %v", lines, err)

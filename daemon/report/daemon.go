@@ -93,11 +93,12 @@ type Score struct {
 	Line          int64    `json:"line"` // from 1
 	Model         string   `json:"model"`
 	Version       int64    `json:"version"`
-	Prediction    any      `json:"prediction"`    // a Number or a class name
-	Outputs       []Number `json:"outputs"`       // raw, in the order of the manifest
-	Probabilities []Number `json:"probabilities"` // of the classes or levels; null where the link has none
-	Unseen        []string `json:"unseen"`        // names such as user=u9 that the version does not know
-	Absent        []string `json:"absent"`        // optional fields that the event lacks: they count nothing
+	Prediction    any      `json:"prediction"`       // a Number or a class name
+	Outputs       []Number `json:"outputs"`          // raw, in the order of the manifest
+	Probabilities []Number `json:"probabilities"`    // of the classes or levels; null where the link has none
+	Ranked        []string `json:"ranked,omitempty"` // the classes of a multiclass label, best first
+	Unseen        []string `json:"unseen"`           // names such as user=u9 that the version does not know
+	Absent        []string `json:"absent"`           // optional fields that the event lacks: they count nothing
 }
 
 // Invalid says why a line is no event.

@@ -27,6 +27,9 @@ var MetricFields = []MetricField{
 	{"entropy_normalised", "entropy/base", func(m *Metrics) *Number { return m.EntropyNormalised }},
 	{"kappa_last", "kappa/last", func(m *Metrics) *Number { return m.KappaLast }},
 	{"macro_f1", "macro f1", func(m *Metrics) *Number { return m.MacroF1 }},
+	{"top3_error", "top-3 error", func(m *Metrics) *Number { return m.Top3Error }},
+	{"top5_error", "top-5 error", func(m *Metrics) *Number { return m.Top5Error }},
+	{"top10_error", "top-10 error", func(m *Metrics) *Number { return m.Top10Error }},
 }
 
 // Role is one predictor of Progressive with its metrics.

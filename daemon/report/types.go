@@ -17,6 +17,9 @@ type Metrics struct {
 	EntropyNormalised *Number           `json:"entropy_normalised,omitempty"`
 	KappaLast         *Number           `json:"kappa_last,omitempty"`       // share of the last label's errors, as a prediction, that is avoided
 	MacroF1           *Number           `json:"macro_f1,omitempty"`         // mean of the classes' F1
+	Top3Error         *Number           `json:"top3_error,omitempty"`       // share of events whose class is not among the first three of more; multiclass
+	Top5Error         *Number           `json:"top5_error,omitempty"`       // the same of five
+	Top10Error        *Number           `json:"top10_error,omitempty"`      // and of ten
 	RecallPerClass    map[string]Number `json:"recall_per_class,omitempty"` // share of a class's events predicted as it; up to 256 classes
 }
 

@@ -4,7 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/snapshot"
@@ -17,11 +19,20 @@ func TestThousandEvents(t *testing.T) {
 	b := newBench(t)
 	worst := 0.0
 	for name, task := range tasks {
-		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
+		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous, snapshot.ANOVA + "3", snapshot.Homogeneous + "3", "none"} {
 			var double [][]float64
 			for _, tensors := range []string{snapshot.F64, snapshot.F32} {
 				c := contents(task, 7)
 				c.Kernel, c.Tensors = kernel, tensors
+				switch cubic, isCubic := strings.CutSuffix(kernel, "3"); {
+				case isCubic:
+					c.Kernel, c.Degree = cubic, 3
+				case kernel == "none": // as the models of a margin loss are
+					c.Kernel, c.NumBasis, c.Basis, c.Weights = snapshot.ANOVA, 0, nil, nil
+					if task == snapshot.Multiclass {
+						c.Link = snapshot.Identity
+					}
+				}
 				version := b.publish(t, name, c)
 				m := open(t, b.dir, name, version)
 				rng := rand.New(rand.NewPCG(8, 9))
@@ -55,6 +66,9 @@ func TestThousandEvents(t *testing.T) {
 					want, err := m.Predict(in)
 					if err != nil {
 						t.Fatal(err)
+					}
+					if !slices.Equal(got.Predictions[i].Ranked, want.Ranked()) || (want.Ranked() != nil) != (task == snapshot.Multiclass) {
+						t.Fatalf("%s %s, event %d: ranked %q over HTTP, %q in the library", name, kernel, i, got.Predictions[i].Ranked, want.Ranked())
 					}
 					for o, w := range want.Outputs {
 						if g := got.Predictions[i].Outputs[o]; g != w || tensor[i*c.NumOutputs+o] != w {

@@ -47,7 +47,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
 		}
-		if err := inflightOf(r).grow(explanationBytes(&in, v.model.NumOutputs())); err != nil {
+		if err := inflightOf(r).grow(explanationBytes(&in, &v.manifest)); err != nil {
 			return nil, err
 		}
 		e, err := over.Explain(&in)
@@ -67,8 +67,8 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// explanationBytes is what the terms of an event take at most: one for each pair of its features, with both names.
-func explanationBytes(in *snapshot.Input, outputs int) int64 {
+// explanationBytes is what the terms of an event take at most: one for each pair of its features, of a kernel of degree 3 for each triple, with their names.
+func explanationBytes(in *snapshot.Input, m *snapshot.Manifest) int64 {
 	features, text := int64(len(in.Numeric)), int64(0)
 	for _, list := range append([][]string{in.Categorical}, in.Multi...) {
 		features += int64(len(list))
@@ -76,7 +76,11 @@ func explanationBytes(in *snapshot.Input, outputs int) int64 {
 			text += int64(len(name))
 		}
 	}
+	each := 4*nameBytes + numberBytes*int64(m.NumOutputs)
+	if m.Degree == 3 && m.NumBasis > 0 {
+		features = min(features+1, snapshot.MaxTripled) // with the constant
+		return eventBytes + features*(features+1)*(features+2)/6*(each+2*nameBytes) + nameCopies*features*features*text
+	}
 	features = min(features, snapshot.MaxExplained)
-	pairs := features * (features + 1) / 2
-	return eventBytes + pairs*(4*nameBytes+numberBytes*int64(outputs)) + nameCopies*features*text
+	return eventBytes + features*(features+1)/2*each + nameCopies*features*text
 }

@@ -29,6 +29,7 @@ type scoreReply struct {
 		Prediction    any
 		Outputs       []float64
 		Probabilities []float64
+		Ranked        []string
 		Unseen        []string
 	}
 }

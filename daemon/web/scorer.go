@@ -37,6 +37,11 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	schema := m.Schema()
 	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
 	s.predictionBytes = eventBytes + numberBytes*int64(numbers)
+	if schema.Task == snapshot.Multiclass {
+		for _, name := range schema.Classes { // ranked
+			s.predictionBytes += nameBytes + nameCopies*int64(len(name))
+		}
+	}
 	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
 		Categorical: schema.Categorical, Multi: schema.Multi, Optional: schema.Optional}
 	for _, f := range schema.Numeric {
