@@ -208,10 +208,11 @@ func BenchmarkTopK(b *testing.B) {
 		kernel  string
 		workers int
 	}{{"ordinal-m4-k20", 100_000, 4, ANOVA, 1}, {"regression-m1-k20", 100_000, 1, ANOVA, 1}, {"regression-m1-k20-homogeneous", 100_000, 1, Homogeneous, 1},
+		{"regression-m1-k20-homogeneous3", 100_000, 1, homogeneous3, 1}, {"ordinal-m4-k20-homogeneous3", 100_000, 4, homogeneous3, 1},
 		{"regression-m1-k20-1M", 1_000_000, 1, ANOVA, 1}, {"regression-m1-k20-1M-by2", 1_000_000, 1, ANOVA, 2}} {
 		b.Run(test.name, func(b *testing.B) {
 			c := userItem(test.items, 20, test.outputs)
-			c.Kernel = test.kernel
+			c.Kernel, c.Degree = shape{kernel: test.kernel}.kernelOf()
 			if test.outputs == 1 {
 				c.Schema.Task, c.Schema.Levels, c.Link = Regression, 0, Identity
 			}
