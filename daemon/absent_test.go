@@ -83,7 +83,7 @@ func TestAbsentFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Store: store, Model: "ratings", Alias: snapshot.Champion}
-	if err := offline.Score(t.Context(), ref, nil, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
+	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {
@@ -130,7 +130,7 @@ func TestAbsentFields(t *testing.T) {
 		}
 	}
 	out.Reset()
-	err = offline.Score(t.Context(), ref, nil, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
+	err = offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
 	if report.CodeOf(err) != report.ExitNo {
 		t.Errorf("score without age: %v", err)
 	}

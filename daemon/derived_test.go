@@ -117,7 +117,7 @@ func TestDerivedFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Store: store, Model: "ratings", Alias: snapshot.Champion}
-	if err := offline.Score(t.Context(), ref, nil, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
+	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	lines := json.NewDecoder(&out)

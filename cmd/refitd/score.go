@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 
 	"github.com/refitd/refitd/daemon/offline"
@@ -11,7 +10,8 @@ import (
 type scoreCmd struct {
 	offline.SnapshotRef
 
-	Input   string `default:"-" placeholder:"FILE" help:"JSON Lines events, without labels or with; - is standard input."`
+	offline.ScoreOptions
+	Input   string `default:"-" placeholder:"FILE" help:"Events, without labels or with; - is standard input; gzip and zstd are detected."`
 	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
 }
 
@@ -25,14 +25,14 @@ func (c *scoreCmd) Run(a *app) error {
 		defer f.Close()
 		in = f
 	}
-	var history io.Reader
+	o := c.ScoreOptions
 	if c.History != "" {
 		f, err := os.Open(c.History)
 		if err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: c.History}
 		}
 		defer f.Close()
-		history = f
+		o.History = f
 	}
-	return offline.Score(a.ctx, c.SnapshotRef, history, in, a.out)
+	return offline.Score(a.ctx, c.SnapshotRef, o, in, a.out)
 }

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -13,60 +14,134 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// A csvTable turns the lines of a CSV file with a header (RFC 4180) into JSON events. Columns become fields in their order: a cell that is a
-// JSON number stays the number it is, digit by digit, any other is text, and an empty or missing one is no field. Columns without
-// a name are left out.
+// csvRows reads the rows of a CSV file: RFC 4180, with another separator where its first line has more of that.
+type csvRows struct {
+	names []string // of the columns
+	csv   *csv.Reader
+	long  *recordLimit
+	ready []string // a row that was read already, to tell the number of columns
+}
+
+// byteOrderMark begins files that some spreadsheets write.
+const byteOrderMark = "\ufeff"
+
+// separators are what may stand between cells. The first of those that are equally frequent in the first line is taken.
+var separators = []rune{',', '\t', ';', '|'}
+
+// newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without any line it returns io.EOF.
+func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
+	long := &recordLimit{r: r, left: maxLineBytes}
+	content := bufio.NewReaderSize(long, 64<<10)
+	if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = content.Discard(len(byteOrderMark)) // was peeked at
+	}
+	c := csv.NewReader(content)
+	c.Comma = sniff(content)
+	c.FieldsPerRecord = -1 // what is missing and what is too much is distinguished by those who read rows
+	c.ReuseRecord = true
+	rows := &csvRows{names: slices.Clone(names), csv: c, long: long}
+	first, err := c.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("header: %w", err)
+	case names == nil:
+		rows.names = slices.Clone(first)
+	default:
+		if len(first) != len(names) {
+			return nil, fmt.Errorf("the first line has %d columns, and %d names of columns are given", len(first), len(names))
+		}
+		rows.ready = first
+	}
+	for i, name := range rows.names {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("the name of column %d is not UTF-8", i+1)
+		}
+		if name != "" && slices.Contains(rows.names[:i], name) {
+			return nil, fmt.Errorf("the header has two columns %q: an event has each field once", name)
+		}
+	}
+	return rows, nil
+}
+
+// sniff returns the separator of the first line.
+func sniff(r *bufio.Reader) rune {
+	line, _ := r.Peek(r.Size())
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
+	}
+	counts := make([]int, len(separators))
+	quoted := false
+	for _, b := range line {
+		if b == '"' {
+			quoted = !quoted
+		}
+		if i := slices.Index(separators, rune(b)); i >= 0 && !quoted {
+			counts[i]++
+		}
+	}
+	return separators[slices.Index(counts, slices.Max(counts))]
+}
+
+// next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the end the error is io.EOF.
+func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err error) {
+	if cells = r.ready; cells != nil {
+		r.ready = nil
+	} else {
+		r.long.left = maxLineBytes
+		cells, err = r.csv.Read()
+	}
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+		return nil, parse.StartLine, badLine(notCSV), nil
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, 0, nil, io.EOF
+	}
+	if err != nil {
+		return nil, 0, nil, fmt.Errorf("after byte %d: %w", r.csv.InputOffset(), err)
+	}
+	line, _ = r.csv.FieldPos(0)
+	switch {
+	case len(cells) > len(r.names):
+		return nil, line, badLine(tooManyColumns), nil
+	case slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }):
+		return nil, line, badLine(event.NotUTF8), nil
+	}
+	return cells, line, nil, nil
+}
+
+// A csvTable turns rows into records of JSON events. Columns become fields in their order: a cell that is a JSON number stays the number it is, digit by
+// digit, any other is text, and an empty or missing one is no field. Columns without a name are left out.
 type csvTable struct {
 	names []string // "" for a column that is left out
 	key   int      // column of the record's key, -1 if there is none
 	time  int      // column of timeField, -1 if there is none
 }
 
-// byteOrderMark begins files that some spreadsheets write.
-const byteOrderMark = "\ufeff"
-
-// scanCSV calls visit with the record of each line.
+// scanCSV calls visit with the record of each row.
 func scanCSV(path, keyField string, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
 	return openFile(path, progress, func(r io.Reader) error {
-		long := &recordLimit{r: r, left: maxLineBytes}
-		content := bufio.NewReader(long)
-		if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-			_, _ = content.Discard(len(byteOrderMark)) // was peeked at
-		}
-		c := csv.NewReader(content)
-		c.FieldsPerRecord = -1 // what is missing and what is too much is distinguished below
-		c.ReuseRecord = true
-		header, err := c.Read()
+		rows, err := newCSVRows(r, nil)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("dataset: %s: header: %w", path, err)
-		}
-		t, err := newCSVTable(header, keyField)
-		if err != nil {
 			return fmt.Errorf("dataset: %s: %w", path, err)
 		}
+		t := &csvTable{names: rows.names, key: -1, time: slices.Index(rows.names, timeField)}
+		if keyField != "" {
+			t.key = slices.Index(rows.names, keyField)
+		}
 		for {
-			long.left = maxLineBytes
-			cells, err := c.Read()
-			if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-				skipped.add(badLine(notCSV), parse.StartLine)
-				continue
-			}
-			if errors.Is(err, io.EOF) {
+			cells, line, bad, err := rows.next()
+			switch {
+			case errors.Is(err, io.EOF):
 				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("dataset: read %s after byte %d: %w", path, c.InputOffset(), err)
-			}
-			line, _ := c.FieldPos(0)
-			if len(cells) > len(t.names) {
-				skipped.add(badLine(tooManyColumns), line)
-				continue
-			}
-			if slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }) {
-				skipped.add(badLine(event.NotUTF8), line)
+			case err != nil:
+				return fmt.Errorf("dataset: read %s %w", path, err)
+			case bad != nil:
+				skipped.add(bad, line)
 				continue
 			}
 			if err := visit(t.record(cells)); err != nil {
@@ -76,37 +151,14 @@ func scanCSV(path, keyField string, progress func(read, size int64), visit func(
 	})
 }
 
-func newCSVTable(header []string, keyField string) (*csvTable, error) {
-	t := &csvTable{key: -1, time: -1}
-	for i, name := range header {
-		switch {
-		case !utf8.ValidString(name):
-			return nil, fmt.Errorf("the name of column %d is not UTF-8", i+1)
-		case name != "" && slices.Contains(t.names, name):
-			return nil, fmt.Errorf("the header has two columns %q: an event has each field once", name)
-		case name == "":
-		case name == keyField:
-			t.key = i
-		}
-		if name == timeField {
-			t.time = i
-		}
-		t.names = append(t.names, name)
-	}
-	return t, nil
-}
-
-// record returns the event of a line.
+// record returns the event of a row.
 func (t *csvTable) record(cells []string) Record {
 	r := Record{Value: []byte{'{'}}
 	for i, cell := range cells {
 		if cell == "" || t.names[i] == "" {
 			continue
 		}
-		if len(r.Value) > 1 {
-			r.Value = append(r.Value, ',')
-		}
-		r.Value = append(appendString(r.Value, []byte(t.names[i])), ':')
+		r.Value = appendName(r.Value, t.names[i])
 		r.Value = appendScalar(r.Value, []byte(cell))
 		if i == t.key {
 			r.Key = []byte(cell)
@@ -118,6 +170,14 @@ func (t *csvTable) record(cells []string) Record {
 	}
 	r.Value = append(r.Value, '}')
 	return r
+}
+
+// appendName goes on with an object by the name of the next field.
+func appendName(object []byte, name string) []byte {
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(appendString(object, []byte(name)), ':')
 }
 
 // appendScalar appends a JSON number if s is one, else the text.

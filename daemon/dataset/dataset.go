@@ -1,5 +1,5 @@
 // Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens ratings, JSON Lines,
-// LIBSVM, CSV and plain lines, compressed with gzip or not. It orders and splits what it read; it does not encode features.
+// LIBSVM, CSV and plain lines, compressed with gzip, with zstd or not. It orders and splits what it read; it does not encode features.
 package dataset
 
 import (
@@ -21,7 +21,7 @@ const (
 	MovieLens Format = "movielens" // user, item, rating and optionally seconds since 1970, separated by tabs or ::
 	JSONL     Format = "jsonl"     // one event a line
 	LIBSVM    Format = "libsvm"    // label index:value …, indices from 1
-	CSV       Format = "csv"       // replay only: RFC 4180 with a header
+	CSV       Format = "csv"       // RFC 4180, with a header or without; see Table
 	Lines     Format = "lines"     // replay only: each line is one record, byte for byte
 )
 
@@ -66,7 +66,8 @@ type DecodeFunc func(ev *event.Event, value []byte, recordTime int64) *event.Rej
 type Options struct {
 	Format Format
 	Schema event.Schema // task, levels and classes decide which LIBSVM labels are valid
-	Decode DecodeFunc   // for MovieLens and JSONL
+	Decode DecodeFunc   // for MovieLens, JSONL and CSV
+	Columns
 }
 
 // Set is what was read.
@@ -128,6 +129,7 @@ const (
 	notOneHot      event.Reason = "not_one_hot"
 	notCSV         event.Reason = "not_csv"
 	tooManyColumns event.Reason = "too_many_columns"
+	tooFewColumns  event.Reason = "too_few_columns"
 )
 
 // lineShapes are the lines that those reasons ask for.
@@ -137,6 +139,7 @@ var lineShapes = map[event.Reason][2]string{
 	notOneHot:      {"values 1 in one-hot columns", "another value"},
 	notCSV:         {"a line by RFC 4180", "another line"},
 	tooManyColumns: {"as many columns as the header", "more"},
+	tooFewColumns:  {"as many columns as the header", "fewer"},
 	event.NotUTF8:  {"UTF-8", "other bytes"},
 	event.NotJSON:  {"one JSON object", "something else"},
 }

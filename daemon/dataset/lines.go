@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // maxLineBytes bounds one line of a file.
@@ -17,20 +19,26 @@ const maxLineBytes = 16 << 20
 var errLineTooLong = fmt.Errorf("line longer than %d bytes", maxLineBytes)
 
 // scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without one counts. Files
-// that begin with the magic of gzip are decompressed. The line is valid until visit returns. A visit that returns ErrStop ends the
+// that begin with the magic of gzip or zstd are decompressed. The line is valid until visit returns. A visit that returns ErrStop ends the
 // scan without an error. progress is that of openFile.
 func scanLines(path string, progress func(read, size int64), visit func(line []byte, number int) error) error {
 	return openFile(path, progress, func(r io.Reader) error { return scanReader(r, path, visit) })
 }
 
-// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip. ErrStop from f is no error. progress, if not
+// Stdin is the path of standard input.
+const Stdin = "-"
+
+// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip or zstd. ErrStop from f is no error. progress, if not
 // nil, gets now and then how many bytes of the file have been read, and how many there are.
 func openFile(path string, progress func(read, size int64), f func(io.Reader) error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("dataset: %w", err)
+	file := os.Stdin
+	if path != Stdin {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return fmt.Errorf("dataset: %w", err)
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	counted := &countedFile{file: file, progress: progress}
 	if st, err := file.Stat(); err == nil {
 		counted.size = st.Size()
@@ -45,12 +53,19 @@ func openFile(path string, progress func(read, size int64), f func(io.Reader) er
 	return nil
 }
 
-// Decompress returns r as it is, unless it begins with the magic of gzip.
+// maxWindow bounds what decompression of zstd holds.
+const maxWindow = 128 << 20
+
+// Decompress returns r as it is, unless it begins with the magic of gzip or zstd.
 func Decompress(r *bufio.Reader) (io.Reader, error) {
-	if magic, _ := r.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return r, nil
+	magic, _ := r.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(r)
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // which has no goroutine to end
 	}
-	return gzip.NewReader(r)
+	return r, nil
 }
 
 // countedFile reports how far a file has been read.

@@ -3,7 +3,9 @@ package dataset
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -19,19 +21,19 @@ func Read(path string, o Options) (*Set, error) {
 	s := &Set{HasTime: o.Schema.Time != ""}
 	var add func(line []byte, number int) *event.Rejection
 	switch o.Format {
-	case MovieLens, JSONL:
+	case MovieLens, JSONL, CSV:
 		if o.Decode == nil {
 			return nil, fmt.Errorf("dataset: format %s needs a decoder", o.Format)
 		}
 		add = s.jsonAdder(o)
 	case LIBSVM:
 		add = s.libsvmAdder(o)
-	case CSV, Lines:
-		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl or libsvm", o.Format)
+	case Lines:
+		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl, libsvm or csv", o.Format)
 	default:
-		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl or libsvm", string(o.Format))
+		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl, libsvm or csv", string(o.Format))
 	}
-	err := scanLines(path, nil, func(line []byte, number int) error {
+	take := func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
 		if len(line) == 0 {
 			return nil
@@ -40,7 +42,13 @@ func Read(path string, o Options) (*Set, error) {
 			s.Skipped.add(r, number)
 		}
 		return nil
-	})
+	}
+	err := error(nil)
+	if o.Format == CSV {
+		err = s.scanTable(path, o, take)
+	} else {
+		err = scanLines(path, nil, take)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +58,36 @@ func Read(path string, o Options) (*Set, error) {
 	return s, nil
 }
 
-// jsonAdder decodes JSON events, and MovieLens ratings by way of their JSON form, so that both follow the schema's rules.
+// scanTable calls take with the JSON form of each row of a CSV file, and counts rows that have none.
+func (s *Set) scanTable(path string, o Options, take func(value []byte, line int) error) error {
+	return openFile(path, nil, func(r io.Reader) error {
+		table, err := NewTable(r, &o.Schema, o.Columns, true)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("dataset: %s: %w", path, err)
+		}
+		s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
+		for {
+			value, line, bad, err := table.Next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return fmt.Errorf("dataset: read %s %w", path, err)
+			case bad != nil:
+				s.Skipped.add(bad, line)
+				continue
+			}
+			if err := take(value, line); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
 	var value []byte

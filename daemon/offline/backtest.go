@@ -20,8 +20,9 @@ import (
 // BacktestOptions say what to run the daemon's cycle over.
 type BacktestOptions struct {
 	Model    *config.Model    `kong:"-"`
-	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv" help:"Format of the file: movielens, jsonl, libsvm or csv."`
+	Table    TableOptions     `embed:""`
 	Order    dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed     uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
 	Limit    int              `help:"Take this many events only."`
@@ -46,7 +47,7 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	if err := checkFigure("--plot", o.Plot); err != nil {
 		return err
 	}
-	set, err := ReadEvents(o.Model, o.Data, o.Format)
+	set, err := ReadEvents(o.Model, o.Data, o.Format, o.Table)
 	if err != nil {
 		return err
 	}

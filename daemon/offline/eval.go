@@ -17,8 +17,9 @@ import (
 // EvalOptions say which version to evaluate on which events. An empty Group is user if there is one.
 type EvalOptions struct {
 	Snapshot SnapshotRef      `embed:""`
-	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the file: movielens, jsonl or libsvm."`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv" help:"Format of the file: movielens, jsonl, libsvm or csv."`
+	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
@@ -45,7 +46,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if o.Group == "" {
 		o.Group = rankingField
 	}
-	set, err := ReadEvents(m, o.Data, o.Format)
+	set, err := ReadEvents(m, o.Data, o.Format, o.Table)
 	if err == nil {
 		err = derive(m, set)
 	}

@@ -15,10 +15,30 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
+// TableOptions say which columns of CSV files the fields of events are.
+type TableOptions struct {
+	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
+	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV files that are called otherwise than their fields; label is the label's."`
+}
+
+func (o TableOptions) columns() dataset.Columns { return dataset.Columns{Names: o.Columns, Of: o.Map} }
+
+// check refuses the options with another format.
+func (o TableOptions) check(format dataset.Format) error {
+	if format == dataset.CSV || len(o.Columns)+len(o.Map) == 0 {
+		return nil
+	}
+	key := "--map"
+	if len(o.Columns) > 0 {
+		key = "--columns"
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("offline: %s is for --format csv, which has columns", key)}
+}
+
 // ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the
 // i-th numeric field.
-func ReadEvents(m *config.Model, path string, format dataset.Format) (*dataset.Set, error) {
-	set, err := readSet(m, path, format, "--data")
+func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions) (*dataset.Set, error) {
+	set, err := readSet(m, path, format, table, "--data")
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
 	}
@@ -43,7 +63,10 @@ func derive(m *config.Model, sets ...*dataset.Set) error {
 }
 
 // readSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
-func readSet(m *config.Model, path string, format dataset.Format, flag string) (*dataset.Set, error) {
+func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string) (*dataset.Set, error) {
+	if err := table.check(format); err != nil {
+		return nil, err
+	}
 	schema := m.Schema.Event()
 	if format == dataset.LIBSVM {
 		schema.Time = ""
@@ -53,7 +76,7 @@ func readSet(m *config.Model, path string, format dataset.Format, flag string) (
 		recordTime = -1 // there is no record whose time an event could be ahead of
 	}
 	decoder := ingest.NewDecoder(m)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema,
+	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.columns(),
 		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 			return decoder.Decode(ev, value, recordTime)
 		}})

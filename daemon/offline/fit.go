@@ -15,8 +15,9 @@ import (
 
 // FitOptions say what to fit on which rows. Parts with a file of their own take no share of Data, the others keep their proportions.
 type FitOptions struct {
-	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; gzip is detected."`
-	Format   dataset.Format    `required:"" enum:"movielens,jsonl,libsvm" help:"Format of the files: movielens, jsonl (with --config.file) or libsvm."`
+	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Format   dataset.Format    `required:"" enum:"movielens,jsonl,libsvm,csv" help:"Format of the files: movielens, libsvm, or with --config.file jsonl or csv."`
+	Table    TableOptions      `embed:""`
 	Valid    string            `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test     string            `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
 	Split    dataset.Fractions `default:"0.5,0.25,0.25" help:"Shares of --data to train, validate and test on; parts with a file take none."`

@@ -52,6 +52,10 @@ const mostLevels = 100
 
 // hasTimes reports whether the first rating of a MovieLens file has a time.
 func hasTimes(path string) (timed bool, err error) {
+	if path == dataset.Stdin {
+		return false, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: errors.New("offline: ratings from standard input are read once: name a model with --config.file, which says whether they have times")}
+	}
 	_, err = dataset.ScanRecords(path, dataset.MovieLens, "user", nil, func(r dataset.Record) error {
 		timed = r.HasTime
 		return dataset.ErrStop

@@ -14,48 +14,57 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Score reads JSON Lines events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
+// ScoreOptions say what Score reads beside a version.
+type ScoreOptions struct {
+	Format dataset.Format `default:"jsonl" enum:"jsonl,csv" help:"Format of --input: jsonl or csv."`
+	Table  TableOptions   `embed:""`
+	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
+	History io.Reader `kong:"-"`
+}
+
+// Score reads events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
 // time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
 // done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
-//
-// History, if not nil, has labelled events, which the version is folded over first; one that is none ends the command with its line.
-func Score(ctx context.Context, ref SnapshotRef, history, in io.Reader, out *report.Emitter) error {
+func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, out *report.Emitter) error {
+	if err := o.Table.check(o.Format); err != nil {
+		return err
+	}
 	version, err := ref.open()
 	if err != nil {
 		return err
 	}
 	s := newScoring(version)
-	if history != nil {
-		if err := s.fold(history); err != nil {
+	if o.History != nil {
+		if err := s.fold(o.History); err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history"}
 		}
 	}
 	r, done := interruptible(ctx, in)
 	defer done()
-	lines, err := newLines(r)
+	rows, err := s.rows(r, o)
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
 	}
 	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
-	for number := int64(1); ; number++ {
-		line, err := lines.next()
+	for {
+		value, line, rejection, err := rows()
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			break
 		}
 		if err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
 		}
-		if len(line) == 0 {
-			continue
+		var score report.Score
+		if rejection == nil {
+			score, rejection = s.score(value)
 		}
-		score, rejection := s.score(line)
 		if rejection != nil {
 			summary.Invalid++
-			err = out.Emit("invalid", invalid(rejection, number))
+			err = out.Emit("invalid", invalid(rejection, int64(line)))
 		} else {
 			summary.Scored++
 			summary.Absent += int64(len(score.Absent))
-			score.Line = number
+			score.Line = int64(line)
 			err = out.Emit("score", score)
 		}
 		if err != nil {
@@ -69,6 +78,36 @@ func Score(ctx context.Context, ref SnapshotRef, history, in io.Reader, out *rep
 		return &report.ExitError{Code: report.ExitNo, Reported: true}
 	}
 	return nil
+}
+
+// rows returns what reads the next event: its JSON and line, or why it is none.
+func (s *scoring) rows(r io.Reader, o ScoreOptions) (next func() (value []byte, line int, bad *event.Rejection, err error), err error) {
+	if o.Format == dataset.CSV {
+		plain, err := dataset.Decompress(bufio.NewReader(r))
+		if err != nil {
+			return nil, err
+		}
+		schema := modelOf(s.version).Schema.Event()
+		schema.Derived, schema.Time, schema.Weight, schema.Identity = nil, "", "", ""
+		table, err := dataset.NewTable(plain, &schema, o.Table.columns(), false)
+		if errors.Is(err, io.EOF) {
+			return func() ([]byte, int, *event.Rejection, error) { return nil, 0, nil, io.EOF }, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return table.Next, nil
+	}
+	lines, err := newLines(r)
+	number := 0
+	return func() ([]byte, int, *event.Rejection, error) {
+		for {
+			number++
+			if line, err := lines.next(); err != nil || len(line) > 0 {
+				return line, number, nil, err
+			}
+		}
+	}, err
 }
 
 // scoring decodes and scores events with one version.

@@ -19,7 +19,7 @@ import (
 
 func scored(t *testing.T, ref SnapshotRef, in io.Reader) ([]line, error) {
 	t.Helper()
-	return collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, nil, in, out) })
+	return collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, ScoreOptions{}, in, out) })
 }
 
 // TestEvalAgreesWithScore recomputes METRICS from the lines that score prints for the same events.
@@ -223,7 +223,8 @@ func TestScoreWithHistory(t *testing.T) {
 			if history != "" {
 				from = strings.NewReader(history)
 			}
-			return Score(t.Context(), SnapshotRef{Store: store, Model: "toy", Version: v}, from, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
+			ref := SnapshotRef{Store: store, Model: "toy", Version: v}
+			return Score(t.Context(), ref, ScoreOptions{History: from}, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
 		})
 	}
 	var history strings.Builder
@@ -266,7 +267,7 @@ func TestScoreWithHistory(t *testing.T) {
 	fitted(t, o)
 	_, err = collect(t, func(out *report.Emitter) error {
 		history := strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5,"label":1}`)
-		return Score(t.Context(), SnapshotRef{Store: o.Store, Model: "toy"}, history, strings.NewReader(""), out)
+		return Score(t.Context(), SnapshotRef{Store: o.Store, Model: "toy"}, ScoreOptions{History: history}, strings.NewReader(""), out)
 	})
 	if report.CodeOf(err) != report.ExitUsage || !errors.Is(err, snapshot.ErrNoFoldIn) {
 		t.Errorf("a version of numbers: %v, want %v", err, snapshot.ErrNoFoldIn)
@@ -313,7 +314,7 @@ func TestScoreInterrupted(t *testing.T) {
 	done := make(chan error, 1)
 	var b bytes.Buffer
 	go func() {
-		done <- Score(ctx, ref, nil, in, report.NewEmitter(&notify{w: &b, first: first}, true))
+		done <- Score(ctx, ref, ScoreOptions{}, in, report.NewEmitter(&notify{w: &b, first: first}, true))
 	}()
 	if _, err := io.WriteString(feed, `{"user":"u1","item":"i1"}`+"\n"); err != nil {
 		t.Fatal(err)

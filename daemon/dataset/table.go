@@ -1,0 +1,180 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// Columns says which columns of a CSV file the fields of events are. The zero value takes those of the same name.
+type Columns struct {
+	Names []string          // of a file without a header, in order; nil: its first line has them
+	Of    map[string]string // column by field, where they differ; LabelField stands for the label where no field is called so
+}
+
+// LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.
+const LabelField = "label"
+
+// Table reads the rows of a CSV file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
+// names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
+// events may be true and false. An empty cell is no field. Columns that the schema does not have are left out.
+type Table struct {
+	rows  *csvRows
+	cells []tableCell
+	unit  time.Duration
+}
+
+// tableCell is one field of the schema, in a column.
+type tableCell struct {
+	field  string
+	column int
+	kind   cellKind
+}
+
+type cellKind uint8
+
+const (
+	textCell cellKind = iota
+	numberCell
+	listCell
+	timeCell
+	binaryCell
+)
+
+// timeUnits are the units of event times.
+var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond}
+
+// NewTable begins with the header of a file. Unless labels are asked for, it may lack their column. The error says which columns it misses and what there
+// are; it is io.EOF for an empty file.
+func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
+	rows, err := newCSVRows(r, columns.Names)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{rows: rows, unit: timeUnits[schema.TimeUnit]}
+	known := make(map[string]bool)
+	add := func(field string, kind cellKind, needed bool) {
+		if field == "" || known[field] {
+			return
+		}
+		known[field] = true
+		name, renamed := columns.Of[field]
+		if !renamed {
+			name = field
+		}
+		switch at := slices.Index(rows.names, name); {
+		case at >= 0:
+			t.cells = append(t.cells, tableCell{field, at, kind})
+		case needed || renamed:
+			err = errors.Join(err, fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field,
+				strings.Join(rows.names, ", "), field))
+		}
+	}
+	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
+	label, ok := kinds[schema.Task]
+	if !ok {
+		label = numberCell
+	}
+	if _, ok := columns.Of[LabelField]; ok && schema.Label != LabelField && !slices.Contains(slices.Concat(schema.Categorical, schema.Numeric, schema.Multi),
+		LabelField) {
+		columns.Of = maps.Clone(columns.Of)
+		columns.Of[schema.Label] = columns.Of[LabelField]
+		delete(columns.Of, LabelField)
+	}
+	add(schema.Label, label, labels)
+	isGiven := func(field string) bool { return !slices.Contains(schema.Optional, field) }
+	for f, field := range schema.Categorical[:schema.NumGiven()] {
+		if !schema.IsDerived(f, false) {
+			add(field, textCell, isGiven(field))
+		}
+	}
+	for _, field := range schema.Numeric {
+		add(field, numberCell, isGiven(field))
+	}
+	for f, field := range schema.Multi {
+		if !schema.IsDerived(f, true) {
+			add(field, listCell, isGiven(field))
+		}
+	}
+	add(schema.Time, timeCell, false)
+	add(schema.Weight, numberCell, true)
+	add(schema.Identity, textCell, true)
+	for _, field := range slices.Sorted(maps.Keys(columns.Of)) {
+		if !known[field] {
+			err = errors.Join(err, fmt.Errorf("--map %s: the schema has no such field", field))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Next returns the next row as a JSON event, which the caller may keep, and its line; or why the row is none. At the end the error is io.EOF.
+func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error) {
+	cells, line, bad, err := t.rows.next()
+	if err != nil || bad != nil {
+		return nil, line, bad, err
+	}
+	if len(cells) < len(t.rows.names) {
+		return nil, line, &event.Rejection{Reason: tooFewColumns, Expected: fmt.Sprintf("the %d columns of the header", len(t.rows.names)),
+			Got: fmt.Sprintf("%d columns", len(cells))}, nil
+	}
+	value = []byte{'{'}
+	for _, c := range t.cells {
+		if cell := strings.TrimSpace(cells[c.column]); cell != "" {
+			value = t.appendCell(appendName(value, c.field), c.kind, cell)
+		}
+	}
+	return append(value, '}'), line, nil, nil
+}
+
+// appendCell appends a JSON value. What is not of its kind stays text, which the decoder refuses by name.
+func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
+	switch kind {
+	case listCell:
+		dst = append(dst, '[')
+		for i, name := range strings.Split(cell, "|") {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendString(dst, []byte(strings.TrimSpace(name)))
+		}
+		return append(dst, ']')
+	case binaryCell:
+		if b := strings.ToLower(cell); b == "true" || b == "false" {
+			return append(dst, b...)
+		}
+		return appendNumber(dst, cell)
+	case timeCell:
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+			if at, err := time.Parse(layout, cell); err == nil && t.unit > 0 {
+				return strconv.AppendInt(dst, at.Unix()*int64(time.Second/t.unit)+int64(at.Nanosecond())/int64(t.unit), 10)
+			}
+		}
+		return appendNumber(dst, cell)
+	case numberCell:
+		return appendNumber(dst, cell)
+	}
+	return appendString(dst, []byte(cell))
+}
+
+// appendNumber appends a JSON number for what is one in another spelling, too (+1, .5, 1.), else the text.
+func appendNumber(dst []byte, cell string) []byte {
+	if isNumber([]byte(cell)) {
+		return append(dst, cell...)
+	}
+	v, err := strconv.ParseFloat(cell, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || strings.ContainsAny(cell, "xXpP_") {
+		return appendString(dst, []byte(cell))
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}

@@ -1,0 +1,87 @@
+package offline
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// TestCSV: events in CSV, whose columns are called otherwise, are the events of the JSON Lines file to every verb; a row that is too short is told with its
+// line, and the option is refused with a format that has no columns.
+func TestCSV(t *testing.T) {
+	events := jsonRatings(1200)
+	rows := []string{"ts;userId;movieId;stars;comment"}
+	for i, l := range ratings(len(events), 1) {
+		c := strings.Split(l, "\t")
+		rows = append(rows, fmt.Sprintf("%s;%s;%s;%s;\"no; %d\"", c[3], c[0], c[1], c[2], i))
+	}
+	jsonl := writeFile(t, "e.jsonl", strings.Join(events, "\n"))
+	csv := writeFile(t, "e.csv", strings.Join(rows, "\n"))
+	table := TableOptions{Map: map[string]string{"user": "userId", "item": "movieId", "label": "stars"}}
+
+	m := configured(t)
+	m.Train.EveryEvents = 600
+	store := t.TempDir()
+	back := func(path string, format dataset.Format, table TableOptions) line {
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Backtest(t.Context(), BacktestOptions{Model: m, Data: path, Format: format, Table: table, Order: dataset.FileOrder, Clock: clockOf(t, "events:100"),
+				Store: store, Now: clock}, out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last(lines)
+	}
+	a, b := back(jsonl, dataset.JSONL, TableOptions{}), back(csv, dataset.CSV, table)
+	for _, at := range []string{"events", "progressive.all.live.rmse", "progressive.all.published.rmse", "last_tenth.live.rmse"} {
+		if x, y := number(t, a, at), number(t, b, at); x != y {
+			t.Errorf("backtest: %s is %v of JSON Lines, %v of CSV", at, x, y)
+		}
+	}
+
+	ref := SnapshotRef{Store: store, Model: "toy"}
+	evaluate := func(path string, format dataset.Format, table TableOptions) []line {
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Eval(EvalOptions{Snapshot: ref, Data: path, Format: format, Table: table, Now: clock}, out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	if a, b := evaluate(jsonl, dataset.JSONL, TableOptions{}), evaluate(csv, dataset.CSV, table); !reflect.DeepEqual(last(a), last(b)) {
+		t.Errorf("eval: %v and %v", last(a), last(b))
+	}
+
+	score := func(text string, o ScoreOptions) []line {
+		lines, err := collect(t, func(out *report.Emitter) error { return Score(t.Context(), ref, o, strings.NewReader(text), out) })
+		if err != nil {
+			wantExit(t, err, report.ExitNo)
+		}
+		return lines
+	}
+	want := ofType(score(strings.Join(events[:3], "\n"), ScoreOptions{Format: dataset.JSONL}), "score")
+	got := score(strings.Join(append(rows[:4:4], "1;u1"), "\n"), ScoreOptions{Format: dataset.CSV, Table: table})
+	for i, s := range ofType(got, "score") {
+		if number(t, s, "line") != float64(i+2) || number(t, s, "prediction") != number(t, want[i], "prediction") {
+			t.Errorf("score of CSV %v, of JSON %v", s, want[i])
+		}
+	}
+	bad := ofType(got, "invalid")
+	if len(ofType(got, "score")) != 3 || len(bad) != 1 || bad[0]["reason"] != "too_few_columns" || bad[0]["got"] != "2 columns" || number(t, bad[0], "line") != 5 {
+		t.Errorf("a short row: %v", got)
+	}
+
+	_, err := collect(t, func(out *report.Emitter) error {
+		return Eval(EvalOptions{Snapshot: ref, Data: jsonl, Format: dataset.JSONL, Table: table, Now: clock}, out)
+	})
+	wantExit(t, err, report.ExitUsage, "--map is for --format csv")
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Eval(EvalOptions{Snapshot: ref, Data: csv, Format: dataset.CSV, Now: clock}, out)
+	})
+	wantExit(t, err, report.ExitUsage, `no column "user" for the field "user"`, "--map user=COLUMN")
+}
