@@ -27,6 +27,7 @@ type candidate struct {
 	result *solver.Result // of the solve it belongs to
 	path   *solver.Model  // of a polished candidate: where the path it was taken from ended
 	final  bool           // it is the model that solve ended with
+	rough  bool           // that solve was: nothing is polished or certified
 	loss   float64        // on the select rows
 
 	unsolved  bool    // no basis vector was looked for: there is no gap to speak of
@@ -104,7 +105,8 @@ func (j *refitJob) walkPath(ctx context.Context, p *solver.Problem, lambdas []fl
 	}
 	j.budget.solved(len(lambdas), results...)
 	best := points[at]
-	return &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, loss: best.Score}, nil
+	return &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, rough: s.Rough,
+		loss: best.Score}, nil
 }
 
 // pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
@@ -123,7 +125,11 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	}
 	rough := s
 	rough.Rough = true
-	best, err := j.solvePath(ctx, part, lambdas, 1, rough, nil)
+	walk := j.walkPath
+	if !j.rough {
+		walk = j.solvePath
+	}
+	best, err := walk(ctx, part, lambdas, 1, rough, nil)
 	if err != nil || part == p || j.budget.over(ctx) {
 		return best, err
 	}
@@ -207,7 +213,7 @@ func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver
 	if best == nil || !best.better(last) {
 		best = last
 	}
-	best.result = result
+	best.result, best.rough = result, s.Rough
 	return best, nil
 }
 
@@ -273,11 +279,29 @@ func (j *refitJob) resume(ctx context.Context, warm *warmStart, s solver.Setting
 		}
 		lambda, start = best.lambda, best.model
 	}
+	s.Rough = j.rough
 	found, err := j.solveOne(ctx, p, start, lambda, s)
-	if err != nil {
-		return nil, err
+	if err != nil || j.rough {
+		return found, err
 	}
 	return j.polish(ctx, found, p, s)
+}
+
+// finish polishes and certifies the best model of rough solves. Where the clock ends that before it began, the model stays as it is.
+func (j *refitJob) finish(ctx context.Context, c *candidate, s solver.Settings) (*candidate, error) {
+	if !j.rough || !c.rough {
+		return c, nil
+	}
+	ended, whole := c.result.Status, c.final
+	c.final = false
+	polished, err := j.polish(ctx, c, j.problem, s)
+	switch {
+	case IsInterrupted(err) && j.budget.over(ctx):
+		return c, nil
+	case err == nil && whole && polished.result.Status == solver.BasisLimit:
+		polished.result.Status = ended // the polish looks for no vector
+	}
+	return polished, err
 }
 
 // mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, new

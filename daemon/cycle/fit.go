@@ -45,7 +45,7 @@ type FitOutcome struct {
 // learns from the validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
-	j := &refitJob{given: -1, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
+	j := &refitJob{given: -1, rough: !in.Thorough, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
 	var err error
 	if j.target, err = NewTarget(in.Model, classesOf(in.Train)); err != nil {
 		return nil, err

@@ -72,7 +72,8 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 		return w
 	}
 	w.precisions, w.bothPrecisions = j.lastPrecisions()
-	w.posterior = j.foldRecent(j.target, ch.Vocabulary, from.posterior).state(v)
+	j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
+	w.posterior = j.folded.state(v)
 	w.lean = j.leavesConvexOut(w)
 	w.model = w.posterior.Model()
 	if w.posterior.Group != nil { // its model is of another kernel than the convex stage's

@@ -118,13 +118,7 @@ func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64,
 	if err != nil || ctx.Err() != nil {
 		return best, err
 	}
-	ended, whole := best.result.Status, best.final
-	best.final = false
-	polished, err := j.polish(ctx, best, j.problem, s)
-	if err == nil && whole && polished.result.Status == solver.BasisLimit {
-		polished.result.Status = ended // the polish looks for no vector
-	}
-	return polished, err
+	return j.finish(ctx, best, s)
 }
 
 // fitLambdas returns the strengths to try in an offline fit.

@@ -32,6 +32,7 @@ type refitJob struct {
 	updated    bool            // consumers have an update of the champion
 	cold       bool            // it starts from nothing
 	rejections int             // in a row before it
+	rough      bool            // the convex stage is polished and certified only where its model is published
 	window     [numRoles]tally // progressive losses
 	repeats    *keptStart      // what a refit that is repeated starts from
 	workers    int
@@ -40,8 +41,9 @@ type refitJob struct {
 	now        func() time.Time
 	judge      func(*solver.Model) float64 // loss on the select rows
 
-	heldOutSweeps int            // of a refit that is repeated
-	began         precisionStart // of its variational stage
+	heldOutSweeps int               // of a refit that is repeated
+	began         precisionStart    // of its variational stage
+	folded        *posteriorLearner // the champion's posterior with the recent rows folded in, nil until it is asked for
 
 	target        *Target
 	vocab         *Vocabulary
@@ -82,7 +84,7 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
+	j := &refitJob{given: -1, rough: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
 		workers: c.Workers, now: c.now, sample: sample, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
 		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
 	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
@@ -305,18 +307,22 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if err != nil {
 		return nil, nil, err
 	}
-	if !variational || j.budget.over(ctx) {
+	if j.budget.over(ctx) {
 		return best, nil, nil
+	}
+	if !variational {
+		best, err = j.finish(ctx, best, settings)
+		return best, nil, err
 	}
 	if vectors = best.result.Model; best.path != nil && best.path.NumBasis > vectors.NumBasis {
 		vectors = best.path
 	}
 	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, &j.budget)
-	if err != nil || fit == nil {
-		return best, nil, err
-	}
-	if warm != nil && warm.posterior != nil && fit.loss > best.loss {
+	if err == nil && fit != nil && warm != nil && warm.posterior != nil && fit.loss > best.loss {
 		fit, err = j.anew(ctx, fit, vectors, k)
+	}
+	if err == nil && (fit == nil || !(fit.loss <= best.loss)) && !j.budget.endedInSweeps() {
+		best, err = j.finish(ctx, best, settings)
 	}
 	return best, fit, err
 }

@@ -55,7 +55,10 @@ func (j *refitJob) rival() *rival {
 		ch := j.champion
 		r := j.version("champion", ch, ch.cleanModel(), ch.Vocabulary)
 		if j.updated && ch.posterior != nil {
-			model, vocab := j.foldRecent(j.target, ch.Vocabulary, ch.cleanState().posterior).model(j.model.Train.MaxFeatures)
+			if j.folded == nil {
+				j.folded = j.foldRecent(j.target, ch.Vocabulary, ch.cleanState().posterior)
+			}
+			model, vocab := j.folded.model(j.model.Train.MaxFeatures)
 			r = j.version("champion with what was folded in since", ch, model, vocab)
 		}
 		return r
