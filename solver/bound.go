@@ -53,6 +53,10 @@ const (
 	maxSignColumns = 16
 	// boundSteps limits the Krylov vectors of a bound: its passes over the rows, and its memory in d×columns.
 	boundSteps = 30
+	// singleSteps limits those of a single column, where they are no more than singleRoom numbers: near the optimum of one output many eigenvalues lie close
+	// to the largest, and 30 vectors leave the bound several percent above it.
+	singleSteps = 150
+	singleRoom  = 4e6
 	// boundFailure is the probability that a bound by Lanczos is none.
 	boundFailure = 1e-3
 )
@@ -70,7 +74,11 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualB
 	}
 	d, m := g.x.NumColumns, g.outputs
 	outputs := func(failure float64) dualBound {
-		run := newKrylov(g.workers, d, m, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
+		steps := boundSteps
+		if m == 1 {
+			steps = max(steps, min(singleSteps, int(singleRoom)/d))
+		}
+		run := newKrylov(g.workers, d, m, min(steps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
 		return dualBound{run.bound(rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
 	}
 	switch {

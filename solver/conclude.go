@@ -3,32 +3,32 @@ package solver
 import "math"
 
 // conclude decides how a solve goes on that found no basis vector to enter, or whose last ones hardly helped: the model is brought to its joint
-// optimum and the search made wide; where it still finds none, the certificate has the last word. It returns the basis vector to go on with,
-// nil where the solve ends. There the point is certified unless the solve is cancelled.
-func (r *solve) conclude() []float64 {
+// optimum and the search made wide; where it still finds none, the certificate has the last word. It reports whether the solve goes
+// on, with the last selection. There the point is certified unless the solve is cancelled.
+func (r *solve) conclude() (goesOn bool) {
 	r.concluded, r.certificate = len(r.result.Steps), nil
 	r.settle()
 	if r.workers.cancelled() {
-		return nil
+		return false
 	}
 	first := r.rounds == 0
 	helped := first || r.best-r.objective > stallFraction*r.s.Tolerance*r.objective
 	r.rounds, r.best = r.rounds+1, r.objective
 	terms := r.gapTerms()
-	r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), r.s.Seed)
-	goesOn := helped && r.rounds < maxRounds
+	r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), r.s.Seed)
+	goesOn = helped && r.rounds < maxRounds
 	if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
-		return r.last.basis
+		return true
 	}
 	if r.certificate = r.certify(); r.workers.cancelled() {
-		return nil
+		return false
 	}
 	gap := r.certificate.terms.at(r.certificate.bound.value)
 	if goesOn && r.certificate.exact && r.last.criterion > terms.threshold() && gap > r.s.Tolerance*terms.objective {
 		r.certificate = nil
-		return r.last.basis
+		return true
 	}
-	return nil
+	return false
 }
 
 // maxRounds bounds how often a solve goes on after it was brought to its optimum.
@@ -40,8 +40,11 @@ const basisShare = 0.1
 // settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap within the model's own basis
 // is far below Tolerance.
 func (r *solve) settle() {
-	tolerance := r.s.Tolerance
-	for range maxPolish {
+	tolerance, rounds := r.s.Tolerance, maxPolish
+	if r.spectrum != nil {
+		rounds = maxSettle
+	}
+	for range rounds {
 		before := r.objective
 		r.merge()
 		r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)}, false)
@@ -59,6 +62,10 @@ func (r *solve) settle() {
 		tolerance = max(0.1*tolerance, 1e-15)
 	}
 }
+
+// maxSettle bounds the rounds of a convex factorization machine: with squared features the linear term and Z depend on each other, and as blocks they come
+// nearer by two fifths a round.
+const maxSettle = 60
 
 // settleIterations bounds a joint refit of settle.
 const settleIterations = 100

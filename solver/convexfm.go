@@ -3,8 +3,6 @@ package solver
 import (
 	"context"
 	"fmt"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // ConvexFM is the convex factorization machine of Blondel et al. 2015:
@@ -12,7 +10,8 @@ import (
 //	min over w, b and symmetric Z of  Σ_i w_i ℓ(t_i, ŷ(x_i)) + λ‖Z‖_* + ½ α ‖w‖² + ½ α_b b²,
 //	ŷ(x) = ⟨w,x⟩ + b + ⟨Z, xx'⟩ (Homogeneous), or with ½⟨Z, xx' − diag(x)²⟩ (ANOVA),
 //
-// by their greedy coordinate descent: the dominant eigenvector of the gradient in Z enters, Z is refitted over the eigenvectors found so far, then w and b.
+// by their greedy coordinate descent: the dominant eigenvector of the gradient in Z enters, here with those next to it that violate optimality as well, Z is
+// refitted over the eigenvectors found so far, then w and b, by Newton steps, so that α may be as small as the paper's 1e-9.
 // There is no rank to choose: λ sets it, and MaxBasis only bounds it. A model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
 //
 // The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term, certificates, budgets and
@@ -90,82 +89,4 @@ func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (
 		from = warm.Model
 	}
 	return run.run(ctx, from)
-}
-
-// spectrum is what a solve knows of Z = Σ_r v_r h_r h_r' beside the vectors and their weights.
-type spectrum struct {
-	fit   *correctiveFit // nil for diagonal refits
-	split int            // of Rows.split, for ANOVA
-}
-
-// refitSpectrum refits Z over the span of the basis vectors, which become its eigenvectors.
-func (r *solve) refitSpectrum(limits fitLimits) {
-	f := r.spectrum.fit
-	if f == nil || r.k == 0 || r.workers.cancelled() {
-		return
-	}
-	axes, sum := matrixOver(r.basis, r.v)
-	k := len(axes)
-	a := make([]float64, k*k)
-	for t := range k {
-		for u := t; u < k; u++ {
-			a[t*k+u], a[u*k+t] = sum.Data[t*k+u], sum.Data[t*k+u]
-		}
-	}
-	r.linear.predictTo(r.output.offset, r.linear.theta)
-	f.begin(axes, r.output.offset)
-	r.result.FISTAIterations += accelerated(f, r.workers, &f.smooth, a, limits)
-	if r.workers.cancelled() {
-		return
-	}
-	if vectors, values, ok := eigenvectorsOf(symmetricOf(a, k), axes); ok {
-		vectors, values = r.spectrum.fold(vectors, values)
-		r.replace(vectors)
-		copy(r.v, values)
-	}
-}
-
-// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has one feature of each of two fields. Only
-// the block B of Z between the fields counts there: each vector (a, b) of weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs
-// may stand for a B of rank three. Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have the
-// same B and a nuclear norm no larger than that of Z.
-func (s *spectrum) fold(vectors [][]float64, values []float64) ([][]float64, []float64) {
-	if s.split == 0 || len(vectors) == 0 {
-		return vectors, values
-	}
-	var both [][]float64
-	var weights []float64
-	for r, h := range vectors {
-		mirrored := append([]float64(nil), h...)
-		floats.Scale(-1, mirrored[s.split:])
-		both, weights = append(both, h, mirrored), append(weights, values[r], -values[r])
-	}
-	axes, sum := matrixOver(both, weights)
-	all, eigenvalues, ok := eigenvectorsOf(sum, axes)
-	if !ok {
-		return vectors, values
-	}
-	vectors, values = nil, nil
-	for r, x := range eigenvalues {
-		if x > 0 {
-			vectors, values = append(vectors, all[r]), append(values, x)
-		}
-	}
-	return vectors, values
-}
-
-// toEigenvectors brings Z to its eigendecomposition and describes it in the result: objective and gap fall by what the penalty falls.
-func (r *solve) toEigenvectors() {
-	res, before := &r.result, floats.Norm(r.v, 1)
-	axes, sum := matrixOver(r.basis, r.v)
-	if vectors, values, ok := eigenvectorsOf(sum, axes); ok {
-		vectors, values = r.spectrum.fold(vectors, values)
-		r.basis, r.v, r.k = vectors, values, len(vectors)
-		fall := max(0, r.s.Lambda*(before-floats.Norm(values, 1)))
-		res.Objective -= fall
-		res.ConvexObjective -= fall
-		res.Gap = max(0, res.Gap-fall)
-		res.GapEstimate = min(res.Gap, max(0, res.GapEstimate-fall))
-	}
-	res.NuclearNorm, res.Rank = floats.Norm(r.v, 1), r.k
 }

@@ -71,3 +71,19 @@ func (e *eigenSym) largest() (value float64, at int) {
 	}
 	return -e.values[0], 0
 }
+
+// outermost returns the places of the count eigenvalues that come after the largest |eigenvalue|, in decreasing order of size.
+func (e *eigenSym) outermost(count int) []int {
+	low, high := 0, len(e.values)-1
+	var places []int
+	for low <= high && len(places) <= count {
+		if e.values[high] >= -e.values[low] {
+			places = append(places, high)
+			high--
+		} else {
+			places = append(places, low)
+			low++
+		}
+	}
+	return places[min(1, len(places)):]
+}

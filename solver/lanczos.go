@@ -14,6 +14,7 @@ type eigenSearch struct {
 	restarts  int     // restarts from the best Ritz vectors, at least 1 run
 	tolerance float64 // stop when the residual ‖Γh − θh‖ is below tolerance·|θ| for every output
 	wide      bool    // find others beside the dominant eigenvectors
+	beside    int     // how many eigenvectors beside the dominant one to return, of the first output
 }
 
 // quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
@@ -31,6 +32,9 @@ type ritz struct {
 	// others are further unit vectors to refine: two from each end of the spectrum of each Γ_c and the dominant ones of Σ_c Γ_c². Nil where they were
 	// not looked for. On problems late in training the dominant eigenvectors alone lead to .85 to .93 of the largest criterion, with these to .96 to 1.
 	others [][]float64
+	// beside are further eigenvectors of the first output, those of largest |eigenvalue| first, with their eigenvalues.
+	beside       [][]float64
+	besideValues []float64
 }
 
 // dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
@@ -41,7 +45,7 @@ type ritz struct {
 func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz {
 	d, m := g.x.NumColumns, g.outputs
 	if g.explicit && d <= maxEigenStep {
-		if found, ok := g.eigenpairs(search.wide); ok {
+		if found, ok := g.eigenpairs(search); ok {
 			return found
 		}
 	}
@@ -61,6 +65,11 @@ func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz 
 	for range search.restarts {
 		if krylov.run(&found, search.tolerance) || g.workers.cancelled() {
 			break
+		}
+	}
+	if e, size, ok := krylov.tridiagonal(0, krylov.used); search.beside > 0 && ok {
+		for _, t := range e.outermost(search.beside) {
+			found.beside, found.besideValues = append(found.beside, krylov.combine(0, e, size, t)), append(found.besideValues, e.values[t])
 		}
 	}
 	if search.wide && !g.workers.cancelled() {
@@ -145,8 +154,8 @@ func (g *gamma) squareVectors(rng *rand.Rand) [][]float64 {
 // maxEigenStep is the number of columns up to which a dense eigensolver costs less than what forming the operators did.
 const maxEigenStep = 40
 
-// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver, and others beside them if wide.
-func (g *gamma) eigenpairs(wide bool) (ritz, bool) {
+// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver, and others beside them as the search asks for.
+func (g *gamma) eigenpairs(search eigenSearch) (ritz, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
 	squares := newSymmetric(d)
@@ -164,7 +173,14 @@ func (g *gamma) eigenpairs(wide bool) (ritz, bool) {
 		_, best := e.largest()
 		found.values[c] = e.values[best]
 		e.vector(found.vectors[c:], m, best)
-		if !wide {
+		if c == 0 && search.beside > 0 {
+			for _, t := range e.outermost(search.beside) {
+				h := make([]float64, d)
+				e.vector(h, 1, t)
+				found.beside, found.besideValues = append(found.beside, h), append(found.besideValues, e.values[t])
+			}
+		}
+		if !search.wide {
 			continue
 		}
 		addSquare(squares, operator)
@@ -174,7 +190,7 @@ func (g *gamma) eigenpairs(wide bool) (ritz, bool) {
 			}
 		}
 	}
-	if wide {
+	if search.wide {
 		if e, ok := decompose(squares); ok {
 			for t := max(0, d-squareCount); t < d; t++ {
 				add(e, t)

@@ -173,6 +173,12 @@ func (f *linearFit) addRow(sum, g []float64, i int) {
 
 // gradientTo stores in dst the gradient of the objective in theta, given the weighted loss gradients of the rows (n×m).
 func (f *linearFit) gradientTo(dst, rows []float64) {
+	f.sumRows(dst, rows)
+	f.addRidge(dst)
+}
+
+// sumRows stores in dst, laid out like theta, the sums of the rows' columns times numbers of the rows (n×m).
+func (f *linearFit) sumRows(dst, rows []float64) {
 	m := f.p.Outputs
 	f.workers.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], len(dst))
@@ -182,7 +188,6 @@ func (f *linearFit) gradientTo(dst, rows []float64) {
 	})
 	clear(dst)
 	sumInto(dst, f.partials)
-	f.addRidge(dst)
 }
 
 // pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the gradient of the
@@ -246,16 +251,21 @@ func (f *linearFit) scatter(sum, grad, row []float64, lo, n int) {
 
 // addRidge completes a gradient of the loss to one of the objective.
 func (f *linearFit) addRidge(dst []float64) {
-	m := f.p.Outputs
-	split := len(dst) - m
+	f.clearFixed(dst)
+	split := len(dst) - f.p.Outputs
+	floats.AddScaled(dst[:split], f.ridge, f.theta[:split])
+	floats.AddScaled(dst[split:], f.biasRidge, f.theta[split:])
+}
+
+// clearFixed clears what belongs to a linear term or a bias that is left out.
+func (f *linearFit) clearFixed(dst []float64) {
+	split := len(dst) - f.p.Outputs
 	if f.ridge == 0 {
 		clear(dst[:split])
 	}
-	floats.AddScaled(dst[:split], f.ridge, f.theta[:split])
 	if f.biasRidge == 0 {
 		clear(dst[split:])
 	}
-	floats.AddScaled(dst[split:], f.biasRidge, f.theta[split:])
 }
 
 // minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the iterations

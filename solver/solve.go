@@ -263,7 +263,6 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		last = r.objective
 		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
 		limit := r.atLimit(tried, warm && !renewed)
-		next := found.basis
 		switch {
 		case r.rough() && decrease <= stallFraction*r.s.Tolerance*r.objective, none && (limit || r.rough()):
 			r.result.Status = Stalled
@@ -276,11 +275,12 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				r.result.Status = TimeBudget
 				return
 			}
-			if next = r.conclude(); ctx.Err() != nil {
+			goesOn := r.conclude()
+			if ctx.Err() != nil {
 				r.result.Status = statusOf(ctx)
 				return
 			}
-			if last = r.objective; next == nil {
+			if last = r.objective; !goesOn {
 				r.result.Status = Stalled
 				return
 			}
@@ -289,8 +289,9 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.makeRoom()
 			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
-		r.append(next)
-		tried++
+		entering := r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k)
+		r.append(entering...)
+		tried += len(entering)
 	}
 }
 
@@ -319,6 +320,9 @@ func (r *solve) score() {
 		return
 	}
 	r.loss = r.linear.settleBias(r.pred, r.gamma.grad, r.s.Tolerance)
+	if r.spectrum != nil {
+		r.loss = r.linear.settleWeights(r.pred, r.gamma.grad, r.loss, r.s.Tolerance)
+	}
 	if r.workers.cancelled() {
 		return
 	}
@@ -331,9 +335,14 @@ func (r *solve) score() {
 // oracle returns the first search that a step makes.
 func (r *solve) oracle() oracleSearch {
 	if r.exact() {
-		return fineOracle.by(r.s.Selection)
+		return r.careful()
 	}
-	return quickOracle.by(r.s.Selection)
+	return r.spectrum.search(quickOracle, r.p.X.NumColumns).by(r.s.Selection)
+}
+
+// careful returns the search that has the last word.
+func (r *solve) careful() oracleSearch {
+	return r.spectrum.search(fineOracle, r.p.X.NumColumns).by(r.s.Selection)
 }
 
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
@@ -346,7 +355,7 @@ func (r *solve) search(threshold float64) selection {
 		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
 	if !r.exact() && r.last.criterion <= threshold {
-		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), seed)
+		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), seed)
 	}
 	return r.last
 }
