@@ -63,6 +63,7 @@ var verbs = []struct {
 	{"quickstart", []line{{"broker", report.Broker{}, "first"}, {"version", report.Version{}, "each version"}, {"tick", report.Tick{}, "each second"},
 		{"drift", report.Drift{}, "when the stream changes"}, {"recovered", report.Recovered{}, "when the model is as good as before"},
 		{"summary", report.QuickstartSummary{}, "last, not with --broker-only"}}},
+	{"init", []line{{"summary", report.InitSummary{}, ""}}},
 	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
 	{"check rules", []line{{"summary", report.RulesSummary{}, ""}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},

@@ -155,10 +155,8 @@ func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
 		}
 		return appendNumber(dst, cell)
 	case timeCell:
-		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-			if at, err := time.Parse(layout, cell); err == nil && t.unit > 0 {
-				return strconv.AppendInt(dst, at.Unix()*int64(time.Second/t.unit)+int64(at.Nanosecond())/int64(t.unit), 10)
-			}
+		if at, ok := parseTime(cell); ok && t.unit > 0 {
+			return strconv.AppendInt(dst, at.Unix()*int64(time.Second/t.unit)+int64(at.Nanosecond())/int64(t.unit), 10)
 		}
 		return appendNumber(dst, cell)
 	case numberCell:

@@ -41,6 +41,7 @@ func lines() map[string]Line {
 			ScoreStdin: `{"user":"o'x"}` + "\n"},
 		"check": CheckSummary{OK: true, Models: []string{"m"}, ConfigHash: "sha256:00", Memory: &config.Memory{TotalBytes: 1 << 20,
 			Parts: map[string]int64{"m.refit": 1 << 20}}},
+		"init": InitSummary{Config: "m.yaml", Model: "m", Data: "m.csv", Fields: []InitField{{Name: "user", Use: "categorical"}}, Next: []string{"refitd"}},
 		"step": Step{Lambda: 3, K: 2, Gap: Some(1), GapKind: "estimated", Valid: numbers},
 		"fit": FitSummary{Status: "converged", Test: numbers, Baselines: Baselines{Linear: numbers}, Snapshot: &SnapshotRef{Store: "s",
 			Model: "m", Version: 1}},
@@ -80,6 +81,7 @@ var fields = map[string]string{
 	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
 		"dropped absent drift_alarms",
 	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
+	"init":      "config model data format rows task label label_why fields next",
 	"eval":      "model version payload_digest metrics seen unseen rejected dropped absent seconds",
 	"score":     "line model version prediction outputs probabilities unseen absent",
 	"invalid":   "line reason field expected got",

@@ -62,12 +62,17 @@ func (s QuickstartSummary) WriteText(w io.Writer) error {
 	if err := s.Progressive.WriteText(w); err != nil {
 		return err
 	}
-	argv := make([]string, len(s.ScoreArgv))
-	for i, a := range s.ScoreArgv {
-		argv[i] = shellQuote(a)
-	}
 	return say(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")),
-		strings.Join(argv, " "))
+		shellLine(s.ScoreArgv))
+}
+
+// shellLine returns a command as a line of a POSIX shell.
+func shellLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = shellQuote(a)
+	}
+	return strings.Join(words, " ")
 }
 
 // shellQuote returns text as one word of a POSIX shell.

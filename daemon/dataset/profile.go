@@ -1,0 +1,237 @@
+package dataset
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Profile is what the first rows of a file of events look like.
+type Profile struct {
+	Format  Format
+	Rows    int
+	Columns []*Column // in the order of the file
+}
+
+// Column is one column of CSV, or one member of JSON objects.
+type Column struct {
+	Name    string
+	Present int // rows that have a value
+	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
+	Numbers, Whole, Booleans, Lists, Times, Nested int
+	Min, Max                                       float64 // of the numbers
+	MaxBytes                                       int     // of the longest value
+	values                                         map[string]int
+}
+
+// maxProfileValues bounds the distinct values of a column that are counted.
+const maxProfileValues = 100_000
+
+// Distinct returns the number of different values, at most maxProfileValues.
+func (c *Column) Distinct() int { return len(c.values) }
+
+// Values returns the different values, those that are numbers by size and before the others.
+func (c *Column) Values() []string {
+	values := make([]string, 0, len(c.values))
+	for v := range c.values {
+		values = append(values, v)
+	}
+	slices.SortFunc(values, func(a, b string) int {
+		x, errX := strconv.ParseFloat(a, 64)
+		y, errY := strconv.ParseFloat(b, 64)
+		switch {
+		case errX == nil && errY == nil:
+			return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+		case errX == nil:
+			return -1
+		case errY == nil:
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	return values
+}
+
+// timeLayouts are the ways in which Table reads a written time.
+var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly}
+
+// parseTime reads a time in one of them, in UTC where no zone is written.
+func parseTime(text string) (time.Time, bool) {
+	for _, layout := range timeLayouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// add counts a value as it is written.
+func (c *Column) add(text string) {
+	c.Present++
+	c.MaxBytes = max(c.MaxBytes, len(text))
+	if _, seen := c.values[text]; seen || len(c.values) < maxProfileValues {
+		c.values[text]++
+	}
+	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if c.Numbers == 0 {
+			c.Min, c.Max = v, v
+		}
+		c.Numbers++
+		c.Min, c.Max = min(c.Min, v), max(c.Max, v)
+		if v == math.Trunc(v) {
+			c.Whole++
+		}
+		return
+	}
+	switch _, isTime := parseTime(text); {
+	case isTime:
+		c.Times++
+	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
+		c.Booleans++
+	case strings.Contains(text, "|"):
+		c.Lists++
+	}
+}
+
+// ReadProfile looks at the first rows of a file, at most limit, in CSV or JSON Lines; which of them is told by its first line, unless format says it. A
+// file of another format is refused with its name.
+func ReadProfile(path string, format Format, limit int) (*Profile, error) {
+	p := &Profile{Format: format}
+	if format == "" {
+		var err error
+		if p.Format, err = detect(path); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	switch p.Format {
+	case CSV:
+		err = p.readCSV(path, limit)
+	case JSONL:
+		err = p.readJSON(path, limit)
+	default:
+		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, p.Format, p.Format)
+	}
+	if err == nil && p.Rows == 0 {
+		err = fmt.Errorf("dataset: %s has no rows as --format %s", path, p.Format)
+	}
+	return p, err
+}
+
+// detect tells the format by the first line.
+func detect(path string) (format Format, err error) {
+	format = CSV
+	err = scanLines(path, nil, func(line []byte, _ int) error {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			return nil
+		}
+		fields := bytes.Fields(line)
+		_, isRating := parseRating(line)
+		switch {
+		case line[0] == '{':
+			format = JSONL
+		case isRating:
+			format = MovieLens
+		case len(fields) > 1 && bytes.Count(line, []byte(":")) == len(fields)-1 && !bytes.ContainsAny(line, ",;"):
+			format = LIBSVM
+		}
+		return ErrStop
+	})
+	return format, err
+}
+
+func (p *Profile) column(name string) *Column {
+	for _, c := range p.Columns {
+		if c.Name == name {
+			return c
+		}
+	}
+	c := &Column{Name: name, values: make(map[string]int)}
+	p.Columns = append(p.Columns, c)
+	return c
+}
+
+func (p *Profile) readCSV(path string, limit int) error {
+	return openFile(path, nil, func(r io.Reader) error {
+		rows, err := newCSVRows(r, nil)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("dataset: %s: %w", path, err)
+		}
+		var columns []*Column
+		for _, name := range rows.names {
+			columns = append(columns, p.column(name))
+		}
+		for p.Rows < limit {
+			cells, _, bad, err := rows.next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return fmt.Errorf("dataset: read %s %w", path, err)
+			case bad != nil:
+				continue
+			}
+			p.Rows++
+			for i, cell := range cells {
+				if cell = strings.TrimSpace(cell); cell != "" {
+					columns[i].add(cell)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (p *Profile) readJSON(path string, limit int) error {
+	return scanLines(path, nil, func(line []byte, _ int) error {
+		d := jsontext.NewDecoder(bytes.NewReader(line))
+		if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+			return nil
+		}
+		p.Rows++
+		for d.PeekKind() == '"' {
+			name, err := d.ReadToken()
+			if err != nil {
+				return nil
+			}
+			field := name.String()
+			value, err := d.ReadValue()
+			if err != nil {
+				return nil
+			}
+			switch c := p.column(field); value.Kind() {
+			case 'n':
+			case '"':
+				text, err := jsontext.AppendUnquote(nil, value)
+				if err == nil && len(text) > 0 {
+					c.add(string(text))
+				}
+			case '[':
+				c.Present++
+				c.Lists++
+			case '{':
+				c.Present++
+				c.Nested++
+			default:
+				c.add(string(value))
+			}
+		}
+		if p.Rows >= limit {
+			return ErrStop
+		}
+		return nil
+	})
+}

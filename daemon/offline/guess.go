@@ -1,0 +1,180 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// guess is the schema that the columns of a file suggest, with a reason for each.
+type guess struct {
+	schema   config.Schema
+	fields   []report.InitField
+	format   dataset.Format
+	rows     int
+	labelWhy string
+}
+
+// What names of columns suggest.
+var (
+	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
+	likeTime     = regexp.MustCompile(`(?i)^(ts|t|time|date|datetime|timestamp|.*(_at|_ts|_time|time_?stamp|date_?time)|.*(At|Time))$`)
+	likeName     = regexp.MustCompile(`(?i)(^|_)(id|uid|guid|user|item|movie|product|sku|customer|account|session|store|shop|zip|zipcode|postcode|` +
+		`code|country|city)$|(Id|ID)$`)
+)
+
+// What counts as few values, and as many rows for each.
+const (
+	fewClasses  = 100
+	fewNumbers  = 50
+	fewLevels   = 10
+	rowsPerName = 20
+)
+
+// guessSchema guesses a schema. An empty label is looked for by name.
+func guessSchema(p *dataset.Profile, label string) (*guess, error) {
+	g := &guess{format: p.Format, rows: p.Rows}
+	var names []string
+	var of *dataset.Column
+	for _, c := range p.Columns {
+		if c.Name == "" {
+			continue
+		}
+		if names = append(names, c.Name); c.Name == label {
+			of = c
+		}
+	}
+	if label == "" {
+		for _, likely := range likelyLabels {
+			if of == nil {
+				if i := slices.IndexFunc(p.Columns, func(c *dataset.Column) bool { return strings.EqualFold(c.Name, likely) }); i >= 0 {
+					of = p.Columns[i]
+				}
+			}
+		}
+	}
+	if of == nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: which column is the label cannot be told: say --label NAME, one of %s", strings.Join(names, ", "))}
+	}
+	if err := g.label(of); err != nil {
+		return nil, err
+	}
+	for _, c := range p.Columns {
+		if c != of && c.Name != "" {
+			g.add(c)
+		}
+	}
+	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
+			Err: errors.New("offline: beside the label there is no column to learn from: each is constant, or different in nearly every row")}
+	}
+	return g, nil
+}
+
+// label guesses the task.
+func (g *guess) label(c *dataset.Column) error {
+	s, n := &g.schema, c.Present
+	s.Label = c.Name
+	distinct := c.Distinct()
+	switch {
+	case n == 0 || distinct < 2:
+		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
+			"there is nothing to learn; --label names another", c.Name, distinct, g.rows)}
+	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
+		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
+	case c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
+	case c.Numbers == n:
+		s.Task, g.labelWhy = string(event.Regression), fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
+		if distinct <= fewNumbers && g.rows >= rowsPerName*distinct {
+			s.LabelMin, s.LabelMax = c.Min, c.Max
+		}
+	case distinct <= fewClasses && c.Lists == 0:
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names", distinct)
+	default:
+		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
+			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
+	}
+	return nil
+}
+
+// add guesses what a column that is not the label is.
+func (g *guess) add(c *dataset.Column) {
+	s, n := &g.schema, c.Present
+	distinct := c.Distinct()
+	field := report.InitField{Name: c.Name, Optional: n < g.rows}
+	say := func(use, why string, arguments ...any) {
+		field.Use, field.Why = use, fmt.Sprintf(why, arguments...)
+	}
+	const out = "left out"
+	unit := timeUnit(c)
+	switch {
+	case n == 0:
+		say(out, "it is empty")
+	case c.Nested > 0:
+		say(out, "it has objects, and a field is a name, a number or a list of names")
+	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || g.format == dataset.CSV && c.Times == n):
+		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
+			s.TimeUnit = "ms"
+			say("time", "written times")
+		} else {
+			say("time", "numbers of about %s: %s since 1970", plausible(c), map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds"}[unit])
+		}
+	case c.Times == n:
+		say(out, "written times: give times as numbers")
+	case c.Lists > 0:
+		say("multi", "lists of names")
+	case distinct < 2:
+		say(out, "it has one value")
+	case c.Numbers == n && likeName.MatchString(c.Name):
+		say("categorical", "%d different numbers, which by its name are names", distinct)
+	case c.Whole == n && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
+		say("categorical", "%d different whole numbers", distinct)
+	case c.Numbers == n:
+		say("numeric", "numbers from %g to %g", c.Min, c.Max)
+	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
+		say(out, "text of up to %d bytes", c.MaxBytes)
+	case distinct > n/2 && distinct > fewNumbers && !likeName.MatchString(c.Name):
+		say(out, "%d different values in %d rows: no name comes back", distinct, n)
+	default:
+		say("categorical", "%d different names", distinct)
+	}
+	if field.Use == "time" || field.Use == out {
+		field.Optional = false
+	}
+	switch field.Use {
+	case "categorical":
+		s.Categorical = append(s.Categorical, c.Name)
+	case "numeric":
+		s.Numeric = append(s.Numeric, c.Name)
+	case "multi":
+		s.Multi = append(s.Multi, c.Name)
+	}
+	g.fields = append(g.fields, field)
+}
+
+// timeUnit returns the unit of numbers that are between 1990 and 2100 in it, or "".
+func timeUnit(c *dataset.Column) string {
+	const from, to = 631_152_000, 4_102_444_800 // seconds
+	if c.Present == 0 || c.Numbers != c.Present {
+		return ""
+	}
+	for unit, scale := range map[string]float64{"s": 1, "ms": 1e3, "us": 1e6} {
+		if c.Min >= from*scale && c.Max <= to*scale {
+			return unit
+		}
+	}
+	return ""
+}
+
+// plausible returns a value of the column, to two digits.
+func plausible(c *dataset.Column) string { return fmt.Sprintf("%.1e", math.Round(c.Max)) }

@@ -1,0 +1,149 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// InitOptions say which file to make a configuration for.
+type InitOptions struct {
+	Data   string         `required:"" placeholder:"FILE" help:"Events in CSV with a header, or in JSON Lines; gzip and zstd are detected."`
+	Format dataset.Format `default:"" enum:",csv,jsonl" help:"Format of the file: csv or jsonl. Without, it is told by the first line."`
+	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
+	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
+	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
+}
+
+// profileRows bounds the rows that are looked at.
+const profileRows = 200_000
+
+// Init looks at a file of events and writes a configuration for a model of them, with a comment for each guess. An existing file is not replaced.
+func Init(o InitOptions, out *report.Emitter) error {
+	if o.Data == dataset.Stdin {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
+			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
+	}
+	profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+	}
+	g, err := guessSchema(profile, o.Label)
+	if err != nil {
+		return err
+	}
+	if o.Model == "" {
+		o.Model = nameOf(o.Data)
+	}
+	if o.Output == "" {
+		o.Output = o.Model + ".yaml"
+	}
+	text := g.yaml(o.Model, o.Data)
+	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+	}
+	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %s exists: --output names another", o.Output)}
+	}
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %w", err)}
+	}
+	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: o.Data, Format: string(profile.Format), Rows: int64(profile.Rows),
+		Task: g.schema.Task, Label: g.schema.Label, LabelWhy: g.labelWhy, Fields: g.fields,
+		Next: []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--format", string(profile.Format)}})
+}
+
+var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// nameOf makes the name of a model of that of a file.
+func nameOf(path string) string {
+	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	if base = strings.Trim(notInName.ReplaceAllString(base, "-"), "-_"); base == "" {
+		return "model"
+	}
+	return base
+}
+
+// yaml writes the configuration.
+func (g *guess) yaml(model, data string) string {
+	var b strings.Builder
+	s := &g.schema
+	line := func(format string, arguments ...any) { fmt.Fprintf(&b, format+"\n", arguments...) }
+	line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(data))
+	line("#   refitd check config --config.file THIS --print-defaults")
+	line("")
+	line("kafka: {bootstrap_servers: [\"127.0.0.1:9092\"], group_id: refitd-%s}  # where the events will come from; backtest needs none", model)
+	line("storage: {path: state}")
+	line("models:")
+	line("  - name: %s", model)
+	line("    input: {topics: [%s]}", model)
+	line("    schema:")
+	line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
+	line("      label: %s", quoted(s.Label))
+	if s.Levels > 0 {
+		line("      levels: %d", s.Levels)
+	}
+	if len(s.Classes) > 0 {
+		line("      classes: %s", quotedList(s.Classes))
+	}
+	if s.LabelMin != s.LabelMax {
+		line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
+	}
+	if s.Time != "" {
+		line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
+	}
+	for _, use := range []string{"categorical", "numeric", "multi"} {
+		first := true
+		for _, f := range g.fields {
+			if f.Use != use {
+				continue
+			}
+			if first {
+				line("      %s:", use)
+				first = false
+			}
+			if f.Optional {
+				line("        - {name: %s, optional: true}  # %s, not in every row", quoted(f.Name), f.Why)
+			} else {
+				line("        - %s  # %s", quoted(f.Name), f.Why)
+			}
+		}
+	}
+	for _, f := range g.fields {
+		switch f.Use {
+		case "time":
+			line("      # time %s: %s", quoted(f.Name), f.Why)
+		case "left out":
+			line("      # left out %s: %s", quoted(f.Name), f.Why)
+		}
+	}
+	line("    sample: {seed: 1}  # the same rows in every run")
+	line("    train: {every: 30s, every_events: %d}", min(5000, max(200, g.rows/10)))
+	line("    publish: {store: snapshots}")
+	return b.String()
+}
+
+// quoted writes a name as YAML has it, in double quotes, which are JSON's.
+func quoted(name string) string { return strconv.QuoteToGraphic(name) }
+
+func quotedList(names []string) string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = quoted(n)
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}

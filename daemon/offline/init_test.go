@@ -1,0 +1,146 @@
+package offline
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// guesses runs init over a file and returns its summary and the model of the configuration.
+func guesses(t *testing.T, name, text string, o InitOptions) (line, *config.Model) {
+	t.Helper()
+	o.Data, o.Output = writeFile(t, name, text), filepath.Join(t.TempDir(), "out.yaml")
+	lines, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(o.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last(lines), &c.Models[0]
+}
+
+// TestInit: a file of every kind of column gets the schema that a person would write, and the command that init names then learns from it.
+func TestInit(t *testing.T) {
+	var csv, jsonl strings.Builder
+	csv.WriteString("event,userId,hour,stars,price,genres,comment,shop,when,mostly\n")
+	for i, l := range ratings(1200, 1) {
+		c := strings.Split(l, "\t")
+		fmt.Fprintf(&csv, "e%d,%s,%d,%s,%.2f,Drama|Comedy,this is the comment of row %d,one,2024-01-%02d 10:00:%02d,%s\n", i, c[0][1:], i%24, c[2], float64(i%977)/7,
+			i, 1+i/60%28, i%60, map[bool]string{true: "x" + c[1], false: ""}[i%3 > 0])
+		fmt.Fprintf(&jsonl, `{"user":%q,"item":%q,"clicked":%t,"ts":%s000,"tags":["a"],"more":{"x":1}}`+"\n", c[0], c[1], c[2] > "3", c[3])
+	}
+	summary, m := guesses(t, "some.events.csv", csv.String(), InitOptions{Label: "stars"})
+	s := m.Schema
+	if m.Name != "some" || s.Task != "ordinal" || s.Levels != 5 || s.Label != "stars" || s.Time != "when" || s.TimeUnit != "ms" ||
+		!slices.Equal(s.Categorical, []string{"userId", "hour", "mostly"}) || !slices.Equal(s.Numeric, []string{"price"}) ||
+		!slices.Equal(s.Multi, []string{"genres"}) || !slices.Equal(s.Optional, []string{"mostly"}) {
+		t.Errorf("schema %+v", s)
+	}
+	uses := map[string]string{}
+	for _, f := range summary["fields"].([]any) {
+		uses[f.(line)["name"].(string)] = f.(line)["use"].(string)
+	}
+	for _, name := range []string{"event", "comment", "shop"} {
+		if uses[name] != "left out" {
+			t.Errorf("%s is %s", name, uses[name])
+		}
+	}
+
+	data := writeFile(t, "clicks.jsonl", jsonl.String())
+	summary, m = guesses(t, "clicks.jsonl", jsonl.String(), InitOptions{})
+	if s := m.Schema; s.Task != "binary" || s.Label != "clicked" || s.Time != "ts" || s.TimeUnit != "s" && s.TimeUnit != "ms" ||
+		!slices.Equal(s.Categorical, []string{"user", "item"}) || !slices.Equal(s.Multi, []string{"tags"}) {
+		t.Errorf("schema %+v", s)
+	}
+	next := summary["next"].([]any)
+	if got := next[len(next)-1]; got != string(dataset.JSONL) {
+		t.Errorf("next %v", next)
+	}
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Format: dataset.JSONL, Order: dataset.FileOrder,
+			Clock: clockOf(t, "events:100"), Now: clock}, out)
+	})
+	if err != nil || number(t, last(lines), "events") != 1200 || number(t, last(lines), "versions_promoted") < 1 {
+		t.Errorf("backtest: %v, %v", err, last(lines))
+	}
+}
+
+// TestInitTasks: the label says the task.
+func TestInitTasks(t *testing.T) {
+	rows := func(label func(i int) string) string {
+		var b strings.Builder
+		b.WriteString("name\ty\n")
+		for i := range 400 {
+			fmt.Fprintf(&b, "n%d\t%s\n", i%9, label(i))
+		}
+		return b.String()
+	}
+	for want, label := range map[string]func(i int) string{
+		"binary": func(i int) string { return fmt.Sprint(i % 2) }, "multiclass": func(i int) string { return [3]string{"UP", "DOWN", "same"}[i%3] },
+		"ordinal": func(i int) string { return fmt.Sprint(1 + i%4) }, "regression": func(i int) string { return fmt.Sprint(0.5 + float64(i%10)/2) },
+	} {
+		_, m := guesses(t, "x.tsv", rows(label), InitOptions{})
+		if m.Schema.Task != want {
+			t.Errorf("task %s, want %s", m.Schema.Task, want)
+		}
+		if want == "regression" && (m.Schema.LabelMin != 0.5 || m.Schema.LabelMax != 5) || want == "multiclass" && len(m.Schema.Classes) != 3 {
+			t.Errorf("schema %+v", m.Schema)
+		}
+	}
+}
+
+func TestInitRefusals(t *testing.T) {
+	const plain = "user,item,rating\na,b,1\nb,c,2\n"
+	for name, c := range map[string]struct {
+		file, text string
+		label      string
+		words      []string
+	}{
+		"no label by name":      {"x.csv", "user,item\na,b\nb,c\n", "", []string{"--label NAME", "user, item"}},
+		"no such label":         {"x.csv", plain, "stars", []string{"user, item, rating"}},
+		"a constant label":      {"x.csv", "user,rating\na,1\nb,1\n", "", []string{`"rating" has 1 different values in 2 rows`}},
+		"nothing to learn of":   {"x.csv", "user,rating\na,1\na,2\n", "", []string{"no column to learn from"}},
+		"too many classes":      {"x.csv", "user,rating\n" + many(300), "", []string{"300 different values", "more than 100 classes"}},
+		"another format":        {"u.data", "1\t2\t3\t881250949\n", "", []string{"--format movielens"}},
+		"a format of its own":   {"x.libsvm", "1 1:2 3:4\n", "", []string{"--format libsvm"}},
+		"no rows":               {"x.csv", "user,rating\n", "", []string{"has no rows"}},
+		"nothing":               {"x.csv", "", "", []string{"has no rows"}},
+		"the same column twice": {"x.csv", "a,a\n1,2\n", "", []string{`two columns "a"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := InitOptions{Data: writeFile(t, c.file, c.text), Label: c.label, Output: filepath.Join(t.TempDir(), "x.yaml")}
+			_, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
+			wantExit(t, err, report.ExitUsage, c.words...)
+			if _, err := os.Stat(o.Output); err == nil {
+				t.Error("a configuration was written")
+			}
+		})
+	}
+	o := InitOptions{Data: writeFile(t, "x.csv", plain), Output: writeFile(t, "mine.yaml", "mine")}
+	_, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
+	wantExit(t, err, report.ExitUsage, "exists: --output names another")
+	if b, _ := os.ReadFile(o.Output); string(b) != "mine" {
+		t.Errorf("the file is now %s", b)
+	}
+	o.Data = dataset.Stdin
+	_, err = collect(t, func(out *report.Emitter) error { return Init(o, out) })
+	wantExit(t, err, report.ExitUsage, "standard input has no name")
+}
+
+// many returns rows with so many different labels.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "u%d,label%d\n", i%7, i)
+	}
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"io"
+)
+
+// InitSummary ends init.
+type InitSummary struct {
+	Config   string      `json:"config"` // the file that was written
+	Model    string      `json:"model"`
+	Data     string      `json:"data"`      // the file that was looked at
+	Format   string      `json:"format"`    // csv or jsonl
+	Rows     int64       `json:"rows"`      // that were looked at
+	Task     string      `json:"task"`      // guessed
+	Label    string      `json:"label"`     // column or member
+	LabelWhy string      `json:"label_why"` // why that task
+	Fields   []InitField `json:"fields"`    // the other columns, in the order of the file
+	Next     []string    `json:"next"`      // a command that tries the configuration
+}
+
+// InitField is what init takes a column for.
+type InitField struct {
+	Name     string `json:"name"`     // of the column or member
+	Use      string `json:"use"`      // categorical, numeric, multi, time or left out
+	Why      string `json:"why"`      // in words
+	Optional bool   `json:"optional"` // some rows lack it
+}
+
+// WriteText prints the guesses, one a line, and the command that comes next.
+func (s InitSummary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "wrote %s: %d rows of %s looked at\n", s.Config, s.Rows, s.Data)
+	rows := [][]string{{"label", s.Label, s.Task + ": " + s.LabelWhy}}
+	for _, f := range s.Fields {
+		why := f.Why
+		if f.Optional {
+			why += ", not in every row"
+		}
+		rows = append(rows, []string{f.Use, f.Name, why})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "try it:  %s\n", shellLine(s.Next))
+	return err
+}
