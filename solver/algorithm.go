@@ -80,7 +80,7 @@ func pathOf(ctx context.Context, a Algorithm, p *Problem, lambdas []float64, s S
 	for range lambdas {
 		t.cancel = append(t.cancel, func() {}) // none runs ahead
 	}
-	var warm *Warm
+	warm := o.Warm
 	for i, lambda := range lambdas {
 		if ctx.Err() != nil || i >= t.cut {
 			break

@@ -38,6 +38,10 @@ type PathOptions struct {
 	Patience int
 	// Algorithm fits; nil is ConditionalGradient.
 	Algorithm Algorithm
+	// Warm is what the first λ of an Algorithm goes on from; nil for nothing. ConditionalGradient has no use for it here.
+	Warm *Warm
+	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of.
+	FinalOnly bool
 }
 
 // Path runs Algorithm 1 for each λ in turn, from no basis vectors to MaxBasis, and judges every step: the protocol of Blondel et al.
@@ -153,11 +157,14 @@ func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error))
 	}
 	s.Lambda = point.Lambda
 	s.OnStep = func(step Step, model *Model) bool {
+		if t.options.FinalOnly && t.options.OnStep == nil {
+			return false
+		}
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
 			t.report(point.Lambda, found)
 		}
-		if found.better(best) {
+		if !t.options.FinalOnly && found.better(best) {
 			best = found
 		}
 		return false

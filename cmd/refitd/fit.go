@@ -24,9 +24,7 @@ type fitCmd struct {
 	Model      string `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 
 	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal or, for libsvm, multiclass."`
-	Loss     string         `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default it follows from the task."`
 	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"anova (distinct features) or homogeneous; default by fields."`
-	Degree   int            `enum:"2" default:"2" help:"Degree of the interactions: 2."`
 	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
 	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
 	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
@@ -51,7 +49,8 @@ func vars() kong.Vars {
 		last := len(names) - 1
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
-	return kong.Vars{"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
+	algorithms := config.Algorithms()
+	return kong.Vars{"algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms), "tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
 // Run fits the model, prints a line for each step and the summary.
@@ -106,7 +105,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 	for _, f := range []struct {
 		to    *string
 		value string
-	}{{&t.Loss, c.Loss}, {&t.Penalty, c.Penalty}, {&t.Refit, c.Refit}, {&t.Solver, c.Solver}} {
+	}{{&t.Penalty, c.Penalty}, {&t.Refit, c.Refit}, {&t.Solver, c.Solver}} {
 		if f.value != "" {
 			*f.to = f.value
 		}

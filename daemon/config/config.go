@@ -166,7 +166,8 @@ func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile)
+		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile,
+			&c.Models[i].Train.Cost)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}

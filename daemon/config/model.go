@@ -145,6 +145,15 @@ type Train struct {
 	FoldIn      FoldIn   `json:"fold_in"`
 
 	FeatureMap FeatureMap `json:"feature_map,omitempty"` // auto, none, fourier:N, bins:N: further columns of the numeric fields
+
+	Algorithm string  `json:"algorithm,omitempty"` // one of Algorithms: what refits find their model by
+	Degree    int     `json:"degree,omitempty"`    // 2 or 3: most features in a product
+	TopK      int     `json:"top_k,omitempty"`     // classes that a loss of the best k looks at
+	Cost      string  `json:"cost,omitempty"`      // CSV file with what it costs to take one class for another
+	Moreau    float64 `json:"moreau,omitempty"`    // smoothing of a loss of margins; 0 for none
+
+	// Costs is what the file Cost has, a row for each class.
+	Costs [][]float64 `json:"costs,omitempty" yaml:"-"`
 }
 
 // FoldIn learns from single events between refits.
@@ -190,6 +199,9 @@ type Deltas struct {
 
 const tensorsF64 = "f64"
 
+// defaultTopK is Train.TopK unless it is said.
+const defaultTopK = 3
+
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
 
@@ -211,7 +223,7 @@ func DefaultModel() Model {
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
-			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1,
+			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, TopK: defaultTopK,
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
 		},
 		Evaluate: Evaluate{Window: 20_000},
@@ -226,7 +238,11 @@ func DefaultModel() Model {
 // size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
 func (m *Model) Resolve() {
 	t := &m.Train
-	if losses := Losses(event.Task(m.Schema.Task)); t.Loss == Auto && len(losses) > 0 {
+	a := t.algorithmOf()
+	if a == nil {
+		a = algorithms[0]
+	}
+	if losses := a.lossesOf(event.Task(m.Schema.Task)); t.Loss == Auto && len(losses) > 0 {
 		t.Loss = losses[0]
 	}
 	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
@@ -244,12 +260,12 @@ func (m *Model) Resolve() {
 		}
 	}
 	if t.Refit == Auto {
-		t.Refit = "output"
-		if m.variationalPossible() {
+		t.Refit = a.refits[0]
+		if m.variationalPossible() && slices.Contains(a.refits, "variational") {
 			t.Refit = "variational"
 		}
 	}
-	if t.FeatureMap.IsAuto() && len(m.Schema.Numeric) == 0 {
+	if t.FeatureMap.IsAuto() && (len(m.Schema.Numeric) == 0 || t.ConvexAlone()) {
 		t.FeatureMap = ""
 	}
 	if m.Sample.MaxBytes == 0 {
@@ -362,6 +378,15 @@ func (m *Model) hashWithSchedule() string {
 	}
 	if c.Train.FeatureMap.IsAuto() {
 		c.Train.FeatureMap = "" // as well
+	}
+	if c.Train.Algorithm == ConditionalGradient {
+		c.Train.Algorithm = "" // as well
+	}
+	if c.Train.Degree == 2 {
+		c.Train.Degree = 0 // as well
+	}
+	if c.Train.Cost = ""; c.Train.TopK == defaultTopK { // what the file says counts
+		c.Train.TopK = 0
 	}
 	switch h := &c.Sample.Holdout; h.Entities {
 	case defaultEntities:

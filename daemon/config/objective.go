@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,40 +20,67 @@ type Objective struct {
 	Link string
 	// Likelihood is what the variational stage and the fold-in take the loss for.
 	Likelihood posterior.Likelihood
+	// Margin is the name of a loss of margins that refits minimise in place of Loss, which then is what predictions are judged by; empty for none.
+	Margin string
+	// Fitted is that loss where it is one of package solver, else nil.
+	Fitted solver.Loss
+}
+
+// Name is the name of the loss that refits minimise: that of train.loss and of manifests.
+func (o *Objective) Name() string { return cmp.Or(o.Margin, o.Loss.Name()) }
+
+// of reports whether the objective is one of a task and of what an algorithm minimises.
+func (o *Objective) of(task event.Task, a *algorithm) bool {
+	return o.Task == task && slices.Contains(a.losses, o.Name()) && !(a.single && o.Link == snapshot.OrdinalLink) &&
+		!(a.single && task.HasClasses()) && (o.Margin == "" || a.name != ConditionalGradient)
 }
 
 // objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses comes from here. The
 // first of a task is its default.
 var objectives = []Objective{
-	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian},
-	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic},
-	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian},
-	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial},
-	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic},
-	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic},
-	{event.Multiclass, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic},
-	{event.Multiclass, solver.Squared{}, snapshot.Identity, posterior.Gaussian},
-	{event.Multilabel, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic},
-	{event.Multilabel, solver.Squared{}, snapshot.Identity, posterior.Gaussian},
-	{event.Ordinal, solver.BinaryLogistic{}, snapshot.OrdinalLink, posterior.Logistic},
-	{event.Ordinal, solver.Squared{}, snapshot.Identity, posterior.Gaussian},
+	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
+	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, "", nil},
+	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
+	{event.Multiclass, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Multilabel, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
+	{event.Multilabel, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Ordinal, solver.BinaryLogistic{}, snapshot.OrdinalLink, posterior.Logistic, "", nil},
+	{event.Ordinal, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+}
+
+// smoothLosses returns the names of the losses that have gradients.
+func smoothLosses() (names []string) {
+	for _, o := range objectives {
+		if o.Margin == "" && !slices.Contains(names, o.Loss.Name()) {
+			names = append(names, o.Loss.Name())
+		}
+	}
+	return names
 }
 
 // Objective returns that of a model, once its settings are resolved.
 func (m *Model) Objective() (Objective, error) {
+	a, task := m.Train.algorithmOf(), event.Task(m.Schema.Task)
+	if a == nil {
+		a = algorithms[0]
+	}
 	for _, o := range objectives {
-		if o.Task == event.Task(m.Schema.Task) && o.Loss.Name() == m.Train.Loss {
+		if o.of(task, a) && o.Name() == m.Train.Loss {
 			return o, nil
 		}
 	}
-	return Objective{}, fmt.Errorf("config: no loss %q for the task %q: use %s", m.Train.Loss, m.Schema.Task,
-		strings.Join(Losses(event.Task(m.Schema.Task)), ", "))
+	return Objective{}, fmt.Errorf("config: no loss %q for the task %q and the algorithm %s: use %s", m.Train.Loss, m.Schema.Task, a.name,
+		strings.Join(a.lossesOf(task), ", "))
 }
 
 // Losses returns the names of the losses of the given tasks, without any of all, the default of a task before its others.
 func Losses(tasks ...event.Task) (names []string) {
 	for _, o := range objectives {
-		if name := o.Loss.Name(); (len(tasks) == 0 || slices.Contains(tasks, o.Task)) && !slices.Contains(names, name) {
+		if name := o.Name(); (len(tasks) == 0 || slices.Contains(tasks, o.Task)) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -411,10 +411,9 @@ func (v *validator) train(m *Model, path string) {
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}
+	v.whole(path+".degree", t.KernelDegree(), 2, 3)
+	v.algorithm(m, path)
 	v.featureMap(m, path+".feature_map")
-	if losses := Losses(event.Task(m.Schema.Task)); losses != nil {
-		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
-	}
 	for i, f := range t.FoldIn.By {
 		v.field(fmt.Sprintf("%s.fold_in.by[%d]", path, i), f, m.Schema.Categorical)
 	}

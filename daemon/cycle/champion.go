@@ -34,6 +34,8 @@ type Champion struct {
 	convex     *solver.Model    // of the convex stage, beside a posterior
 	heldOut    heldOutNames     // that clean has not learned from, and the published model only if there is a clean one
 	link       *levelLink       // for gaussian; nil without
+	dual       *rowDual         // of an algorithm that keeps one; nil without
+	scale      float64          // what calibration multiplied the outputs with; 0 without
 	folded     *posterior.State // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
 	means      *means
 	horizon    int // in horizons, of its refit

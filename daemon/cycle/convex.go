@@ -30,6 +30,7 @@ type candidate struct {
 	rough  bool           // that solve was: nothing is polished or certified
 	loss   float64        // on the select rows
 
+	scale     float64 // its outputs are those of the solve times this; 0 is 1
 	unsolved  bool    // no basis vector was looked for: there is no gap to speak of
 	quadratic bool    // the whole polynomial of degree 2
 	ridge     float64 // of that
@@ -58,15 +59,17 @@ func (j *refitJob) settings() (solver.Settings, error) {
 		return s, err
 	}
 	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
-	s.Kernel = solver.ANOVA
-	if m.Train.Kernel == solver.Homogeneous.String() {
-		s.Kernel = solver.Homogeneous
+	if s.Kernel, err = solver.KernelOf(m.Train.Kernel, m.Train.KernelDegree()); err != nil {
+		return s, err
 	}
 	if m.Train.Refit == solver.Full.String() {
 		s.Refit = solver.Full
 		if names || m.Train.MaxBasis > manyBasis {
 			s.FullEvery = sparseFull
 		}
+	}
+	if _, err := m.Algorithm(); err != nil {
+		return s, err
 	}
 	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, j.workers, j.yield
 	s.Budget.Deadline = j.budget.deadline
@@ -87,7 +90,12 @@ func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []f
 // walkPath is solvePath without the polish.
 func (j *refitJob) walkPath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*candidate)) (*candidate, error) {
-	o := solver.PathOptions{Judge: j.judge, Patience: patience}
+	return j.path(ctx, p, lambdas, s, solver.PathOptions{Judge: j.judge, Patience: patience}, onStep)
+}
+
+// path runs solver.Path and returns the best model.
+func (j *refitJob) path(ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, o solver.PathOptions,
+	onStep func(*candidate)) (*candidate, error) {
 	if onStep != nil {
 		o.OnStep = func(lambda float64, step solver.Step, model *solver.Model, score float64) {
 			onStep(&candidate{model: model, lambda: lambda, step: step, loss: score})
@@ -237,7 +245,11 @@ func (j *refitJob) lambdasFor(ctx context.Context, p *solver.Problem, s solver.S
 	if fixed := float64(j.model.Train.Lambda); fixed > 0 {
 		return []float64{fixed * lambdaUnit(p)}, nil
 	}
-	return solver.ConditionalGradient{}.Strengths(ctx, p, s)
+	a, err := j.model.Algorithm()
+	if err != nil {
+		return nil, err
+	}
+	return a.Strengths(ctx, p, s)
 }
 
 // lambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes with the rows.

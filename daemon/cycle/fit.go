@@ -72,7 +72,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	unit := lambdaUnit(j.problem)
 	linear := make(map[float64]*solver.Model)
 	onStep := func(c *candidate) {
-		if c.step.K == 0 {
+		if c.step.K == 0 && j.another() == nil { // the linear model of another is another loss's
 			linear[c.lambda] = c.model
 		}
 		if in.OnStep != nil {
@@ -138,7 +138,7 @@ const offlineSweeps = 40
 
 // validLoss is what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
 func (j *refitJob) validLoss(model *solver.Model) float64 {
-	loss := j.select_.loss(j.target, model, nil)
+	loss := j.selectLoss(model, nil)
 	if j.target.IsNumeric() || math.IsNaN(loss) {
 		return loss
 	}

@@ -47,6 +47,7 @@ type warmStart struct {
 	up             bool            // look for a better λ above the last one, else below
 	precisions     precisionChoice // of the champion
 	bothPrecisions bool            // by lastPrecisions
+	dual           []float64       // of the rows of the refit, n×m; nil without
 	lean           bool            // the convex stage is left out where it cannot win, by leavesConvexOut
 
 	featureMap *snapshot.FeatureMap // nil without
@@ -67,16 +68,19 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	if from.gaussian != nil {
 		w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v)
 	}
+	w.dual = j.dualOf(ch)
 	if from.posterior == nil {
-		w.model = mapModel(ch.Model, ch.Vocabulary, v)
+		w.model = j.fittedOn(ch, v)
 		return w
 	}
 	w.precisions, w.bothPrecisions = j.lastPrecisions()
 	j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
 	w.posterior = j.folded.state(v)
 	w.lean = j.leavesConvexOut(w)
-	w.model = w.posterior.Model()
-	if w.posterior.Group != nil { // its model is of another kernel than the convex stage's
+	switch w.model = w.posterior.Model(); {
+	case j.model.Train.ConvexAlone():
+		w.model = j.fittedOn(ch, v)
+	case w.posterior.Group != nil: // its model is of another kernel than the convex stage's
 		w.model = mapModel(ch.convex, ch.Vocabulary, v)
 	}
 	return w

@@ -47,7 +47,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	}
 	c.Meta = snapshot.Meta{
 		GateSlices: gateSlices,
-		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Loss.Name(), Lambda: snapshot.Number(x.Lambda),
+		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: snapshot.Number(x.Lambda),
 		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
 		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
@@ -132,6 +132,8 @@ type kept struct {
 	CleanGaussian *posterior.State
 	HeldOut       heldOutNames
 	Link          *levelLink
+	Dual          *rowDual // nil of algorithms that keep none
+	Scale         float64
 	Precisions    precisionChoice // nothing in what earlier builds kept: both ways are compared
 }
 
@@ -144,7 +146,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
-	k.HeldOut, k.Link, k.Precisions = ch.heldOut, ch.link, ch.precisions
+	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.heldOut, ch.link, ch.precisions, ch.dual, ch.scale
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -189,6 +191,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 		ch.link = k.Link
 	}
 	ch.Lambda, ch.posterior, ch.gaussian, ch.convex, ch.horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(horizons)-1)
+	ch.dual, ch.scale = k.Dual, k.Scale
 	if k.Clean != nil {
 		ch.clean = &clean{k.Clean, k.CleanGaussian}
 	}

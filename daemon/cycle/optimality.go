@@ -23,7 +23,13 @@ func (j *refitJob) optimality(ctx context.Context, v *report.Version, c *candida
 		r := c.result
 		kind, gap, objective = r.GapKind, r.Gap, r.ConvexObjective
 	}
+	if kind == "" { // of an algorithm that has none
+		return
+	}
 	v.Gap, v.GapKind, v.GapRelative = report.Some(gap), string(kind), relative(gap, objective)
+	if j.target.Margin != "" { // of another problem
+		return
+	}
 	settings, err := j.settings()
 	if err != nil {
 		return

@@ -45,12 +45,16 @@ func (j *refitJob) race(ctx context.Context, valid []event.Event, s solver.Setti
 // races reports whether the stages of an offline fit are raced: where the variational stage does not start from the convex one's vectors, nobody asked
 // for the path, and a share of the rows says something about all.
 func (j *refitJob) races(in *FitInput) bool {
-	return in.Model.Train.Refit == "variational" && !j.target.Task.HasClasses() && !in.Thorough && len(in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
+	return in.Model.Train.Refit == "variational" && !in.Model.Train.ConvexAlone() && !j.target.Task.HasClasses() && !in.Thorough && len(in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
 		in.MaxSteps == 0 && len(in.Valid) > 0 && j.problem.X.NumRows() > pathRows
 }
 
 // fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out the linear model it begins with.
 func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Settings, onStep func(*candidate)) (*candidate, *variationalFit, error) {
+	if a := j.another(); a != nil {
+		best, err := j.fitPathBy(ctx, a, in, s, onStep)
+		return best, nil, err
+	}
 	most := in.Model.Train.MaxBasis
 	if j.races(in) {
 		r, err := j.race(ctx, in.Valid, s, most)
@@ -94,7 +98,7 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 			return whole, nil, nil
 		}
 	}
-	if err != nil || in.Model.Train.Refit != "variational" || ctx.Err() != nil {
+	if err != nil || in.Model.Train.Refit != "variational" || in.Model.Train.ConvexAlone() || ctx.Err() != nil {
 		return best, nil, err
 	}
 	vectors := best.result.Model
@@ -119,6 +123,19 @@ func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64,
 		return best, err
 	}
 	return j.finish(ctx, best, s)
+}
+
+// fitPathBy is fitPath by another algorithm, whose solves are all whole.
+func (j *refitJob) fitPathBy(ctx context.Context, a solver.Algorithm, in *FitInput, s solver.Settings, onStep func(*candidate)) (*candidate, error) {
+	lambdas, err := j.fitLambdas(ctx, in, s)
+	if err != nil {
+		return nil, err
+	}
+	patience := autoPatience
+	if len(in.Lambdas) > 0 {
+		patience = len(lambdas)
+	}
+	return j.pathBy(ctx, a, j.problem, lambdas, patience, nil, s, onStep)
 }
 
 // fitLambdas returns the strengths to try in an offline fit.
@@ -165,7 +182,7 @@ const convexAgain = 11
 // one, no basis vector is due that it would find, and the last version was not kept back. Where outputs have weights of their own it always runs.
 func (j *refitJob) leavesConvexOut(warm *warmStart) bool {
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
-	return j.model.Train.Refit == "variational" && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
+	return j.model.Train.Refit == "variational" && !j.model.Train.ConvexAlone() && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
 		warm.version%convexAgain != 0 && warm.posterior.NumBasis >= k && (warm.gaussian == nil || warm.gaussian.NumBasis >= k)
 }
 

@@ -60,6 +60,7 @@ type refitJob struct {
 	given         int             // the horizon of a refit that is repeated, -1 of any other
 	recent        []event.Event   // training rows since the champion's cut, for rival
 	groups        []int32         // posterior.State.Group, nil: every field for itself
+	rowIDs        []rowID         // of the training rows, where dual variables are kept by them
 	mainOnly      []bool          // posterior.State.MainOnly, by relate
 	ridge         float64         // of weights on the feature map, by chooseForm
 	plain         bool            // by chooseForm: no basis vectors are looked for
@@ -152,7 +153,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
-	if ch.gaussian, err = j.gaussian(ctx, warm, best.model); err != nil && !IsInterrupted(err) {
+	if ch.gaussian, err = j.gaussian(ctx, warm, j.vectorsOf(best.model)); err != nil && !IsInterrupted(err) {
 		return nil, err
 	}
 	ch.link, ch.precisions = j.link, j.precisions
@@ -195,6 +196,12 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 	if best.final {
 		v.Objective = report.Number(best.result.Objective)
 	}
+	if a := j.another(); a != nil {
+		v.Solver, ch.scale = a.Name(), best.scale
+		if best.result.Dual != nil {
+			ch.dual = &rowDual{IDs: j.rowIDs, Outputs: j.target.Outputs(), Values: best.result.Dual}
+		}
+	}
 	if best.quadratic {
 		v.Solver = "products:2"
 	}
@@ -203,7 +210,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 		v.Precisions = string(j.precisions.Stage)
 	}
-	if variational != nil && variational.loss <= best.loss {
+	if variational != nil && variational.loss <= best.loss && !j.model.Train.ConvexAlone() {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Form = snapshot.FormVariational
@@ -265,8 +272,14 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 	j.train, j.weights = train, kept
 	j.problem = &solver.Problem{X: train.x, Targets: train.targets, Weights: kept, Outputs: j.target.Outputs(),
 		Loss: j.target.Loss, Field: j.vocab.field, NumFields: j.vocab.NumFields()}
+	if j.target.Fitted != nil {
+		j.problem.Loss = j.target.Fitted
+	}
 	j.means = fitMeans(j.target, train.events, kept, j.baselineField())
 	j.golden = slices.Clone(train.events[:min(goldenEvents, len(train.events))])
+	if j.keepsDual() {
+		j.rowIDs = idsOf(train.events)
+	}
 	train.keepNumbers(j.model.Train.FeatureMap)
 	train.events = nil
 }
@@ -279,10 +292,11 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	}
 	settings.Tolerance = streamTolerance
 	fading := j.selectWeights()
-	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, fading) }
+	j.judge = func(m *solver.Model) float64 { return j.selectLoss(m, fading) }
 	variational := j.model.Train.Refit == "variational"
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
-	if variational {
+	alone := j.model.Train.ConvexAlone()
+	if variational && !alone {
 		settings.MaxBasis = k
 	}
 	if variational && warm != nil && warm.lean && warm.posterior != nil {
@@ -292,12 +306,14 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	}
 	var best *candidate
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
-	switch {
+	switch a := j.another(); {
+	case a != nil:
+		best, err = j.fitBy(ctx, a, warm, settings)
 	case j.plain:
 		best, err = j.linearOnly(ctx, settings)
 	case warm != nil && (warm.mapWeights == nil || warm.model.NumBasis > 0 || j.vocab.Map != nil): // else maps are no longer asked for
 		settings.MaxSteps = j.model.Train.NewBasis
-		if warm.posterior != nil {
+		if warm.posterior != nil && !alone {
 			settings.MaxSteps = max(0, k-warm.posterior.NumBasis)
 		}
 		best, err = j.resume(ctx, warm, settings)
@@ -316,6 +332,9 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	}
 	if vectors = best.result.Model; best.path != nil && best.path.NumBasis > vectors.NumBasis {
 		vectors = best.path
+	}
+	if alone {
+		vectors = j.vectorsOf(best.model)
 	}
 	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, &j.budget)
 	if err == nil && fit != nil && warm != nil && warm.posterior != nil && fit.loss > best.loss {

@@ -33,6 +33,7 @@ type BacktestOptions struct {
 	Consumer []string         `placeholder:"MODE" help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
+	AlgorithmFlags
 }
 
 // backtestTicks is the number of ticks of a run, at least, if it has as many events.
@@ -46,6 +47,12 @@ const backtestTopic = "backtest"
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
 	if err := checkFigure("--plot", o.Plot); err != nil {
 		return err
+	}
+	if o.Given() {
+		o.Apply(o.Model)
+		if err := check(o.Model); err != nil {
+			return err
+		}
 	}
 	set, err := ReadEvents(o.Model, o.Data, o.Format, o.Table)
 	if err != nil {

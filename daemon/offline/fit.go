@@ -25,7 +25,8 @@ type FitOptions struct {
 	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
 	Thorough bool              `help:"Run the whole convex path, polish and certify each strength, whatever wins on a share of the rows; --path does, too."`
-	Strict   bool              `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
+	AlgorithmFlags
+	Strict bool `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
 
 	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it
 	SplitByTime bool             `kong:"-"` // train on the oldest events and test on the newest
@@ -42,6 +43,7 @@ const rankingField = "user"
 func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	began := o.Now()
 	o.Model.Train.Seed = o.Seed
+	o.Apply(o.Model)
 	if err := checkFigure("--path", o.Path); err != nil {
 		return err
 	}
@@ -157,7 +159,9 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 		return cycle.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
 	}
 	m := *in.Model
+	m.Choose(config.ConditionalGradient, 2)
 	m.Train.Kernel, m.Train.Augment, m.Train.Refit, m.Train.MaxBasis, m.Train.Linear = "anova", "false", "output", 0, linearRidge
+	m.Resolve()
 	m.Train.FeatureMap = ""                                 // which is not linear
 	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and there are none
 	linear, err := cycle.Fit(ctx, in)

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/solver"
+)
+
+// Values of train.algorithm, ConditionalGradient being the default.
+const (
+	ConditionalGradient = "conditional_gradient"
+	FrankWolfeSVM       = "frank_wolfe_svm"
+)
+
+// An algorithm is a value of train.algorithm: what it can fit, and which keys of train it has no use for.
+type algorithm struct {
+	name string
+	// fits makes it, once the settings are valid.
+	fits func(*Model) solver.Algorithm
+	// losses are the names of those it minimises, of any task; the default of a task is the first one that the task has.
+	losses  []string
+	single  bool // it has one output
+	degrees []int
+	refits  []string          // values of train.refit; the first is what auto stands for where the variational stage does not apply
+	unused  map[string]string // keys of train whose value would be ignored, with what to write instead
+}
+
+// notOfMargins are the keys that only losses of margins have.
+var notOfMargins = map[string]string{
+	"top_k":  "train.algorithm: frank_wolfe_svm with a loss of the best k classes, or leave it out",
+	"cost":   "train.algorithm: frank_wolfe_svm with train.loss: structured, or leave it out",
+	"moreau": "train.algorithm: frank_wolfe_svm, whose losses it smooths, or leave it out",
+}
+
+// algorithms are all there are, the default first.
+var algorithms = []*algorithm{
+	{name: ConditionalGradient, fits: func(*Model) solver.Algorithm { return solver.ConditionalGradient{} }, losses: smoothLosses(),
+		degrees: []int{2}, refits: []string{"output", "full", "variational"}, unused: notOfMargins},
+}
+
+// Algorithms returns the names of the algorithms, the default first.
+func Algorithms() (names []string) {
+	for _, a := range algorithms {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// algorithmsOf returns the names of those that have a loss for a task.
+func algorithmsOf(task event.Task) (names []string) {
+	for _, a := range algorithms {
+		if len(a.lossesOf(task)) > 0 {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// algorithmOf returns the algorithm of train.algorithm, nil if there is none of the name. A model that was stored before there was a choice has the
+// default.
+func (t *Train) algorithmOf() *algorithm {
+	name := cmp.Or(t.Algorithm, ConditionalGradient)
+	if i := slices.IndexFunc(algorithms, func(a *algorithm) bool { return a.name == name }); i >= 0 {
+		return algorithms[i]
+	}
+	return nil
+}
+
+// Algorithm returns what fits the model, once its settings are resolved and valid.
+func (m *Model) Algorithm() (solver.Algorithm, error) {
+	if a := m.Train.algorithmOf(); a != nil {
+		return a.fits(m), nil
+	}
+	return nil, fmt.Errorf("config: no algorithm %q: use the build that wrote this", m.Train.Algorithm)
+}
+
+// Choose makes another algorithm or degree that of the model, unless empty or 0, and what follows from them automatic again. Resolve it afterwards.
+func (m *Model) Choose(name string, degree int) {
+	t := &m.Train
+	if name == "" && degree == 0 {
+		return
+	}
+	t.Algorithm, t.Degree = cmp.Or(name, t.Algorithm), cmp.Or(degree, t.Degree)
+	t.Refit, t.Augment = Auto, Switch(Auto)
+	if a := t.algorithmOf(); a != nil && !slices.Contains(a.lossesOf(event.Task(m.Schema.Task)), t.Loss) {
+		t.Loss = Auto
+	}
+	if t.FeatureMap == "" && !t.ConvexAlone() {
+		t.FeatureMap = Auto
+	}
+}
+
+// KernelDegree is train.degree, 2 in what was stored before there was a choice.
+func (t *Train) KernelDegree() int { return cmp.Or(t.Degree, 2) }
+
+// ConvexAlone reports whether versions hold what the convex stage fits and nothing else: somebody asked for another algorithm or degree than those that
+// the variational stage improves on. Where that stage applies its posterior is what the fold-in stands on.
+func (t *Train) ConvexAlone() bool {
+	return cmp.Or(t.Algorithm, ConditionalGradient) != ConditionalGradient || t.KernelDegree() != 2
+}
+
+// lossesOf returns the names of the losses that an algorithm minimises for a task, the default first.
+func (a *algorithm) lossesOf(task event.Task) (names []string) {
+	for _, o := range objectives {
+		if o.of(task, a) && !slices.Contains(names, o.Name()) {
+			names = append(names, o.Name())
+		}
+	}
+	return names
+}
+
+// algorithm checks that the keys of train go together.
+func (v *validator) algorithm(m *Model, path string) {
+	t := &m.Train
+	v.oneOf(path+".algorithm", cmp.Or(t.Algorithm, ConditionalGradient), Algorithms()...)
+	a := t.algorithmOf()
+	if a == nil {
+		return
+	}
+	if !slices.Contains(a.degrees, t.KernelDegree()) {
+		v.bad(path+".degree", t.Degree, fmt.Sprintf("2: %s has no other", a.name))
+	}
+	task := event.Task(m.Schema.Task)
+	switch losses := a.lossesOf(task); {
+	case !slices.Contains(event.Tasks, task):
+	case len(losses) == 0:
+		v.bad(path+".algorithm", a.name, fmt.Sprintf("%s: %s has no loss for the task %s", strings.Join(algorithmsOf(task), " or "), a.name, task))
+	case t.Loss != Auto:
+		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
+	}
+	if slices.Contains([]string{"output", "full", "variational"}, t.Refit) && !slices.Contains(a.refits, t.Refit) {
+		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
+	}
+	standard := DefaultModel().Train
+	for i, key := range keys(reflect.TypeFor[Train]()) {
+		instead, unused := a.unused[key]
+		if !unused {
+			continue
+		}
+		value := reflect.ValueOf(t).Elem().Field(i)
+		if !value.IsZero() && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
+			v.bad(join(path, key), value.Interface(), instead+" ("+a.name+" has no use for it)")
+		}
+	}
+}

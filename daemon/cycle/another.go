@@ -1,0 +1,239 @@
+package cycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/solver"
+)
+
+// Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each goes on from.
+
+// another returns the algorithm of the model unless it is ConditionalGradient, nil if it is.
+func (j *refitJob) another() solver.Algorithm {
+	a, err := j.model.Algorithm()
+	if err != nil || a == (solver.ConditionalGradient{}) { // settings returns the error
+		return nil
+	}
+	return a
+}
+
+// coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries no more.
+const coldPatience = 1
+
+// fitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most pathRows rows; a warm refit chooses between the last λ and one
+// beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual variables.
+func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStart, s solver.Settings) (*candidate, error) {
+	p := j.problem
+	if warm == nil {
+		part, rows := p, []int(nil)
+		if n := p.X.NumRows(); n > pathRows {
+			rows = evenly(n, pathRows)
+			part = pick(p, rows)
+		}
+		lambdas, err := j.lambdasFor(ctx, part, s)
+		if err != nil {
+			return nil, err
+		}
+		best, err := j.pathBy(ctx, a, part, lambdas, coldPatience, nil, s, nil)
+		if err != nil || part == p || j.budget.over(ctx) {
+			return best, err
+		}
+		warm = &warmStart{model: best.result.Model, dual: spreadDual(best.result.Dual, rows, p), lambda: best.lambda, up: true}
+	}
+	lambdas := []float64{warm.lambda, warm.lambda / lambdaStep}
+	if warm.up {
+		lambdas[1] = warm.lambda * lambdaStep
+	}
+	if j.model.Train.Lambda > 0 {
+		var err error
+		if lambdas, err = j.lambdasFor(ctx, p, s); err != nil {
+			return nil, err
+		}
+	}
+	return j.pathBy(ctx, a, p, lambdas, len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}, s, nil)
+}
+
+// pathBy fits a path of λ by another algorithm and returns the best model, calibrated.
+func (j *refitJob) pathBy(ctx context.Context, a solver.Algorithm, p *solver.Problem, lambdas []float64, patience int, warm *solver.Warm, s solver.Settings,
+	onStep func(*candidate)) (*candidate, error) {
+	o := solver.PathOptions{Algorithm: a, Warm: warm, FinalOnly: true, Judge: j.judge, Patience: patience}
+	best, err := j.path(ctx, p, lambdas, s, o, onStep)
+	if err != nil || j.target.Margin == "" {
+		return best, err
+	}
+	best.scale = j.temperature(best.model)
+	best.model = scaled(best.model, best.scale)
+	return best, nil
+}
+
+// fittedOn returns what a refit whose versions hold the model of the convex stage alone goes on from, over a vocabulary: the champion's model without its
+// calibration. Of one by another kernel, as an update of a fold-in has that somebody made champion, its linear term is left.
+func (j *refitJob) fittedOn(ch *Champion, v *Vocabulary) *solver.Model {
+	m := mapModel(ch.Model, ch.Vocabulary, v)
+	if !j.model.Train.ConvexAlone() {
+		return m
+	}
+	if ch.scale > 0 {
+		m = scaled(m, 1/ch.scale)
+	}
+	if kernel, err := solver.KernelOf(j.model.Train.Kernel, j.model.Train.KernelDegree()); err == nil && m.Kernel != kernel {
+		m.Kernel, m.NumBasis, m.Basis, m.Weights = kernel, 0, nil, nil
+	}
+	return m
+}
+
+// vectorsOf returns what the variational stage takes of a model: its basis vectors, made unit vectors, where they are of degree 2.
+func (j *refitJob) vectorsOf(m *solver.Model) *solver.Model {
+	if !j.model.Train.ConvexAlone() {
+		return m
+	}
+	m = mapModel(m, j.vocab, j.vocab)
+	if m.Kernel.Degree() != 2 {
+		m.NumBasis, m.Basis, m.Weights = 0, nil, nil
+	}
+	return m
+}
+
+// selectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of their own: they count as they are once
+// calibrated.
+func (j *refitJob) selectLoss(m *solver.Model, weights []float64) float64 {
+	if j.target.Margin == "" {
+		return j.select_.loss(j.target, m, weights)
+	}
+	return j.select_.loss(j.target, scaled(m, j.temperature(m)), weights)
+}
+
+// temperature returns the factor that makes the outputs of a model of margins the logarithms of probabilities, up to a constant: the one with the least
+// logarithmic loss on the select rows (Guo et al. 2017), of the training rows where there are none.
+func (j *refitJob) temperature(m *solver.Model) float64 {
+	x, targets := j.select_.x, j.select_.targets
+	if x.NumRows() == 0 {
+		x, targets = j.problem.X, j.problem.Targets
+	}
+	n, k := x.NumRows(), m.NumOutputs
+	outputs, work := make([]float64, n*k), make([]float64, 2*m.NumBasis)
+	for i := range n {
+		index, value := x.Row(i)
+		m.Predict(outputs[i*k:i*k+k], work, index, value)
+	}
+	low, high := math.Log(leastTemperature), math.Log(mostTemperature)
+	for range temperatureSteps { // the loss is convex in the factor
+		middle := (low + high) / 2
+		if temperatureSlope(outputs, targets, k, math.Exp(middle)) < 0 {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return math.Exp((low + high) / 2)
+}
+
+// Bounds of a temperature, and how often the interval of its logarithm is halved.
+const (
+	leastTemperature = 1e-3
+	mostTemperature  = 1e3
+	temperatureSteps = 40
+)
+
+// temperatureSlope returns the derivative in s of the logarithmic loss of the rows of k outputs times s.
+func temperatureSlope(outputs, targets []float64, k int, s float64) (slope float64) {
+	chances := make([]float64, k)
+	for at := 0; at < len(outputs); at += k {
+		own := outputs[at : at+k]
+		if k == 1 { // a binary label, ±1
+			slope -= targets[at] * own[0] / (1 + math.Exp(targets[at]*s*own[0]))
+			continue
+		}
+		for c, o := range own {
+			chances[c] = s * o
+		}
+		softmaxTo(chances, chances)
+		for c, o := range own {
+			slope += o * chances[c]
+			if targets[at+c] > 0 {
+				slope -= o
+			}
+		}
+	}
+	return slope
+}
+
+// scaled returns a model whose outputs are those of another one times a factor.
+func scaled(m *solver.Model, by float64) *solver.Model {
+	out := *m
+	times := func(values []float64) []float64 {
+		if values == nil {
+			return nil
+		}
+		all := make([]float64, len(values))
+		for i, v := range values {
+			all[i] = v * by
+		}
+		return all
+	}
+	out.Weights, out.Linear, out.Bias = times(m.Weights), times(m.Linear), times(m.Bias)
+	return &out
+}
+
+// rowID is the digest of a row: what it is known by from refit to refit.
+type rowID [16]byte
+
+// rowDual are dual variables by row, as the next refit goes on from them.
+type rowDual struct {
+	IDs     []rowID
+	Outputs int
+	Values  []float64 // of each row in turn, Outputs numbers
+}
+
+// keepsDual reports whether the algorithm keeps dual variables.
+func (j *refitJob) keepsDual() bool { return j.model.Train.Algorithm == config.FrankWolfeSVM }
+
+// idsOf returns the digests of events. Equal ones, whose dual variables are interchangeable, have equal digests.
+func idsOf(events []event.Event) []rowID {
+	ids := make([]rowID, len(events))
+	var row []byte
+	for i := range events {
+		row = AppendEvent(row[:0], &events[i])
+		sum := sha256.Sum256(row)
+		copy(ids[i][:], sum[:])
+	}
+	return ids
+}
+
+// dualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped, and new rows have 0. Nil
+// without any.
+func (j *refitJob) dualOf(ch *Champion) []float64 {
+	m := j.target.Outputs()
+	if ch.dual == nil || j.rowIDs == nil || ch.dual.Outputs != m || len(ch.dual.Values) != m*len(ch.dual.IDs) {
+		return nil
+	}
+	at := make(map[rowID][]int, len(ch.dual.IDs)) // in order, for equal rows
+	for i, id := range ch.dual.IDs {
+		at[id] = append(at[id], i)
+	}
+	dual := make([]float64, len(j.rowIDs)*m)
+	for i, id := range j.rowIDs {
+		if places := at[id]; len(places) > 0 {
+			at[id] = places[1:]
+			copy(dual[i*m:i*m+m], ch.dual.Values[places[0]*m:])
+		}
+	}
+	return dual
+}
+
+// spreadDual returns the dual variables of a problem of which some rows have those given, nil for none.
+func spreadDual(dual []float64, rows []int, p *solver.Problem) []float64 {
+	if dual == nil {
+		return nil
+	}
+	m := p.Outputs
+	out := make([]float64, p.X.NumRows()*m)
+	for i, row := range rows {
+		copy(out[row*m:row*m+m], dual[i*m:i*m+m])
+	}
+	return out
+}

@@ -1,0 +1,34 @@
+package offline
+
+import "github.com/refitd/refitd/daemon/config"
+
+// AlgorithmFlags say what refits find their model by, in place of the configuration. What is not given stays as it is there.
+type AlgorithmFlags struct {
+	Algorithm string   `enum:",${algorithms}" default:"" placeholder:"ALGORITHM" help:"What finds the model: ${algorithmsText}."`
+	Degree    int      `enum:"0,2,3" default:"0" placeholder:"2" help:"Most features in a product: 2 or 3."`
+	Loss      string   `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default of task and algorithm."`
+	TopK      *int     `name:"top-k" placeholder:"3" help:"Classes that a loss of the best k looks at."`
+	Cost      string   `placeholder:"FILE" help:"CSV file for --loss structured: a row for each true class, what it costs to take it for each."`
+	Moreau    *float64 `placeholder:"0" help:"Smoothing of a loss of margins, 0 for none."`
+}
+
+// Given reports whether any of the flags was.
+func (f *AlgorithmFlags) Given() bool { return *f != AlgorithmFlags{} }
+
+// Apply sets what was given in a model. Its settings are not resolved then.
+func (f *AlgorithmFlags) Apply(m *config.Model) {
+	m.Choose(f.Algorithm, f.Degree)
+	t := &m.Train
+	if f.Loss != "" {
+		t.Loss = f.Loss
+	}
+	if f.TopK != nil {
+		t.TopK = *f.TopK
+	}
+	if f.Cost != "" {
+		t.Cost = f.Cost
+	}
+	if f.Moreau != nil {
+		t.Moreau = *f.Moreau
+	}
+}
