@@ -3,12 +3,14 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/coordinate"
 )
 
 // Values of train.algorithm, ConditionalGradient being the default.
@@ -30,17 +32,46 @@ type algorithm struct {
 	unused  map[string]string // keys of train whose value would be ignored, with what to write instead
 }
 
-// notOfMargins are the keys that only losses of margins have.
-var notOfMargins = map[string]string{
-	"top_k":  "train.algorithm: frank_wolfe_svm with a loss of the best k classes, or leave it out",
-	"cost":   "train.algorithm: frank_wolfe_svm with train.loss: structured, or leave it out",
-	"moreau": "train.algorithm: frank_wolfe_svm, whose losses it smooths, or leave it out",
+// Keys that algorithms have no use for, with what to write instead.
+var (
+	ofMargins = map[string]string{
+		"top_k":  "train.algorithm: frank_wolfe_svm with a loss of the best k classes, or leave it out",
+		"cost":   "train.algorithm: frank_wolfe_svm with train.loss: structured, or leave it out",
+		"moreau": "train.algorithm: frank_wolfe_svm, whose losses it smooths, or leave it out",
+	}
+	ofGradients = map[string]string{
+		"solver":      "leave it out: what is next to it is train.refit",
+		"new_basis":   "train.max_basis, which bounds all of them",
+		"feature_map": "none, or train.kernel: homogeneous, which has the squares and products of numbers",
+	}
+)
+
+// with returns all keys of several lists.
+func with(lists ...map[string]string) map[string]string {
+	all := make(map[string]string)
+	for _, list := range lists {
+		maps.Copy(all, list)
+	}
+	return all
 }
 
 // algorithms are all there are, the default first.
 var algorithms = []*algorithm{
 	{name: ConditionalGradient, fits: func(*Model) solver.Algorithm { return solver.ConditionalGradient{} }, losses: smoothLosses(),
-		degrees: []int{2}, refits: []string{"output", "full", "variational"}, unused: notOfMargins},
+		degrees: []int{2}, refits: []string{"output", "full", "variational"}, unused: ofMargins},
+	{name: "convex_fm", fits: func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} }, single: true,
+		losses: []string{"squared", "binary_logistic", squaredHinge}, degrees: []int{2}, refits: []string{"full", "output", "variational"},
+		unused: with(ofMargins, ofGradients, map[string]string{"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is"})},
+	{name: "coordinate_descent", fits: descent, losses: smoothLosses(), degrees: []int{2, 3}, refits: []string{"output", "variational"},
+		unused: with(ofMargins, ofGradients)},
+}
+
+// descentStarts is how many random points coordinate descent begins from where there is no model to go on from.
+const descentStarts = 3
+
+// descent lets the outputs of a model share their basis vectors, as those of the other algorithms do.
+func descent(m *Model) solver.Algorithm {
+	return coordinate.Descent{Shared: m.Schema.Outputs() > 1, Starts: descentStarts}
 }
 
 // Algorithms returns the names of the algorithms, the default first.

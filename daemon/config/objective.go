@@ -35,12 +35,16 @@ func (o *Objective) of(task event.Task, a *algorithm) bool {
 		!(a.single && task.HasClasses()) && (o.Margin == "" || a.name != ConditionalGradient)
 }
 
+// squaredHinge is the name of a loss of margins of a binary label, as it is of classes.
+const squaredHinge = "squared_hinge"
+
 // objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses comes from here. The
 // first of a task is its default.
 var objectives = []Objective{
 	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
 	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
 	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, squaredHinge, solver.BinarySquaredHinge{}},
 	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, "", nil},
 	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
 	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
