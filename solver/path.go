@@ -55,6 +55,9 @@ type PathOptions struct {
 // Another algorithm of o runs one λ after the other, each from where the one before ended, with all workers.
 func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
+	if a := o.Algorithm; a != nil && a != (ConditionalGradient{}) && len(lambdas) > 0 {
+		return pathOf(ctx, a, p, lambdas, s, o) // which knows what it can do
+	}
 	for _, lambda := range lambdas {
 		one := s
 		one.Lambda = lambda
@@ -64,9 +67,6 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	}
 	if len(lambdas) == 0 {
 		return nil, 0, nil
-	}
-	if a := o.Algorithm; a != nil && a != (ConditionalGradient{}) {
-		return pathOf(ctx, a, p, lambdas, s, o)
 	}
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()

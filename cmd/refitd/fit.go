@@ -50,7 +50,8 @@ func vars() kong.Vars {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
 	algorithms := config.Algorithms()
-	return kong.Vars{"algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms), "tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
+	return kong.Vars{"algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
+		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
 // Run fits the model, prints a line for each step and the summary.

@@ -156,6 +156,10 @@ func (v *validator) algorithm(m *Model, path string) {
 	if !slices.Contains(a.degrees, t.KernelDegree()) {
 		v.bad(path+".degree", t.Degree, fmt.Sprintf("2: %s has no other", a.name))
 	}
+	if s, d := &m.Schema, t.KernelDegree(); d > 2 && t.Kernel == solver.ANOVA.String() && len(s.Multi) == 0 && len(s.Names())+len(s.Numeric) < d {
+		v.bad(path+".degree", d, fmt.Sprintf("2, or train.kernel: homogeneous: the schema has %d fields, and kernel anova multiplies different ones",
+			len(s.Names())+len(s.Numeric)))
+	}
 	task := event.Task(m.Schema.Task)
 	switch losses := a.lossesOf(task); {
 	case !slices.Contains(event.Tasks, task):

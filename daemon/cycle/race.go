@@ -45,7 +45,8 @@ func (j *refitJob) race(ctx context.Context, valid []event.Event, s solver.Setti
 // races reports whether the stages of an offline fit are raced: where the variational stage does not start from the convex one's vectors, nobody asked
 // for the path, and a share of the rows says something about all.
 func (j *refitJob) races(in *FitInput) bool {
-	return in.Model.Train.Refit == "variational" && !in.Model.Train.ConvexAlone() && !j.target.Task.HasClasses() && !in.Thorough && len(in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
+	t := &in.Model.Train
+	return t.Refit == "variational" && !t.ConvexAlone() && !j.target.Task.HasClasses() && !in.Thorough && len(in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
 		in.MaxSteps == 0 && len(in.Valid) > 0 && j.problem.X.NumRows() > pathRows
 }
 
@@ -182,7 +183,8 @@ const convexAgain = 11
 // one, no basis vector is due that it would find, and the last version was not kept back. Where outputs have weights of their own it always runs.
 func (j *refitJob) leavesConvexOut(warm *warmStart) bool {
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
-	return j.model.Train.Refit == "variational" && !j.model.Train.ConvexAlone() && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
+	t := &j.model.Train
+	return t.Refit == "variational" && !t.ConvexAlone() && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
 		warm.version%convexAgain != 0 && warm.posterior.NumBasis >= k && (warm.gaussian == nil || warm.gaussian.NumBasis >= k)
 }
 

@@ -15,13 +15,15 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// stages are the ways of a refit: variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and
-// several.
-var stages = []struct {
+// stage is a way of a refit, with a stream for it.
+type stage struct {
 	name   string
 	model  func() *config.Model
 	events func(n int) []event.Event
-}{
+}
+
+// stages are variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and several.
+var stages = []stage{
 	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
 	{"feature map", func() *config.Model { return chessModel("fourier:20") }, func(n int) []event.Event { return chess(3, n, 1, false) }},
 	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(stream(5, n)) }},
@@ -81,21 +83,27 @@ func TestRefitIsRepeated(t *testing.T) {
 	for _, s := range tier.Size(stages[:4], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			m := s.model()
-			m.Publish.KeepSample = true
-			c := newCycle(t, m)
-			events := s.events(1800)
-			for round := range 3 {
-				observeAll(c, events[round*600:round*600+600])
-				ch := refit(t, c, sampleOf(events[:round*600+600]))
-				if ch.Version.Warm != (round > 0) || ch.CutShort != nil {
-					t.Fatalf("round %d: warm %t, cut short %+v", round, ch.Version.Warm, ch.CutShort)
-				}
-				repeated(t, ch, m, 1+round)
-				ch.Version.Version = int64(round + 1)
-				c.Install(ch)
-			}
+			s.isRepeated(t, func(*Champion) {})
 		})
+	}
+}
+
+// isRepeated makes three refits, calls check with each and repeats it.
+func (s *stage) isRepeated(t *testing.T, check func(*Champion)) {
+	m := s.model()
+	m.Publish.KeepSample = true
+	c := newCycle(t, m)
+	events := s.events(1800)
+	for round := range 3 {
+		observeAll(c, events[round*600:round*600+600])
+		ch := refit(t, c, sampleOf(events[:round*600+600]))
+		if ch.Version.Warm != (round > 0) || ch.CutShort != nil {
+			t.Fatalf("round %d: warm %t, cut short %+v", round, ch.Version.Warm, ch.CutShort)
+		}
+		check(ch)
+		repeated(t, ch, m, 1+round)
+		ch.Version.Version = int64(round + 1)
+		c.Install(ch)
 	}
 }
 

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAlgorithms: each algorithm takes the tasks it has a loss for, and what it has no use for is refused with what to write.
+func TestAlgorithms(t *testing.T) {
+	rating := "schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}"
+	train := "train: {every: 5s, every_events: 5000, max_basis: 20, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}"
+	for _, c := range []struct{ schema, train, key, says string }{
+		{"", "algorithm: convex_fm", "", ""},
+		{"", "algorithm: coordinate_descent", "", ""},
+		{"", "algorithm: coordinate_descent, penalty: l1l2", "", ""},
+		{"", "algorithm: coordinate_descent, degree: 3, kernel: homogeneous", "", ""},
+		{"", "algorithm: convexfm", "algorithm", "convex_fm"},
+		{"", "algorithm: convex_fm, penalty: l1", "penalty", "train.lambda"},
+		{"", "algorithm: convex_fm, solver: newton", "solver", "train.refit"},
+		{"", "algorithm: coordinate_descent, new_basis: 7", "new_basis", "train.max_basis"},
+		{"", "algorithm: coordinate_descent, refit: full", "refit", "auto"},
+		{"", "algorithm: convex_fm, degree: 3", "degree", "convex_fm"},
+		{"", "algorithm: convex_fm, loss: binary_logistic", "loss", "squared"},
+		{"", "algorithm: coordinate_descent, degree: 3", "degree", "2 fields"},
+		{"", "top_k: 5", "top_k", "frank_wolfe_svm"},
+		{"", "degree: 4", "degree", "from 2 to 3"},
+		{"schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}", "algorithm: convex_fm", "algorithm", "coordinate_descent"},
+		{"schema: {task: binary, label: l, categorical: [u, v]}", "algorithm: convex_fm, loss: squared_hinge", "", ""},
+		{"schema: {task: binary, label: l, categorical: [u, v]}", "loss: squared_hinge", "loss", "squared_hinge"},
+	} {
+		text := strings.Replace(strings.ReplaceAll(smallest, ", baseline_by: item", ""), train, "train: {"+c.train+"}", 1)
+		if c.schema != "" {
+			text = strings.Replace(text, rating, c.schema, 1)
+		}
+		_, problems := parse(t, text)
+		switch {
+		case c.key == "" && problems != nil:
+			t.Errorf("%s %s: %+v", c.schema, c.train, problems)
+		case c.key != "" && (len(problems) != 1 || problems[0].Key != "models[0].train."+c.key ||
+			!strings.Contains(problems[0].Message+problems[0].Suggestion, c.says)):
+			t.Errorf("%s %s: %+v, want one of %s that says %q", c.schema, c.train, problems, c.key, c.says)
+		}
+	}
+}
+
+// TestChosenAlgorithmIsHashed: another algorithm, degree or cost matrix makes other versions; the default is as before there was a choice.
+func TestChosenAlgorithmIsHashed(t *testing.T) {
+	m := DefaultModel()
+	m.Schema.Task, m.Schema.Label, m.Schema.Categorical = "regression", "y", []string{"u", "v", "w"}
+	m.Resolve()
+	before := m
+	before.Train.Algorithm, before.Train.Degree, before.Train.TopK = "", 0, 0
+	if m.Hash() != before.Hash() {
+		t.Error("a model of an earlier build has another hash")
+	}
+	hashes := map[string]bool{m.Hash(): true}
+	for _, change := range []func(*Train){func(t *Train) { t.Algorithm = "convex_fm" }, func(t *Train) { t.Degree = 3 },
+		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 5 }} {
+		other := m
+		change(&other.Train)
+		hashes[other.Hash()] = true
+	}
+	if len(hashes) != 5 {
+		t.Errorf("%d hashes of five settings", len(hashes))
+	}
+}

@@ -1,0 +1,158 @@
+package cycle
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver"
+)
+
+// by makes another algorithm or degree that of a model.
+func by(m *config.Model, name string, degree int) *config.Model {
+	m.Choose(name, degree)
+	m.Resolve()
+	return m
+}
+
+// others are the other algorithms, on names and numbers, one output and several.
+var others = []stage{
+	{"convex_fm", func() *config.Model { return by(ratingsModel(nil), "convex_fm", 2) }, func(n int) []event.Event { return stream(5, n) }},
+	{"convex_fm, numbers", func() *config.Model { return by(switchModel(), "convex_fm", 2) }, func(n int) []event.Event { return numbers(9, n) }},
+	{"coordinate_descent", func() *config.Model { return by(sideModel(nil), "coordinate_descent", 2) },
+		func(n int) []event.Event { return withSides(stream(6, n)) }},
+	{"coordinate_descent, numbers", func() *config.Model { return by(switchModel(), "coordinate_descent", 3) },
+		func(n int) []event.Event { return numbers(9, n) }},
+}
+
+// TestRefitByAnotherIsRepeated: a refit by another algorithm, cold or warm, publishes what that fitted, and is repeated to the same payload.
+func TestRefitByAnotherIsRepeated(t *testing.T) {
+	tier.NotUnderRace(t)
+	for _, s := range others {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.isRepeated(t, func(ch *Champion) {
+				a, err := s.model().Algorithm()
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := &ch.Version
+				if v.Solver != a.Name() || v.Form != "convex" || v.Sweeps != 0 {
+					t.Errorf("version by %s of form %s after %d sweeps", v.Solver, v.Form, v.Sweeps)
+				}
+				if certified := a.Name() != "coordinate_descent"; certified != (v.Gap != nil) || certified && v.GapKind != string(solver.Certified) {
+					t.Errorf("gap %v, %q", v.Gap, v.GapKind)
+				}
+			})
+		})
+	}
+}
+
+// TestReviveByAnotherGoesOn: what another algorithm's refits go on from outlives a restart.
+func TestReviveByAnotherGoesOn(t *testing.T) {
+	tier.NotUnderRace(t)
+	for _, s := range others {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			reviveGoesOn(t, s.model(), by(s.model(), config.ConditionalGradient, 2), s.events(1200))
+		})
+	}
+}
+
+// TestDualByRow: dual variables stay with their rows while others come and go, also where rows are equal, and new rows have none.
+func TestDualByRow(t *testing.T) {
+	events := classStream(event.Multiclass, 40)
+	events[7] = events[3]
+	m := classesModel(event.Multiclass, nil)
+	target, err := NewTarget(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := target.Outputs()
+	dual := make([]float64, 30*outputs)
+	for i := range dual {
+		dual[i] = float64(i + 1)
+	}
+	ch := &Champion{dual: &rowDual{IDs: idsOf(events[:30]), Outputs: outputs, Values: dual}}
+	order := rand.New(rand.NewPCG(1, 1)).Perm(40)
+	order = slices.DeleteFunc(order, func(i int) bool { return i == 11 || i == 25 }) // which leave
+	j := &refitJob{target: target}
+	var now []event.Event
+	for _, i := range order {
+		now = append(now, events[i])
+	}
+	j.rowIDs = idsOf(now)
+	got := j.dualOf(ch)
+	twins := map[float64]bool{}
+	for at, i := range order {
+		first := got[at*outputs]
+		switch {
+		case i == 3 || i == 7:
+			twins[first] = true
+		case i >= 30 && first != 0, i < 30 && first != float64(i*outputs+1):
+			t.Errorf("row %d has %g", i, first)
+		}
+	}
+	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(twins, want) {
+		t.Errorf("equal rows have %v, want %v", twins, want)
+	}
+	if ch.dual.Outputs++; j.dualOf(ch) != nil {
+		t.Error("dual variables of other classes are taken up")
+	}
+}
+
+// TestTemperature: the factor is where no other has a lower logarithmic loss, for classes and for a binary label.
+func TestTemperature(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 1))
+	for _, k := range []int{1, 4} {
+		x := solver.NewRows(k, 0, 0)
+		var targets []float64
+		columns := []int32{0, 1, 2, 3}[:k]
+		model := solver.NewModel(solver.ANOVA, k, k, true)
+		for c := range k {
+			model.Linear[c*k+c] = 0.1 // far from the logarithms of probabilities
+		}
+		for range 400 {
+			o := make([]float64, k)
+			for c := range o {
+				o[c] = random.NormFloat64()
+			}
+			x.Append(columns, o)
+			if k == 1 {
+				targets = append(targets, math.Copysign(1, o[0]+random.NormFloat64()))
+				continue
+			}
+			target := make([]float64, k)
+			if random.IntN(3) == 0 {
+				target[random.IntN(k)] = 1
+			} else {
+				target[argmax(o)] = 1
+			}
+			targets = append(targets, target...)
+		}
+		loss := solver.Loss(solver.MultinomialLogistic{})
+		if k == 1 {
+			loss = solver.BinaryLogistic{}
+		}
+		j := &refitJob{select_: &encoded{x: x, targets: targets}}
+		at := func(s float64) (sum float64) {
+			by := scaled(model, s)
+			outputs := make([]float64, k)
+			for i := range x.NumRows() {
+				index, value := x.Row(i)
+				by.Predict(outputs, nil, index, value)
+				sum += loss.Eval(nil, outputs, targets[i*k:i*k+k])
+			}
+			return sum
+		}
+		s := j.temperature(model)
+		if best := at(s); !(best < at(s*1.01)) || !(best < at(s/1.01)) || s < 2 {
+			t.Errorf("%d outputs: factor %g, loss %g, beside %g and %g", k, s, best, at(s*1.01), at(s/1.01))
+		}
+	}
+}
