@@ -12,7 +12,7 @@ import (
 )
 
 // MaxFileBytes bounds the configuration file.
-const MaxFileBytes = 1 << 20
+const MaxFileBytes = 3 << 19
 
 // Config is a whole configuration file with every default filled in and every path made absolute or relative to the working
 // directory. It is read-only once loaded.
