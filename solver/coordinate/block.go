@@ -34,6 +34,7 @@ type block struct {
 	mu    float64 // of the loss
 	kind  gradients
 	m     int
+	omega float64 // Descent.Relaxation
 	rows  []int32
 	state []float64 // predictions, or residuals; a row has m
 	// Of the rows; targets are not loaded for residuals, weights not where each counts once.
@@ -182,7 +183,7 @@ func (b *block) shift(g, v []float64, by float64) {
 }
 
 // step returns by how much to lower a coordinate at the value at, which moves the outputs of row e by g_e v, under ½ ridge times its square, and moves the
-// outputs. Curvature is that of g.
+// outputs. Curvature is that of g. The step to the least of the bound is made longer by omega.
 func (b *block) step(g, v []float64, curvature, at, ridge float64) float64 {
 	square := 0.0
 	for _, y := range v {
@@ -192,7 +193,7 @@ func (b *block) step(g, v []float64, curvature, at, ridge float64) float64 {
 	if !(eta > 0) {
 		return 0
 	}
-	delta := (b.slope(g, v) + ridge*at) / eta
+	delta := b.omega * (b.slope(g, v) + ridge*at) / eta
 	if delta != 0 {
 		b.shift(g, v, -delta)
 	}

@@ -22,6 +22,7 @@ func TestCheck(t *testing.T) {
 		"no WeightsOnly":       func(_ *Descent, s *solver.Settings) { s.WeightsOnly = true },
 		"Starts -1":            func(d *Descent, _ *solver.Settings) { d.Starts = -1 },
 		"Variance 2":           func(d *Descent, _ *solver.Settings) { d.Variance = 2 },
+		"Relaxation 2":         func(d *Descent, _ *solver.Settings) { d.Relaxation = 2 },
 		"Objective 9":          func(d *Descent, _ *solver.Settings) { d.Objective = 9 },
 		"Kernel is kernel(77)": func(_ *Descent, s *solver.Settings) { s.Kernel = 77 },
 		"MaxIterations is 0":   func(_ *Descent, s *solver.Settings) { s.MaxIterations = 0 },

@@ -3,9 +3,6 @@ package coordinate
 // maxSlots bounds the derivatives that are kept at a time.
 const maxSlots = 1 << 20
 
-// innerPasses is how often the coordinates of a feature move while their derivatives are at hand: none of them depends on another.
-const innerPasses = 1
-
 // sweepFeatures moves the coordinates of one feature after the other, over all basis vectors, in an order other than that of algorithm 1: with rows of few
 // entries the derivatives ∂K/∂p_j are sums over the rest of each row, and what the rows of a feature need is at hand for all of its coordinates.
 func (g *group) sweepFeatures() bool {
@@ -29,7 +26,7 @@ func (g *group) sweepFeatures() bool {
 			return false
 		}
 	}
-	if g.rule == fixed {
+	if g.weightsRest() {
 		return true
 	}
 	for s := range g.k {
@@ -53,16 +50,9 @@ func (g *group) moveFeature(j int, ridges []float64) bool {
 		hi := min(g.k, lo+chunk)
 		g.slot = sized(g.slot, (hi-lo)*rows)
 		g.restTo(g.slot, j, lo, hi)
-		for pass := range innerPasses {
-			for s := lo; s < hi; s++ {
-				slot := g.slot[(s-lo)*rows : (s-lo+1)*rows]
-				if pass == 0 {
-					g.curves = sized(g.curves, g.k)
-					g.curves[s] = g.block.curvature(slot)
-				}
-				p := &g.h[j*g.k+s]
-				*p -= g.block.step(slot, g.v[s*g.m:s*g.m+g.m], g.curves[s], *p, ridges[s])
-			}
+		for s := lo; s < hi; s++ {
+			slot, p := g.slot[(s-lo)*rows:(s-lo+1)*rows], &g.h[j*g.k+s]
+			*p -= g.block.step(slot, g.v[s*g.m:s*g.m+g.m], g.block.curvature(slot), *p, ridges[s])
 		}
 		if !g.pace.spend(4 * (hi - lo) * rows * g.m) {
 			return false
@@ -76,12 +66,7 @@ func (g *group) restTo(dst []float64, j, lo, hi int) {
 	a, b := g.x.start[j], g.x.start[j+1]
 	n := b - a
 	if g.degree == 2 && g.x.mate != nil {
-		for e, mate := range g.x.mate[a:b] {
-			product := g.x.product[a+e]
-			for s, q := range g.h[int(mate)*g.k+lo : int(mate)*g.k+hi] {
-				dst[s*n+e] = q * product
-			}
-		}
+		g.pairsTo(dst, g.x.mate[a:b], g.x.product[a:b], lo, hi)
 		return
 	}
 	g.work = sized(g.work, max(g.d, 2*(hi-lo)))
@@ -107,6 +92,26 @@ func (g *group) restTo(dst []float64, j, lo, hi int) {
 				y = 0.5 * (y*y - square[s])
 			}
 			dst[s*n+e] = y * own
+		}
+	}
+}
+
+// pairsTo is restTo of rows of two entries, of which mate has the other columns, four rows at a time.
+func (g *group) pairsTo(dst []float64, mate []int32, product []float64, lo, hi int) {
+	n, e := len(mate), 0
+	for ; e+4 <= n; e += 4 {
+		a, b := g.h[int(mate[e])*g.k+lo:int(mate[e])*g.k+hi], g.h[int(mate[e+1])*g.k+lo:int(mate[e+1])*g.k+hi]
+		c, d := g.h[int(mate[e+2])*g.k+lo:int(mate[e+2])*g.k+hi], g.h[int(mate[e+3])*g.k+lo:int(mate[e+3])*g.k+hi]
+		b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
+		x, y, z, w := product[e], product[e+1], product[e+2], product[e+3]
+		for s, q := range a {
+			to := dst[s*n+e : s*n+e+4 : s*n+e+4]
+			to[0], to[1], to[2], to[3] = q*x, b[s]*y, c[s]*z, d[s]*w
+		}
+	}
+	for ; e < n; e++ {
+		for s, q := range g.h[int(mate[e])*g.k+lo : int(mate[e])*g.k+hi] {
+			dst[s*n+e] = q * product[e]
 		}
 	}
 }

@@ -91,6 +91,7 @@ func (c goldenCase) group(t *testing.T, d Descent, kernel solver.Kernel, k int) 
 	p := &solver.Problem{X: sparse(c.X), Targets: c.Y, Outputs: 1, Loss: lossNamed(t, c.Loss)}
 	s := solver.DefaultSettings()
 	s.Kernel, s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge = kernel, c.Beta, k, 0, 0
+	d.Relaxation = 1 // as in the paper
 	g := newGroup(d, p, newColumns(p.X), s, &pace{ctx: t.Context(), left: quantum}, 0, 1)
 	g.byFeature = false
 	return g
@@ -245,9 +246,9 @@ func goldenKernels(t *testing.T, c goldenCase) {
 }
 
 func goldenWeights(t *testing.T, c goldenCase) {
-	g := c.group(t, Descent{}, kernelOf(t, "A", c.Degree), len(c.P[0]))
+	g := c.group(t, Descent{Weights: Fitted}, kernelOf(t, "A", c.Degree), len(c.P[0]))
 	if c.Degree == 3 {
-		g.rule = alternated // which the package does for degree 2 only
+		g.rule = single // which the package does for degree 2 only
 	}
 	g.setBasis(c.P)
 	g.predict()

@@ -29,10 +29,10 @@ func (p *point) clone() point {
 type rule uint8
 
 const (
-	fixed      rule = iota // they do not move
-	normed                 // β Ω(v_s) ‖p_s‖²
-	ridged                 // ½β ‖v_s‖²
-	alternated             // β |v_s| ‖p_s‖² on the only output of a unit
+	fixed  rule = iota // they do not move
+	normed             // β Ω(v_s) ‖p_s‖²
+	ridged             // ½β ‖v_s‖²
+	single             // β |v_s| ‖p_s‖² on the only output of a unit
 )
 
 // group is the descent of the outputs that have to be descended together: all of them, or one.
@@ -49,6 +49,8 @@ type group struct {
 	degree  int
 	lifted  bool
 	rule    rule
+	signs   bool // weights start at +1 and −1 in turn
+	swept   int  // sweeps since the start
 	// output is the only output of each unit, where outputs that descend together have units of their own; else nil.
 	output []int
 	norm   solver.Penalty
@@ -62,13 +64,12 @@ type group struct {
 	state     []float64 // n×m predictions, for the squared loss less the targets
 	objective float64
 
-	block  block
-	z, a   []float64   // n: ⟨p_s,x⟩ and A²(p_s,x) of the unit that moves
-	part   [][]float64 // n: ⟨u_s^t,x⟩ of the factors
-	slot   []float64   // derivatives of the rows of a column
-	curves []float64   // k: curvatures of the coordinates of a feature
-	ones   []float64   // n
-	work   []float64
+	block block
+	z, a  []float64   // n: ⟨p_s,x⟩ and A²(p_s,x) of the unit that moves
+	part  [][]float64 // n: ⟨u_s^t,x⟩ of the factors
+	slot  []float64   // derivatives of the rows of a column
+	ones  []float64   // n
+	work  []float64
 }
 
 // unitNorm returns Ω(v_s).
@@ -155,6 +156,9 @@ func (g *group) predict() bool {
 		}
 	}
 	for s := range g.k {
+		if sumSquares(g.v[s*m:s*m+m]) == 0 {
+			continue
+		}
 		phi := g.activations(s)
 		if !g.pace.spend(2 * len(g.rows.Index)) {
 			return false
@@ -297,6 +301,15 @@ func (g *group) randomize(rng *rand.Rand, variance float64) {
 	}
 }
 
+// weightsRest reports whether weights do not move, or not yet: as long as basis vectors are short, a penalty with a kink would drive their weights to 0 for
+// good.
+func (g *group) weightsRest() bool {
+	return g.rule == fixed || g.rule != ridged && g.swept < restSweeps
+}
+
+// restSweeps is how many sweeps they rest.
+const restSweeps = 5
+
 // startWeights sets the weights of unit s at the start.
 func (g *group) startWeights(s int, rng *rand.Rand) {
 	row := g.v[s*g.m : s*g.m+g.m]
@@ -311,7 +324,7 @@ func (g *group) startWeights(s int, rng *rand.Rand) {
 			row[c] = rng.NormFloat64() / math.Sqrt(float64(g.m))
 		}
 	}
-	if g.rule == alternated && s%2 == 1 {
+	if g.signs && s%2 == 1 {
 		for c := range row {
 			row[c] = -row[c]
 		}

@@ -19,8 +19,7 @@ const (
 	// stallSpan is over how many sweeps the objective has to fall by the tolerance.
 	stallSpan = 10
 	// freshSweeps is after how many sweeps the predictions are taken anew, for rounding adds up.
-	freshSweeps     = 32
-	defaultVariance = 0.01
+	freshSweeps = 32
 )
 
 // run is one call of Fit.
@@ -74,9 +73,7 @@ func newRun(ctx context.Context, d Descent, p *solver.Problem, s solver.Settings
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	if d.Variance == 0 {
-		d.Variance = defaultVariance
-	}
+	d = d.complete()
 	r := &run{ctx: ctx, d: d, p: p, s: s, pace: &pace{ctx: ctx, yield: s.Yield, left: quantum}, started: s.Now()}
 	x := newColumns(p.X)
 	if d.Shared || p.Outputs == 1 || gradientsOf(p.Loss) == perRow {
@@ -115,8 +112,9 @@ func newGroup(d Descent, p *solver.Problem, x *columns, s solver.Settings, pace 
 	case shared:
 		g.rule, g.norm = normed, s.Penalty
 	case !g.lifted && g.degree == 2 && d.Weights == Fitted:
-		g.rule = alternated
+		g.rule = single
 	}
+	g.signs = !shared && !g.lifted && g.degree == 2 && d.Weights != Ones
 	if m > 1 && !shared {
 		each := g.k
 		g.k *= m
@@ -141,7 +139,7 @@ func newGroup(d Descent, p *solver.Problem, x *columns, s solver.Settings, pace 
 	for range g.degree {
 		g.part = append(g.part, make([]float64, n))
 	}
-	g.block = block{loss: p.Loss, mu: p.Loss.Curvature(m), kind: gradientsOf(p.Loss), m: m}
+	g.block = block{loss: p.Loss, mu: p.Loss.Curvature(m), kind: gradientsOf(p.Loss), m: m, omega: d.Relaxation}
 	return g
 }
 
@@ -236,7 +234,7 @@ func (r *run) idle() bool { return r.s.LinearRidge == 0 && r.s.BiasRidge == 0 }
 // start begins a descent at a random point.
 func (r *run) start(g *descent) bool {
 	g.randomize(g.rng, g.variance)
-	g.sweeps = 0
+	g.sweeps, g.swept = 0, 0
 	return g.predict()
 }
 

@@ -21,6 +21,7 @@ func (g *group) sweep() bool {
 	case !g.sweepUnits():
 		return false
 	}
+	g.swept++
 	g.score()
 	return true
 }
@@ -82,7 +83,7 @@ func (g *group) sweepUnits() bool {
 		for j, x := range p {
 			g.h[j*g.k+s] = x
 		}
-		if g.rule == fixed {
+		if g.weightsRest() {
 			continue
 		}
 		phi := g.a
@@ -123,7 +124,7 @@ func (g *group) moveWeights(s int, phi []float64, square float64) {
 		g.block.weigh(row, phi, work, g.beta, nil)
 	case normed:
 		g.block.weigh(row, phi, work, 0, func(row []float64, share float64) { g.norm.Prox(row, 1, g.m, share*g.beta*square) })
-	case alternated:
+	case single:
 		g.block.weigh(row, phi, work, 0, func(row []float64, share float64) {
 			solver.L1.Prox(row, 1, g.m, share*g.beta*square)
 			for c := range row {
@@ -157,7 +158,7 @@ func (g *group) sweepFactors() bool {
 			}
 		}
 	}
-	if g.rule == fixed {
+	if g.weightsRest() {
 		return true
 	}
 	for s := range g.k {

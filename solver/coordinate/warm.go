@@ -119,7 +119,7 @@ type unit struct {
 
 // put makes u unit s, with its strength spread over factors and weights as their penalties like it best.
 func (g *group) put(s int, u unit) {
-	g.filled[s] = true
+	g.filled[s], g.swept = true, restSweeps
 	row := g.v[s*g.m : s*g.m+g.m]
 	if g.lifted {
 		size := u.strength
