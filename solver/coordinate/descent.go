@@ -47,8 +47,8 @@ type Descent struct {
 	// Variance is that of the coordinates at the start, where no value of the feature is beyond ±1; 0 stands for 0.01. The paper has 0.01;
 	// above 0.2 results get worse.
 	Variance float64
-	// Relaxation ω multiplies each step of a basis vector or factor, from 0 to less than 2; the objective falls with any. 0 stands for 1.5, which takes about half the sweeps of the
-	// paper's 1 (ML-1M, squared loss).
+	// Relaxation ω multiplies each step of a basis vector or factor, from 0 to less than 2; the objective falls with any. 0 stands for 1.5, which takes
+	// about half the sweeps of the paper's 1 (ML-1M, squared loss).
 	Relaxation float64
 }
 

@@ -44,7 +44,8 @@ func forms() []form {
 				kernel solver.Kernel
 				d      Descent
 			}{
-				{solver.ANOVA, Descent{}}, {solver.ANOVA, Descent{Weights: Ones}}, {solver.ANOVA, Descent{Weights: Fitted}}, {solver.ANOVA, Descent{Objective: Lifted}}, {solver.ANOVA3, Descent{}},
+				{solver.ANOVA, Descent{}}, {solver.ANOVA, Descent{Weights: Ones}}, {solver.ANOVA, Descent{Weights: Fitted}},
+				{solver.ANOVA, Descent{Objective: Lifted}}, {solver.ANOVA3, Descent{}},
 				{solver.Homogeneous, Descent{}}, {solver.Homogeneous3, Descent{}},
 			} {
 				of.d.Shared = shared
