@@ -29,7 +29,7 @@ const (
 	SumOfModuli GapBound = "sum of moduli"
 )
 
-// dualBound is an upper bound of Ω*(∇F).
+// dualBound is an upper bound of Ω*(∇F), or an estimate of it if kind is empty.
 type dualBound struct {
 	value   float64
 	kind    GapBound

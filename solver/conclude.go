@@ -83,12 +83,23 @@ const boundSlack = 0.1
 // boundShare of Tolerance is the least accuracy asked of that bound.
 const boundShare = 0.25
 
+// estimate takes the criterion of a careful selection for Ω*(∇F): no bound of it is known that is of use at degree 3.
+func (r *solve) estimate(terms gapTerms) *certificate {
+	if r.concluded < len(r.result.Steps) {
+		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, fineOracle.by(r.s.Selection), r.s.Seed)
+	}
+	return &certificate{terms: terms, bound: dualBound{value: r.last.criterion}}
+}
+
 // certify bounds Ω*(∇F) at the current point from above. Where the bound is attained, the vector that attains it becomes the last selection.
 func (r *solve) certify() *certificate {
 	if r.workers.cancelled() {
 		return &certificate{}
 	}
 	terms := r.gapTerms()
+	if r.s.Kernel.Degree() == 3 {
+		return r.estimate(terms)
+	}
 	slack := boundSlack * terms.at(r.last.criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
 	c := &certificate{terms: terms, bound: r.gamma.boundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed)}
 	if r.workers.cancelled() {

@@ -14,11 +14,13 @@
 //	H, h_r      Model.Basis, d×k feature-major   shared basis, unit vectors while solving; eq. (1)
 //	V, v_r      Model.Weights, k×m               output weights; eq. (1)
 //	W, b        Model.Linear, Model.Bias         linear term and bias, separate from the penalty
-//	K(h, x)     Kernel                           ⟨h,x⟩² (PN) or Σ_{i<j} h_i x_i h_j x_j (FM); section 2, and Blondel et al. 2016
+//	K(h, x)     Kernel                           ⟨h,x⟩² (PN) or Σ_{i<j} h_i x_i h_j x_j (FM); section 2, and Blondel et al. 2016, which has
+//	                                             degree 3, too: ⟨h,x⟩³ or Σ_{i<j<l} h_i x_i h_j x_j h_l x_l
 //	Φ           outputFit.phi, k columns of n    activations K(h_r, x_i)
 //	ℓ, ∂ℓ       Loss.Eval                        value and gradient together; appendix A
 //	D           gamma.grad, n×m                  weighted loss gradients; section 4
 //	Γ_c         gamma.mulBlockTo, quadraticTo    operators with h'Γ_c h = ∂F/∂V[h,c]; the paper's g is the negative; section 4
+//	T_c         gamma.trilinearTo                at degree 3, the symmetric trilinear forms with T_c(h,h,h) = ∂F/∂V[h,c]
 //	Ω, Ω*       Penalty.Norm, Penalty.DualNorm   penalty and dual norm; table 1
 //	‖g_h‖_p     Penalty.RowDual, Step.Criterion  selection criterion; eq. (4)
 //	ν           Step.Nu                          part of the best criterion that is guaranteed; table 1, here measured
@@ -32,6 +34,9 @@
 // Dominant eigenvectors come from Lanczos iterations, not the power method, which need not converge on one-hot rows. The group penalties
 // refine all m per-output eigenvectors and climb |·| rather than a Huber function. FISTA lets its step grow. The linear term is a block
 // of its own instead of a constant feature. Full refits take steps in the metric of the diagonals of two Gauss–Newton blocks.
+//
+// At degree 3 there is no eigenvector to begin with, and no bound of the dual norm that is of use: basis vectors are sought from several starts
+// (selectCubic), and gaps are estimated, never certified.
 //
 // # Results and concurrency
 //

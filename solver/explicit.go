@@ -35,6 +35,9 @@ func explicitPays(x *Rows, outputs int) bool {
 // prepare must be called when grad has changed: it forms the operators where that pays, in O(n d² m / 2). They are complete unless the solve
 // is cancelled.
 func (g *gamma) prepare() {
+	if g.kernel.Degree() == 3 {
+		return // there are no matrices
+	}
 	if g.explicit = explicitPays(g.x, g.outputs); !g.explicit {
 		if g.pairs == nil && g.kernel == ANOVA {
 			g.pairs = newPairs(g.x)

@@ -16,7 +16,11 @@ import (
 // With G the weighted loss gradients and R = GV' (n×k), the gradients are Φ'G in V and, in h_r,
 //
 //	2 Σ_i R_ir ⟨h_r, x_i⟩ x_i                     (homogeneous)
-//	Σ_i R_ir (⟨h_r, x_i⟩ x_i − h_r ∘ x_i ∘ x_i)   (ANOVA).
+//	Σ_i R_ir (⟨h_r, x_i⟩ x_i − h_r ∘ x_i ∘ x_i)   (ANOVA)
+//	3 Σ_i R_ir ⟨h_r, x_i⟩² x_i                    (homogeneous, degree 3)
+//	Σ_i R_ir x_ij (p₂ − a_j (p₁ − a_j))           (ANOVA, degree 3, entry j)
+//
+// with a_j = h_rj x_ij and p₁, p₂ the sums of the a and of their pairs, so that the bracket is the sum of the pairs without a_j.
 //
 // A pass with gradients takes 4k(nnz(X) + nm) + 2knm multiplications and additions, one without 2k(nnz(X) + nm).
 type fullFit struct {
@@ -41,9 +45,10 @@ type fullFit struct {
 // fullScratch belongs to one worker. Matrices with fullTile rows are kept by columns.
 type fullScratch struct {
 	inner, phi, back []float64   // ⟨h_r, x_i⟩, K(h_r, x_i), and R: k columns
+	pairs            []float64   // of ANOVA3, Σ_{j<l} h_rj x_ij h_rl x_il: k columns; nil of the others
 	out              []float64   // predictions, then G: m columns
 	rows             []float64   // the same by rows: fullTile×m
-	row              []float64   // 2k: one row of k columns at a time, twice
+	row              []float64   // 3k: one row of k columns at a time, three times
 	phiColumns       [][]float64 // views of the columns of phi
 	outColumns       [][]float64 // and of out
 }
@@ -61,7 +66,7 @@ func newFullFit(p *Problem, kernel Kernel, form form, ridge float64, offset []fl
 	f.size = max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
 	f.parts = make([][]float64, (n+f.size-1)/f.size)
 	f.scratch = make([]fullScratch, workers.size)
-	if kernel == Homogeneous && float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
+	if (kernel == Homogeneous || kernel == Homogeneous3) && float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
 		f.columns = make([][]float64, d)
 		for j := range f.columns {
 			f.columns[j] = make([]float64, n)
@@ -87,7 +92,10 @@ func (f *fullFit) resize(k int) {
 	for w := range f.scratch {
 		s := fullScratch{
 			inner: make([]float64, k*fullStride), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
-			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 2*k),
+			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 3*k),
+		}
+		if f.kernel == ANOVA3 {
+			s.pairs = make([]float64, k*fullStride)
 		}
 		for r := range k {
 			s.phiColumns = append(s.phiColumns, s.phi[r*fullStride:(r+1)*fullStride])
@@ -178,11 +186,18 @@ func (f *fullFit) activate(work *fullScratch, h []float64, lo, hi int) {
 		phi := work.phi[r*fullStride : r*fullStride+size]
 		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
 			phi[t] = p * p
+			if f.kernel == Homogeneous3 {
+				phi[t] *= p
+			}
 		}
 	}
 }
 
 func (f *fullFit) activateSparse(work *fullScratch, h []float64, lo, hi int) {
+	if f.kernel == ANOVA3 {
+		f.activateTriples(work, h, lo, hi)
+		return
+	}
 	k := f.k
 	inner, squares := work.row[:k], work.row[k:2*k]
 	for i := lo; i < hi; i++ {
@@ -213,6 +228,33 @@ func (f *fullFit) activateSparse(work *fullScratch, h []float64, lo, hi int) {
 		for r, p := range inner {
 			work.inner[at] = p
 			work.phi[at] = half * (p*p - squares[r])
+			if f.kernel == Homogeneous3 {
+				work.phi[at] *= p
+			}
+			at += fullStride
+		}
+	}
+}
+
+// activateTriples is activateSparse for ANOVA3; it leaves the sums of pairs, too.
+func (f *fullFit) activateTriples(work *fullScratch, h []float64, lo, hi int) {
+	k := f.k
+	sums, pairs, triples := work.row[:k], work.row[k:2*k], work.row[2*k:3*k]
+	for i := lo; i < hi; i++ {
+		index, value := f.p.X.Row(i)
+		clear(work.row)
+		for e, j := range index {
+			x := value[e]
+			for r, own := range h[int(j)*k : int(j)*k+k] {
+				a := x * own
+				triples[r] += a * pairs[r]
+				pairs[r] += a * sums[r]
+				sums[r] += a
+			}
+		}
+		at := i - lo
+		for r := range k {
+			work.inner[at], work.pairs[at], work.phi[at] = sums[r], pairs[r], triples[r]
 			at += fullStride
 		}
 	}
@@ -264,24 +306,38 @@ func (f *fullFit) backward(gradient []float64, work *fullScratch, h []float64, l
 	for r := range k {
 		back := work.back[r*fullStride : r*fullStride+size]
 		for t, p := range work.inner[r*fullStride : r*fullStride+size] {
-			back[t] *= 2 * p
+			if f.kernel == Homogeneous3 {
+				back[t] *= 3 * p * p
+			} else {
+				back[t] *= 2 * p
+			}
 		}
 	}
 	dense.DotAdd(inH, f.columns, lo, size, work.back, fullStride, k)
 }
 
 func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
+	if f.kernel == ANOVA3 {
+		f.backwardTriples(gradient, work, h, lo, hi)
+		return
+	}
 	k := f.k
 	back, slope := work.row[:k], work.row[k:2*k]
 	factor := 2.0
-	if f.kernel == ANOVA {
+	switch f.kernel {
+	case ANOVA:
 		factor = 1
+	case Homogeneous3:
+		factor = 3
 	}
 	for i := lo; i < hi; i++ {
 		at := i - lo
 		for r := range back {
 			back[r] = work.back[at]
 			slope[r] = factor * work.back[at] * work.inner[at]
+			if f.kernel == Homogeneous3 {
+				slope[r] *= work.inner[at]
+			}
 			at += fullStride
 		}
 		index, value := f.p.X.Row(i)
@@ -299,6 +355,31 @@ func (f *fullFit) backwardSparse(gradient []float64, work *fullScratch, h []floa
 			}
 			for r := range row {
 				row[r] += x * slope[r]
+			}
+		}
+	}
+}
+
+// backwardTriples is backwardSparse for ANOVA3.
+func (f *fullFit) backwardTriples(gradient []float64, work *fullScratch, h []float64, lo, hi int) {
+	k := f.k
+	back, sums, pairs := work.row[:k], work.row[k:2*k], work.row[2*k:3*k]
+	for i := lo; i < hi; i++ {
+		at := i - lo
+		for r := range back {
+			back[r], sums[r], pairs[r] = work.back[at], work.inner[at], work.pairs[at]
+			at += fullStride
+		}
+		index, value := f.p.X.Row(i)
+		if len(index) < 3 {
+			continue // 0, which the difference of rounded sums is not
+		}
+		for e, j := range index {
+			x := value[e]
+			row, basis := gradient[int(j)*k:int(j)*k+k], h[int(j)*k:int(j)*k+k]
+			for r, b := range back {
+				a := x * basis[r]
+				row[r] += b * x * (pairs[r] - a*(sums[r]-a))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func slowLoss(f *fullFit, u []float64) float64 {
 // TestFullGradient compares passes with a row-by-row evaluation and their gradients with its central differences, over dense and sparse
 // rows.
 func TestFullGradient(t *testing.T) {
-	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
 		for _, loss := range allLosses {
 			for _, share := range []float64{0.2, 0.9} {
 				t.Run(fmt.Sprintf("%v/%s/%g", kernel, loss.Name(), share), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestFullGradient(t *testing.T) {
 
 // TestFullActivations checks the columns of Φ that a full refit hands on.
 func TestFullActivations(t *testing.T) {
-	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
 		f, u := fullCase(700, 9, 4, 2, 0.8, kernel, Squared{}, form{penalty: L1, lambda: 1}, 0, 2)
 		phi := make([][]float64, f.k)
 		for r := range phi {

@@ -224,9 +224,12 @@ func (f *fullFit) addSquares(inV, inH []float64, work *fullScratch, h []float64,
 	for i := lo; i < hi; i++ {
 		w := f.p.Weight(i)
 		at := i - lo
-		inner := work.row[:k]
+		inner, pairs := work.row[:k], work.row[k:2*k]
 		for r := range inner {
 			inner[r] = work.inner[at]
+			if f.kernel == ANOVA3 {
+				pairs[r] = work.pairs[at]
+			}
 			inV[r] += w * work.phi[at] * work.phi[at]
 			at += fullStride
 		}
@@ -236,8 +239,14 @@ func (f *fullFit) addSquares(inV, inH []float64, work *fullScratch, h []float64,
 			row, basis := inH[int(j)*k:int(j)*k+k], h[int(j)*k:int(j)*k+k]
 			for r, p := range inner {
 				slope := 2 * p * x
-				if f.kernel == ANOVA {
+				switch f.kernel {
+				case ANOVA:
 					slope = x * (p - x*basis[r])
+				case ANOVA3:
+					a := x * basis[r]
+					slope = x * (pairs[r] - a*(p-a))
+				case Homogeneous3:
+					slope = 3 * p * p * x
 				}
 				row[r] += w * slope * slope
 			}

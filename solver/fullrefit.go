@@ -15,7 +15,7 @@ func (r *solve) refitFull(several bool) {
 }
 
 // refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point or several. A result that is not
-// better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with the square of the length
+// better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with what that takes off the kernel
 // moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
 func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
 	if r.k == 0 || r.workers.cancelled() {
@@ -71,7 +71,7 @@ func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
 }
 
 // balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms of the row are
-// equal. Predictions stay and the objective never rises. It does nothing without a ridge or in constrained form.
+// equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never rises. It does nothing without a ridge or in constrained form.
 func (r *solve) balance() {
 	if r.basisRidge() == 0 || r.s.Tau > 0 {
 		return
@@ -83,9 +83,13 @@ func (r *solve) balance() {
 			continue
 		}
 		square := math.Sqrt(term / ridge) // factor on ‖h‖²
+		if r.s.Kernel.Degree() == 3 {
+			square = math.Pow(1.5*term/ridge, 0.4)
+		}
+		factor := r.s.Kernel.ofSquare(square)
 		r.basis[row] = floats.ScaleTo(make([]float64, len(h)), math.Sqrt(square), h)
-		r.output.phi[row] = floats.ScaleTo(make([]float64, len(r.output.phi[row])), square, r.output.phi[row])
-		floats.Scale(1/square, weights)
+		r.output.phi[row] = floats.ScaleTo(make([]float64, len(r.output.phi[row])), factor, r.output.phi[row])
+		floats.Scale(1/factor, weights)
 	}
 }
 
@@ -113,7 +117,7 @@ func (r *solve) basisRidge() float64 {
 	return 0.5 * r.s.BasisRidge * sum
 }
 
-// normalize scales every h_r to unit length and v_r by the square of the length.
+// normalize scales every h_r to unit length and v_r by what that takes off the kernel.
 func (f *fullFit) normalize(u []float64) {
 	v, h := f.split(u)
 	for row, square := range f.lengths(h) {
@@ -125,12 +129,12 @@ func (f *fullFit) normalize(u []float64) {
 	}
 }
 
-// rescale multiplies h_row by factor and divides v_row by its square: predictions stay.
+// rescale multiplies h_row by factor and divides v_row by what that does to the kernel: predictions stay.
 func (f *fullFit) rescale(v, h []float64, row int, factor float64) {
 	for i := row; i < len(h); i += f.k {
 		h[i] *= factor
 	}
-	floats.Scale(1/(factor*factor), v[row*f.p.Outputs:(row+1)*f.p.Outputs])
+	floats.Scale(1/f.kernel.ofLength(1, factor), v[row*f.p.Outputs:(row+1)*f.p.Outputs])
 }
 
 // lengths returns the squared lengths of the basis vectors.

@@ -141,7 +141,7 @@ func FuzzSolve(f *testing.F) {
 			}
 		}
 		s := DefaultSettings()
-		s.Kernel = []Kernel{ANOVA, Homogeneous}[rng.IntN(2)]
+		s.Kernel = []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3}[rng.IntN(4)]
 		s.Penalty = allPenalties[rng.IntN(3)]
 		s.Solver = []Method{Hybrid, FISTA, Stochastic, SVRG, Newton}[rng.IntN(5)]
 		s.Selection = Selection(rng.IntN(int(BestData) + 1))

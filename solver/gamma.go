@@ -53,8 +53,12 @@ func room(old []float64, length int) []float64 {
 
 // mulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in O((nnz(X) + n m) s).
 // dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
-// O(nnz(X) m).
+// O(nnz(X) m). At degree 3 the product is with T_c(h_t, ·, ·) in place of Γ_c: see trilinearTo.
 func (g *gamma) mulBlockTo(dst, h []float64, s int, coef []float64) {
+	if g.kernel.Degree() == 3 {
+		g.trilinearTo(dst, h, h, s, coef)
+		return
+	}
 	if g.explicit {
 		g.mulExplicit(dst, h, s, coef)
 		return
@@ -114,7 +118,7 @@ func (g *gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) 
 	}
 }
 
-// quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
+// quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t, at degree 3 T_c(h_t, h_t, h_t), in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
 func (g *gamma) quadraticTo(q, h []float64, s int) {
 	if g.explicit {
 		g.quadraticExplicit(q, h, s)

@@ -28,7 +28,7 @@ func (t ridgeTerms) at(s float64) (value, slope, curve float64) {
 }
 
 // gapTerms are the parts of the gap at one point that do not depend on how Ω*(∇F) is bounded. They are about the convex problem (2) over
-// all unit vectors, at U = Σ_r h_r ⊗ v_r: a basis vector that a full refit left longer or shorter than 1 counts with ‖h‖² in its weights.
+// all unit vectors, at U = Σ_r h_r ⊗ v_r: a basis vector that a full refit left longer or shorter than 1 counts with ‖h‖², at degree 3 ‖h‖³, in its weights.
 type gapTerms struct {
 	form      form
 	ray       *conjugateRay
@@ -109,13 +109,13 @@ func (r *solve) gapTerms() gapTerms {
 	t.ray = newConjugateRay(r.p, r.workers, r.loss, r.gamma.grad)
 	unit := append([]float64(nil), r.v...)
 	for row, h := range r.basis {
-		square := floats.Dot(h, h)
-		if square == 0 {
+		factor := r.s.Kernel.ofSquare(floats.Dot(h, h))
+		if factor == 0 {
 			continue
 		}
 		lo, hi := row*r.m, (row+1)*r.m
-		floats.Scale(square, unit[lo:hi])
-		floats.Scale(1/square, gradient[lo:hi])
+		floats.Scale(factor, unit[lo:hi])
+		floats.Scale(1/factor, gradient[lo:hi])
 	}
 	t.norm = r.s.Penalty.Norm(unit, r.k, r.m)
 	t.own = r.s.Penalty.DualNorm(gradient, r.k, r.m)

@@ -66,10 +66,11 @@ type lazyRows struct {
 	gradient []float64 // V: k×m, then touched×k
 	inner    []float64 // batch×k
 	phi      []float64 // batch×k
+	pairs    []float64 // batch×k of ANOVA3: the sums of pairs of terms of the inner products; nil of the others
 	rows     []float64 // batch×m: predictions, then gradients
 	target   []float64 // batch×m
 	weight   []float64 // batch
-	row      []float64 // 2k
+	row      []float64 // 3k
 }
 
 func newLazyRows(f *fullFit) lazyRows {
@@ -82,7 +83,10 @@ func newLazyRows(f *fullFit) lazyRows {
 		l.factor[r] = 1
 	}
 	size := min(stochasticBatch, f.p.X.NumRows())
-	l.inner, l.phi, l.row = make([]float64, size*k), make([]float64, size*k), make([]float64, 2*k)
+	l.inner, l.phi, l.row = make([]float64, size*k), make([]float64, size*k), make([]float64, 3*k)
+	if f.kernel == ANOVA3 {
+		l.pairs = make([]float64, size*k)
+	}
 	l.rows, l.target, l.weight = make([]float64, size*m), make([]float64, size*m), make([]float64, size)
 	return l
 }
@@ -204,23 +208,33 @@ func (l *lazyEpochs) batch(chosen []int) {
 // forward leaves inner products, activations and weighted loss gradients of the chosen rows.
 func (l *lazyRows) forward(v, h []float64, chosen []int) {
 	f, k, m := l.f, l.f.k, l.f.p.Outputs
-	sum, squares := l.row[:k], l.row[k:]
+	sum, squares, pairs := l.row[:k], l.row[k:2*k], l.row[2*k:]
 	for t, i := range chosen {
 		clear(l.row)
 		index, value := f.p.X.Row(i)
 		for e, j := range index {
 			for r, stored := range h[int(j)*k : int(j)*k+k] {
 				a := value[e] * stored * l.factor[r]
+				if f.kernel == ANOVA3 {
+					squares[r] += a * pairs[r] // the sum of triples
+					pairs[r] += a * sum[r]
+				} else {
+					squares[r] += a * a
+				}
 				sum[r] += a
-				squares[r] += a * a
 			}
 		}
 		out := l.rows[t*m : t*m+m]
 		copy(out, f.offset[i*m:i*m+m])
 		for r, p := range sum {
 			a := p * p
-			if f.kernel == ANOVA {
+			switch f.kernel {
+			case ANOVA:
 				a = 0.5 * (a - squares[r])
+			case Homogeneous3:
+				a *= p
+			case ANOVA3:
+				a, l.pairs[t*k+r] = squares[r], pairs[r]
 			}
 			l.inner[t*k+r], l.phi[t*k+r] = p, a
 			for c, w := range v[r*m : r*m+m] {
@@ -238,7 +252,7 @@ func (l *lazyRows) forward(v, h []float64, chosen []int) {
 func (l *lazyRows) backward(v, h []float64, chosen []int) {
 	f, k, m := l.f, l.f.k, l.f.p.Outputs
 	inV, inH := l.gradient[:k*m], l.gradient[k*m:]
-	back, slope := l.row[:k], l.row[k:]
+	back, slope := l.row[:k], l.row[k:2*k]
 	for t, i := range chosen {
 		g := l.rows[t*m : t*m+m]
 		for r := range back {
@@ -248,16 +262,25 @@ func (l *lazyRows) backward(v, h []float64, chosen []int) {
 				inV[r*m+c] += g[c] * a
 			}
 			back[r], slope[r] = sum, sum*l.inner[t*k+r]
-			if f.kernel == Homogeneous {
+			switch f.kernel {
+			case Homogeneous:
 				slope[r] *= 2
+			case Homogeneous3:
+				slope[r] *= 3 * l.inner[t*k+r]
 			}
 		}
 		index, value := f.p.X.Row(i)
+		if f.kernel == ANOVA3 && len(index) < 3 {
+			continue // 0, which the difference of rounded sums is not
+		}
 		for e, j := range index {
 			x, at := value[e], int(l.slot[j])*k
 			for r, s := range slope {
-				if f.kernel == ANOVA {
-					s -= x * h[int(j)*k+r] * l.factor[r] * back[r]
+				switch a := x * h[int(j)*k+r] * l.factor[r]; f.kernel {
+				case ANOVA:
+					s -= a * back[r]
+				case ANOVA3:
+					s = back[r] * (l.pairs[t*k+r] - a*(l.inner[t*k+r]-a))
 				}
 				inH[at+r] += x * s
 			}

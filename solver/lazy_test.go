@@ -78,7 +78,7 @@ func batchGradient(f *fullFit, u, gradient []float64, chosen []int) {
 // lazyCases calls f for both kernels, forms and ridges, with few entries in many columns: most rows of H are not touched in most batches.
 func lazyCases(t *testing.T, check func(t *testing.T, f *fullFit, u []float64, order []int)) {
 	const n = 3000
-	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
 		for _, form := range []form{{penalty: L1L2, lambda: 3}, {penalty: L1Linf, tau: 4}} {
 			for _, ridge := range []float64{0, 20} {
 				t.Run(fmt.Sprintf("%v/%g/%g", kernel, form.tau, ridge), func(t *testing.T) {

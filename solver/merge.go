@@ -15,7 +15,7 @@ func (r *solve) merge() {
 	if r.k < 2 || r.basisRidge() > 0 || r.workers.cancelled() {
 		return
 	}
-	if r.s.Penalty == L1 || r.m == 1 {
+	if r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1) {
 		r.diagonalize()
 		return
 	}
@@ -144,39 +144,11 @@ func orthonormal(vectors [][]float64) (axes, coordinates [][]float64) {
 // mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits. It reports whether there were
 // such groups and the objective did not rise; otherwise nothing has changed.
 func (r *solve) mergeAlike(cosine float64) bool {
-	group, groups := make([]int, r.k), []int{} // first vectors
-	for row, h := range r.basis {
-		group[row] = len(groups)
-		for g, first := range groups {
-			if math.Abs(floats.Dot(h, r.basis[first])) >= cosine {
-				group[row] = g
-				break
-			}
-		}
-		if group[row] == len(groups) {
-			groups = append(groups, row)
-		}
-	}
-	if len(groups) == r.k {
+	vectors, weights := r.alike(cosine)
+	if len(vectors) == r.k {
 		return false
 	}
 	before := r.here()
-	vectors, weights := make([][]float64, len(groups)), make([]float64, len(groups)*r.m)
-	for g, first := range groups {
-		h := make([]float64, len(r.basis[first]))
-		for row, other := range r.basis {
-			if group[row] != g {
-				continue
-			}
-			v := r.v[row*r.m : row*r.m+r.m]
-			floats.Add(weights[g*r.m:g*r.m+r.m], v)
-			floats.AddScaled(h, math.Copysign(norm2(v), floats.Dot(other, r.basis[first])), other)
-		}
-		if normalizeColumns(h, 1); norm2(h) == 0 {
-			copy(h, r.basis[first])
-		}
-		vectors[g] = h
-	}
 	r.replace(vectors)
 	copy(r.v, weights)
 	r.refitJointly(FISTA, fitLimits{r.s.Tolerance, fullSpan, settleIterations}, false)
@@ -190,4 +162,39 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	r.back(before)
 	r.score()
 	return false
+}
+
+// alike returns a basis vector for each group, in the mean direction of the lines of its vectors, with the sum of their weights.
+func (r *solve) alike(cosine float64) (vectors [][]float64, weights []float64) {
+	group, groups := make([]int, r.k), []int{} // first vectors
+	for row, h := range r.basis {
+		group[row] = len(groups)
+		for g, first := range groups {
+			if math.Abs(floats.Dot(h, r.basis[first])) >= cosine {
+				group[row] = g
+				break
+			}
+		}
+		if group[row] == len(groups) {
+			groups = append(groups, row)
+		}
+	}
+	vectors, weights = make([][]float64, len(groups)), make([]float64, len(groups)*r.m)
+	for g, first := range groups {
+		h := make([]float64, len(r.basis[first]))
+		for row, other := range r.basis {
+			if group[row] != g {
+				continue
+			}
+			v := r.v[row*r.m : row*r.m+r.m]
+			side := math.Copysign(1, floats.Dot(other, r.basis[first]))
+			floats.AddScaled(weights[g*r.m:g*r.m+r.m], r.s.Kernel.ofLength(1, side), v)
+			floats.AddScaled(h, side*norm2(v), other)
+		}
+		if normalizeColumns(h, 1); norm2(h) == 0 {
+			copy(h, r.basis[first])
+		}
+		vectors[g] = h
+	}
+	return vectors, weights
 }

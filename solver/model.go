@@ -65,6 +65,14 @@ func (k Kernel) ofLength(x, length float64) float64 {
 	return x
 }
 
+// ofSquare returns length^degree for the square of a length.
+func (k Kernel) ofSquare(square float64) float64 {
+	if k.Degree() == 3 {
+		return square * math.Sqrt(square)
+	}
+	return square
+}
+
 // Model predicts o(x)_c = Σ_r Weights[r,c] K(h_r, x) + ⟨Linear[·,c], x⟩ + Bias[c]. It is read-only once published.
 type Model struct {
 	Kernel      Kernel
@@ -182,10 +190,7 @@ func (m *Model) Normalize() {
 		for i := r; i < len(m.Basis); i += k {
 			square += m.Basis[i] * m.Basis[i]
 		}
-		factor := square
-		if m.Kernel.Degree() == 3 {
-			factor *= math.Sqrt(square)
-		}
+		factor := m.Kernel.ofSquare(square)
 		weights := m.Weights[r*m.NumOutputs : (r+1)*m.NumOutputs]
 		if factor == 0 {
 			clear(weights)

@@ -99,16 +99,19 @@ type selection struct {
 	basis     []float64 // h, unit norm, length d
 	gradient  []float64 // q_c = hᵀΓ_c h, length m
 	criterion float64   // dual norm of q: at most the Ω*(∇F) that the best basis vector attains
-	factor    float64   // ν: criterion over an upper bound of Ω*(∇F), in (0, 1]; estimated as far as Lanczos may miss an end of a spectrum
-	eigen     ritz      // the per-output eigenvectors, a warm start for the next selection
+	factor    float64   // ν: criterion over an upper bound of Ω*(∇F), in (0, 1]; estimated as far as Lanczos may miss an end of a spectrum. 0 if unknown
+	eigen     ritz      // the per-output eigenvectors, a warm start for the next selection; at degree 3 its only vector is basis
 }
 
 // selectBasis maximises the criterion over unit vectors: exactly up to the tolerance for L1, from the per-output eigenvectors by refinement
-// for the group penalties. Start is nil or the eigenvectors of an earlier selection.
+// for the group penalties, for kernels of degree 3 as selectCubic does. Start is nil or the eigenvectors of an earlier selection.
 func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearch, seed uint64) selection {
 	d, m := g.x.NumColumns, g.outputs
 	if d == 0 { // rows without any feature have no basis vector
 		return selection{gradient: make([]float64, m), factor: 1, eigen: ritz{values: make([]float64, m), residual: make([]float64, m)}}
+	}
+	if g.kernel.Degree() == 3 {
+		return g.selectCubic(penalty, start, search, seed)
 	}
 	refines := search.selection.refines() && (penalty != L1 && m > 1 || search.selection == RandomStart)
 	search.eigen.wide = refines && search.selection == AllStarts && search.eigen.tolerance <= fineSearch.tolerance && m <= maxWideOutputs
@@ -296,14 +299,14 @@ func (r *refinement) keepBest(t int) {
 
 // run refines until all starts are stationary, rounds are used up or the solve is cancelled.
 func (r *refinement) run() {
-	m := r.g.outputs
+	m, degree := r.g.outputs, float64(r.g.kernel.Degree())
 	for range r.search.rounds {
 		s := r.columns
 		direction := make([]float64, len(r.h))
 		coef := make([]float64, m*s)
 		for t := range s {
 			for c, x := range r.q[t*m : t*m+m] {
-				// The gradient of ‖q‖₁, ‖q‖₂ or max|q| in q; that in h is 2 Σ_c coef_c Γ_c h.
+				// The gradient of ‖q‖₁, ‖q‖₂ or max|q| in q; that in h is 2 Σ_c coef_c Γ_c h, or 3 Σ_c coef_c T_c(h, h, ·).
 				switch {
 				case r.penalty == L1Linf, r.penalty == L1 && math.Abs(x) == r.value[t]:
 					coef[c*s+t] = math.Copysign(1, x)
@@ -317,8 +320,8 @@ func (r *refinement) run() {
 		columnDots(slope, direction, direction, s)
 		var climbing []int
 		for t := range slope {
-			slope[t] = 2 * (math.Sqrt(slope[t]) - r.value[t]) // ⟨∇f, ∇f/‖∇f‖ − h⟩
-			if slope[t] > 2*r.search.tolerance*r.value[t] {
+			slope[t] = degree * (math.Sqrt(slope[t]) - r.value[t]) // ⟨∇f, ∇f/‖∇f‖ − h⟩
+			if slope[t] > degree*r.search.tolerance*r.value[t] {
 				climbing = append(climbing, t)
 			}
 		}

@@ -65,7 +65,7 @@ type Step struct {
 	Objective float64 // Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	Gap       float64 // estimated optimality gap
 	Criterion float64 // dual norm of the gradient row of the best basis vector found; in penalised form none enters at or below λ
-	Nu        float64 // ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]
+	Nu        float64 // ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]; 0 at degree 3, where none is known
 	Seconds   float64 // since the start of the solve
 }
 
@@ -77,7 +77,7 @@ type Result struct {
 	Status          Status
 	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
-	// Gap is certified whenever a solve ends by itself and is not Rough. It then stands on the upper bound GapBound of the dual norm Ω*(∇F), which
+	// Gap is certified whenever a solve of degree 2 ends by itself and is not Rough; at degree 3 it is always estimated. It then stands on the upper bound GapBound of the dual norm Ω*(∇F), which
 	// may fail with the probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are
 	// loose: their gap may not fall to 0 at the optimum.
 	Gap         float64

@@ -93,7 +93,7 @@ type Settings struct {
 	FullIterations int
 	// BasisRidge ≥ 0 is the ridge ρ of a full refit on the basis vectors, ½ρ‖H‖², which are then free in length, in the
 	// result too; 0 keeps them in the unit ball, and the result holds unit vectors. With a ridge the best length makes the two terms of a basis
-	// vector add up to √(2λρ·Ω(v_r)‖h_r‖²), which spares large ones and drives out small ones. The ridge ρ that a factorization machine puts on
+	// vector add up to √(2λρ·Ω(v_r)‖h_r‖²) at degree 2, which spares large ones and drives out small ones. The ridge ρ that a factorization machine puts on
 	// its factors, with weights of ±1, is the unit ball with λ = ρ/2.
 	BasisRidge float64
 	// MaxBasis ≥ 0 is the largest number of basis vectors, k_max.
@@ -162,8 +162,10 @@ func DefaultSettings() Settings {
 // Validate returns an error that wraps ErrSettings if a field is out of range.
 func (s Settings) Validate() error {
 	switch {
-	case s.Kernel != ANOVA && s.Kernel != Homogeneous:
+	case s.Kernel.Degree() == 0:
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
+	case s.Kernel.Degree() == 3 && (s.Selection == L1Start || s.Selection == L1Only):
+		return fmt.Errorf("%w: Selection %v takes an eigenvector, which kernels of degree 3 have not: use %v or %v", ErrSettings, s.Selection, AllStarts, RandomStart)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
 	case s.Solver < Hybrid || s.Solver > Newton:

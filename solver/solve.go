@@ -348,7 +348,7 @@ func (r *solve) careful() oracleSearch {
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
 func (r *solve) search(threshold float64) selection {
 	seed := r.s.Seed
-	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly {
+	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
 	if len(r.result.Steps) > 0 || !r.scored {
@@ -392,12 +392,16 @@ func (r *solve) finish(ctx context.Context) *Result {
 		}
 		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
 			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
-			if bound.failure == 0 && gap > r.s.Tolerance*terms.objective {
+			kind := Certified
+			switch {
+			case bound.kind == "":
+				kind = Estimated
+			case bound.failure == 0 && gap > r.s.Tolerance*terms.objective:
 				gap = r.tighten(terms.objective, gap)
 			}
 			if !r.workers.cancelled() {
 				res.Objective, res.ConvexObjective = objective, terms.objective
-				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, Certified, bound.kind, bound.failure
+				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.kind, bound.failure
 				res.GapEstimate = min(gap, estimate)
 			}
 		}

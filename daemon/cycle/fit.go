@@ -76,8 +76,12 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 			linear[c.lambda] = c.model
 		}
 		if in.OnStep != nil {
+			var nu *report.Number
+			if c.step.Nu > 0 {
+				nu = report.Some(c.step.Nu)
+			}
 			in.OnStep(report.Step{Lambda: report.Number(c.lambda / unit), K: c.step.K, Objective: report.Number(c.step.Objective),
-				Gap: report.Some(c.step.Gap), GapKind: string(solver.Estimated), Nu: report.Some(c.step.Nu),
+				Gap: report.Some(c.step.Gap), GapKind: string(solver.Estimated), Nu: nu,
 				Valid: j.select_.metrics(j.target, c.model, in.Group), Seconds: report.Number(c.step.Seconds)})
 		}
 	}
