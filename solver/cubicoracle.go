@@ -10,8 +10,8 @@ type cubicSearch struct {
 	tolerance    float64 // as in oracleSearch
 }
 
-// On random tensors the quick search reaches 0.98 to 1 of the maximum in the mean and the careful one 0.99 to 1 of each: TestCubicSelection. A careful search is
-// made where a solve is about to end.
+// On random tensors the quick search reaches 0.98 to 1 of the maximum in the mean and the careful one 0.99 to 1 of each: TestCubicSelection. A careful search
+// is made where a solve is about to end.
 var (
 	quickCubic = cubicSearch{contractions: 4, starts: 12, rounds: 40, tolerance: 1e-3}
 	fineCubic  = cubicSearch{contractions: 16, starts: 24, rounds: 200, tolerance: 1e-7}

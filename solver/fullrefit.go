@@ -71,7 +71,8 @@ func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
 }
 
 // balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms of the row are
-// equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never rises. It does nothing without a ridge or in constrained form.
+// equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never rises. It does nothing without a ridge or in
+// constrained form.
 func (r *solve) balance() {
 	if r.basisRidge() == 0 || r.s.Tau > 0 {
 		return

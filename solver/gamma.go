@@ -118,7 +118,8 @@ func (g *gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) 
 	}
 }
 
-// quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t, at degree 3 T_c(h_t, h_t, h_t), in the s×m row-major matrix q for the s columns of the d×s block h, in O((nnz(X) + n m) s).
+// quadraticTo stores q[t,c] = h_tᵀ Γ_c h_t, at degree 3 T_c(h_t, h_t, h_t), in the s×m row-major matrix q for the s columns of the d×s block h,
+// in O((nnz(X) + n m) s).
 func (g *gamma) quadraticTo(q, h []float64, s int) {
 	if g.explicit {
 		g.quadraticExplicit(q, h, s)

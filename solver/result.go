@@ -77,7 +77,8 @@ type Result struct {
 	Status          Status
 	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
-	// Gap is certified whenever a solve of degree 2 ends by itself and is not Rough; at degree 3 it is always estimated. It then stands on the upper bound GapBound of the dual norm Ω*(∇F), which
+	// Gap is certified whenever a solve of degree 2 ends by itself and is not Rough; at degree 3 it is always estimated.
+	// If certified it stands on the upper bound GapBound of the dual norm Ω*(∇F), which
 	// may fail with the probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are
 	// loose: their gap may not fall to 0 at the optimum.
 	Gap         float64

@@ -165,7 +165,7 @@ func (s Settings) Validate() error {
 	case s.Kernel.Degree() == 0:
 		return fmt.Errorf("%w: Kernel is %v", ErrSettings, s.Kernel)
 	case s.Kernel.Degree() == 3 && (s.Selection == L1Start || s.Selection == L1Only):
-		return fmt.Errorf("%w: Selection %v takes an eigenvector, which kernels of degree 3 have not: use %v or %v", ErrSettings, s.Selection, AllStarts, RandomStart)
+		return fmt.Errorf("%w: Selection %v takes an eigenvector, which degree 3 has not: use %v or %v", ErrSettings, s.Selection, AllStarts, RandomStart)
 	case s.Penalty != L1 && s.Penalty != L1L2 && s.Penalty != L1Linf:
 		return fmt.Errorf("%w: Penalty is %v", ErrSettings, s.Penalty)
 	case s.Solver < Hybrid || s.Solver > Newton:
