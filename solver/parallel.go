@@ -3,7 +3,6 @@ package solver
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
@@ -24,48 +23,19 @@ func (s Settings) workers(ctx context.Context) workers {
 	return workers{size, s.Yield, ctx.Done()}
 }
 
-// cancelled reports whether the caller's context is done.
-func (w workers) cancelled() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
+// shared are the same workers, as the packages below this one have them.
+func (w workers) shared() parallel.Workers {
+	return parallel.Workers{Size: w.size, Pause: w.pause, Done: w.done}
 }
+
+// cancelled reports whether the caller's context is done.
+func (w workers) cancelled() bool { return w.shared().Cancelled() }
 
 // yield calls Settings.Yield and reports whether to go on: the context is not done. Loops over rows and features ask it before every block.
-func (w workers) yield() bool {
-	if w.pause != nil && !w.cancelled() {
-		w.pause()
-	}
-	return !w.cancelled()
-}
+func (w workers) yield() bool { return w.shared().Yield() }
 
-// blocks calls f for the consecutive ranges [lo, hi) of at most size indices that cover [0, n) and returns when all calls have. Range b
-// starts at b·size; worker is in [0, w.size) and no two calls with the same worker overlap, so it may index scratch memory. Which worker
-// gets which range is not fixed: a reduction keeps one partial result per range and adds them in order, so that it does not depend on
-// the number of workers. Once the context is done no further range is begun: who uses the result asks cancelled first.
-func (w workers) blocks(n, size int, f func(worker, b, lo, hi int)) {
-	count := (n + size - 1) / size
-	busy := min(w.size, count)
-	if busy <= 1 {
-		for b := 0; b < count && w.yield(); b++ {
-			f(0, b, b*size, min(n, (b+1)*size))
-		}
-		return
-	}
-	var next atomic.Int64
-	var running parallel.Group
-	for worker := range busy {
-		running.Go(func() {
-			for b := int(next.Add(1)) - 1; b < count && w.yield(); b = int(next.Add(1)) - 1 {
-				f(worker, b, b*size, min(n, (b+1)*size))
-			}
-		})
-	}
-	running.Wait()
-}
+// blocks is parallel.Workers.Blocks. Once the context is done no further range is begun: who uses the result asks cancelled first.
+func (w workers) blocks(n, size int, f func(worker, b, lo, hi int)) { w.shared().Blocks(n, size, f) }
 
 // sumInto adds the partial results of equal length to dst in order. A block that was called off has no result.
 func sumInto(dst []float64, partials [][]float64) {
