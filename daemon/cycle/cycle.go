@@ -34,6 +34,7 @@ type Cycle struct {
 	pool          interner // names of relearned events
 	baselineField int      // categorical field of the item mean, or -1
 	entityFields  []int    // categorical fields by whose names events are new or known
+	steady        []bool   // steadyFields
 
 	evicted atomic.Int64 // names that the fold-in gave up for others
 
@@ -95,6 +96,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
+	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1
 	if len(m.Train.FoldIn.By) > 0 {
@@ -484,7 +486,7 @@ func (c *Cycle) Progressive() report.Progressive {
 	p.Parts = c.mixture.report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == formParts[c.race.chosen]
+		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen)
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // heldOutNames are the names of the entities that a refit holds out whole, sorted, for each categorical field.
@@ -34,9 +35,9 @@ func (h heldOutNames) any(ev *event.Event) bool {
 
 // judgedFields returns the fields whose entities the gate tells apart as new and known: the first that the fold-in forgets by and that of the
 // baseline, the user and the item of ratings.
-func (j *refitJob) judgedFields() (fields []int) {
-	for _, name := range append(slices.Clone(j.model.Train.FoldIn.By[:min(1, len(j.model.Train.FoldIn.By))]), j.model.Evaluate.BaselineBy) {
-		if f := slices.Index(j.schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {
+func judgedFields(m *config.Model, schema *event.Schema) (fields []int) {
+	for _, name := range append(slices.Clone(m.Train.FoldIn.By[:min(1, len(m.Train.FoldIn.By))]), m.Evaluate.BaselineBy) {
+		if f := slices.Index(schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {
 			fields = append(fields, f)
 		}
 	}
@@ -105,7 +106,7 @@ func (j *refitJob) drawEntities(train []event.Event) heldOutNames {
 	}
 	var out heldOutNames
 	limit := int(h.Entities * float64(len(train)))
-	for _, f := range j.judgedFields() {
+	for _, f := range judgedFields(j.model, j.schema) {
 		if j.schema.Categorical[f] == h.By { // held out whole already
 			continue
 		}

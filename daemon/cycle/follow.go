@@ -52,28 +52,16 @@ type rowMaker interface {
 	rest(d *snapshot.Delta, add func(rowChange))
 }
 
-// formLearner returns the learner that a form is of, nil without, and whether its numbers are taken for levels. c.mu is held.
-func (c *Cycle) formLearner(form updateForm) (l learner, levels bool) {
-	if form == formFoldIn {
-		return c.learner, false
-	}
-	for _, b := range c.companions {
-		if b.name == formParts[form] {
-			return b.learner, b.target.Link != c.target.Link
-		}
-	}
-	return nil, false
-}
-
 // newFollower begins to follow what changes after an update was made just now in a form. c.mu is held.
 func (c *Cycle) newFollower(of *following, form updateForm, made *made) *follower {
-	l, levels := c.formLearner(form)
+	l, target := c.formLearner(form)
 	f := &follower{learner: l}
 	switch l := l.(type) {
 	case *posteriorLearner:
 		f.source = of.sourceOf(l.slots)
-		r := &posteriorRows{learner: l, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), base: l.foldIn.Base()}
-		if f.rows = r; levels {
+		r := &posteriorRows{learner: l, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), base: l.foldIn.Base(),
+			steady: c.steadyIn(form)}
+		if f.rows = r; target.Link != c.target.Link {
 			r.link = c.champion.link
 		}
 		return f

@@ -101,6 +101,8 @@ func followedCases() map[string]followedCase {
 		"of numbers":       {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formNumbers, ticks: 7, force: prefer(formNumbers)},
 		"f32":              {model: single, events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
 		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: formFoldIn, ticks: 11},
+		"steady":           {model: steadyModel(), events: inRuns(4000, false), form: formNumbers, ticks: 9, force: prefer(formNumbers)},
+		"mixed":            {model: steadyModel(), events: inRuns(4000, false), form: formMixed, ticks: 9, force: prefer(formMixed)},
 		"names":            {model: clicks, events: crossed, form: formNames, ticks: 50, force: prefer(formNames)},
 		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: formNames, ticks: 50, force: prefer(formNames)},
 		"newton":           {model: regression, events: waves, form: formNewton, ticks: 5, force: prefer(formNewton)},

@@ -9,11 +9,12 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// posteriorRows are rows of the fold-in in closed form: their mean as it is mixed now, scaled as the update's vectors are.
+// posteriorRows are rows of the fold-in in closed form: their mean as it is now, scaled as the update's vectors are.
 type posteriorRows struct {
 	learner  *posteriorLearner
 	loadings *posterior.Loadings
 	base     *posterior.State
+	steady   []bool
 	link     *levelLink // of a number as levels; nil without
 	outputs  int
 	mean     []float64 // of the row at hand
@@ -26,7 +27,7 @@ func (r *posteriorRows) row(linear, basis []float64, field int, name string) (ex
 	if at < 0 { // given up for another name: it stays as it was published
 		return false, true
 	}
-	r.mean = r.learner.foldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1})
+	r.mean = r.learner.foldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1}, r.steady)
 	if r.link != nil {
 		posterior.LevelsRow(r.mean, r.link.Slope)
 	}

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -13,7 +14,9 @@ import (
 type updateForm int
 
 // The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner,
-// as it is and where its weights are going, and the learner on names.
+// as it is and where its weights are going, the learner on names, and the fold-in as it is mixed for the next event, in all fields. In the first two only
+// names of entities (a user, an item) forget: another, such as an occupation, has hundreds of events until the next update, follows whoever is at hand and
+// has forgotten by then what it was published for.
 const (
 	formFoldIn updateForm = iota
 	formNumbers
@@ -21,17 +24,27 @@ const (
 	formNewton
 	formGoing // the same, where its weights are going
 	formNames
+	formMixed // of gaussianTarget where there is such a fold-in
 	numForms
 )
 
 // formParts are the parts of the mixture that forms are of, and formReasons what a version says where it is not of the first.
 var (
-	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNewton, partNames}
+	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNewton, partNames, partGaussian}
 	formReasons = [numForms]string{formNumbers: "; that of levels as numbers, which has predicted better",
 		formBefore: "; that from before the last change, which has predicted better", formNewton: "; Newton's on Fourier features, which has predicted better",
 		formGoing: "; Newton's on Fourier features, where its weights are going, which has predicted better",
-		formNames: "; that of names and pairs of names without interactions, which has predicted better"}
+		formNames: "; that of names and pairs of names without interactions, which has predicted better",
+		formMixed: "; that in which names of all fields forget, which has predicted better"}
 )
+
+// partOf returns the part of the mixture that a form is of.
+func (c *Cycle) partOf(f updateForm) string {
+	if f == formMixed && !HasGaussian(c.config) {
+		f = formFoldIn
+	}
+	return formParts[f]
+}
 
 // OtherForms returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors, and that of
 // names, which has pairs as far as there is room.
@@ -41,6 +54,9 @@ func OtherForms(m *config.Model) (n int) {
 	}
 	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
 		n++
+		if schema := m.Schema.Event(); steadyFields(m, &schema) != nil {
+			n++
+		}
 	}
 	if NamesFootprint(m) > 0 && event.Task(m.Schema.Task) == event.Binary {
 		n++
@@ -146,28 +162,66 @@ func (of *made) of(ch *Champion) *Champion {
 
 // forms returns the live model in every form. c.mu is held, and there is a champion.
 func (c *Cycle) forms() (all [numForms]made) {
-	all[formFoldIn] = c.made(c.learner, c.target)
-	for f := formFoldIn + 1; f < numForms; f++ {
-		for _, b := range c.companions {
-			if b.name != formParts[f] {
-				continue
+	for f := range numForms {
+		l, target := c.formLearner(f)
+		switch f {
+		case formNames:
+			all[f] = c.madeOfNames(l, all[formFoldIn].vocab)
+		case formGoing:
+			all[f] = c.madeGoing(l, all[formNewton])
+		case formMixed:
+			if _, ok := l.(*posteriorLearner); ok && c.steady != nil {
+				all[f] = c.made(l, target, nil)
 			}
-			switch all[f] = c.made(b.learner, b.target); f {
-			case formNames:
-				all[f] = c.madeOfNames(b.learner, all[formFoldIn].vocab)
-			case formGoing:
-				all[f] = c.madeGoing(b.learner, all[formNewton])
-			}
+		default:
+			all[f] = c.made(l, target, c.steadyIn(f))
 		}
-		if m := all[f].model; m != nil && !m.IsFinite() {
+		if m := all[f].model; f != formFoldIn && m != nil && !m.IsFinite() {
 			all[f] = made{}
 		}
 	}
 	return all
 }
 
+// steadyIn returns the fields whose names forget nothing in a form, nil for none.
+func (c *Cycle) steadyIn(form updateForm) []bool {
+	if form == formFoldIn || form == formNumbers {
+		return c.steady
+	}
+	return nil
+}
+
+// steadyFields returns, for each field, whether it is one of those that the fold-in forgets by but not of entities; nil where there is none.
+func steadyFields(m *config.Model, schema *event.Schema) (steady []bool) {
+	entities := judgedFields(m, schema)
+	for _, name := range m.Train.FoldIn.By {
+		if f := slices.Index(schema.Categorical, name); !slices.Contains(entities, f) {
+			if steady == nil {
+				steady = make([]bool, len(schema.Categorical)+len(schema.Multi)+len(schema.Numeric)+1)
+			}
+			steady[f] = true
+		}
+	}
+	return steady
+}
+
+// formLearner returns the learner that a form is of and its target, nil without. c.mu is held.
+func (c *Cycle) formLearner(form updateForm) (learner, *Target) {
+	part := c.partOf(form)
+	if part == formParts[formFoldIn] {
+		return c.learner, c.target
+	}
+	for _, b := range c.companions {
+		if b.name == part {
+			return b.learner, b.target
+		}
+	}
+	return nil, nil
+}
+
 // made returns what a learner has learned of a target, as one of levels where the target takes these for numbers; nothing where versions cannot hold it.
-func (c *Cycle) made(l learner, target *Target) (of made) {
+// steady are the fields whose rows a fold-in in closed form has without forgetting.
+func (c *Cycle) made(l learner, target *Target, steady []bool) (of made) {
 	limit := c.config.Train.MaxFeatures
 	switch l := l.(type) {
 	case *posteriorLearner:
@@ -175,7 +229,7 @@ func (c *Cycle) made(l learner, target *Target) (of made) {
 		if numbers && c.champion.link == nil {
 			return of
 		}
-		if of.folded, of.vocab = l.live(limit); numbers {
+		if of.folded, of.vocab = l.live(limit, steady); numbers {
 			of.folded = of.folded.Levels(c.champion.link.Threshold, c.champion.link.Slope)
 		}
 		of.model = of.folded.Model()

@@ -38,12 +38,12 @@ func TestFormRace(t *testing.T) {
 		}
 	}
 	none := math.NaN()
-	run(updateEvents-1, [numForms]float64{1, 0.5, 0.2, none, none, none})
+	run(updateEvents-1, [numForms]float64{1, 0.5, 0.2, none, none, none, none})
 	choice(formFoldIn, all, "too few events")
-	run(10, [numForms]float64{1, 0.5, 0.2, none, none, none})
+	run(10, [numForms]float64{1, 0.5, 0.2, none, none, none, none})
 	choice(formBefore, all, "the best of two that are better")
 	choice(formNumbers, two, "the best of those that there are")
-	run(40_000, [numForms]float64{1, 1, none, none, none, none})
+	run(40_000, [numForms]float64{1, 1, none, none, none, none, none})
 	r.chosen = formNumbers
 	l := &r.pairs[formNumbers][formFoldIn]
 	mean := l.sum / l.n

@@ -66,7 +66,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	w := &warmStart{lambda: ch.Lambda, horizon: ch.horizon, up: ch.Version.Version%2 == 0, rows: ch.Version.Rows, version: ch.Version.Version,
 		featureMap: ch.Vocabulary.Map, mapWeights: ch.Model.Map, mapRidge: ch.mapRidge}
 	if from.gaussian != nil {
-		w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v)
+		w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v, nil)
 	}
 	w.dual = j.dualOf(ch)
 	if from.posterior == nil {
@@ -75,7 +75,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	}
 	w.precisions, w.bothPrecisions = j.lastPrecisions()
 	j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
-	w.posterior = j.folded.state(v)
+	w.posterior = j.folded.state(v, nil)
 	w.lean = j.leavesConvexOut(w)
 	switch w.model = w.posterior.Model(); {
 	case j.model.Train.ConvexAlone():
@@ -315,5 +315,5 @@ func mapPosterior(s *posterior.State, from, to *Vocabulary) *posterior.State {
 	for f := len(to.Names); f < to.NumFields(); f++ {
 		features = append(features, posterior.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)})
 	}
-	return posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features)
+	return posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
 }

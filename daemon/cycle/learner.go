@@ -162,8 +162,8 @@ func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float6
 	l.foldIn.Learn(l.features, l.values, target, weight)
 }
 
-// state returns the live posterior over a vocabulary: what a refit continues from.
-func (l *posteriorLearner) state(v *Vocabulary) *posterior.State {
+// state returns the live posterior over a vocabulary.
+func (l *posteriorLearner) state(v *Vocabulary, steady []bool) *posterior.State {
 	features := make([]posterior.Feature, 0, v.NumColumns())
 	for f, names := range v.Names {
 		for _, name := range names {
@@ -181,16 +181,16 @@ func (l *posteriorLearner) state(v *Vocabulary) *posterior.State {
 		}
 		features = append(features, feature)
 	}
-	return l.foldIn.State(features)
+	return l.foldIn.State(features, steady)
 }
 
 func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {
-	s, v := l.live(limit)
+	s, v := l.live(limit, nil)
 	return s.Model(), v
 }
 
 // live returns the live posterior over the champion's vocabulary plus at most limit names in all.
-func (l *posteriorLearner) live(limit int) (*posterior.State, *Vocabulary) {
+func (l *posteriorLearner) live(limit int, steady []bool) (*posterior.State, *Vocabulary) {
 	v := l.vocab.with(l.slots, limit)
-	return l.state(v), v
+	return l.state(v, steady), v
 }

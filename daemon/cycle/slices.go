@@ -27,7 +27,7 @@ func (s gateSlice) String() string {
 
 // gateSlices returns those of the judged fields, of all events without such fields.
 func (j *refitJob) gateSlices() (all []gateSlice) {
-	fields := j.judgedFields()
+	fields := judgedFields(j.model, j.schema)
 	for _, f := range fields {
 		fresh, known := gateSlice{field: j.schema.Categorical[f]}, gateSlice{field: j.schema.Categorical[f], known: true}
 		for i := range j.gate.events {

@@ -228,13 +228,13 @@ func (f *FoldIn) RateLosses() [][]float64 {
 // Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,
 // or not at all. O(nnz·q), with separate outputs O(nnz·(m + k) + m·k).
 func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
-	f.gather(features, values)
+	f.gather(features, values, nil)
 	f.rowMath.predict(&f.event)
 	f.rowMath.outputs(dst)
 }
 
-// gather fills the event with its mixed rows.
-func (f *FoldIn) gather(features []Feature, values []float64) {
+// gather fills the event with its rows: mixed, but the first version alone of those of the steady fields, nil for none.
+func (f *FoldIn) gather(features []Feature, values []float64, steady []bool) {
 	v := &f.event
 	v.value, v.mean, v.cov, v.group, v.alone = values, v.mean[:0], v.cov[:0], v.group[:0], v.alone[:0]
 	for len(f.mixed) < len(features) {
@@ -250,8 +250,8 @@ func (f *FoldIn) gather(features []Feature, values []float64) {
 		switch {
 		case feature.Row >= 0:
 			row := &f.rows[feature.Row]
-			mean := row.mean
-			if len(row.loss) > 0 {
+			mean := row.mean[:len(f.zero)]
+			if len(row.loss) > 0 && (steady == nil || !steady[feature.Field]) {
 				mean = f.mix(&f.mixed[e], feature.Row)
 			}
 			v.mean, v.cov = append(v.mean, mean), append(v.cov, row.cov)
@@ -380,7 +380,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 			return
 		}
 	}
-	f.gather(features, values)
+	f.gather(features, values, nil)
 	f.rowMath.predict(&f.event)
 	f.events, f.agreement = f.events+1, f.agreement[:0]
 	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
@@ -543,14 +543,15 @@ func (f *FoldIn) charge(row *liveRow, g int, loss float64) {
 	row.loss[g] = entityLossFade*row.loss[g] + loss
 }
 
-// Row appends the mean row of a feature to dst, mixed as State has it: 1 linear weight, with separate outputs m, then NumBasis coordinates.
-func (f *FoldIn) Row(dst []float64, feature Feature) []float64 {
-	f.gather([]Feature{feature}, []float64{1})
+// Row appends the mean row of a feature to dst as State has it: 1 linear weight, with separate outputs m, then NumBasis coordinates.
+func (f *FoldIn) Row(dst []float64, feature Feature, steady []bool) []float64 {
+	f.gather([]Feature{feature}, []float64{1}, steady)
 	return append(dst, f.event.mean[0]...)
 }
 
-// State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes.
-func (f *FoldIn) State(features []Feature) *State {
+// State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes. Rows are mixed as for the
+// next event, but those of steady fields (nil: none), which are as they are at the slowest rate. Covariances are those of the middle rate.
+func (f *FoldIn) State(features []Feature, steady []bool) *State {
 	field := make([]int32, len(features))
 	for j, feature := range features {
 		field[j] = feature.Field
@@ -559,7 +560,7 @@ func (f *FoldIn) State(features []Feature) *State {
 	s.Field, s.Mean, s.Covariance = field, make([]float64, len(field)*s.rowSize()), make([]float64, len(field)*s.covarianceSize())
 	one := []float64{1}
 	for j := range features {
-		f.gather(features[j:j+1], one)
+		f.gather(features[j:j+1], one, steady)
 		m, c := s.Row(j)
 		copy(m, f.event.mean[0])
 		copy(c, f.event.cov[0])

@@ -41,7 +41,7 @@ func TestFoldInIsTheExactPosterior(t *testing.T) {
 		f.Learn(features, value, p.Target(i), 1)
 	}
 	want, _ := slowUpdate(s, p, omega, right, 0)
-	got := f.State([]Feature{{Field: 0, Row: slots[0], Base: 0}})
+	got := f.State([]Feature{{Field: 0, Row: slots[0], Base: 0}}, nil)
 	for i, w := range want {
 		if math.Abs(got.Mean[i]-w) > 1e-5*(1+math.Abs(w)) {
 			t.Errorf("mean[%d] = %.9g, solved at once %.9g", i, got.Mean[i], w)
@@ -183,7 +183,7 @@ func scoreByPrediction(f *FoldIn, features []Feature, values, target []float64) 
 	for e, feature := range features {
 		row := &f.rows[feature.Row]
 		for g := range row.loss {
-			f.gather(features, values)
+			f.gather(features, values, nil)
 			f.event.mean[e] = row.mean[g*q : g*q+q]
 			f.rowMath.predict(&f.event)
 			all = append(all, loss{row, g, f.rowMath.lossWith(target, nil)})
@@ -193,7 +193,7 @@ func scoreByPrediction(f *FoldIn, features []Feature, values, target []float64) 
 		f.charge(l.row, l.g, l.value)
 	}
 	f.changes++
-	f.gather(features, values)
+	f.gather(features, values, nil)
 	f.rowMath.predict(&f.event)
 }
 
@@ -311,4 +311,36 @@ func predicted(f *FoldIn, features []Feature, values []float64) []float64 {
 	out := make([]float64, len(f.base.Bias))
 	f.Predict(out, features, values)
 	return out
+}
+
+// TestSteadyFieldsForgetNothing: rows of steady fields are those of a fold-in that forgets in none, others those that it mixes.
+func TestSteadyFieldsForgetNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	s := New(Gaussian, 1, 0, nil, 2, PriorFor(Gaussian, 1))
+	mixed, all := NewFoldIn(s.Clone(), [][]float64{{1, 0.9}, {1, 0.8}}), NewFoldIn(s.Clone(), make([][]float64, 2))
+	learn := func(f *FoldIn, field int32, target float64) {
+		f.Learn([]Feature{{Field: field, Row: field, Base: -1}}, []float64{1}, []float64{target}, 1)
+	}
+	for _, f := range []*FoldIn{mixed, all} {
+		f.Place(0, Feature{Field: 0, Base: -1})
+		f.Place(1, Feature{Field: 1, Base: -1})
+	}
+	for i := range 200 {
+		field, target := int32(i%2), math.Sin(float64(i)/20)+0.1*r.NormFloat64()
+		learn(mixed, field, target)
+		learn(all, field, target)
+	}
+	features := []Feature{{Field: 0, Row: 0, Base: -1}, {Field: 1, Row: 1, Base: -1}}
+	got, want, before := mixed.State(features, []bool{false, true}), all.State(features, nil), mixed.State(features, nil)
+	if math.Abs(got.Mean[1]-want.Mean[1]) > 1e-12 || math.Abs(before.Mean[1]-want.Mean[1]) < 1e-3 {
+		t.Errorf("steady weight %g, without forgetting %g, mixed %g", got.Mean[1], want.Mean[1], before.Mean[1])
+	}
+	if got.Mean[0] != before.Mean[0] || math.Abs(got.Mean[0]-want.Mean[0]) < 1e-3 {
+		t.Errorf("mixed weight %g beside a steady field, %g without", got.Mean[0], before.Mean[0])
+	}
+	for j, f := range features {
+		if row := mixed.Row(nil, f, []bool{false, true}); row[0] != got.Mean[j] {
+			t.Errorf("row %d is %g, in the state %g", j, row[0], got.Mean[j])
+		}
+	}
 }

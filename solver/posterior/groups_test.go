@@ -251,7 +251,7 @@ func TestGroupedFoldInIsASweepOfOneRow(t *testing.T) {
 		features = append(features, feature)
 	}
 	f.Learn(features, value, p.Target(0), 1)
-	got := f.State(features)
+	got := f.State(features, nil)
 	for e := range index { // by definition: evidence of the prior's mean, plus the event's
 		view, solve := newRowView(s.Sign), newSolver(3)
 		z := view.gather(s, index, value)

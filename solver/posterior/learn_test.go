@@ -81,7 +81,7 @@ func mainEffects(s *State) *State {
 func learnAnew(f *FoldIn, features []Feature, values, target []float64, weight float64) {
 	anew := func() {
 		f.changes++
-		f.gather(features, values)
+		f.gather(features, values, nil)
 		f.rowMath.predict(&f.event)
 	}
 	if f.young != nil && !f.young.learn(target) {

@@ -88,7 +88,7 @@ func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
 		}
 		f.Learn(features, value, p.Target(i), 1)
 	}
-	live := f.State([]Feature{{Field: 0, Row: 0, Base: 0}})
+	live := f.State([]Feature{{Field: 0, Row: 0, Base: 0}}, nil)
 	refit, err := NewRefit(s, p, 10, 1)
 	if err != nil {
 		t.Fatal(err)
