@@ -132,33 +132,44 @@ func (m *flatModel) outputs(dst []float64, s *Scratch) {
 	sum, kern := s.sum, s.kern
 	clear(sum)
 	clear(kern)
-	pairs := make([]float64, k)
-	for e, j := range s.index {
-		x := s.value[e]
-		for r, h := range c.Basis[int(j)*k : (int(j)+1)*k] {
-			a := h * x
-			if c.Kernel == ANOVA && c.Degree == cubic {
-				kern[r] += a * pairs[r]
-				pairs[r] += a * sum[r]
-			} else {
+	if c.Degree == cubic {
+		m.cubes(s)
+	} else {
+		for e, j := range s.index {
+			x := s.value[e]
+			for r, h := range c.Basis[int(j)*k : (int(j)+1)*k] {
+				a := h * x
+				sum[r] += a
 				kern[r] += a * a
 			}
-			sum[r] += a
 		}
-	}
-	for r, a := range sum {
-		switch {
-		case c.Kernel == Homogeneous && c.Degree == cubic:
-			kern[r] = a * a * a
-		case c.Kernel == Homogeneous:
-			kern[r] = a * a
-		case c.Degree != cubic:
-			kern[r] = 0.5 * (a*a - kern[r])
+		for r, a := range sum {
+			if c.Kernel == ANOVA {
+				kern[r] = 0.5 * (a*a - kern[r])
+			} else {
+				kern[r] = a * a
+			}
 		}
 	}
 	for r, v := range kern {
 		for o, w := range c.Weights[r*numOut : (r+1)*numOut] {
 			dst[o] += w * v
+		}
+	}
+}
+
+// cubes stores the kernels of degree 3, which no build before format 5 had.
+func (m *flatModel) cubes(s *Scratch) {
+	for r := range m.c.NumBasis {
+		sum, pairs, triples := 0.0, 0.0, 0.0
+		for e, j := range s.index {
+			a := m.c.Basis[int(j)*m.c.NumBasis+r] * s.value[e]
+			triples += a * pairs
+			pairs += a * sum
+			sum += a
+		}
+		if s.kern[r] = triples; m.c.Kernel == Homogeneous {
+			s.kern[r] = sum * sum * sum
 		}
 	}
 }
