@@ -1,10 +1,6 @@
 package margin
 
-import (
-	"math/rand/v2"
-
-	"github.com/refitd/refitd/solver/internal/dense"
-)
+import "math/rand/v2"
 
 // renewSweeps is the number of sweeps after which W is made anew from α: rounding of single steps adds up.
 const renewSweeps = 32
@@ -53,7 +49,7 @@ func (f *fit) sweep(rows []int32, random *rand.Rand) {
 			continue
 		}
 		alpha := f.alpha[i*m : (i+1)*m]
-		f.scores(s.scores, i)
+		f.scores(s.scores, i, s)
 		q := weight * f.square[i] / f.s.Lambda
 		f.rule.envelope(s.v, s.scores, alpha, -q, int(f.class[i]), q+f.rule.gamma, s)
 		moved := false
@@ -61,14 +57,11 @@ func (f *fit) sweep(rows []int32, random *rand.Rand) {
 			change := -v - alpha[c]
 			moved = moved || change != 0
 			alpha[c] = -v
-			s.v[c] = change
+			s.v[c] = change * weight / f.s.Lambda
 		}
 		if !moved {
 			continue
 		}
-		index, value := f.x.Row(i)
-		for e, j := range index {
-			dense.AddScaled(f.w[int(j)*m:int(j)*m+m], weight*value[e]/f.s.Lambda, s.v)
-		}
+		f.shift(i, s.v, s)
 	}
 }

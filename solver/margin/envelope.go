@@ -7,7 +7,11 @@ import "math"
 // it is max ⟨u, a⟩ − ½g(‖u‖² + (1'u)²). It costs O(m log m), O(m) for a single weight.
 func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *scratch) float64 {
 	r.margins(s.a, o, alpha, q, y)
-	if g <= flat*r.spread(s) {
+	top := 0.0
+	for _, a := range s.a {
+		top = max(top, a)
+	}
+	if g*r.total <= flat*top {
 		copy(v, o)
 		if alpha != nil {
 			for c, x := range alpha {
@@ -19,7 +23,7 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 	clear(v)
 	switch {
 	case r.single:
-		r.capSum(v, y, g, s)
+		r.capSum(v, y, g, top, s)
 	case r.each:
 		r.capEach(v, y, g, s)
 	default:
@@ -38,22 +42,9 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 // flat is the part of the largest margin below which the curvature of a step is taken for 0.
 const flat = 1e-10
 
-// spread returns the largest margin.
-func (r *rule) spread(s *scratch) float64 {
-	top := 0.0
-	for _, a := range s.a {
-		top = max(top, a)
-	}
-	return top / max(r.total, 1e-300)
-}
-
 // capSum is the case of weights at least 0 of sum at most h = ρ_1: u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh). Newton's method finds θ from below in
-// finitely many steps, as the function is convex and has finitely many pieces.
-func (r *rule) capSum(u []float64, y int, g float64, s *scratch) {
-	top := 0.0
-	for _, a := range s.a {
-		top = max(top, a)
-	}
+// finitely many steps, as the function is convex and has finitely many pieces. The largest margin, or 0, is top.
+func (r *rule) capSum(u []float64, y int, g, top float64, s *scratch) {
 	if top == 0 {
 		return
 	}

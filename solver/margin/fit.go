@@ -30,10 +30,11 @@ type fit struct {
 	class   []int32
 	square  []float64 // ‖x_i‖²
 
-	alpha []float64 // n×m
-	w     []float64 // columns of x × m: the sum over alpha
-	move  []float64 // n×m, of Frank–Wolfe: Δα
-	step  []float64 // of the size of w: ΔW
+	alpha []float64   // n×m
+	w     []float64   // columns of x × m: the sum over alpha
+	parts [][]float64 // the rows of w, views
+	move  []float64   // n×m, of Frank–Wolfe: Δα
+	step  []float64   // of the size of w: ΔW
 
 	gap       []float64 // w_i times what row i adds to the gap, at the last evaluation
 	objective float64   // P there
@@ -79,6 +80,9 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 		}
 	}
 	f.alpha, f.w = make([]float64, f.n*f.m), make([]float64, f.x.NumColumns*f.m)
+	for j := range f.x.NumColumns {
+		f.parts = append(f.parts, f.w[j*f.m:(j+1)*f.m])
+	}
 	f.gap, f.sums = make([]float64, f.n), make([][3]float64, (f.n+rowBlock-1)/rowBlock)
 	f.best.w, f.best.dual = make([]float64, len(f.w)), make([]float64, len(f.alpha))
 	f.best.objective, f.best.value = math.Inf(1), math.Inf(-1)
@@ -165,12 +169,31 @@ func (f *fit) load(dual []float64) error {
 const maxDual = 1e12
 
 // scores stores W'x_i in dst.
-func (f *fit) scores(dst []float64, i int) {
+func (f *fit) scores(dst []float64, i int, s *scratch) {
 	clear(dst)
 	index, value := f.x.Row(i)
+	parts := f.parts
+	if len(index) < len(parts) {
+		s.parts = s.parts[:0]
+		for _, j := range index {
+			s.parts = append(s.parts, f.parts[j])
+		}
+		parts = s.parts
+	}
+	dense.MulAdd(dst, f.m, parts, 0, f.m, value, 1)
+}
+
+// shift adds x_i v' to W.
+func (f *fit) shift(i int, v []float64, s *scratch) {
 	m := f.m
+	index, value := f.x.Row(i)
+	if len(index) == len(f.parts) {
+		s.parts = append(s.parts[:0], v)
+		dense.MulAdd(f.w, m, s.parts, 0, m, value, len(index))
+		return
+	}
 	for e, j := range index {
-		dense.AddScaled(dst, value[e], f.w[int(j)*m:int(j)*m+m])
+		dense.AddScaled(f.parts[j], value[e], v)
 	}
 }
 
@@ -201,7 +224,7 @@ func (f *fit) evaluate() {
 		var loss, dual, linear float64
 		for i := lo; i < hi; i++ {
 			alpha, y, weight := f.alpha[i*m:(i+1)*m], int(f.class[i]), f.p.Weight(i)
-			f.scores(o, i)
+			f.scores(o, i, s)
 			inner, square := 0.0, 0.0
 			for c, x := range alpha {
 				inner += x * o[c]

@@ -271,6 +271,7 @@ type scratch struct {
 	sum    []float64
 	size   []int32
 	scores []float64
+	parts  [][]float64 // rows of W that a row of the problem meets
 }
 
 func newScratch(m int) *scratch {
