@@ -34,6 +34,7 @@ type cli struct {
 	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
 	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
+	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
 	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
 }
 
@@ -102,6 +103,7 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"best":    {c.Best, experiment.Best},
 		"speed":   {run: experiment.Speed},
 		"warm":    {run: experiment.Warm},
+		"svm2020": {c.SVM2020, experiment.SVM2020},
 		"memory":  {run: experiment.Memory},
 	}[name]
 	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits

@@ -6,5 +6,7 @@
 // user and item. A split is numpy's permutation of the rows for its number as the seed: a quarter to test on, a quarter to validate on, the
 // rest to train on. λ and the number of basis vectors are chosen on the validation rows, along the path of Algorithm 1 (section 6.1).
 //
+// SVM2020 repeats those of Tajima et al. 2020 in the same way.
+//
 // It is used by a program of its own, cmd/paper, and by nothing that the daemon runs.
 package experiment
