@@ -26,6 +26,16 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
 func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }
 
+// CubicFootprint returns the bytes that a solve with a kernel of degree 3 takes beside SolveFootprint: for every feature, contractions of all outputs, the
+// starts of a selection as they are chosen and climb, and the sums of a product in its blocks.
+func CubicFootprint(d, outputs int) int64 {
+	perOutput := int64(contractionSteps + 2 + 4*2*endVectors)
+	if outputs > maxEndOutputs {
+		perOutput = contractionSteps + 2 + 4
+	}
+	return 8 * int64(d) * (perOutput*int64(outputs) + int64(4*fineCubic.starts+gammaBlocks*cubicColumns))
+}
+
 // DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem included.
 func DenseFootprint(n, columns, outputs int) int64 {
 	width := int64(columns + 1)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // heap returns the bytes that are reachable.
@@ -79,4 +81,42 @@ func TestDenseFootprint(t *testing.T) {
 	}
 	runtime.KeepAlive(f)
 	runtime.KeepAlive(d)
+}
+
+// TestCubicFootprint: a solve of degree 3 stays within its footprint as it selects, and takes at least a third of it.
+func TestCubicFootprint(t *testing.T) {
+	tier.NotUnderRace(t)
+	const n, entries, k = 3000, 3, 2
+	for _, c := range []struct{ d, m int }{{6000, 1}, {3000, 3}, {1500, 10}} {
+		rng := rand.New(rand.NewPCG(1, 3))
+		p := &Problem{X: NewRows(c.d, n, n*entries), Outputs: c.m, Loss: Squared{}}
+		for range n {
+			var index [entries]int32
+			for e := range index {
+				index[e] = int32(e*c.d/entries + rng.IntN(c.d/entries))
+			}
+			p.X.Append(index[:], []float64{1, 1, 1})
+			for range c.m {
+				p.Targets = append(p.Targets, rng.NormFloat64())
+			}
+		}
+		s := cubicSettings(ANOVA3)
+		s.Lambda, s.MaxBasis, s.MaxSteps = 1e-6, k, k
+		var most, calls int64
+		before := heap()
+		s.Yield = func() {
+			if calls++; calls%150 == 0 {
+				most = max(most, heap()-before)
+			}
+		}
+		if _, err := Solve(t.Context(), p, nil, s); err != nil {
+			t.Fatal(err)
+		}
+		said := SolveFootprint(n, c.d, k, c.m) + CubicFootprint(c.d, c.m)
+		t.Logf("%d features, %d outputs: %d bytes, the footprint is %d", c.d, c.m, most, said)
+		if float64(most) > 1.15*float64(said) || most < said/3 {
+			t.Errorf("%d features, %d outputs: a solve takes %d bytes, its footprint is %d", c.d, c.m, most, said)
+		}
+		runtime.KeepAlive(p)
+	}
 }

@@ -58,7 +58,7 @@ func with(lists ...map[string]string) map[string]string {
 // algorithms are all there are, the default first.
 var algorithms = []*algorithm{
 	{name: ConditionalGradient, fits: func(*Model) solver.Algorithm { return solver.ConditionalGradient{} }, losses: smoothLosses(),
-		degrees: []int{2}, refits: []string{"output", "full", "variational"}, unused: ofMargins},
+		degrees: []int{2, 3}, refits: []string{"output", "full", "variational"}, unused: ofMargins},
 	{name: "convex_fm", fits: func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} }, single: true,
 		losses: []string{"squared", "binary_logistic", squaredHinge}, degrees: []int{2}, refits: []string{"full", "output", "variational"},
 		unused: with(ofMargins, ofGradients, map[string]string{"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is"})},

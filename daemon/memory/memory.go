@@ -79,6 +79,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"badger":        sketch.DiskFootprint(n+h, 0), // the payloads are in maxBytes
 		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
 	}
+	if m.Train.KernelDegree() == 3 {
+		parts["refit"] += solver.CubicFootprint(d, outputs)
+	}
 	if columns := m.Train.FeatureMap.NumColumns(len(m.Schema.Numeric)); columns > 0 && m.Train.Refit != "variational" {
 		parts["feature_map"] = cycle.MapFootprint(n, len(m.Schema.Numeric), columns, outputs)
 	}
