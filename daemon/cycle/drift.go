@@ -99,8 +99,8 @@ type alarm struct {
 func (w *driftWatch) learned(l *posteriorLearner) (alarms []alarm) {
 	w.events++
 	for _, a := range l.foldIn.Agreements() {
-		if w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
-			continue
+		if l.vocab == nil || w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
+			continue // without a refit there are neither fitted precisions nor interactions: what is left over agrees for long
 		}
 		w.alarm, w.rest[a.Field] = w.events, w.events+driftRest
 		alarms = append(alarms, alarm{DriftAlarm{w.events, w.names[a.Field]}, a.Field})

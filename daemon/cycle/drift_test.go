@@ -60,3 +60,25 @@ func TestAlarmAfterAChange(t *testing.T) {
 		}
 	}
 }
+
+// TestNoAlarmBeforeTheFirstRefit: tests that would alarm at their next value do so only once there is a refit.
+func TestNoAlarmBeforeTheFirstRefit(t *testing.T) {
+	c, events := newCycle(t, ratingsModel(nil)), stream(5, 900)
+	due := func() {
+		for f := range c.drift.tests {
+			c.drift.rest[f], c.drift.tests[f] = 0, driftTest{wealth: [4]float64{driftAlarm * 100, driftAlarm * 100, driftAlarm * 100, driftAlarm * 100}}
+		}
+	}
+	observeAll(c, events[:400])
+	due()
+	observeAll(c, events[400:600])
+	if alarms := c.DriftAlarms(); len(alarms) > 0 {
+		t.Errorf("alarms %+v without a refit", alarms)
+	}
+	c.Install(refit(t, c, sampleOf(events[:600])))
+	due()
+	observeAll(c, events[600:])
+	if alarms := c.DriftAlarms(); len(alarms) == 0 {
+		t.Error("no alarm with a refit: the test shows nothing")
+	}
+}

@@ -63,13 +63,15 @@ func (l *freshLoad) event(user, item int) []byte {
 	return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, user, item, rating, time.Now().UnixMilli())
 }
 
-// first is an event of the backlog: many of the known names, and one of each other user.
+// first is an event of the backlog: many of the known names, and one of each other user, evenly spread: a change would hasten the first refit.
 func (l *freshLoad) first(i int) []byte {
-	if i < l.users {
-		return l.event(i, i%l.items)
+	if user := i * l.users / l.backlog(); user < (i+1)*l.users/l.backlog() {
+		return l.event(user, user%l.items)
 	}
 	return l.event(l.random.IntN(knownUsers), l.random.IntN(knownItems))
 }
+
+func (l *freshLoad) backlog() int { return l.users + 200*knownUsers }
 
 // next is one of the stream.
 func (l *freshLoad) next(second int) []byte {
@@ -87,7 +89,7 @@ func TestFreshConsumer(t *testing.T) {
 	l := &freshLoad{users: tier.Size(18_000, 900_000), items: tier.Size(2_000, 100_000), random: rand.New(rand.NewPCG(7, 0))}
 	rate, length := tier.Size(2_000, 10_000), tier.Size(10*time.Second, time.Minute+30*time.Second)
 	p := newProducer(t, addr, "fresh")
-	backlog := l.users + 200*knownUsers
+	backlog := l.backlog()
 	p.fill(backlog, l.first)
 	dir := t.TempDir()
 	configured := func(refitAt int, publish string) string {
