@@ -1,4 +1,4 @@
-// Command paper repeats the tables and figures of Blondel et al. 2017 over a directory of data sets: Markdown on standard output, and
+// Command paper repeats tables and figures of Blondel et al. 2016 and 2017 over a directory of data sets: Markdown on standard output, and
 // Markdown, CSV, SVG and PNG files in a directory. It exits with 1 if a bar was missed. It is no part of refitd's releases.
 package main
 
@@ -36,6 +36,11 @@ type cli struct {
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
 	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
+
+	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
+	Figure22016 struct{} `cmd:"" name:"2016-figure2" help:"2016, figure 2: lifted and direct coordinate descent against seconds."`
+	Figure32016 overSets `cmd:"" name:"2016-figure3" help:"2016, figure 3: error on tag counts and ratings."`
+	Figure42016 overSets `cmd:"" name:"2016-figure4" help:"2016, figure 4: R² of regression against basis vectors, by coordinate descent."`
 }
 
 // overSets are the flags of an experiment over sets.
@@ -61,7 +66,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags cli
 	exited := -1
-	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats the tables and figures of Blondel et al. 2017."),
+	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats tables and figures of Blondel et al. 2016 and 2017."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("paper: command line: " + err.Error()) // the tags of cli are wrong
@@ -105,6 +110,11 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"warm":    {run: experiment.Warm},
 		"svm2020": {c.SVM2020, experiment.SVM2020},
 		"memory":  {run: experiment.Memory},
+
+		"2016-figure1": {run: experiment.Weights2016},
+		"2016-figure2": {run: experiment.Lifting2016},
+		"2016-figure3": {overSplits{overSets: c.Figure32016}, experiment.Recommend2016},
+		"2016-figure4": {overSplits{overSets: c.Figure42016}, experiment.Budget2016},
 	}[name]
 	o.Sets, o.Splits = e.flags.Sets, e.flags.Splits
 	r, err := e.run(ctx, o)

@@ -7,6 +7,7 @@
 // rest to train on. λ and the number of basis vectors are chosen on the validation rows, along the path of Algorithm 1 (section 6.1).
 //
 // SVM2020 repeats those of Tajima et al. 2020 in the same way.
+// Beside them stand figures 1 to 4 of Blondel et al. 2016 (Polynomial networks and factorization machines), by coordinate descent.
 //
 // It is used by a program of its own, cmd/paper, and by nothing that the daemon runs.
 package experiment
