@@ -47,8 +47,8 @@ func Weights2016(ctx context.Context, o Options) (*Report, error) {
 	panel := plot.Panel{Title: "diabetes", XLabel: "sweeps", YLabel: "objective over the worst start's"}
 	worst := 0.0
 	var all [][]curve
-	ways := []descentWay{{"fitted", solver.ANOVA, coordinate.Descent{Weights: coordinate.Fitted}}, {"ones", solver.ANOVA, coordinate.Descent{Weights: coordinate.Ones}},
-		{"signs", solver.ANOVA, coordinate.Descent{}}}
+	ways := []descentWay{{"fitted", solver.ANOVA, coordinate.Descent{Weights: coordinate.Fitted}},
+		{"ones", solver.ANOVA, coordinate.Descent{Weights: coordinate.Ones}}, {"signs", solver.ANOVA, coordinate.Descent{}}}
 	for _, way := range ways {
 		row := []string{way.name}
 		var curves []curve
