@@ -39,7 +39,7 @@ type Descent struct {
 	Objective Objective
 	Weights   Weights
 	// Shared lets all outputs share one set of basis vectors, each with a row of weights under Settings.Penalty. Otherwise each output has basis vectors of
-	// its own.
+	// its own. McRank on ML-100k, each with its best β: an error of .929 with 8 shared ones, .934 with 4 times 8.
 	Shared bool
 	// Starts is from how many random points the descent begins: after startSweeps sweeps from each, it goes on from the one of least objective. 0 stands
 	// for 1.
