@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -126,6 +127,7 @@ func TestPath(t *testing.T) {
 
 // TestPlantedTriples checks that degree 3 beats degree 2 by a fifth where triples of features are planted, on rows that it has not seen.
 func TestPlantedTriples(t *testing.T) {
+	tier.NotUnderRace(t)
 	f := form{"", solver.ANOVA3, Descent{}, solver.Squared{}, 1}
 	p := f.problem(5, 3000, 8, 8)
 	for i := range p.X.NumRows() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -213,6 +214,7 @@ func newTestRun(t *testing.T, f form, p *solver.Problem, s solver.Settings) *run
 
 // TestSweeps checks each form and both orders of a sweep against the slow twins: the objective never rises, and is that of the model.
 func TestSweeps(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {
 			for _, byFeature := range []bool{false, true} {
@@ -248,6 +250,7 @@ func TestSweeps(t *testing.T) {
 
 // TestGradients compares the slope that each step goes by with a difference of objectives, at a random point and for each kind of coordinate.
 func TestGradients(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {
 			p, s := f.problem(12, 40, 5, 3), f.settings()
@@ -325,6 +328,7 @@ func (g *descent) checkSlope(t *testing.T, x *float64, rows []int32, slot, v []f
 // TestFit fits each form: the result is finite and no worse than the linear term alone, its objective that of its model, and the descent from
 // the result begins there.
 func TestFit(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {
 			p, s := f.problem(13, 150, 6, 4), f.settings()
@@ -395,6 +399,7 @@ func TestSameForAnyWorkers(t *testing.T) {
 
 // TestCutShort cuts fits at every block of work: the result is the model of the last step, and as many steps without a clock repeat it.
 func TestCutShort(t *testing.T) {
+	tier.NotUnderRace(t)
 	f := form{"", solver.ANOVA, Descent{}, solver.Squared{}, 1}
 	for _, starts := range []int{1, 2} {
 		f.d.Starts = starts
