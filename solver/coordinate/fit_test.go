@@ -253,10 +253,12 @@ func TestGradients(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, f := range forms() {
 		t.Run(f.name, func(t *testing.T) {
-			p, s := f.problem(12, 40, 5, 3), f.settings()
+			s := f.settings()
 			s.Lambda, s.LinearRidge, s.BiasRidge = 1, 0.5, 0.25
 			f.d.Variance = 0.5
-			for _, g := range newTestRun(t, f, p, s).groups {
+			groups := newTestRun(t, f, f.problem(12, 40, 5, 3), s).groups
+			groups = append(groups, newTestRun(t, f, f.problem(12, 40, 5, 2), s).groups...) // pairs have a path of their own
+			for _, g := range groups {
 				g.moveBias()
 				g.moveLinear()
 				for s := range g.k {
