@@ -467,6 +467,11 @@ func TestDiverging(t *testing.T) {
 				}
 			}
 		}
+		small := f
+		small.d.Variance = 0.01
+		if g := newTestRun(t, small, p, s).groups[0]; !(g.objective <= 3*g.bar) {
+			t.Errorf("a start of %v on columns that are not scaled, %v without interactions", g.objective, g.bar)
+		}
 		r := newTestRun(t, f, p, s)
 		g := r.groups[0]
 		g.sweeps, g.objective = startSweeps, 2*g.bar
