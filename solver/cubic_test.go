@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -163,6 +164,28 @@ func TestAverageCubic(t *testing.T) {
 		}
 		if !near(got[0], want, 1e-12, 1e-12) {
 			t.Errorf("o(x_%d) = %v, want %v", i, got[0], want)
+		}
+	}
+}
+
+// BenchmarkActivations reports the time of a kernel value for each entry of a row and basis vector: about the same for all sizes.
+func BenchmarkActivations(b *testing.B) {
+	for _, kernel := range []Kernel{ANOVA, ANOVA3, Homogeneous3} {
+		for _, size := range []struct{ entries, k int }{{3, 20}, {3, 80}, {30, 20}, {30, 80}} {
+			b.Run(fmt.Sprintf("%v%d/%d/%d", kernel, kernel.Degree(), size.entries, size.k), func(b *testing.B) {
+				rng := rand.New(rand.NewPCG(4, 4))
+				x := randomRows(rng, 1, size.entries, 2)
+				m := Model{Kernel: kernel, NumBasis: size.k, Basis: make([]float64, size.entries*size.k)}
+				for i := range m.Basis {
+					m.Basis[i] = rng.NormFloat64()
+				}
+				phi, work := make([]float64, size.k), make([]float64, size.k)
+				index, value := x.Row(0)
+				for b.Loop() {
+					m.Activations(phi, work, index, value)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size.entries*size.k), "ns/product")
+			})
 		}
 	}
 }
