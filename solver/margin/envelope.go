@@ -40,7 +40,7 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 }
 
 // flat is the part of the largest margin below which the curvature of a step is taken for 0.
-const flat = 1e-10
+const flat = 1e-13
 
 // capSum is the case of weights at least 0 of sum at most h = ρ_1: u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh). Newton's method finds θ from below in
 // finitely many steps, as the function is convex and has finitely many pieces. The largest margin, or 0, is top.
@@ -90,20 +90,20 @@ func (r *rule) capEach(u []float64, y int, g float64, s *scratch) {
 		return
 	}
 	largest := s.a[s.order[0]]
-	top := largest / g
 	for j, c := range s.order[:n] {
 		s.d[j] = (s.a[c] - largest) / g
 		s.w[j] = s.d[j] - r.rho[j]
 	}
 	s.isotonic(n)
+	s.within(r, n, -1, g, 1)
 	t := rootOf(0, r.total, func(t float64) (value, slope float64) {
 		value, slope = -t, -1
-		for j, d := range s.d[:n] {
-			switch {
-			case top+s.w[j] >= t:
-				value += d - s.w[j]
-			case top+d > t:
-				value += top + d - t
+		for j, c := range s.order[:n] {
+			switch z := s.a[c] / g; {
+			case z-s.part[j] >= t:
+				value += s.part[j]
+			case z > t:
+				value += z - t
 				slope--
 			default:
 				return value, slope // and so are all further ones
@@ -112,11 +112,7 @@ func (r *rule) capEach(u []float64, y int, g float64, s *scratch) {
 		return value, slope
 	})
 	for j, c := range s.order[:n] {
-		if top+s.w[j] >= t {
-			u[c] = max(s.d[j]-s.w[j], 0)
-		} else {
-			u[c] = max(top+s.d[j]-t, 0)
-		}
+		u[c] = max(min(s.a[c]/g-t, s.part[j]), 0)
 	}
 }
 
@@ -159,9 +155,10 @@ func (r *rule) capMean(u []float64, y int, g float64, s *scratch) {
 	if f == 0 {
 		return
 	}
+	s.within(r, n+1, at, g, f)
 	for j, c := range s.order[:n+1] { // as slope left them
 		if j != at {
-			u[c] = max(s.d[j]-s.w[j], 0)
+			u[c] = max(s.part[j], 0)
 		}
 	}
 }
@@ -209,16 +206,43 @@ func (s *scratch) isotonic(n int) {
 	}
 }
 
+// within stores in part what the first n are above the averages of their pools with fρ added, f·ρ_j for one by itself: with differences within the pool
+// only, as those to the largest of all may be too large to have digits left for it. The one at the place at stands at fΣρ.
+func (s *scratch) within(r *rule, n, at int, g, f float64) {
+	z := func(j, from int) float64 { // z_j − z_from
+		switch {
+		case j == from:
+			return 0
+		case j == at:
+			return f*r.total - s.a[s.order[from]]/g
+		case from == at:
+			return s.a[s.order[j]]/g - f*r.total
+		}
+		return (s.a[s.order[j]] - s.a[s.order[from]]) / g
+	}
+	for first, pool := 0, 0; first < n; pool++ {
+		end := first + int(s.size[pool])
+		average := 0.0
+		for j := first; j < end; j++ {
+			average += (z(j, first) - f*r.rho[j]) / float64(end-first)
+		}
+		for j := first; j < end; j++ {
+			s.part[j] = z(j, first) - average
+		}
+		first = end
+	}
+}
+
 // rootOf returns where a function that falls, given with its slope, is 0 between lo and hi: lo if it is not positive there, hi if it is not negative. It
 // is in finitely many straight pieces, so Newton's method, kept within the bracket, ends on the piece of the root. The last call of f is for the result.
 func rootOf(lo, hi float64, f func(x float64) (value, slope float64)) float64 {
+	if value, _ := f(lo); value <= 0 {
+		return lo
+	}
 	x := hi
 	value, slope := f(x)
 	if value >= 0 {
 		return hi
-	}
-	if at, _ := f(lo); at <= 0 {
-		return lo
 	}
 	for range 100 {
 		if value > 0 {

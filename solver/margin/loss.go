@@ -267,6 +267,7 @@ type scratch struct {
 	v      []float64
 	d      []float64 // in order
 	w      []float64 // averages of pools
+	part   []float64 // what is above them
 	order  []int32
 	sum    []float64
 	size   []int32
@@ -275,9 +276,9 @@ type scratch struct {
 }
 
 func newScratch(m int) *scratch {
-	f := make([]float64, 6*m)
+	f := make([]float64, 7*m)
 	i := make([]int32, 2*m)
-	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m:], order: i[:m], size: i[m:]}
+	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m:], order: i[:m], size: i[m:]}
 }
 
 // sortByInsertion is the number of classes up to which that is fastest.

@@ -166,7 +166,7 @@ func (f *fit) loop(ctx context.Context) {
 			f.result.Status = solver.Stalled // a rough one; finish says where it is converged
 		case f.spent():
 			f.result.Status, f.result.CutShort = solver.TimeBudget, true
-		case f.sweeps >= f.s.MaxIterations || f.stuck >= maxStuck:
+		case f.sweeps >= f.s.MaxIterations || f.method == BlockAscent && f.stuck >= maxStuck:
 			f.result.Status = solver.Stalled
 		}
 		if f.result.Status != 0 {
@@ -185,7 +185,7 @@ func (f *fit) loop(ctx context.Context) {
 	}
 }
 
-// maxStuck is the number of steps in a row without a gain of the dual or a lower objective after which there is none left but rounding.
+// maxStuck is the number of steps of exact ascent in a row without a gain of the dual or a lower objective after which there is none left but rounding.
 const maxStuck = 20
 
 // spent reports whether the fit has made as many steps as its budget allows.

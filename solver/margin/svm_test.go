@@ -90,7 +90,7 @@ func TestFit(t *testing.T) {
 		p := planted(1, 300, 6, 4, loss)
 		p.Weights = make([]float64, 300)
 		for i := range p.Weights {
-			p.Weights[i] = float64(i%4) / 1.5
+			p.Weights[i] = float64(i % 4)
 		}
 		s := settings(3)
 		s.Tolerance, s.MaxIterations = 1e-7, 4000
@@ -218,10 +218,13 @@ func TestCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := settings(0.5)
 	s.Tolerance = 1e-9
-	steps := 0
+	steps, after := 0, 0
 	s.OnStep = func(solver.Step, *solver.Model) bool { steps++; return false }
 	s.Yield = func() {
 		if steps == 3 {
+			after++
+		}
+		if after == 3 { // in the middle of a sweep
 			cancel()
 		}
 	}
@@ -389,6 +392,44 @@ func TestPath(t *testing.T) {
 		cold := fitted(t, SVM{}, p, nil, s)
 		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap || point.Result.Gap > 2e-3*cold.Objective {
 			t.Errorf("λ %v: objective %v ± %v on the path, %v ± %v by itself", lambdas[i], point.Result.Objective, point.Result.Gap, cold.Objective, cold.Gap)
+		}
+	}
+}
+
+// TestLineSearch checks that the step of the line search raises the dual more than a little less or more of it.
+func TestLineSearch(t *testing.T) {
+	for _, loss := range everyLoss {
+		p, s := planted(10, 200, 6, 4, loss), settings(40)
+		p.Weights = make([]float64, 200)
+		for i := range p.Weights {
+			p.Weights[i] = 0.5 + float64(i%3)
+		}
+		f := SVM{Method: LineSearch}.newFit(t.Context(), p, s)
+		for step := range 4 {
+			f.evaluate()
+			before, whole := slices.Clone(f.alpha), slices.Clone(f.move)
+			f.frankWolfe(step)
+			move := slices.Clone(f.alpha)
+			for i := range move {
+				move[i] -= before[i]
+			}
+			length := math.Sqrt(dot(move, move) / dot(whole, whole))
+			var values [3]float64
+			for k, part := range []float64{0.97, 1, 1.03} {
+				for i := range move {
+					f.alpha[i] = before[i] + part*move[i]
+				}
+				f.sum()
+				f.evaluate()
+				values[k] = f.value
+			}
+			if values[1] < values[0] || length < 0.999 && values[1] < values[2] {
+				t.Errorf("%+v, step %d: dual %v at .97, 1 and 1.03 of the step", loss, step, values)
+			}
+			for i := range move {
+				f.alpha[i] = before[i] + move[i]
+			}
+			f.sum()
 		}
 	}
 }
