@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
+	"github.com/refitd/refitd/solver/margin"
 )
 
 // Values of train.algorithm, ConditionalGradient being the default.
@@ -64,6 +66,21 @@ var algorithms = []*algorithm{
 		unused: with(ofMargins, ofGradients, map[string]string{"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is"})},
 	{name: "coordinate_descent", fits: descent, losses: smoothLosses(), degrees: []int{2, 3}, refits: []string{"output", "variational"},
 		unused: with(ofMargins, ofGradients)},
+	{name: FrankWolfeSVM, fits: func(*Model) solver.Algorithm { return margin.SVM{} }, losses: kindsOfMargin(), degrees: []int{2},
+		refits: []string{"output", "variational"}, unused: with(ofGradients, map[string]string{
+			"penalty":     "train.lambda, the strength of the ridge, which is the penalty there is",
+			"linear":      "train.lambda, the ridge of its weights, which are all linear",
+			"max_basis":   "schema.cross for products of names: its model is linear",
+			"feature_map": "none: its model is linear",
+		})},
+}
+
+// kindsOfMargin returns the names of the losses of frank_wolfe_svm.
+func kindsOfMargin() (names []string) {
+	for _, kind := range margin.Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
 }
 
 // descentStarts is how many random points coordinate descent begins from where there is no model to go on from.
@@ -171,6 +188,7 @@ func (v *validator) algorithm(m *Model, path string) {
 	if slices.Contains([]string{"output", "full", "variational"}, t.Refit) && !slices.Contains(a.refits, t.Refit) {
 		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
 	}
+	v.marginLoss(m, path)
 	standard := DefaultModel().Train
 	for i, key := range keys(reflect.TypeFor[Train]()) {
 		instead, unused := a.unused[key]
@@ -180,6 +198,46 @@ func (v *validator) algorithm(m *Model, path string) {
 		value := reflect.ValueOf(t).Elem().Field(i)
 		if !value.IsZero() && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
 			v.bad(join(path, key), value.Interface(), instead+" ("+a.name+" has no use for it)")
+		}
+	}
+}
+
+// marginLoss reads the cost matrix and checks what a loss of margins has to have.
+func (v *validator) marginLoss(m *Model, path string) {
+	t := &m.Train
+	v.file(path+".cost", t.Cost)
+	if f, err := os.Open(t.Cost); err == nil {
+		costs, names, err := margin.ReadCost(f)
+		f.Close()
+		switch classes := m.Schema.Classes; {
+		case err != nil:
+			v.bad(path+".cost", t.Cost, "the path of a CSV file with a cost for each class in place of each ("+err.Error()+")")
+		case names != nil && len(classes) > 0 && !slices.Equal(names, classes):
+			v.bad(path+".cost", t.Cost, fmt.Sprintf("a file whose first line has the classes of the schema in their order, %q, or numbers", classes))
+		default:
+			t.Costs = costs
+		}
+	}
+	v.whole(path+".top_k", t.TopK, 1, MaxClasses)
+	if t.TopK < 1 || t.TopK > MaxClasses {
+		return
+	}
+	switch loss := m.marginLoss(); {
+	case t.Algorithm != FrankWolfeSVM || !slices.Contains(margin.Kinds(), loss.Kind) || t.Cost != "" && t.Costs == nil:
+	case loss.Kind == margin.Structured && t.Cost == "":
+		v.bad(path+".cost", nil, "the path of a CSV file: the loss structured is of the costs in it")
+	case loss.Kind != margin.Structured && t.Cost != "":
+		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
+	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != defaultTopK:
+		v.bad(path+".top_k", t.TopK, "train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
+	default:
+		classes := m.Schema.Outputs()
+		if err := loss.Validate(classes); err != nil && classes > 1 {
+			key := ".moreau"
+			if loss.Kind == margin.Structured && len(loss.Cost) != classes {
+				key = ".cost"
+			}
+			v.bad(path+key, map[string]any{".moreau": t.Moreau, ".cost": t.Cost}[key], "what the loss takes ("+err.Error()+")")
 		}
 	}
 }

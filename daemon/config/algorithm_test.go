@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -9,6 +11,14 @@ import (
 func TestAlgorithms(t *testing.T) {
 	rating := "schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}"
 	train := "train: {every: 5s, every_events: 5000, max_basis: 20, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}"
+	classes := "schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}"
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "costs.csv")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
 	for _, c := range []struct{ schema, train, key, says string }{
 		{"", "algorithm: convex_fm", "", ""},
 		{"", "algorithm: coordinate_descent", "", ""},
@@ -22,7 +32,7 @@ func TestAlgorithms(t *testing.T) {
 		{"", "algorithm: convex_fm, degree: 3", "degree", "convex_fm"},
 		{"", "algorithm: convex_fm, loss: binary_logistic", "loss", "squared"},
 		{"", "algorithm: coordinate_descent, degree: 3", "degree", "2 fields"},
-		{"", "top_k: 5", "top_k", "frank_wolfe_svm"},
+		{"", "top_k: 3", "top_k", "frank_wolfe_svm"},
 		{"", "degree: 3, kernel: homogeneous, refit: full", "", ""},
 		{"", "degree: 3", "degree", "2 fields"},
 		{"schema: {task: regression, label: l, categorical: [u, v, w]}", "degree: 3", "", ""},
@@ -30,6 +40,23 @@ func TestAlgorithms(t *testing.T) {
 		{"schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}", "algorithm: convex_fm", "algorithm", "coordinate_descent"},
 		{"schema: {task: binary, label: l, categorical: [u, v]}", "algorithm: convex_fm, loss: squared_hinge", "", ""},
 		{"schema: {task: binary, label: l, categorical: [u, v]}", "loss: squared_hinge", "loss", "squared_hinge"},
+		{"", "algorithm: frank_wolfe_svm", "algorithm", "coordinate_descent"},
+		{classes, "algorithm: frank_wolfe_svm", "", ""},
+		{classes, "algorithm: frank_wolfe_svm, loss: usunier, top_k: 2, moreau: 0.01", "", ""},
+		{classes, "algorithm: frank_wolfe_svm, loss: usunier, top_k: 0", "top_k", "from 1"},
+		{classes, "algorithm: frank_wolfe_svm, top_k: 2", "top_k", "one margin"},
+		{classes, "algorithm: frank_wolfe_svm, moreau: -1", "moreau", "Moreau is -1"},
+		{classes, "algorithm: frank_wolfe_svm, loss: mlogistic", "loss", "max_hinge"},
+		{classes, "loss: max_hinge", "loss", "smoothed_hinge"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured", "cost", "of the costs"},
+		{classes, "algorithm: frank_wolfe_svm, cost: " + file("0,1,2\n1,0,1\n2,1,0\n"), "cost", "structured"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,1\n2,1,0\n"), "", ""},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("a,b,c\n0,1,2\n1,0,1\n2,1,0\n"), "", ""},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("a,c,b\n0,1,2\n1,0,1\n2,1,0\n"), "cost", "in their order"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1\n1,0\n"), "cost", "3 classes"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,-1\n2,1,0\n"), "cost", "line 2, column 3"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,1\n2,1,5\n"), "cost", "line 3, column 3"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: /nowhere/costs.csv", "cost", "exists"},
 	} {
 		text := strings.Replace(strings.ReplaceAll(smallest, ", baseline_by: item", ""), train, "train: {"+c.train+"}", 1)
 		if c.schema != "" {
@@ -58,7 +85,7 @@ func TestChosenAlgorithmIsHashed(t *testing.T) {
 	}
 	hashes := map[string]bool{m.Hash(): true}
 	for _, change := range []func(*Train){func(t *Train) { t.Algorithm = "convex_fm" }, func(t *Train) { t.Degree = 3 },
-		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 5 }} {
+		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 3 }} {
 		other := m
 		change(&other.Train)
 		hashes[other.Hash()] = true

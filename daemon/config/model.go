@@ -200,7 +200,7 @@ type Deltas struct {
 const tensorsF64 = "f64"
 
 // defaultTopK is Train.TopK unless it is said.
-const defaultTopK = 3
+const defaultTopK = 5
 
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
@@ -255,7 +255,7 @@ func (m *Model) Resolve() {
 	}
 	if t.Augment == Switch(Auto) {
 		t.Augment = Switch("false")
-		if t.Kernel == "homogeneous" {
+		if t.Kernel == "homogeneous" && t.Algorithm != FrankWolfeSVM { // which has a bias and no products
 			t.Augment = Switch("true")
 		}
 	}

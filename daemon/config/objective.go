@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/margin"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -24,6 +25,25 @@ type Objective struct {
 	Margin string
 	// Fitted is that loss where it is one of package solver, else nil.
 	Fitted solver.Loss
+}
+
+// ofMargin is the objective of a loss of margins of classes, whose Fitted Model.Objective makes. Predictions are judged as those of a multinomial logistic
+// loss, once they are calibrated.
+func ofMargin(kind margin.Kind) Objective {
+	return Objective{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, string(kind), nil}
+}
+
+// marginLoss returns the loss of margins of the model. The weights of a weighted one fall evenly to the k-th margin and add up to 1, as in the paper's
+// experiments with k = 5.
+func (m *Model) marginLoss() margin.Loss {
+	t := &m.Train
+	loss := margin.Loss{Kind: margin.Kind(t.Loss), K: t.TopK, Cost: t.Costs, Moreau: t.Moreau}
+	if loss.Kind == margin.WeightedTopK || loss.Kind == margin.WeightedUsunier {
+		for j := range t.TopK {
+			loss.Weights = append(loss.Weights, 2*float64(t.TopK-j)/float64(t.TopK*(t.TopK+1)))
+		}
+	}
+	return loss
 }
 
 // Name is the name of the loss that refits minimise: that of train.loss and of manifests.
@@ -50,6 +70,12 @@ var objectives = []Objective{
 	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
 	{event.Multiclass, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
 	{event.Multiclass, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
+	ofMargin(margin.MaxHinge),
+	ofMargin(margin.Structured),
+	ofMargin(margin.TopK),
+	ofMargin(margin.WeightedTopK),
+	ofMargin(margin.Usunier),
+	ofMargin(margin.WeightedUsunier),
 	{event.Multilabel, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
 	{event.Multilabel, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
 	{event.Ordinal, solver.BinaryLogistic{}, snapshot.OrdinalLink, posterior.Logistic, "", nil},
@@ -74,6 +100,9 @@ func (m *Model) Objective() (Objective, error) {
 	}
 	for _, o := range objectives {
 		if o.of(task, a) && o.Name() == m.Train.Loss {
+			if o.Task == event.Multiclass && o.Margin != "" {
+				o.Fitted = m.marginLoss()
+			}
 			return o, nil
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/margin"
 )
 
 // Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each goes on from.
@@ -26,8 +26,8 @@ const coldPatience = 1
 
 // fitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most pathRows rows; a warm refit chooses between the last λ and one
 // beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual variables.
-func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStart, s solver.Settings) (*candidate, error) {
-	p := j.problem
+func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStart, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
+	p, o := j.problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
 	if warm == nil {
 		part, rows := p, []int(nil)
 		if n := p.X.NumRows(); n > pathRows {
@@ -38,7 +38,7 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 		if err != nil {
 			return nil, err
 		}
-		best, err := j.pathBy(ctx, a, part, lambdas, coldPatience, nil, s, nil)
+		best, err := j.pathBy(ctx, part, lambdas, s, o, nil)
 		if err != nil || part == p || j.budget.over(ctx) {
 			return best, err
 		}
@@ -54,13 +54,13 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 			return nil, err
 		}
 	}
-	return j.pathBy(ctx, a, p, lambdas, len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}, s, nil)
+	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}
+	return j.pathBy(ctx, p, lambdas, s, o, nil)
 }
 
 // pathBy fits a path of λ by another algorithm and returns the best model, calibrated.
-func (j *refitJob) pathBy(ctx context.Context, a solver.Algorithm, p *solver.Problem, lambdas []float64, patience int, warm *solver.Warm, s solver.Settings,
+func (j *refitJob) pathBy(ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, o solver.PathOptions,
 	onStep func(*candidate)) (*candidate, error) {
-	o := solver.PathOptions{Algorithm: a, Warm: warm, FinalOnly: true, Judge: j.judge, Patience: patience}
 	best, err := j.path(ctx, p, lambdas, s, o, onStep)
 	if err != nil || j.target.Margin == "" {
 		return best, err
@@ -190,7 +190,10 @@ type rowDual struct {
 }
 
 // keepsDual reports whether the algorithm keeps dual variables.
-func (j *refitJob) keepsDual() bool { return j.model.Train.Algorithm == config.FrankWolfeSVM }
+func (j *refitJob) keepsDual() bool {
+	_, ok := j.another().(margin.SVM)
+	return ok
+}
 
 // idsOf returns the digests of events. Equal ones, whose dual variables are interchangeable, have equal digests.
 func idsOf(events []event.Event) []rowID {

@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/coordinate"
 )
 
 // by makes another algorithm or degree that of a model.
@@ -28,6 +30,10 @@ var others = []stage{
 		func(n int) []event.Event { return withSides(stream(6, n)) }},
 	{"coordinate_descent, numbers", func() *config.Model { return by(switchModel(), "coordinate_descent", 3) },
 		func(n int) []event.Event { return numbers(9, n) }},
+	{"frank_wolfe_svm", func() *config.Model { return by(classesModel(event.Multiclass, nil), config.FrankWolfeSVM, 2) },
+		func(n int) []event.Event { return classStream(event.Multiclass, n) }},
+	{"conditional_gradient of degree 3", func() *config.Model { return by(switchModel(), "", 3) },
+		func(n int) []event.Event { return numbers(9, n) }},
 }
 
 // TestRefitByAnotherIsRepeated: a refit by another algorithm, cold or warm, publishes what that fitted, and is repeated to the same payload.
@@ -42,10 +48,17 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 					t.Fatal(err)
 				}
 				v := &ch.Version
-				if v.Solver != a.Name() || v.Form != "convex" || v.Sweeps != 0 {
+				if !strings.HasPrefix(v.Solver, a.Name()) && a != (solver.ConditionalGradient{}) || v.Form != "convex" || v.Sweeps != 0 {
 					t.Errorf("version by %s of form %s after %d sweeps", v.Solver, v.Form, v.Sweeps)
 				}
-				if certified := a.Name() != "coordinate_descent"; certified != (v.Gap != nil) || certified && v.GapKind != string(solver.Certified) {
+				kind := string(solver.Certified)
+				switch a.(type) {
+				case coordinate.Descent:
+					kind = ""
+				case solver.ConditionalGradient:
+					kind = string(solver.Estimated)
+				}
+				if (kind != "") != (v.Gap != nil) || v.GapKind != kind {
 					t.Errorf("gap %v, %q", v.Gap, v.GapKind)
 				}
 			})
@@ -59,7 +72,10 @@ func TestReviveByAnotherGoesOn(t *testing.T) {
 	for _, s := range others {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			reviveGoesOn(t, s.model(), by(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			ch := reviveGoesOn(t, s.model(), by(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.dual != nil) || svm && !(ch.scale > 0) {
+				t.Errorf("revived with dual variables: %t, scale %g", ch.dual != nil, ch.scale)
+			}
 		})
 	}
 }

@@ -325,7 +325,7 @@ func TestReviveGoesOn(t *testing.T) {
 }
 
 // reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another configuration.
-func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
+func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (again *Champion) {
 	c := newCycle(t, m)
 	observeAll(c, events)
 	ch := refit(t, c, sampleOf(events))
@@ -351,8 +351,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Revive(m, opened, keep)
-	if err != nil {
+	if again, err = Revive(m, opened, keep); err != nil {
 		t.Fatal(err)
 	}
 	if len(again.Golden) != len(opened.Contents().Golden) {
@@ -360,7 +359,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	}
 	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
 		!reflect.DeepEqual(again.gaussian, ch.gaussian) || !reflect.DeepEqual(again.clean, ch.clean) ||
-		!reflect.DeepEqual(again.heldOut, ch.heldOut) || again.precisions != ch.precisions ||
+		!reflect.DeepEqual(again.heldOut, ch.heldOut) || !reflect.DeepEqual(again.dual, ch.dual) || again.scale != ch.scale || again.precisions != ch.precisions ||
 		!reflect.DeepEqual(again.cleanModel(), ch.cleanModel()) || ch.posterior != nil && ch.clean == nil ||
 		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
 		t.Error("the revived champion differs")
@@ -371,6 +370,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) {
 	if _, err := Revive(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
 	}
+	return again
 }
 
 // A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not replaced on too few

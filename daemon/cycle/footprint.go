@@ -52,6 +52,16 @@ func AllRowsFootprint(n, entries, outputs int) int64 {
 	return int64(n) * int64(2*12*entries+8*(outputs+2)) // entries are appended
 }
 
+// DualFootprint returns the bytes of the dual variables of n rows: those of the champion and of the challenger, those that a refit goes on from with the
+// table that finds them by row, and as they are kept beside the state.
+func DualFootprint(n, outputs int) int64 {
+	const (
+		sets   = 5   // the last two of them kept, once as they are encoded and once as they are written
+		lookup = 160 // of a row in the table
+	)
+	return int64(n) * int64(sets*(8*outputs+16)+lookup)
+}
+
 // slotBytes is a name in slots, beside its bytes: its place in the list and its entries in the index.
 const slotBytes = 110
 

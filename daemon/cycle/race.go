@@ -136,7 +136,7 @@ func (j *refitJob) fitPathBy(ctx context.Context, a solver.Algorithm, in *FitInp
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas)
 	}
-	return j.pathBy(ctx, a, j.problem, lambdas, patience, nil, s, onStep)
+	return j.pathBy(ctx, j.problem, lambdas, s, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: j.judge, Patience: patience}, onStep)
 }
 
 // fitLambdas returns the strengths to try in an offline fit.

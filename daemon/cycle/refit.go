@@ -292,7 +292,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	}
 	settings.Tolerance = streamTolerance
 	fading := j.selectWeights()
-	j.judge = func(m *solver.Model) float64 { return j.selectLoss(m, fading) }
+	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, fading) }
 	variational := j.model.Train.Refit == "variational"
 	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
 	alone := j.model.Train.ConvexAlone()
@@ -308,7 +308,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
 	switch a := j.another(); {
 	case a != nil:
-		best, err = j.fitBy(ctx, a, warm, settings)
+		best, err = j.fitBy(ctx, a, warm, settings, func(m *solver.Model) float64 { return j.selectLoss(m, fading) })
 	case j.plain:
 		best, err = j.linearOnly(ctx, settings)
 	case warm != nil && (warm.mapWeights == nil || warm.model.NumBasis > 0 || j.vocab.Map != nil): // else maps are no longer asked for
@@ -340,7 +340,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	if err == nil && fit != nil && warm != nil && warm.posterior != nil && fit.loss > best.loss {
 		fit, err = j.anew(ctx, fit, vectors, k)
 	}
-	if err == nil && (fit == nil || !(fit.loss <= best.loss)) && !j.budget.endedInSweeps() {
+	if err == nil && (alone || fit == nil || !(fit.loss <= best.loss)) && !j.budget.endedInSweeps() {
 		best, err = j.finish(ctx, best, settings)
 	}
 	return best, fit, err

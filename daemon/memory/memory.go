@@ -9,6 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/coordinate"
+	"github.com/refitd/refitd/solver/margin"
 	"github.com/refitd/refitd/solver/posterior"
 )
 
@@ -74,7 +76,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"held_out_rows": heldOut + solver.RowsFootprint(h, numbers, outputs),
 		"vocabulary":    cycle.VocabularyFootprint(n, d, maxName, maxBytes),
 		"models":        models * model,
-		"refit":         solver.SolveFootprint(n, d, basis, outputs),
+		"refit":         fitFootprint(m, n, entries, d, basis, outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
 		"badger":        sketch.DiskFootprint(n+h, 0), // the payloads are in maxBytes
 		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
@@ -139,12 +141,31 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 			parts["variational"] += posterior.UnitsFootprint(n+h, entries, basis)
 		}
 	}
+	if m.Train.Algorithm == config.FrankWolfeSVM {
+		parts["dual_variables"] = cycle.DualFootprint(n, outputs)
+	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
-		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model
+		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model + parts["dual_variables"]/4
 	}
 	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
 	for _, part := range []string{"refit", "variational", "feature_map"} {
 		parts["garbage"] += parts[part] / 2
 	}
 	return parts
+}
+
+// fitFootprint returns the bytes that the algorithm of a model takes for a fit beside the rows.
+func fitFootprint(m *config.Model, n, entries, d, basis, outputs int) int64 {
+	bytes := solver.SolveFootprint(n, d, basis, outputs) // other algorithms begin with a step or a λ of it
+	a, err := m.Algorithm()
+	if err != nil {
+		return bytes
+	}
+	switch a := a.(type) {
+	case coordinate.Descent:
+		return max(bytes, a.Footprint(n, entries, d, m.Train.MaxBasis, outputs))
+	case margin.SVM:
+		return margin.Footprint(n, entries, d, outputs)
+	}
+	return bytes
 }

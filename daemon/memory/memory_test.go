@@ -48,6 +48,17 @@ func TestOf(t *testing.T) {
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
+	svm := *c
+	svm.Models = []config.Model{c.Models[0]}
+	m1 := &svm.Models[0]
+	m1.Schema.Task, m1.Schema.Levels, m1.Schema.Classes = "multiclass", 0, []string{"1", "2", "3", "4", "5"}
+	before := Of(&svm)
+	m1.Choose(config.FrankWolfeSVM, 0)
+	m1.Resolve()
+	name := m1.Name + ".dual_variables"
+	if with := Of(&svm); with.Parts[name] < int64(m1.Sample.Size)*5*8*3 || before.Parts[name] != 0 {
+		t.Errorf("dual variables of a support vector machine: %d bytes, of other models %d", with.Parts[name], before.Parts[name])
+	}
 	c.Models[0].Sample.Size, c.Models[0].Train.MaxFeatures, c.Models[0].Train.MaxBasis = math.MaxInt32, math.MaxInt32, 1000
 	if large := Of(c); large.TotalBytes <= 0 {
 		t.Errorf("%+v", large)

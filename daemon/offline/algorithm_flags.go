@@ -7,7 +7,7 @@ type AlgorithmFlags struct {
 	Algorithm string   `enum:",${algorithms}" default:"" placeholder:"ALGORITHM" help:"What finds the model: ${algorithmsText}."`
 	Degree    int      `enum:"0,2,3" default:"0" placeholder:"2" help:"Most features in a product: 2 or 3."`
 	Loss      string   `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default of task and algorithm."`
-	TopK      *int     `name:"top-k" placeholder:"3" help:"Classes that a loss of the best k looks at."`
+	TopK      *int     `name:"top-k" placeholder:"5" help:"Margins that the losses top_k, usunier and weighted look at."`
 	Cost      string   `placeholder:"FILE" help:"CSV file for --loss structured: a row for each true class, what it costs to take it for each."`
 	Moreau    *float64 `placeholder:"0" help:"Smoothing of a loss of margins, 0 for none."`
 }
