@@ -322,7 +322,7 @@ func mapModel(model *solver.Model, from, to *Vocabulary) *solver.Model {
 	k, m := model.NumBasis, model.NumOutputs
 	out := solver.NewModel(model.Kernel, to.NumColumns(), m, model.Linear != nil)
 	copy(out.Bias, model.Bias)
-	out.NumBasis, out.Basis, out.Weights = k, make([]float64, to.NumColumns()*k), append([]float64(nil), model.Weights...)
+	out.NumBasis, out.Basis, out.Weights = k, make([]float64, to.NumColumns()*k), append([]float64{}, model.Weights...)
 	place := func(j, old int) {
 		copy(out.Basis[j*k:j*k+k], model.Basis[old*k:old*k+k])
 		if model.Linear != nil {

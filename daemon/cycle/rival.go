@@ -47,14 +47,15 @@ func (j *refitJob) eachOutputs(part *encoded, model *solver.Model, vocab *Vocabu
 }
 
 // rival returns what the challenger is compared with: the champion as it was judged, with the training rows since its cut folded in where consumers
-// have an update of it. A version of which that is not known has learned from held-out rows and is compared on those that came after its cut.
+// have an update of it, unless versions hold the convex stage's model alone. A version of which that is not known has learned from held-out rows and is
+// compared on those that came after its cut.
 func (j *refitJob) rival() *rival {
 	const unreadable = ", in place of the champion, which cannot be read,"
 	switch {
 	case j.champion != nil:
 		ch := j.champion
 		r := j.version("champion", ch, ch.cleanModel(), ch.Vocabulary)
-		if j.updated && ch.posterior != nil {
+		if j.updated && ch.posterior != nil && !j.model.Train.ConvexAlone() { // else challengers have no posterior in them
 			if j.folded == nil {
 				j.folded = j.foldRecent(j.target, ch.Vocabulary, ch.cleanState().posterior)
 			}
