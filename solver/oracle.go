@@ -1,10 +1,12 @@
 package solver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Selection says from where a basis selection starts and whether it goes on by refinement, iteration (6) of Blondel et al. 2017, on |·|
@@ -71,6 +73,7 @@ type oracleSearch struct {
 	selection Selection
 	rounds    int     // refinement steps (6) of the group penalties
 	tolerance float64 // a start is refined until its first-order gap is below tolerance·criterion
+	several   bool    // the other starts are wanted, too, as far as they were refined
 }
 
 // quickOracle saves on the eigenvectors, not on their refinement: on ML-1M (McRank, ℓ1/ℓ∞) six rounds to 0.02 instead of these left the
@@ -101,6 +104,7 @@ type selection struct {
 	criterion float64   // dual norm of q: at most the Ω*(∇F) that the best basis vector attains
 	factor    float64   // ν: criterion over an upper bound of Ω*(∇F), in (0, 1]; estimated as far as Lanczos may miss an end of a spectrum. 0 if unknown
 	eigen     ritz      // the per-output eigenvectors, a warm start for the next selection; at degree 3 its only vector is basis
+	others    []refined // where the refinement of each start ended, the best first; nil unless several were asked for
 }
 
 // selectBasis maximises the criterion over unit vectors: exactly up to the tolerance for L1, from the per-output eigenvectors by refinement
@@ -133,7 +137,7 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 	}
 	q := make([]float64, count*m)
 	g.quadraticTo(q, starts, count)
-	r := refinement{g: g, penalty: penalty, search: search}
+	r := refinement{g: g, penalty: penalty, search: search, several: search.several && refines}
 	order := make([]int, count)
 	for t := range order {
 		order[t] = t
@@ -145,9 +149,12 @@ func (g *gamma) selectBasis(penalty Penalty, start []float64, search oracleSearc
 	r.start(starts, q, count, order[:min(maxStarts, len(order))])
 	if refines {
 		r.run()
+		r.end(nil)
 	}
 	found := selection{basis: make([]float64, d), eigen: eigen}
 	copy(found.basis, r.best)
+	slices.SortStableFunc(r.ended, func(a, b refined) int { return cmp.Compare(b.criterion, a.criterion) })
+	found.others = r.ended
 	found.gradient, found.criterion = r.bestGradient, r.bestValue
 	// Each |hᵀΓ_c h| is at most the dominant |eigenvalue|, so the norm of those bounds Ω*(∇F) from above.
 	found.factor = 1
@@ -256,6 +263,32 @@ type refinement struct {
 	best         []float64
 	bestGradient []float64
 	bestValue    float64
+
+	several bool
+	ended   []refined
+}
+
+// refined is where the refinement of one start ended.
+type refined struct {
+	basis     []float64
+	criterion float64
+}
+
+// end keeps where the columns of the block are, but for some that go on.
+func (r *refinement) end(goOn []int) {
+	if !r.several {
+		return
+	}
+	for t := range r.columns {
+		if slices.Contains(goOn, t) {
+			continue
+		}
+		h := make([]float64, r.g.x.NumColumns)
+		for j := range h {
+			h[j] = r.h[j*r.columns+t]
+		}
+		r.ended = append(r.ended, refined{h, r.value[t]})
+	}
 }
 
 // start fills the block with the chosen ones of s columns of vectors.
@@ -334,6 +367,7 @@ func (r *refinement) run() {
 			return
 		}
 		if len(moved) < s {
+			r.end(moved)
 			r.compact(moved)
 		}
 	}

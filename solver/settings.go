@@ -117,6 +117,9 @@ type Settings struct {
 	WeightsOnly bool
 	// Rough leaves out the final polish: the result is the last step's model with that step's gap. For comparing strengths.
 	Rough bool
+	// BatchShare in [0, 1] lets a Rough solve of several outputs with a group penalty add 1 + ⌊BatchShare·k⌋ basis vectors at once to k: the best
+	// one found and others that enter, local maxima of the criterion in other directions. 0 adds one at a time.
+	BatchShare float64
 	// Seed starts the Lanczos iterations and the shuffling of the stochastic epochs.
 	Seed uint64
 	// Workers is the number of goroutines; 0 takes GOMAXPROCS. Results do not depend on it.
@@ -186,6 +189,8 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: LinearRidge %g or BiasRidge %g is not from 0 to %g", ErrSettings, s.LinearRidge, s.BiasRidge, maxStrength)
 	case !(s.Tolerance > 0 && s.Tolerance < 1):
 		return fmt.Errorf("%w: Tolerance %g is outside (0, 1)", ErrSettings, s.Tolerance)
+	case !(s.BatchShare >= 0 && s.BatchShare <= 1):
+		return fmt.Errorf("%w: BatchShare %g is outside [0, 1]", ErrSettings, s.BatchShare)
 	case s.MaxIterations < 1:
 		return fmt.Errorf("%w: MaxIterations is %d, less than 1", ErrSettings, s.MaxIterations)
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Solve runs Algorithm 1 of Blondel et al. 2017, in penalised form with Lambda or in constrained form with Tau: fit the linear term, select
@@ -46,7 +49,7 @@ func (r *solve) run(ctx context.Context, warm *Model) (*Result, error) {
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
-// above it gives a model without interactions. Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
+// above it gives a model without interactions. Of Rough settings the search is a quick one. Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
 // those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	s.Lambda, s.Tau = 1, 0
@@ -58,7 +61,11 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	}
 	run.refit(true)
 	run.score()
-	found := run.gamma.selectBasis(s.Penalty, nil, fineOracle.by(s.Selection), s.Seed)
+	search := fineOracle
+	if s.Rough {
+		search = quickOracle
+	}
+	found := run.gamma.selectBasis(s.Penalty, nil, search.by(s.Selection), s.Seed)
 	return found.criterion, ctx.Err()
 }
 
@@ -289,10 +296,27 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.makeRoom()
 			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
-		entering := r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k)
+		entering := r.batch(r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k), terms.threshold(), r.s.MaxSteps-tried)
 		r.append(entering...)
 		tried += len(entering)
 	}
+}
+
+// alike is the |cosine| of vectors that are not worth having both.
+const alike = 0.9
+
+// batch returns the vectors to add and, as far as Settings.BatchShare and MaxBasis allow, others of the search that found them, at most steps in all.
+func (r *solve) batch(vectors [][]float64, threshold float64, steps int) [][]float64 {
+	most := min(1+int(r.s.BatchShare*float64(r.k)), r.s.MaxBasis-r.k, steps)
+	for _, other := range r.last.others {
+		if len(vectors) >= most || other.criterion <= threshold {
+			break
+		}
+		if !slices.ContainsFunc(vectors, func(h []float64) bool { return math.Abs(floats.Dot(h, other.basis)) >= alike }) {
+			vectors = append(vectors, other.basis)
+		}
+	}
+	return vectors
 }
 
 // atLimit reports whether no basis vector may be added any more; room says that vectors of the warm model may make way for them.
@@ -334,10 +358,12 @@ func (r *solve) score() {
 
 // oracle returns the first search that a step makes.
 func (r *solve) oracle() oracleSearch {
+	search := quickOracle
 	if r.exact() {
 		return r.careful()
 	}
-	return r.spectrum.search(quickOracle, r.p.X.NumColumns).by(r.s.Selection)
+	search.several = r.s.Rough && r.s.BatchShare > 0
+	return r.spectrum.search(search, r.p.X.NumColumns).by(r.s.Selection)
 }
 
 // careful returns the search that has the last word.

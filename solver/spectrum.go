@@ -37,7 +37,6 @@ func (s *spectrum) entering(found selection, threshold float64, room int) [][]fl
 	if s == nil {
 		return [][]float64{found.basis}
 	}
-	const alike = 0.9 // |cosine| of vectors that are not worth having both
 	var chosen [][]float64
 	enter := func(h []float64, value float64) {
 		if s.split > 0 && value > 0 { // mirrored, so that it gets a positive weight like the others

@@ -64,7 +64,7 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 		}
 		if r.won {
 			linear := s
-			linear.MaxSteps, linear.Rough = 0, true
+			linear.MaxSteps, linear.WeightsOnly = 0, true
 			best, err := j.solveOne(ctx, j.problem, nil, r.lambda, linear)
 			if err != nil {
 				return nil, nil, err
@@ -110,6 +110,9 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 	return best, fit, err
 }
 
+// batchShare is solver.Settings.BatchShare of rough paths in an offline fit.
+const batchShare = 0.04
+
 // fitPath is solvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified, unless the fit is thorough; the best
 // model then is both. That chooses alike, and to polish every strength takes most of the time.
 func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64, patience int, s solver.Settings,
@@ -118,7 +121,7 @@ func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64,
 		return j.solvePath(ctx, j.problem, lambdas, patience, s, onStep)
 	}
 	rough := s
-	rough.Rough = true
+	rough.Rough, rough.BatchShare = true, batchShare
 	best, err := j.walkPath(ctx, j.problem, lambdas, patience, rough, onStep)
 	if err != nil || ctx.Err() != nil {
 		return best, err
