@@ -414,6 +414,11 @@ func TestLambdaMax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	quick := s
+	quick.Rough = true
+	if found, err := LambdaMax(t.Context(), p, quick); err != nil || !(found < top && found > 0.95*top) {
+		t.Errorf("a quick search found %g, a careful one %g, error %v", found, top, err)
+	}
 	for factor, wantBasis := range map[float64]bool{1.02: false, 0.9: true} {
 		s.Lambda = factor * top
 		res, err := Solve(t.Context(), p, nil, s)

@@ -23,6 +23,9 @@ func TestFitRaces(t *testing.T) {
 		o.Split = parts
 		o.Model.Train.MaxBasis, o.Model.Train.Threads, o.Thorough, o.Store = 2, threads, thorough, t.TempDir()
 		lines := fitted(t, o)
+		if searched := get(lines[0], "nu") != nil; searched != thorough {
+			t.Errorf("thorough %t: a vector was looked for beside the linear model: %t", thorough, searched)
+		}
 		return len(lines) - 1, last(lines)
 	}
 	steps, summary := run(1, false)
