@@ -49,8 +49,8 @@ func (r *solve) run(ctx context.Context, warm *Model) (*Result, error) {
 }
 
 // LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
-// above it gives a model without interactions. Of Rough settings the search is a quick one. Lambda, Tau, MaxBasis and Solver are not used. Errors wrap ErrProblem or ErrSettings, or are
-// those of ctx.
+// above it gives a model without interactions. Of Rough settings the search is a quick one. Lambda, Tau, MaxBasis and Solver are not used.
+// Errors wrap ErrProblem or ErrSettings, or are those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	s.Lambda, s.Tau = 1, 0
 	ctx, cancel := s.Budget.within(ctx)
