@@ -41,7 +41,7 @@ const basisShare = 0.1
 // is far below Tolerance.
 func (r *solve) settle() {
 	tolerance, rounds := r.s.Tolerance, maxPolish
-	if r.spectrum != nil {
+	if r.spectrum != nil && r.exact() {
 		rounds = maxSettle
 	}
 	for range rounds {
@@ -63,8 +63,8 @@ func (r *solve) settle() {
 	}
 }
 
-// maxSettle bounds the rounds of a convex factorization machine: with squared features the linear term and Z depend on each other, and as blocks they come
-// nearer by two fifths a round.
+// maxSettle bounds the rounds of a convex factorization machine that is asked for exactly: with squared features the linear term and Z depend on
+// each other, and as blocks they come nearer by two fifths a round.
 const maxSettle = 60
 
 // settleIterations bounds a joint refit of settle.

@@ -1,5 +1,5 @@
-// Command paper repeats tables and figures of Blondel et al. 2016 and 2017 over a directory of data sets: Markdown on standard output, and
-// Markdown, CSV, SVG and PNG files in a directory. It exits with 1 if a bar was missed. It is no part of refitd's releases.
+// Command paper repeats tables and figures of Blondel et al. 2015, 2016 and 2017 and of Tajima et al. 2020 over a directory of data sets: Markdown
+// on standard output, and Markdown, CSV, SVG and PNG files in a directory. It exits with 1 if a bar was missed. It is no part of refitd's releases.
 package main
 
 import (
@@ -35,6 +35,7 @@ type cli struct {
 	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
+	FM2015  splitsOnly `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 2 and figure 1 on ML-100k: convex factorization machines and warm starts."`
 	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
 
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
@@ -54,6 +55,11 @@ type overSplits struct {
 	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
 }
 
+// splitsOnly are the flags of one over splits of its only set.
+type splitsOnly struct {
+	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -66,7 +72,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags cli
 	exited := -1
-	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats tables and figures of Blondel et al. 2016 and 2017."),
+	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats the tables and figures of the papers."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("paper: command line: " + err.Error()) // the tags of cli are wrong
@@ -109,6 +115,7 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"speed":   {run: experiment.Speed},
 		"warm":    {run: experiment.Warm},
 		"svm2020": {c.SVM2020, experiment.SVM2020},
+		"fm2015":  {overSplits{Splits: c.FM2015.Splits}, experiment.FM2015},
 		"memory":  {run: experiment.Memory},
 
 		"2016-figure1": {run: experiment.Weights2016},

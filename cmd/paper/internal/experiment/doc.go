@@ -5,6 +5,7 @@
 // Features are those of the LIBSVM files, scaled to [−1, 1], with one constant column in front for polynomial networks; ratings are one-hot
 // user and item. A split is numpy's permutation of the rows for its number as the seed: a quarter to test on, a quarter to validate on, the
 // rest to train on. λ and the number of basis vectors are chosen on the validation rows, along the path of Algorithm 1 (section 6.1).
+// Of Blondel et al. 2015 (Convex factorization machines) it has table 2 and figure 1 on ML-100k.
 //
 // SVM2020 repeats those of Tajima et al. 2020 in the same way.
 // Beside them stand figures 1 to 4 of Blondel et al. 2016 (Polynomial networks and factorization machines), by coordinate descent.

@@ -27,6 +27,7 @@ func TestNoData(t *testing.T) {
 		"speed":   func() error { _, err := Speed(t.Context(), o); return err },
 		"warm":    func() error { _, err := Warm(t.Context(), o); return err },
 		"svm2020": func() error { _, err := SVM2020(t.Context(), o); return err },
+		"fm2015":  func() error { _, err := FM2015(t.Context(), o); return err },
 	} {
 		if err := run(); !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), o.Data) || !strings.Contains(err.Error(), "--data") {
 			t.Errorf("%s: %v", name, err)
