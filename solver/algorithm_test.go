@@ -46,6 +46,10 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 	if len(points) != 3 || best != 0 || len(warm) != 3 || warm[0] != -1 {
 		t.Fatalf("%d points, best %d, fits from %v; expected the first and two that are worse", len(points), best, warm)
 	}
+	o := PathOptions{Patience: 2}
+	if !o.Ended(points, len(lambdas)) || o.Ended(points[:2], len(lambdas)) || !o.Ended(points[:2], 2) || (PathOptions{}).Ended(points, len(lambdas)) {
+		t.Error("a path ends with its last λ or by patience, and not where the clock keeps it from going on")
+	}
 	for i, point := range points[1:] {
 		if k := points[i].Result.Model.NumBasis; warm[i+1] != k {
 			t.Errorf("fit %d went on from %d basis vectors, not the %d of the one before", i+1, warm[i+1], k)

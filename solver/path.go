@@ -199,26 +199,39 @@ func (t *pathRun) report(lambda float64, found *PathPoint) {
 // judgeOrder calls off what comes after the end that patience sets. It goes by the order of the λ, not by which ended first, so that the
 // number tried does not depend on the workers.
 func (t *pathRun) judgeOrder() {
-	if t.options.Patience <= 0 {
-		return
+	if end := t.options.end(t.points[:t.cut]); end > 0 {
+		t.cut = end
+		for _, cancel := range t.cancel[t.cut:] {
+			cancel()
+		}
+	}
+}
+
+// end returns how many points there are when patience ends the path, 0 if it has not by the first one that is missing.
+func (o PathOptions) end(points []*PathPoint) int {
+	if o.Patience <= 0 {
+		return 0
 	}
 	var best *PathPoint
 	worse := 0
-	for i, point := range t.points[:t.cut] {
+	for i, point := range points {
 		if point == nil {
-			return
+			return 0
 		}
 		if worse++; point.better(best) {
 			best, worse = point, 0
 		}
-		if worse >= t.options.Patience {
-			t.cut = i + 1
-			for _, cancel := range t.cancel[t.cut:] {
-				cancel()
-			}
-			return
+		if worse >= o.Patience {
+			return i + 1
 		}
 	}
+	return 0
+}
+
+// Ended reports whether a path of so many λ ended by itself, with the last of them or by Patience, given the points that it returned: else the clock or
+// its context kept it from beginning the others.
+func (o PathOptions) Ended(points []*PathPoint, lambdas int) bool {
+	return len(points) == lambdas || o.end(points) == len(points)
 }
 
 // outcome returns the points of the λ tried and the index of the best.

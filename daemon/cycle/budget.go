@@ -68,9 +68,10 @@ func (b *budget) begun(lambdas []float64) []float64 {
 	return lambdas
 }
 
-// solved notes how a solve ended: results are in the order of lambdas, those that had not begun left out.
-func (b *budget) solved(lambdas int, results ...*solver.Result) {
-	steps, cut := make([]int, lambdas), false
+// solved notes how a solve ended: results are in the order of lambdas, those that had not begun left out. all is false if the clock kept some from
+// beginning.
+func (b *budget) solved(lambdas int, all bool, results ...*solver.Result) {
+	steps, cut := make([]int, lambdas), !all
 	for i := range steps {
 		steps[i] = stepsNone
 	}

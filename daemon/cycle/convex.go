@@ -111,7 +111,7 @@ func (j *refitJob) path(ctx context.Context, p *solver.Problem, lambdas []float6
 	for i, point := range points {
 		results[i] = point.Result
 	}
-	j.budget.solved(len(lambdas), results...)
+	j.budget.solved(len(lambdas), o.Ended(points, len(tried)), results...)
 	best := points[at]
 	return &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, rough: s.Rough,
 		loss: best.Score}, nil
@@ -213,7 +213,7 @@ func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver
 	if err != nil {
 		return nil, err
 	}
-	j.budget.solved(1, result)
+	j.budget.solved(1, true, result)
 	last := &candidate{model: result.Model, lambda: lambda, loss: j.judge(result.Model), final: true}
 	if n := len(result.Steps); n > 0 {
 		last.step = result.Steps[n-1]

@@ -80,8 +80,12 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 			if c.step.Nu > 0 {
 				nu = report.Some(c.step.Nu)
 			}
+			gap, kind := report.Some(c.step.Gap), string(solver.Estimated)
+			if c.step.Gap >= c.step.Objective {
+				gap, kind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
+			}
 			in.OnStep(report.Step{Lambda: report.Number(c.lambda / unit), K: c.step.K, Objective: report.Number(c.step.Objective),
-				Gap: report.Some(c.step.Gap), GapKind: string(solver.Estimated), Nu: nu,
+				Gap: gap, GapKind: kind, Nu: nu,
 				Valid: j.select_.metrics(j.target, c.model, in.Group), Seconds: report.Number(c.step.Seconds)})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +264,24 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 	}
 }
 
+// TestCutBetweenTheSolvesOfAPath: a path whose first λ ended by themselves before the clock kept the others from beginning is cut short behind those.
+func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
+	var b budget
+	b.solved(4, false, &solver.Result{Status: solver.Stalled}, &solver.Result{Status: solver.BasisLimit})
+	want := []int{stepsAll, stepsAll, stepsNone, stepsNone}
+	if b.cut == nil || b.cut.Solves != 0 || !slices.Equal(b.cut.Steps, want) {
+		t.Fatalf("cut %+v, want after %v", b.cut, want)
+	}
+	again := budget{repeat: b.cut}
+	if tried := again.begun([]float64{4, 3, 2, 1}); !slices.Equal(tried, []float64{4, 3}) {
+		t.Errorf("the repeated path tries %v", tried)
+	}
+	again.solved(4, true, &solver.Result{}, &solver.Result{})
+	if !again.over(t.Context()) {
+		t.Error("the repeated refit goes on")
+	}
+}
+
 // A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
 func TestBudgetOfEachLambda(t *testing.T) {
 	b := budget{repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
@@ -280,7 +299,7 @@ func TestBudgetOfEachLambda(t *testing.T) {
 	if b.over(t.Context()) {
 		t.Error("over before the solve that was cut short")
 	}
-	b.solved(4, &solver.Result{}, &solver.Result{}, &solver.Result{})
+	b.solved(4, true, &solver.Result{}, &solver.Result{}, &solver.Result{})
 	if !b.over(t.Context()) {
 		t.Error("not over after it")
 	}

@@ -12,16 +12,28 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestEveryObjective trains and publishes a model of every task by every loss that there is for it: a version is one that snapshot accepts, it
-// predicts there what it does here, and better than chance.
+// TestEveryObjective trains and publishes a model of every task by every loss that there is for it, by the first algorithm that has it: a version is one
+// that snapshot accepts, it predicts there what it does here, and better than chance.
 func TestEveryObjective(t *testing.T) {
 	for _, task := range event.Tasks {
 		for _, loss := range config.Losses(task) {
 			t.Run(string(task)+" "+loss, func(t *testing.T) {
 				m := switchModel()
-				m.Schema.Task, m.Train.Loss, m.Train.MaxBasis = string(task), loss, 3
+				m.Schema.Task, m.Train.Loss, m.Train.MaxBasis, m.Train.TopK = string(task), loss, 3, 1
+				for _, m.Train.Algorithm = range config.Algorithms() {
+					if _, err := m.Objective(); err == nil {
+						break
+					}
+				}
 				events := numbers(3, 600)
 				for i := range events {
+					if m.Train.Algorithm == config.FrankWolfeSVM { // whose models are linear
+						events[i].Label = 0
+						if events[i].Numeric[0] > 0 {
+							events[i].Label = 1
+						}
+						m.Train.Costs = [][]float64{{0, 1}, {1, 0}}
+					}
 					switch ev := &events[i]; {
 					case task == event.Ordinal:
 						m.Schema.Levels = 3

@@ -487,3 +487,39 @@ func TestDiverging(t *testing.T) {
 		}
 	}
 }
+
+// TestPathFromNothing: where a strong λ has driven all vectors to almost nothing, a weaker one that goes on from there finds about what it finds from a
+// random start.
+func TestPathFromNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(18, 3))
+	taste := make([]float64, 15)
+	for j := range taste {
+		taste[j] = rng.NormFloat64()
+	}
+	p := &solver.Problem{X: solver.NewRows(15, 600, 1800), Outputs: 1, Loss: solver.Squared{}}
+	for range 600 {
+		a, b, c := rng.IntN(5), 5+rng.IntN(5), 10+rng.IntN(5)
+		p.X.Append([]int32{int32(a), int32(b), int32(c)}, []float64{1, 1, 1})
+		p.Targets = append(p.Targets, taste[a]*taste[b]*(1+taste[c]))
+	}
+	for _, kernel := range []solver.Kernel{solver.ANOVA, solver.ANOVA3} {
+		s := solver.DefaultSettings()
+		s.Kernel, s.MaxBasis, s.LinearRidge, s.BiasRidge, s.Workers = kernel, 4, 1, 1e-6, 1
+		s.Lambda = 3
+		fit := func(warm *solver.Warm) *solver.Result {
+			r, err := Descent{}.Fit(t.Context(), p, warm, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		cold := fit(nil)
+		lost := cold.Model.Clone()
+		for i := range lost.Weights {
+			lost.Weights[i] *= 1e-9
+		}
+		if warm := fit(&solver.Warm{Model: lost}); warm.Objective > 1.2*cold.Objective {
+			t.Errorf("%v %d: from nothing objective %g, from a random start %g", kernel, kernel.Degree(), warm.Objective, cold.Objective)
+		}
+	}
+}

@@ -60,10 +60,17 @@ func (r *run) load(model *solver.Model) error {
 			}
 			vectors = append(vectors, v)
 		}
-		g.takeOver(unitLength(vectors, g.degree))
+		least := lostLength * math.Sqrt(g.variance*float64(d))
+		g.takeOver(slices.DeleteFunc(unitLength(vectors, g.degree), func(v vector) bool {
+			return math.Pow(norm(v.weights), 1/float64(g.degree)) < least
+		}))
 	}
 	return nil
 }
+
+// lostLength is how short a basis vector is, beside one of a random start, that a strong λ has driven to nothing: there its gradient vanishes, so that under a
+// weaker λ it would stay there. Its unit begins anew.
+const lostLength = 1e-2
 
 // takeOver fills units with basis vectors of unit length.
 func (g *group) takeOver(vectors []vector) {
