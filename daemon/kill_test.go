@@ -61,6 +61,47 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	}
 }
 
+// TestKilledRunsOfEveryAlgorithm: the same for refits by the other algorithms, warm from what the killed process had kept, and for degree 3.
+func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
+	t.Parallel()
+	const n = 4000
+	b := daemontest.New(t)
+	b.ProduceRatings(5, n)
+	for name, edits := range map[string][]string{
+		"convex-fm":  {"every_events: 0", "every_events: 1000, algorithm: convex_fm"},
+		"coordinate": {"every_events: 0", "every_events: 1000, algorithm: coordinate_descent"},
+		"svm": {"every_events: 0, max_basis: 4", "every_events: 1000, algorithm: frank_wolfe_svm", "task: ordinal", "task: multiclass", "levels: 5",
+			`classes: ["1", "2", "3", "4", "5"]`},
+		"degree-3": {"every_events: 0", "every_events: 1000, degree: 3, kernel: homogeneous"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := b.Run(b.Configure(name+"-calm", edits...))
+			if want.Err != nil {
+				t.Fatal(want.Err)
+			}
+			path := b.Configure(name, append(slices.Clone(edits), "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+			if !daemontest.KillAfter(t, path, n/2) {
+				t.Log("the kill came late: nothing was left to read")
+			}
+			cmd, stderr := daemontest.ChildOf(t, path)
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, stderr)
+			}
+			got := daemontest.Parse(t, out, nil)
+			if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
+				t.Errorf("after a kill\n%+v\nundisturbed\n%+v", a, b)
+			}
+			if got := daemontest.Balanced(t, got.State(t)); got != n {
+				t.Errorf("%d events applied, want %d", got, n)
+			}
+			if len(payloads(&got)) == 0 || got.Summary.Models[0].Champion == nil {
+				t.Error("no version")
+			}
+		})
+	}
+}
+
 // payloads returns the payload digests of the versions in order.
 func payloads(o *daemontest.Outcome) (digests []any) {
 	for _, l := range o.Lines {
