@@ -39,21 +39,7 @@ func TestKilledRunsEndAlike(t *testing.T) {
 			if t.Logf("%d of %d kills while there was more to read", reading, kills); reading == 0 {
 				t.Error("no kill came in time: produce more events")
 			}
-			cmd, stderr := daemontest.ChildOf(t, path)
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, stderr)
-			}
-			got := daemontest.Parse(t, out, nil)
-			if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
-				t.Errorf("after kills\n%+v\nundisturbed\n%+v", a, b)
-			}
-			if got := daemontest.Balanced(t, got.State(t)); got != int64(n) {
-				t.Errorf("%d events applied, want %d", got, n)
-			}
-			if p := got.Summary.Models[0].Progressive; p.N != int64(n) {
-				t.Errorf("%d events scored, want %d", p.N, n)
-			}
+			got := endsAlike(t, path, &want, n)
 			if a, b := payloads(&got), payloads(&want); name == "quiet" && !reflect.DeepEqual(a, b) {
 				t.Errorf("payloads %v, undisturbed %v", a, b)
 			}
@@ -83,23 +69,33 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 			if !daemontest.KillAfter(t, path, n/2) {
 				t.Log("the kill came late: nothing was left to read")
 			}
-			cmd, stderr := daemontest.ChildOf(t, path)
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, stderr)
-			}
-			got := daemontest.Parse(t, out, nil)
-			if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
-				t.Errorf("after a kill\n%+v\nundisturbed\n%+v", a, b)
-			}
-			if got := daemontest.Balanced(t, got.State(t)); got != n {
-				t.Errorf("%d events applied, want %d", got, n)
-			}
+			got := endsAlike(t, path, &want, n)
 			if len(payloads(&got)) == 0 || got.Summary.Models[0].Champion == nil {
 				t.Error("no version")
 			}
 		})
 	}
+}
+
+// endsAlike runs a configuration to the log ends after kills and compares state and scored events with those of an undisturbed run over n events.
+func endsAlike(t *testing.T, path string, want *daemontest.Outcome, n int) daemontest.Outcome {
+	t.Helper()
+	cmd, stderr := daemontest.ChildOf(t, path)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	got := daemontest.Parse(t, out, nil)
+	if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
+		t.Errorf("after kills\n%+v\nundisturbed\n%+v", a, b)
+	}
+	if got := daemontest.Balanced(t, got.State(t)); got != int64(n) {
+		t.Errorf("%d events applied, want %d", got, n)
+	}
+	if p := got.Summary.Models[0].Progressive; p.N != int64(n) {
+		t.Errorf("%d events scored, want %d", p.N, n)
+	}
+	return got
 }
 
 // payloads returns the payload digests of the versions in order.

@@ -44,15 +44,9 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 		}
 		warm = &warmStart{model: best.result.Model, dual: spreadDual(best.result.Dual, rows, p), lambda: best.lambda, up: true}
 	}
-	lambdas := []float64{warm.lambda, warm.lambda / lambdaStep}
-	if warm.up {
-		lambdas[1] = warm.lambda * lambdaStep
-	}
-	if j.model.Train.Lambda > 0 {
-		var err error
-		if lambdas, err = j.lambdasFor(ctx, p, s); err != nil {
-			return nil, err
-		}
+	lambdas, err := j.lambdasBeside(ctx, p, warm, s)
+	if err != nil {
+		return nil, err
 	}
 	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}
 	return j.pathBy(ctx, p, lambdas, s, o, nil)

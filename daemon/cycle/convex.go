@@ -261,19 +261,24 @@ func lambdaUnit(p *solver.Problem) float64 {
 	return total / rowsPerLambda
 }
 
+// lambdasBeside returns the λ to try from a warm model: its own and one beside it, or the configured one.
+func (j *refitJob) lambdasBeside(ctx context.Context, p *solver.Problem, warm *warmStart, s solver.Settings) ([]float64, error) {
+	if j.model.Train.Lambda > 0 {
+		return j.lambdasFor(ctx, p, s)
+	}
+	if warm.up {
+		return []float64{warm.lambda, warm.lambda * lambdaStep}, nil
+	}
+	return []float64{warm.lambda, warm.lambda / lambdaStep}, nil
+}
+
 // resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm 1 goes on from
 // the better one, output refit first, with new basis vectors as far as the settings allow. up says on which side to look.
 func (j *refitJob) resume(ctx context.Context, warm *warmStart, s solver.Settings) (*candidate, error) {
 	p := j.problem
-	lambdas := []float64{warm.lambda, warm.lambda / lambdaStep}
-	if warm.up {
-		lambdas[1] = warm.lambda * lambdaStep
-	}
-	if j.model.Train.Lambda > 0 {
-		var err error
-		if lambdas, err = j.lambdasFor(ctx, p, s); err != nil {
-			return nil, err
-		}
+	lambdas, err := j.lambdasBeside(ctx, p, warm, s)
+	if err != nil {
+		return nil, err
 	}
 	lambda, start := lambdas[0], warm.model
 	if len(lambdas) > 1 {

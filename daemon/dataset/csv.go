@@ -133,22 +133,27 @@ func scanCSV(path, keyField string, progress func(read, size int64), visit func(
 		if keyField != "" {
 			t.key = slices.Index(rows.names, keyField)
 		}
-		for {
-			cells, line, bad, err := rows.next()
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				return fmt.Errorf("dataset: read %s %w", path, err)
-			case bad != nil:
-				skipped.add(bad, line)
-				continue
-			}
-			if err := visit(t.record(cells)); err != nil {
-				return err
-			}
-		}
+		return each(path, rows.next, skipped, func(cells []string, _ int) error { return visit(t.record(cells)) })
 	})
+}
+
+// each calls visit with what next returns, until the end of the file at path, and counts what is none.
+func each[T any](path string, next func() (T, int, *event.Rejection, error), skipped *Skipped, visit func(row T, line int) error) error {
+	for {
+		row, line, bad, err := next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("dataset: read %s %w", path, err)
+		case bad != nil:
+			skipped.add(bad, line)
+			continue
+		}
+		if err := visit(row, line); err != nil {
+			return err
+		}
+	}
 }
 
 // record returns the event of a row.

@@ -174,24 +174,18 @@ func (p *Profile) readCSV(path string, limit int) error {
 		for _, name := range rows.names {
 			columns = append(columns, p.column(name))
 		}
-		for p.Rows < limit {
-			cells, _, bad, err := rows.next()
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				return fmt.Errorf("dataset: read %s %w", path, err)
-			case bad != nil:
-				continue
-			}
+		return each(path, rows.next, new(Skipped), func(cells []string, _ int) error {
 			p.Rows++
 			for i, cell := range cells {
 				if cell = strings.TrimSpace(cell); cell != "" {
 					columns[i].add(cell)
 				}
 			}
-		}
-		return nil
+			if p.Rows == limit {
+				return ErrStop
+			}
+			return nil
+		})
 	})
 }
 

@@ -69,21 +69,7 @@ func (s *Set) scanTable(path string, o Options, take func(value []byte, line int
 			return fmt.Errorf("dataset: %s: %w", path, err)
 		}
 		s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
-		for {
-			value, line, bad, err := table.Next()
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				return fmt.Errorf("dataset: read %s %w", path, err)
-			case bad != nil:
-				s.Skipped.add(bad, line)
-				continue
-			}
-			if err := take(value, line); err != nil {
-				return err
-			}
-		}
+		return each(path, table.Next, &s.Skipped, take)
 	})
 }
 
