@@ -49,6 +49,7 @@ func TestKilledRunsEndAlike(t *testing.T) {
 
 // TestKilledRunsOfEveryAlgorithm: the same for refits by the other algorithms, warm from what the killed process had kept, and for degree 3.
 func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	const n = 4000
 	b := daemontest.New(t)

@@ -188,6 +188,7 @@ func edit(t *testing.T, name string, f func(b []byte) []byte) {
 // TestDamage: whatever is done to a file of a killed state, it is either refused as damaged, with the name of the file, or opened as an
 // earlier state, from which the log gives again what it gave.
 func TestDamage(t *testing.T) {
+	tier.NotUnderRace(t)
 	dir, want := killedState(t)
 	rng := rand.New(rand.NewPCG(11, 7))
 	flips := tier.Size(2, 50)

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // The secrets of the shapes: a text and a number, in forms that a type error could quote.
@@ -127,6 +129,7 @@ func inBraces(path, spelled, shape string) string {
 
 // TestSecretsOfEveryShape: a value behind the key of a secret, right or wrong, in whatever form, is in nothing that is said of the file.
 func TestSecretsOfEveryShape(t *testing.T) {
+	tier.NotUnderRace(t)
 	secrets, files := secretKeys()
 	if len(secrets) == 0 || len(files) < 3 {
 		t.Fatalf("keys %q and %q", secrets, files)

@@ -63,6 +63,7 @@ func TestAlarmAfterAChange(t *testing.T) {
 
 // TestNoAlarmBeforeTheFirstRefit: tests that would alarm at their next value do so only once there is a refit.
 func TestNoAlarmBeforeTheFirstRefit(t *testing.T) {
+	tier.NotUnderRace(t)
 	c, events := newCycle(t, ratingsModel(nil)), stream(5, 900)
 	due := func() {
 		for f := range c.drift.tests {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // crowd is stream with three users in the place of each.
@@ -192,6 +193,7 @@ func TestGateSeesNewEntities(t *testing.T) {
 // TestHeldOutEntitiesAreLearnedAfterTheGate: the version that consumers get knows the entities that were held out, what refits go on from does not; a
 // repetition has the same.
 func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
+	tier.NotUnderRace(t)
 	m := crowdModel(func(m *config.Model) { m.Publish.KeepSample = true })
 	events := crowd(23, 4000)
 	c := newCycle(t, m)

@@ -65,6 +65,7 @@ func TestFormRace(t *testing.T) {
 
 // TestChangeBeforeTheFirstRefit: what was learned before there was a version is no form of updates, even if a change was seen in it.
 func TestChangeBeforeTheFirstRefit(t *testing.T) {
+	tier.NotUnderRace(t)
 	c, events := newCycle(t, ratingsModel(nil)), stream(5, 600)
 	observeAll(c, events[:500])
 	c.drift.alarm = c.drift.events

@@ -7,11 +7,13 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestRefitsContinueFromTheCleanState: what a gate row says is in the version that is published and in what is live, and nowhere in what the next
 // refit starts from; the select rows and labels of both streams are the same.
 func TestRefitsContinueFromTheCleanState(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, m := range []*config.Model{ratingsModel(nil), ratingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 })} {
 		run := func(gate float64) (ch *Champion, starts *warmStart) {
 			events := stream(12, 3000)

@@ -55,6 +55,7 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 
 // TestEntitiesInteractWhileNothingIsClear: where labels are noise, the fields that others are functions of interact, and their groups with them.
 func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
+	tier.NotUnderRace(t)
 	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }))
 	r := rand.New(rand.NewPCG(13, 13))
 	events := withSides(stream(5, 3000))

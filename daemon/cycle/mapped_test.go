@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -47,6 +48,7 @@ func chess(seed uint64, n int, scale float64, linear bool) []event.Event {
 
 // Auto takes a map where it predicts better and leaves it out where it does not; what is asked for is taken in any case.
 func TestFeatureMapIsChosen(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, test := range []struct {
 		asked  config.FeatureMap
 		linear bool

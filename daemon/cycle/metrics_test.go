@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -293,6 +294,7 @@ func amountEvents(t *testing.T, n int) []event.Event {
 // TestSlicesByDefinition: an event is of a new entity if the version that consumers have does not know its name in a field of train.fold_in.by, and in
 // no slice before there is a version.
 func TestSlicesByDefinition(t *testing.T) {
+	tier.NotUnderRace(t)
 	for _, by := range [][]string{{"user"}, {"item"}, {"user", "item"}} {
 		m := ratingsModel(func(m *config.Model) { m.Train.FoldIn.By, m.Evaluate.Window = by, 2000 })
 		c := newCycle(t, m)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -18,6 +19,7 @@ func hasGap(v *report.Version) (some, all bool) {
 // TestGapIsOfThePublishedModel: a version has the gap of the convex stage if that made its model, and else no gap: neither one of the variational
 // stage nor an update has, in the manifest nor after a start from it.
 func TestGapIsOfThePublishedModel(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	convex := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" })
 	for _, x := range []struct {

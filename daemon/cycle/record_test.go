@@ -112,7 +112,7 @@ func (s *stage) isRepeated(t *testing.T, check func(*Champion)) {
 func TestRefitCutShortIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	budgets := tier.Size(2, 24)
+	budgets := tier.Size(2, 12)
 	for _, s := range tier.Size(stages[:4], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
 // TestConvexStageIsPolishedOnce: a convex model that is published is near the optimum of its basis vectors, cold and warm, although the solves that
 // found it ended further off; where the variational stage wins nothing is polished. A record of a build that polished every solve is repeated so.
 func TestConvexStageIsPolishedOnce(t *testing.T) {
+	tier.NotUnderRace(t)
 	t.Parallel()
 	m := ratingsModel(func(m *config.Model) { m.Train.Refit, m.Publish.KeepSample = "output", true })
 	c := newCycle(t, m)

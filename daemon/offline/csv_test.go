@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -13,6 +14,7 @@ import (
 // TestCSV: events in CSV, whose columns are called otherwise, are the events of the JSON Lines file to every verb; a row that is too short is told with its
 // line, and the option is refused with a format that has no columns.
 func TestCSV(t *testing.T) {
+	tier.NotUnderRace(t)
 	events := jsonRatings(1200)
 	rows := []string{"ts;userId;movieId;stars;comment"}
 	for i, l := range ratings(len(events), 1) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -30,6 +31,7 @@ func guesses(t *testing.T, name, text string, o InitOptions) (line, *config.Mode
 
 // TestInit: a file of every kind of column gets the schema that a person would write, and the command that init names then learns from it.
 func TestInit(t *testing.T) {
+	tier.NotUnderRace(t)
 	var csv, jsonl strings.Builder
 	csv.WriteString("event,userId,hour,stars,price,genres,comment,shop,when,mostly\n")
 	for i, l := range ratings(1200, 1) {
