@@ -31,7 +31,7 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 	if err != nil {
 		return nil, err
 	}
-	if hash := record.Model.Hash(); hash != m.ConfigHash {
+	if hash := record.Model.Hash(); !record.Model.MadeFor(m.ConfigHash) {
 		return nil, fmt.Errorf("reproduce: version %d was trained with configuration %s, this build reads the kept one as %s: use the build that wrote it (%s)",
 			m.Version, m.ConfigHash, hash, m.Writer)
 	}
