@@ -13,10 +13,8 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 	}
 	if g*r.total <= flat*top {
 		copy(v, o)
-		if alpha != nil {
-			for c, x := range alpha {
-				v[c] += q * x
-			}
+		for c, x := range alpha { // nil for none
+			v[c] += q * x
 		}
 		return r.vertex(v, v, y, s) // the quadratic is lost in rounding
 	}
