@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -145,7 +146,13 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	if best.path != nil {
 		start = best.path
 	}
-	return j.resume(ctx, &warmStart{model: start, lambda: best.lambda, up: true}, s)
+	calls := j.budget.calls
+	found, err := j.resume(ctx, &warmStart{model: start, lambda: best.lambda, up: true}, s)
+	if IsInterrupted(err) && j.budget.over(ctx) {
+		j.budget.cut = &snapshot.CutShort{Solves: calls} // of many rows nothing was learned: what some of them have taught is kept
+		return best, nil
+	}
+	return found, err
 }
 
 // linearOnly fits the linear term alone, with the least λ at which no basis vector would enter.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -405,5 +406,56 @@ func TestRefitCutBeforeItLearned(t *testing.T) {
 	}
 	if models == 0 || none == 0 {
 		t.Errorf("cut at block after block: %d models, %d times none", models, none)
+	}
+}
+
+// TestColdRefitOfManyRowsCutShort: a cold refit whose time ends before it has learned anything of all rows has the model of the rows that it began with.
+func TestColdRefitOfManyRowsCutShort(t *testing.T) {
+	tier.NotUnderRace(t)
+	t.Parallel()
+	const n = pathRows + 5000
+	r := rand.New(rand.NewPCG(9, 9))
+	p := &solver.Problem{X: solver.NewRows(2, n, 2*n), Outputs: 1, Loss: solver.Squared{}}
+	for range n {
+		a, b := r.NormFloat64(), r.NormFloat64()
+		p.X.Append([]int32{0, 1}, []float64{a, b})
+		p.Targets = append(p.Targets, a*b)
+	}
+	m := ratingsModel(nil)
+	m.Train.Lambda = 1
+	run := func(cutAt int) (found *candidate, calls int, b budget, err error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		j := &refitJob{model: m, problem: p, workers: 1, rough: true, judge: func(*solver.Model) float64 { return math.NaN() }}
+		s := solver.DefaultSettings()
+		s.MaxBasis, s.Workers = 1, 1
+		s.Yield = func() {
+			if calls++; calls == cutAt {
+				cancel()
+			}
+		}
+		found, err = j.coldStart(ctx, s)
+		return found, calls, j.budget, err
+	}
+	whole, calls, _, err := run(0)
+	if err != nil || whole.final && whole.result == nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for at := 1; at <= calls; at += max(1, calls/60) {
+		found, _, b, err := run(at)
+		switch {
+		case err != nil && !IsInterrupted(err):
+			t.Fatal(err)
+		case err != nil && kept > 0:
+			t.Errorf("cut at block %d of %d: %v, although a cut before it left a model", at, calls, err)
+		case err == nil && (found == nil || b.cut == nil):
+			t.Errorf("cut at block %d of %d: %v, cut %v", at, calls, found, b.cut)
+		case err == nil:
+			kept++
+		}
+	}
+	if kept == 0 {
+		t.Error("no cut left a model: the test shows nothing")
 	}
 }
