@@ -27,6 +27,7 @@ const coldPatience = 1
 // fitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most pathRows rows; a warm refit chooses between the last λ and one
 // beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual variables.
 func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStart, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
+	var ofPart *candidate
 	p, o := j.problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
 	if warm == nil {
 		part, rows := p, []int(nil)
@@ -38,18 +39,23 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 		if err != nil {
 			return nil, err
 		}
-		best, err := j.pathBy(ctx, part, lambdas, s, o, nil)
+		ofPart, err = j.pathBy(ctx, part, lambdas, s, o, nil)
 		if err != nil || part == p || j.budget.over(ctx) {
-			return best, err
+			return ofPart, err
 		}
-		warm = &warmStart{model: best.result.Model, dual: spreadDual(best.result.Dual, rows, p), lambda: best.lambda, up: true}
+		warm = &warmStart{model: ofPart.result.Model, dual: spreadDual(ofPart.result.Dual, rows, p), lambda: ofPart.lambda, up: true}
 	}
 	lambdas, err := j.lambdasBeside(ctx, p, warm, s)
 	if err != nil {
 		return nil, err
 	}
 	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}
-	return j.pathBy(ctx, p, lambdas, s, o, nil)
+	calls := j.budget.calls
+	found, err := j.pathBy(ctx, p, lambdas, s, o, nil)
+	if ofPart == nil {
+		return found, err
+	}
+	return j.orOfPart(ctx, ofPart, calls, found, err)
 }
 
 // pathBy fits a path of λ by another algorithm and returns the best model, calibrated.

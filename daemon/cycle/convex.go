@@ -148,9 +148,15 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	}
 	calls := j.budget.calls
 	found, err := j.resume(ctx, &warmStart{model: start, lambda: best.lambda, up: true}, s)
+	return j.orOfPart(ctx, best, calls, found, err)
+}
+
+// orOfPart returns what was found on all rows, or where the clock ended that before anything was learned of them, what was found on part of them, after so
+// many solves.
+func (j *refitJob) orOfPart(ctx context.Context, part *candidate, calls int, found *candidate, err error) (*candidate, error) {
 	if IsInterrupted(err) && j.budget.over(ctx) {
-		j.budget.cut = &snapshot.CutShort{Solves: calls} // of many rows nothing was learned: what some of them have taught is kept
-		return best, nil
+		j.budget.cut = &snapshot.CutShort{Solves: calls}
+		return part, nil
 	}
 	return found, err
 }

@@ -421,8 +421,14 @@ func TestColdRefitOfManyRowsCutShort(t *testing.T) {
 		p.X.Append([]int32{0, 1}, []float64{a, b})
 		p.Targets = append(p.Targets, a*b)
 	}
+	for _, algorithm := range []string{config.ConditionalGradient, "convex_fm"} {
+		t.Run(algorithm, func(t *testing.T) { coldCutShort(t, algorithm, p) })
+	}
+}
+
+func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 	m := ratingsModel(nil)
-	m.Train.Lambda = 1
+	m.Train.Lambda, m.Train.Algorithm = 1, algorithm
 	run := func(cutAt int) (found *candidate, calls int, b budget, err error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -434,7 +440,12 @@ func TestColdRefitOfManyRowsCutShort(t *testing.T) {
 				cancel()
 			}
 		}
-		found, err = j.coldStart(ctx, s)
+		if a := j.another(); a != nil {
+			j.target = &Target{}
+			found, err = j.fitBy(ctx, a, nil, s, j.judge)
+		} else {
+			found, err = j.coldStart(ctx, s)
+		}
 		return found, calls, j.budget, err
 	}
 	whole, calls, _, err := run(0)
@@ -442,7 +453,7 @@ func TestColdRefitOfManyRowsCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := 0
-	for at := 1; at <= calls; at += max(1, calls/60) {
+	for at := 1; at <= calls; at += max(1, calls/100) {
 		found, _, b, err := run(at)
 		switch {
 		case err != nil && !IsInterrupted(err):
