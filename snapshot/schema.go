@@ -20,11 +20,13 @@ const (
 // Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this order: the names of
 // each categorical field, those of each cross, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
 type Schema struct {
-	Task        string         `json:"task"`              // regression, binary, multiclass, multilabel or ordinal
-	Label       string         `json:"label"`             // field that is predicted
-	Levels      int            `json:"levels,omitempty"`  // L of an ordinal label 1..L, at least 2
-	Classes     []string       `json:"classes,omitempty"` // of multiclass and multilabel, in the order of the outputs
-	LabelMin    float64        `json:"label_min"`         // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
+	Task        string         `json:"task"`               // regression, binary, multiclass, multilabel or ordinal
+	Label       string         `json:"label"`              // field that is predicted
+	Levels      int            `json:"levels,omitempty"`   // L of an ordinal label 1..L, at least 2
+	Classes     []string       `json:"classes,omitempty"`  // of multiclass and multilabel, in the order of the outputs
+	Positive    string         `json:"positive,omitempty"` // of a binary label that is a name: the one that counts as 1; empty for 0 and 1
+	Negative    string         `json:"negative,omitempty"` // the other one; empty for any
+	LabelMin    float64        `json:"label_min"`          // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
 	LabelMax    float64        `json:"label_max"`
 	Categorical []string       `json:"categorical,omitempty"` // fields with one name: value 1 in the column of the name
 	Multi       []string       `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each

@@ -32,6 +32,8 @@ type Schema struct {
 	Label       string
 	Levels      int      // ordinal: 2 or more
 	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
+	Positive    string   // binary: the name that stands for label 1 where labels are names; empty takes 0, 1, false and true
+	Negative    string   // binary: the one name that stands for 0; empty takes any other than Positive
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
 	Time        string   // field with the event time; empty uses the record's own time stamp
@@ -63,6 +65,14 @@ func (s *Schema) AcceptsLabel(v float64) bool {
 		return v >= 1 && v <= float64(s.Levels) && v == math.Trunc(v)
 	}
 	return math.Abs(v) <= MaxLabel && (s.LabelMin == 0 && s.LabelMax == 0 || v >= s.LabelMin && v <= s.LabelMax)
+}
+
+// NamedLabel returns the label that a name stands for under Positive; ok is false for one that is neither it nor Negative.
+func (s *Schema) NamedLabel(name string) (label float64, ok bool) {
+	if name == s.Positive {
+		return 1, true
+	}
+	return 0, s.Negative == "" || name == s.Negative
 }
 
 // Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call. Of an

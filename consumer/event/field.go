@@ -55,6 +55,9 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 	case Multilabel:
 		return WrongType
 	}
+	if s.Task == Binary && s.Positive != "" {
+		return p.named(kind, raw)
+	}
 	if s.Task == Binary && (kind == 't' || kind == 'f') {
 		if kind == 't' {
 			ev.Label = 1
@@ -67,6 +70,22 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 	if !s.AcceptsLabel(ev.Label) {
 		return LabelRange
 	}
+	return ""
+}
+
+// named reads a binary label that is a name.
+func (p *parse) named(kind jsontext.Kind, raw []byte) (r Reason) {
+	name := string(raw) // true and false are names, too
+	if kind != 't' && kind != 'f' {
+		if name, r = p.id(kind, raw); r != "" {
+			return r
+		}
+	}
+	label, ok := p.d.schema.NamedLabel(name)
+	if !ok {
+		return LabelUnknown
+	}
+	p.ev.Label = label
 	return ""
 }
 

@@ -36,6 +36,7 @@ func DefaultLimits() Limits {
 //     stands for its decimal text; equal elements of a list count once
 //   - a number (numeric, weight, label of regression, ordinal and binary): a JSON number; -0 becomes 0. A string that spells NaN or an
 //     infinity is not_finite, any other string wrong_type. A binary label may also be true or false
+//   - a binary label of a schema with Positive: an id, of which true and false are two more
 //   - a time: a number in the schema's unit, rounded to milliseconds, or a string by RFC 3339
 type JSON struct {
 	// RequireLabel is true for learning. If false, as for scoring, label, time and identity may be absent too; they are still checked

@@ -21,7 +21,7 @@ const (
 	NotFinite     Reason = "not_finite"     // a string that spells NaN or an infinity in place of a number
 	NumberRange   Reason = "number_range"   // a number that is subnormal or larger than Limits.MaxNumber
 	LabelRange    Reason = "label_range"    // not a level, not 0 or 1, outside of the schema's bounds, or beyond ±1e9
-	LabelUnknown  Reason = "label_unknown"  // a class that the schema does not list
+	LabelUnknown  Reason = "label_unknown"  // a class that the schema does not list, or a name that is neither schema.positive nor schema.negative
 	TimeInvalid   Reason = "time_invalid"   // before 1970, after 9999, or not RFC 3339
 	IDEmpty       Reason = "id_empty"       // an empty string in place of an id or a class
 	IDTooLong     Reason = "id_too_long"    // an id or a class of more than Limits.MaxIDBytes

@@ -63,6 +63,9 @@ func (d *JSON) expected(as role, r Reason) string {
 	case NumberRange:
 		return fmt.Sprintf("a number of magnitude up to %g, and not a subnormal one", d.limits.MaxNumber)
 	case LabelUnknown:
+		if s.Task == Binary {
+			return s.ExpectedLabel()
+		}
 		return "one of the classes of the schema"
 	case WeightInvalid:
 		return fmt.Sprintf("a number above 0, at most %d", int(maxWeight))
@@ -91,16 +94,22 @@ func (d *JSON) expected(as role, r Reason) string {
 		case Multilabel:
 			return list
 		case Binary:
-			return "0, 1, false or true"
+			if s.Positive == "" {
+				return "0, 1, false or true"
+			}
 		}
 		return s.ExpectedLabel()
 	}
 	return number
 }
 
-// ExpectedLabel says in words which numbers AcceptsLabel accepts.
+// ExpectedLabel says in words which numbers AcceptsLabel accepts, or NamedLabel which names.
 func (s *Schema) ExpectedLabel() string {
 	switch {
+	case s.Task == Binary && s.Negative != "":
+		return fmt.Sprintf("%s or %s", s.Positive, s.Negative)
+	case s.Task == Binary && s.Positive != "":
+		return fmt.Sprintf("%s or another name", s.Positive)
 	case s.Task == Binary:
 		return "0 or 1"
 	case s.Task == Ordinal:
@@ -193,6 +202,11 @@ func (s *Schema) Causes() []Cause {
 		}
 		if s.Task == Multilabel {
 			add(s.Label, TooLarge)
+		}
+	case s.Task == Binary && s.Positive != "":
+		add(s.Label, id...)
+		if s.Negative != "" {
+			add(s.Label, LabelUnknown)
 		}
 	default:
 		add(s.Label, append(slices.Clone(number), LabelRange)...)

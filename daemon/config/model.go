@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -61,6 +62,8 @@ type Schema struct {
 	Label       string   `json:"label"`
 	Levels      int      `json:"levels"`
 	Classes     []string `json:"classes"`
+	Positive    string   `json:"positive,omitempty"` // binary: see event.Schema
+	Negative    string   `json:"negative,omitempty"`
 	LabelMin    float64  `json:"label_min"`
 	LabelMax    float64  `json:"label_max"`
 	Time        string   `json:"time"`
@@ -328,6 +331,14 @@ func (s *Schema) Outputs() int {
 	return 1
 }
 
+// LabelName returns a name that a decoder reads as a binary label of a schema with Positive.
+func (s *Schema) LabelName(label float64) string {
+	if label == 1 {
+		return s.Positive
+	}
+	return cmp.Or(s.Negative, "not "+s.Positive)
+}
+
 // Names returns the categorical fields, crosses last.
 func (s *Schema) Names() []string {
 	names := slices.Clip(s.Categorical)
@@ -348,7 +359,8 @@ func (s *Schema) Event() event.Schema {
 		crosses = append(crosses, cross)
 	}
 	return event.Schema{
-		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, LabelMin: s.LabelMin, LabelMax: s.LabelMax,
+		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
+		LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of, Derived: s.derivedFields(),
 	}

@@ -310,6 +310,14 @@ func (v *validator) schema(s *Schema, path string) {
 		}
 	}
 	switch {
+	case task != event.Binary && s.Positive+s.Negative != "":
+		v.bad(path+".positive", s.Positive, "task: binary, or leave positive and negative out")
+	case s.Positive == "" && s.Negative != "":
+		v.bad(path+".positive", "", "the name of the label that counts as 1, beside negative")
+	case s.Positive != "" && s.Positive == s.Negative:
+		v.bad(path+".negative", s.Negative, "another name than positive")
+	}
+	switch {
 	case s.LabelMin == 0 && s.LabelMax == 0:
 	case task != event.Regression:
 		v.bad(path+".label_min", s.LabelMin, "task: regression, or leave label_min and label_max out")

@@ -18,7 +18,7 @@ type Format string
 
 // The formats.
 const (
-	MovieLens Format = "movielens" // user, item, rating and optionally seconds since 1970, separated by tabs or ::
+	MovieLens Format = "movielens" // user, item, rating and optionally seconds since 1970, separated by tabs, :: or commas
 	JSONL     Format = "jsonl"     // one event a line
 	LIBSVM    Format = "libsvm"    // label index:value …, indices from 1
 	CSV       Format = "csv"       // RFC 4180, with a header or without; see Table
@@ -134,7 +134,7 @@ const (
 
 // lineShapes are the lines that those reasons ask for.
 var lineShapes = map[event.Reason][2]string{
-	notMovieLens:   {"user, item, rating and maybe seconds, separated by tabs or ::", "another line"},
+	notMovieLens:   {"user, item, rating and maybe seconds, separated by tabs, :: or commas", "another line"},
 	notLIBSVM:      {"label index:value …, indices increasing from 1", "another line"},
 	notOneHot:      {"values 1 in one-hot columns", "another value"},
 	notCSV:         {"a line by RFC 4180", "another line"},

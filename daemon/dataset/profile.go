@@ -39,6 +39,9 @@ const maxProfileValues = 100_000
 // Distinct returns the number of different values, at most maxProfileValues.
 func (c *Column) Distinct() int { return len(c.values) }
 
+// Count returns how often a value occurs.
+func (c *Column) Count(value string) int { return c.values[value] }
+
 // Values returns the different values, those that are numbers by size and before the others.
 func (c *Column) Values() []string {
 	values := make([]string, 0, len(c.values))
@@ -140,7 +143,7 @@ func detect(path string) (format Format, err error) {
 		switch {
 		case line[0] == '{':
 			format = JSONL
-		case isRating:
+		case isRating && !bytes.Contains(line, []byte(",")):
 			format = MovieLens
 		case len(fields) > 1 && bytes.Count(line, []byte(":")) == len(fields)-1 && !bytes.ContainsAny(line, ",;"):
 			format = LIBSVM

@@ -35,7 +35,7 @@ func Read(path string, o Options) (*Set, error) {
 	}
 	take := func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
-		if len(line) == 0 {
+		if len(line) == 0 || isRatingsHeader(o.Format, line, number) {
 			return nil
 		}
 		if r := add(line, number); r != nil {
@@ -191,6 +191,13 @@ func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[st
 			list[i] = classes[class]
 		}
 		ev.Classes = list
+		return nil
+	}
+	if schema.Positive != "" {
+		label, ok := schema.NamedLabel(text)
+		if ev.Label = label; !ok {
+			return reject(event.LabelUnknown, schema.ExpectedLabel(), "another name")
+		}
 		return nil
 	}
 	v, err := strconv.ParseFloat(text, 64)

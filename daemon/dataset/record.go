@@ -68,7 +68,7 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 	}
 	err := scanLines(path, progress, func(line []byte, number int) error {
 		if format != Lines {
-			if line = bytes.Trim(line, " \r"); len(line) == 0 {
+			if line = bytes.Trim(line, " \r"); len(line) == 0 || isRatingsHeader(format, line, number) {
 				return nil
 			}
 		}
@@ -146,11 +146,17 @@ type rating struct {
 	hasTime    bool
 }
 
-// parseRating reads a line whose columns are separated by tabs or by "::".
+// ratingsHeader is the first line of ratings.csv, as MovieLens publishes ratings today.
+const ratingsHeader = "userId,movieId,rating,timestamp"
+
+// parseRating reads a line whose columns are separated by tabs, by "::" or by commas.
 func parseRating(line []byte) (rating, bool) {
 	separator := []byte{'\t'}
-	if bytes.Contains(line, []byte("::")) {
+	switch {
+	case bytes.Contains(line, []byte("::")):
 		separator = []byte("::")
+	case !bytes.Contains(line, separator):
+		separator = []byte{','}
 	}
 	columns := bytes.Split(line, separator)
 	if len(columns) < 3 || len(columns) > 4 {
@@ -169,6 +175,11 @@ func parseRating(line []byte) (rating, bool) {
 		r.seconds, r.hasTime = s, true
 	}
 	return r, true
+}
+
+// isRatingsHeader reports whether a line is the header of a MovieLens file.
+func isRatingsHeader(format Format, line []byte, number int) bool {
+	return format == MovieLens && number == 1 && string(bytes.TrimPrefix(line, []byte(byteOrderMark))) == ratingsHeader
 }
 
 // isNumber reports whether b is a JSON number, and nothing else: no other JSON value begins and ends as one.

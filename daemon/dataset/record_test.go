@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipped) {
@@ -45,6 +47,28 @@ func TestMovieLensRecords(t *testing.T) {
 	}
 	if _, err := ScanRecords(path, "avro", "user", nil, nil); err == nil || !strings.Contains(err.Error(), "--format") {
 		t.Errorf("avro: %v", err)
+	}
+}
+
+// TestTodaysMovieLens: ratings.csv, with its header and half stars, is read by the verbs and replayed as the older files are.
+func TestTodaysMovieLens(t *testing.T) {
+	path := write(t, "ratings.csv", "userId,movieId,rating,timestamp\r\n1,17,4.0,944249077\r\n1,25,0.5,944250228\r\n2,17,9,944250228\r\n"+
+		"userId,movieId,rating,timestamp\r\n")
+	records, skipped := scan(t, path, MovieLens, "user")
+	if len(records) != 3 || skipped.Lines != 1 || string(records[1].Value) != `{"user":"1","item":"25","rating":0.5,"ts":944250228000}` {
+		t.Errorf("records %v, %s", records, skipped.String())
+	}
+	halves := event.Schema{Task: event.Regression, Label: "rating", LabelMin: 0.5, LabelMax: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	decoder := event.NewJSON(halves, event.DefaultLimits())
+	set, err := Read(path, Options{Format: MovieLens, Schema: halves, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+		return decoder.Decode(ev, value, -1)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := set.Examples; len(e) != 2 || e[1].Label != 0.5 || e[1].Line != 3 || e[1].Time != 944250228000 || set.Skipped.String() !=
+		"2 lines skipped: label_range rating 1 times, first in line 4, not_movielens 1 times, first in line 5" {
+		t.Errorf("%+v, %s", e, set.Skipped.String())
 	}
 }
 

@@ -80,6 +80,9 @@ func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (
 	}
 	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
 	label, ok := kinds[schema.Task]
+	if schema.Positive != "" {
+		label = textCell
+	}
 	if !ok {
 		label = numberCell
 	}

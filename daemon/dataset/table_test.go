@@ -80,6 +80,22 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableOfNamedLabels: cells are names where labels are.
+func TestTableOfNamedLabels(t *testing.T) {
+	s := event.Schema{Task: event.Binary, Label: "y", Positive: "1", Negative: "-1", Categorical: []string{"user"}}
+	path := write(t, "y.csv", "user,y\nu,1\nu,-1\nu,true\n")
+	set, err := Read(path, Options{Format: CSV, Schema: s, Decode: event.NewJSON(s, event.DefaultLimits()).Decode})
+	if err != nil || len(set.Examples) != 2 || set.Examples[0].Label != 1 || set.Examples[1].Label != 0 || set.Skipped.Causes[0].Reason != event.LabelUnknown {
+		t.Errorf("%+v, error %v", set, err)
+	}
+	sparse := write(t, "y.libsvm", "+1 1:2\n1 1:2\n-1 1:3\n")
+	set, err = Read(sparse, Options{Format: LIBSVM, Schema: s})
+	if err != nil || len(set.Examples) != 2 || set.Skipped.Causes[0].String() !=
+		`label_unknown: field "y": expected 1 or -1, got another name` || set.Examples[1].Label != 0 {
+		t.Errorf("%+v, error %v", set, err)
+	}
+}
+
 func TestTableRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string

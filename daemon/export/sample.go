@@ -62,6 +62,10 @@ func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 	case event.Multilabel:
 		o.add(m.Label, append([]string{}, ev.Classes...)) // null would be no label
 	default:
+		if m.Positive != "" {
+			o.add(m.Label, m.LabelName(ev.Label))
+			break
+		}
 		o.add(m.Label, ev.Label)
 	}
 	if m.Weight != "" {

@@ -58,12 +58,18 @@ func TestGapsAreExportedAsGaps(t *testing.T) {
 
 // What is exported as JSON Lines is accepted by the daemon's decoder as the event it was, for every task.
 func TestJSONRowsAreEventsAgain(t *testing.T) {
-	for _, task := range []string{"regression", "binary", "multiclass", "multilabel"} {
+	for _, task := range []string{"regression", "binary", "named", "multiclass", "multilabel"} {
 		m := tagged(task)
+		if task == "named" {
+			m = tagged("binary")
+			m.Schema.Positive = "UP"
+		}
 		decoder := ingest.NewDecoder(m)
 		e := event.Event{Label: 1, Weight: 2.5, Time: 1_700_000_000_500, Categorical: []string{"naïve \"<\\\u2028"}, Numeric: []float64{-0.125},
 			Multi: [][]string{{"b", "a"}}}
 		switch task {
+		case "named":
+			e.Label = 0
 		case "multiclass":
 			e.Label, e.Classes = 0, []string{"<green>"}
 		case "multilabel":

@@ -27,6 +27,7 @@ func CheckSchema(dir string, m *config.Model) error {
 	}{
 		{"schema.task", old.Task, now.Task, old.Task == now.Task},
 		{"schema.label", old.Label, now.Label, old.Label == now.Label},
+		{"schema.positive", old.Positive, now.Positive, old.Positive == now.Positive},
 		{"schema.time", old.Time, now.Time, old.Time == now.Time},
 		{"schema.time_unit", old.TimeUnit, now.TimeUnit, old.TimeUnit == now.TimeUnit},
 		{"schema.derived", old.Derived, now.Derived, slices.Equal(old.Derived, now.Derived) && sameBins(old, now)},
@@ -76,6 +77,9 @@ func rulesOf(m *config.Model) string {
 	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)
 	if n := in.MaxListNames; n != event.DefaultLimits().MaxMulti { // as it was before there was a choice
 		rules += fmt.Sprint(" list ", n)
+	}
+	if s.Positive != "" {
+		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})
 	}
 	if limit := m.RowLimit(); limit > 0 {
 		rules += fmt.Sprint(" row ", int64(limit))

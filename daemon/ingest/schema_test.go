@@ -25,6 +25,7 @@ func TestCheckSchema(t *testing.T) {
 		"field added":     {func(m *config.Model) { m.Schema.Numeric = []string{"price"} }, "schema.numeric", false},
 		"other label":     {func(m *config.Model) { m.Schema.Label = "stars" }, "schema.label", false},
 		"other task":      {func(m *config.Model) { m.Schema.Task = "regression" }, "schema.task", false},
+		"positive label":  {func(m *config.Model) { m.Schema.Positive = "5" }, "schema.positive", false},
 		"fewer levels":    {func(m *config.Model) { m.Schema.Levels = 4 }, "schema.levels", false},
 		"more levels":     {func(m *config.Model) { m.Schema.Levels = 10 }, "", true},
 		"optional field":  {func(m *config.Model) { m.Schema.Optional = []string{"item"} }, "", true},

@@ -26,6 +26,7 @@ type guess struct {
 // What names of columns suggest.
 var (
 	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
+	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
 	likeTime     = regexp.MustCompile(`(?i)^(ts|t|time|date|datetime|timestamp|.*(_at|_ts|_time|time_?stamp|date_?time)|.*(At|Time))$`)
 	likeName     = regexp.MustCompile(`(?i)(^|_)(id|uid|guid|user|item|movie|product|sku|customer|account|session|store|shop|zip|zipcode|postcode|` +
 		`code|country|city)$|(Id|ID)$`)
@@ -93,6 +94,12 @@ func (g *guess) label(c *dataset.Column) error {
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
 	case c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
+	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
+		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
+		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
+			s.Positive, s.Negative = s.Negative, s.Positive
+		}
+		g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1", s.Positive)
 	case c.Numbers == n:
 		s.Task, g.labelWhy = string(event.Regression), fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
 		if distinct <= fewNumbers && g.rows >= rowsPerName*distinct {
@@ -105,6 +112,11 @@ func (g *guess) label(c *dataset.Column) error {
 			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
 	}
 	return nil
+}
+
+// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the rarer one.
+func isYes(name string) bool {
+	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
 }
 
 // add guesses what a column that is not the label is.

@@ -100,6 +100,9 @@ func (g *guess) yaml(model, data string) string {
 	if len(s.Classes) > 0 {
 		line("      classes: %s", quotedList(s.Classes))
 	}
+	if s.Positive != "" {
+		line("      positive: %s\n      negative: %s", quoted(s.Positive), quoted(s.Negative))
+	}
 	if s.LabelMin != s.LabelMax {
 		line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
 	}

@@ -88,11 +88,18 @@ func TestInitTasks(t *testing.T) {
 	}
 	for want, label := range map[string]func(i int) string{
 		"binary": func(i int) string { return fmt.Sprint(i % 2) }, "multiclass": func(i int) string { return [3]string{"UP", "DOWN", "same"}[i%3] },
-		"ordinal": func(i int) string { return fmt.Sprint(1 + i%4) }, "regression": func(i int) string { return fmt.Sprint(0.5 + float64(i%10)/2) },
+		"binary named": func(i int) string { return [3]string{"DOWN", "UP", "UP"}[i%3] }, "binary signed": func(i int) string { return [2]string{"1", "-1"}[i%2] },
+		"binary by count": func(i int) string { return [3]string{"stays", "leaves", "stays"}[i%3] },
+		"ordinal":         func(i int) string { return fmt.Sprint(1 + i%4) }, "regression": func(i int) string { return fmt.Sprint(0.5 + float64(i%10)/2) },
 	} {
 		_, m := guesses(t, "x.tsv", rows(label), InitOptions{})
-		if m.Schema.Task != want {
+		task, how, _ := strings.Cut(want, " ")
+		if m.Schema.Task != task {
 			t.Errorf("task %s, want %s", m.Schema.Task, want)
+		}
+		names := map[string][2]string{"named": {"UP", "DOWN"}, "signed": {"1", "-1"}, "by count": {"leaves", "stays"}}[how]
+		if got := [2]string{m.Schema.Positive, m.Schema.Negative}; got != names {
+			t.Errorf("%s: labels %q", want, got)
 		}
 		if want == "regression" && (m.Schema.LabelMin != 0.5 || m.Schema.LabelMax != 5) || want == "multiclass" && len(m.Schema.Classes) != 3 {
 			t.Errorf("schema %+v", m.Schema)

@@ -74,8 +74,8 @@ func storeError(err error, path string) error {
 func modelOf(version *snapshot.Model) *config.Model {
 	m, manifest, s := config.DefaultModel(), version.Manifest(), version.Schema()
 	m.Name, m.Train.Loss = manifest.Model, manifest.Loss
-	m.Schema = config.Schema{Task: s.Task, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Categorical: s.Categorical, Multi: s.Multi,
-		Optional: s.Optional}
+	m.Schema = config.Schema{Task: s.Task, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
+		Categorical: s.Categorical, Multi: s.Multi, Optional: s.Optional}
 	if s.Task == snapshot.Regression && s.LabelMin < s.LabelMax {
 		m.Schema.LabelMin, m.Schema.LabelMax = s.LabelMin, s.LabelMax
 	}

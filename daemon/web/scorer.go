@@ -43,7 +43,7 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 		}
 	}
 	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
-		Categorical: schema.Categorical, Multi: schema.Multi, Optional: schema.Optional}
+		Positive: schema.Positive, Negative: schema.Negative, Categorical: schema.Categorical, Multi: schema.Multi, Optional: schema.Optional}
 	for _, f := range schema.Numeric {
 		fields.Numeric = append(fields.Numeric, f.Name)
 	}
