@@ -2,9 +2,7 @@ package sketch
 
 import (
 	"bytes"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -45,44 +43,86 @@ func stored[T any](c cut, key []byte, decode func(key, value []byte) (T, error))
 // memory is the backend of NewMemory.
 type memory struct {
 	mu     sync.RWMutex
-	values map[string][]byte
+	values map[string]*stowed
+	sorted []*stowed // by key; those that were deleted since have no value
+	fresh  []*stowed // set since then
 }
 
-func newMemory() *memory { return &memory{values: map[string][]byte{}} }
+// stowed is a key of memory with its value.
+type stowed struct{ key, value []byte }
+
+func newMemory() *memory { return &memory{values: map[string]*stowed{}} }
 
 func (m *memory) commit(ops []op) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range ops {
-		switch o := &ops[i]; {
-		case o.skip:
-		case o.value == nil:
+		o := &ops[i]
+		if o.skip {
+			continue
+		}
+		at, ok := m.values[string(o.key)]
+		switch {
+		case o.value == nil && ok:
+			at.value = nil
 			delete(m.values, string(o.key))
-		default:
-			m.values[string(o.key)] = bytes.Clone(o.value)
+		case o.value != nil && ok:
+			at.value = bytes.Clone(o.value)
+		case o.value != nil:
+			at = &stowed{bytes.Clone(o.key), bytes.Clone(o.value)}
+			m.values[string(o.key)] = at
+			m.fresh = append(m.fresh, at)
 		}
 	}
 	return nil
 }
 
 func (m *memory) view(f func(cut) error) error {
-	m.mu.RLock()
+	for m.mu.RLock(); len(m.fresh) > 0; m.mu.RLock() {
+		m.mu.RUnlock()
+		m.sort()
+	}
 	defer m.mu.RUnlock()
 	return f(m)
 }
 
-func (m *memory) get(key []byte) ([]byte, error) { return m.values[string(key)], nil }
+// sort merges what is fresh into what is sorted.
+func (m *memory) sort() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byKey := func(a, b *stowed) int { return bytes.Compare(a.key, b.key) }
+	slices.SortFunc(m.fresh, byKey)
+	merged := make([]*stowed, 0, len(m.values))
+	for rest := [2][]*stowed{m.sorted, m.fresh}; len(rest[0])+len(rest[1]) > 0; {
+		side := 0
+		if len(rest[0]) == 0 || len(rest[1]) > 0 && byKey(rest[1][0], rest[0][0]) < 0 {
+			side = 1
+		}
+		if rest[side][0].value != nil {
+			merged = append(merged, rest[side][0])
+		}
+		rest[side] = rest[side][1:]
+	}
+	m.sorted, m.fresh = merged, nil
+}
+
+func (m *memory) get(key []byte) ([]byte, error) {
+	if at, ok := m.values[string(key)]; ok {
+		return at.value, nil
+	}
+	return nil, nil
+}
 
 func (m *memory) each(prefix []byte, f func(key, value []byte) error) error {
-	var keys []string
-	for key := range maps.Keys(m.values) {
-		if strings.HasPrefix(key, string(prefix)) {
-			keys = append(keys, key)
+	first, _ := slices.BinarySearchFunc(m.sorted, prefix, func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) })
+	for _, at := range m.sorted[first:] {
+		if !bytes.HasPrefix(at.key, prefix) {
+			break
 		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if err := f([]byte(key), m.values[key]); err != nil {
+		if at.value == nil {
+			continue
+		}
+		if err := f(at.key, at.value); err != nil {
 			return err
 		}
 	}

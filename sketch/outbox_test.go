@@ -146,20 +146,20 @@ func TestOutboxCrash(t *testing.T) {
 
 // TestOutboxDamage: a letter that the ledger does not know of, or that was altered, is noticed.
 func TestOutboxDamage(t *testing.T) {
-	for name, damage := range map[string]func(values map[string][]byte, key string){
-		"a flipped bit": func(values map[string][]byte, key string) { values[key][5] ^= 1 },
-		"ahead of the ledger": func(values map[string][]byte, key string) {
+	for name, damage := range map[string]func(m *memory, key string) error{
+		"a flipped bit": func(m *memory, key string) error { m.values[key].value[5] ^= 1; return nil },
+		"ahead of the ledger": func(m *memory, _ string) error {
 			k := deadLetterKey("a", 1, 0, 99)
-			values[string(k)] = appendDeadLetter(nil, k, &Record{Reason: "x"})
+			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
 		},
-		"of no partition": func(values map[string][]byte, key string) {
+		"of no partition": func(m *memory, _ string) error {
 			k := deadLetterKey("b", 1, 0, 1)
-			values[string(k)] = appendDeadLetter(nil, k, &Record{Reason: "x"})
+			return m.commit([]op{{key: k, value: appendDeadLetter(nil, k, &Record{Reason: "x"})}})
 		},
 	} {
 		s, err := NewMemory(Options{Size: 5, OutboxRows: 10})
 		must(t, err, s.Begin("a", 1, 0), s.Apply(rejectedPart(0, 4), nil), s.Check())
-		damage(s.backend.(*memory).values, s.outbox[0])
+		must(t, damage(s.backend.(*memory), s.outbox[0]))
 		if err := s.Check(); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}

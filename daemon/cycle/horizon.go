@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/posterior"
 )
 
 // horizons are the half-lives of a training row in events that a refit chooses from, without sample.half_life; the first one forgets nothing.
@@ -73,20 +72,21 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 	if effective(weight) < horizonRows {
 		return nil
 	}
-	now, err := j.lossesAt(ctx, warm, j.horizon)
+	now, run, err := j.lossesAt(ctx, warm, j.horizon)
 	for _, step := range []int{1, -1} {
 		moved := false
 		for h := j.next(j.horizon, step); err == nil && h >= 0; h = j.next(h, step) {
-			var losses []float64
-			if losses, err = j.lossesAt(ctx, warm, h); err != nil || !isLess(losses, now, weight, horizonErrors) {
+			losses, other, failed := j.lossesAt(ctx, warm, h)
+			if err = failed; err != nil || !isLess(losses, now, weight, horizonErrors) {
 				break
 			}
-			j.horizon, now, moved = h, losses, true
+			j.horizon, now, run, moved = h, losses, other, true
 		}
 		if moved {
 			break
 		}
 	}
+	j.ahead = run
 	if IsInterrupted(err) {
 		return nil
 	}
@@ -133,21 +133,25 @@ func effective(weights []float64) float64 {
 	return sum * sum / square
 }
 
-// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with a horizon.
-func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) ([]float64, error) {
-	at := j.sweptAt
+// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with a horizon, and the sweeps that
+// made it, nil without a posterior.
+func (j *refitJob) lossesAt(ctx context.Context, warm *warmStart, horizon int) ([]float64, *sweeper, error) {
 	if warm.posterior == nil {
-		at = j.solvedAt
+		model, err := j.solvedAt(ctx, warm, horizons[horizon])
+		if err != nil {
+			return nil, nil, err
+		}
+		return j.losses(model), nil, nil
 	}
-	model, err := at(ctx, warm, horizons[horizon])
+	run, err := j.sweptAt(ctx, warm, horizons[horizon])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return j.losses(model), nil
+	return j.losses(run.state.Model()), run, nil
 }
 
-// sweptAt returns the model of the live posterior after a few sweeps over rows that fade with a half-life.
-func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float64) (*solver.Model, error) {
+// sweptAt makes a few sweeps of the live posterior over rows that fade with a half-life.
+func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float64) (*sweeper, error) {
 	p := *j.problem
 	p.Weights = decayed(p.Weights, j.sample.TrainAge, halfLife)
 	state := warm.posterior.Clone()
@@ -155,17 +159,18 @@ func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float6
 	renewed := prior
 	renewed.Basis = prior.Cap
 	state.SetPrior(renewed)
-	refit, err := posterior.NewRefit(state, &p, prior.Cap, j.workers)
+	run, err := j.newSweeper(state, &p, prior.Cap, j.budget.deadline)
 	if err != nil {
 		return nil, err
 	}
-	refit.Yield, refit.Deadline = j.yield, j.budget.deadline
 	for range horizonSweeps {
-		if _, err := refit.Sweep(ctx); err != nil {
+		made, err := run.next(ctx)
+		if err != nil {
 			return nil, err
 		}
+		run.ahead = append(run.ahead, made)
 	}
-	return state.Model(), nil
+	return run, nil
 }
 
 // Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and horizonTrain at most.

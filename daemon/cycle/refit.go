@@ -57,6 +57,7 @@ type refitJob struct {
 	weights       []float64       // of the training rows before they fade, nil counting every row once
 	horizon       int             // in horizons
 	alarmAge      float64         // events since the last alarm of the drift detector, +Inf without one
+	ahead         *sweeper        // the sweeps by which the horizon was chosen; nil without
 	given         int             // the horizon of a refit that is repeated, -1 of any other
 	recent        []event.Event   // training rows since the champion's cut, for rival
 	groups        []int32         // posterior.State.Group, nil: every field for itself

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"time"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -122,20 +124,67 @@ type sweeping struct {
 	budget  *budget
 }
 
-// sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
-// gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
-func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) (*variationalFit, error) {
-	refit, err := posterior.NewRefit(s, by.problem, by.prior.Cap, j.workers)
+// A sweeper makes the sweeps of a stage, the first of which may have been made before, when horizons were compared.
+type sweeper struct {
+	start *posterior.State // before the first
+	state *posterior.State // after those made
+	refit *posterior.Refit
+	ahead []swept // made, but not asked for yet
+}
+
+// swept is what a sweep came to.
+type swept struct {
+	state    *posterior.State
+	evidence float64
+}
+
+// newSweeper returns the sweeps of a state, which is swept in place, over a problem. priorCap is posterior.Prior.Cap.
+func (j *refitJob) newSweeper(s *posterior.State, p *solver.Problem, priorCap float64, deadline time.Time) (*sweeper, error) {
+	start := s.Clone()
+	refit, err := posterior.NewRefit(s, p, priorCap, j.workers)
 	if err != nil {
 		return nil, err
 	}
-	refit.Yield, refit.Deadline = j.yield, by.budget.deadline
+	refit.Yield, refit.Deadline = j.yield, deadline
+	return &sweeper{start: start, state: s, refit: refit}, nil
+}
+
+// sweeperFor returns the sweeps of a stage. Where those by which the horizon was chosen began with the same state, the first of them have been made: to
+// the bit, so that a refit that is repeated, which chooses no horizon, comes to the same.
+func (j *refitJob) sweeperFor(s *posterior.State, by *sweeping) (*sweeper, error) {
+	if made := j.ahead; made != nil && by.problem == j.problem && reflect.DeepEqual(made.start, s) {
+		j.ahead = nil
+		return made, nil
+	}
+	return j.newSweeper(s, by.problem, by.prior.Cap, by.budget.deadline)
+}
+
+// next makes a sweep.
+func (r *sweeper) next(ctx context.Context) (swept, error) {
+	if len(r.ahead) > 0 && ctx.Err() == nil {
+		made := r.ahead[0]
+		r.ahead = r.ahead[1:]
+		return made, nil
+	}
+	e, err := r.refit.Sweep(ctx)
+	if err != nil {
+		return swept{}, err
+	}
+	return swept{r.state.Clone(), e}, nil
+}
+
+// sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
+// gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
+func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) (*variationalFit, error) {
+	run, err := j.sweeperFor(s, by)
+	if err != nil {
+		return nil, err
+	}
 	limit := by.budget.sweeps(by.limit)
 	var best *variationalFit
-	start := s.Clone()
 	evidence, worse := math.Inf(-1), 0
 	for n := 1; n <= limit && worse < 2; n++ {
-		e, err := refit.Sweep(ctx)
+		made, err := run.next(ctx)
 		if by.budget.over(ctx) {
 			by.budget.swept(n - 1)
 			break
@@ -143,11 +192,11 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) 
 		if err != nil {
 			return best, err
 		}
-		if n > 1 && e < evidence-1e-9*math.Abs(evidence) {
+		if n > 1 && made.evidence < evidence-1e-9*math.Abs(evidence) {
 			break // best holds the state before
 		}
-		evidence = e
-		fit := &variationalFit{state: s.Clone(), start: start, model: s.Model(), sweeps: n, evidence: e}
+		evidence = made.evidence
+		fit := &variationalFit{state: made.state, start: run.start, model: made.state.Model(), sweeps: n, evidence: evidence}
 		fit.loss = by.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {
 			best, worse = fit, 0

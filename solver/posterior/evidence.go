@@ -124,7 +124,7 @@ func (r *Refit) evidence() float64 {
 	return total
 }
 
-// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound.
+// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound, and sets the pseudo-observations of the next sweep.
 func (r *Refit) likelihood() float64 {
 	s := r.state
 	if s.Likelihood == Gaussian {
@@ -138,7 +138,10 @@ func (r *Refit) likelihood() float64 {
 	r.parallel(len(r.mean), func(b, lo, hi int) {
 		outputs := len(s.Bias)
 		product := 1.0 // of the row's factors 1 + e, each at most 2
+		clear(r.omega[lo:hi])
+		clear(r.right[lo:hi])
 		r.bounds(lo, hi, func(i, c int, o, xi, e float64) {
+			r.observeBound(i, c, xi, e)
 			w := r.problem.Weight(i)
 			blocks[b] += 0.5 * w * (r.problem.Targets[i*outputs+c]*o - xi)
 			if product *= 1 + e; c == outputs-1 || c%maxFactors == maxFactors-1 {

@@ -36,7 +36,9 @@ type Refit struct {
 	counts  []float64 // NumFields: features of the field that occur in the sample
 	logDet  []float64 // d: log det of the covariance, from the last solve
 	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
-	epochs  int
+	// observed says that the last sweep's evidence has set the pseudo-observations of the next one: both take ξ of every output.
+	observed bool
+	epochs   int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
 	apart     []bool       // of State.MainOnly: no row has two features of the field
@@ -104,7 +106,10 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	if r.outputs != nil {
 		return r.outputs.sweep(ctx)
 	}
-	r.observe()
+	if !r.observed {
+		r.observe()
+	}
+	r.observed = false
 	if err := r.sweepMainEffects(ctx); err != nil {
 		return 0, err
 	}
@@ -125,6 +130,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	r.updatePrecision()
 	r.epochs++
 	evidence := r.evidence()
+	r.observed = r.state.Likelihood != Gaussian
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
 		return evidence, fmt.Errorf("posterior: sweep %d is not finite (evidence %g)", r.epochs, evidence)
 	}
@@ -145,13 +151,16 @@ func (r *Refit) observe() {
 		}
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
-		r.bounds(lo, hi, func(i, c int, _, xi, e float64) {
-			w := r.problem.Weight(i)
-			omega := jaakkolaExp(xi, e)
-			r.omega[i] += w * omega
-			r.right[i] += w * (0.5*r.problem.Targets[i*len(s.Bias)+c] - omega*s.Bias[c])
-		})
+		r.bounds(lo, hi, func(i, c int, _, xi, e float64) { r.observeBound(i, c, xi, e) })
 	})
+}
+
+// observeBound adds what output c of row i contributes to the pseudo-observations.
+func (r *Refit) observeBound(i, c int, xi, e float64) {
+	bias, w := r.state.Bias, r.problem.Weight(i)
+	omega := jaakkolaExp(xi, e)
+	r.omega[i] += w * omega
+	r.right[i] += w * (0.5*r.problem.Targets[i*len(bias)+c] - omega*bias[c])
 }
 
 // sweepField updates the features of one field. Features of a field that never meet in one example are independent given the others

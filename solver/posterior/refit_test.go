@@ -448,3 +448,35 @@ func TestRefitRefusesShapes(t *testing.T) {
 		t.Errorf("three outputs for a Gaussian posterior: error %v", err)
 	}
 }
+
+// TestSweepTakesUpObservations: what the evidence of a sweep noted for the next one is what that would have found, to the bit.
+func TestSweepTakesUpObservations(t *testing.T) {
+	for _, l := range []Likelihood{Logistic, Gaussian} {
+		r := rand.New(rand.NewPCG(4, 8))
+		p := ratings(r, 1300, 40, 30, 2, l == Logistic)
+		s := randomState(r, p, l, 2)
+		again := s.Clone()
+		f, err := NewRefit(s, p, 10, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, err := NewRefit(again, p, 10, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			if want := l == Logistic && n > 0; f.observed != want {
+				t.Errorf("%s, sweep %d: observed is %t", l, n+1, f.observed)
+			}
+			slow.observed = false
+			got, err := f.Sweep(t.Context())
+			want, failed := slow.Sweep(t.Context())
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			if got != want || !slices.Equal(s.Mean, again.Mean) || !slices.Equal(s.Covariance, again.Covariance) {
+				t.Errorf("%s, sweep %d: evidence %.15g, %.15g where every sweep observes", l, n+1, got, want)
+			}
+		}
+	}
+}

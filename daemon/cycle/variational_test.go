@@ -1,0 +1,77 @@
+package cycle
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// TestSweepsMadeBefore: a stage takes up the sweeps by which the horizon was chosen where they began as it does, and they are its own to the bit.
+func TestSweepsMadeBefore(t *testing.T) {
+	const users, items, n = 30, 20, 800
+	r := rand.New(rand.NewPCG(17, 1))
+	p := &solver.Problem{X: solver.NewRows(users+items, n, 2*n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: make([]int32, users+items), NumFields: 2}
+	for j := users; j < users+items; j++ {
+		p.Field[j] = 1
+	}
+	for range n {
+		p.X.Append([]int32{int32(r.IntN(users)), int32(users + r.IntN(items))}, []float64{1, 1})
+		p.Targets = append(p.Targets, float64(2*r.IntN(2)-1))
+	}
+	prior := posterior.PriorFor(posterior.Logistic, 1)
+	state := posterior.New(posterior.Logistic, 1, 2, p.Field, p.NumFields, prior)
+	for i := range state.Mean {
+		state.Mean[i] = r.NormFloat64() / 4
+	}
+	by := &sweeping{problem: p, prior: prior, budget: &budget{}}
+	j := &refitJob{problem: p, workers: 1}
+	made := func(s *posterior.State) *sweeper {
+		run, err := j.newSweeper(s.Clone(), p, prior.Cap, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range horizonSweeps {
+			done, err := run.next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.ahead = append(run.ahead, done)
+		}
+		return run
+	}
+	other := state.Clone()
+	other.Bias[0]++
+	for _, test := range []struct {
+		name  string
+		began *posterior.State
+		taken bool
+	}{{"the same state", state, true}, {"another state", other, false}} {
+		before := made(test.began)
+		j.ahead = before
+		run, err := j.sweeperFor(state.Clone(), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken := run == before; taken != test.taken || taken && j.ahead != nil {
+			t.Errorf("%s: sweeps made before are taken: %t", test.name, taken)
+		}
+		plain, err := j.newSweeper(state.Clone(), p, prior.Cap, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range horizonSweeps + 2 {
+			got, err := run.next(t.Context())
+			want, failed := plain.next(t.Context())
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			if got.evidence != want.evidence || !slices.Equal(got.state.Mean, want.state.Mean) || !slices.Equal(got.state.Covariance, want.state.Covariance) {
+				t.Errorf("%s, sweep %d: evidence %.15g, one after the other %.15g", test.name, n+1, got.evidence, want.evidence)
+			}
+		}
+	}
+}
