@@ -1,5 +1,5 @@
 // Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens ratings, JSON Lines,
-// LIBSVM, CSV and plain lines, compressed with gzip, with zstd or not. It orders and splits what it read; it does not encode features.
+// LIBSVM, CSV, Parquet and plain lines, compressed with gzip, with zstd or not. It orders and splits what it read; it does not encode features.
 package dataset
 
 import (
@@ -22,6 +22,7 @@ const (
 	JSONL     Format = "jsonl"     // one event a line
 	LIBSVM    Format = "libsvm"    // label index:value …, indices from 1
 	CSV       Format = "csv"       // RFC 4180, with a header or without; see Table
+	Parquet   Format = "parquet"   // flat columns; see parquetRows
 	Lines     Format = "lines"     // replay only: each line is one record, byte for byte
 )
 

@@ -22,7 +22,7 @@ type Profile struct {
 	Columns []*Column // in the order of the file
 }
 
-// Column is one column of CSV, or one member of JSON objects.
+// Column is one column of CSV or Parquet, or one member of JSON objects.
 type Column struct {
 	Name    string
 	Present int // rows that have a value
@@ -105,7 +105,7 @@ func (c *Column) add(text string) {
 	}
 }
 
-// ReadProfile looks at the first rows of a file, at most limit, in CSV or JSON Lines; which of them is told by its first line, unless format says it. A
+// ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; which of them is told by its first line, unless format says it. A
 // file of another format is refused with its name.
 func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	p := &Profile{Format: format}
@@ -121,6 +121,8 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 		err = p.readCSV(path, limit)
 	case JSONL:
 		err = p.readJSON(path, limit)
+	case Parquet:
+		err = p.readParquet(path, limit)
 	default:
 		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, p.Format, p.Format)
 	}
@@ -141,6 +143,8 @@ func detect(path string) (format Format, err error) {
 		fields := bytes.Fields(line)
 		_, isRating := parseRating(line)
 		switch {
+		case bytes.HasPrefix(line, []byte(parquetMagic)):
+			format = Parquet
 		case line[0] == '{':
 			format = JSONL
 		case isRating && !bytes.Contains(line, []byte(",")):
@@ -228,6 +232,37 @@ func (p *Profile) readJSON(path string, limit int) error {
 		}
 		if p.Rows >= limit {
 			return ErrStop
+		}
+		return nil
+	})
+}
+
+func (p *Profile) readParquet(path string, limit int) error {
+	return openParquet(path, nil, func(r *parquetRows) error {
+		for _, name := range r.names() {
+			p.column(name)
+		}
+		for p.Rows < limit {
+			if _, err := r.next(); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("dataset: read %s %w", path, err)
+			}
+			p.Rows++
+			for i := range r.columns {
+				of, c := &r.columns[i], p.Columns[i]
+				switch {
+				case of.kind == otherColumn:
+					c.Present++
+					c.Nested++
+				case r.isAbsent(i):
+				case of.isList:
+					c.Present++
+					c.Lists++
+				default:
+					c.add(r.cell(i))
+				}
+			}
 		}
 		return nil
 	})

@@ -21,7 +21,7 @@ func Read(path string, o Options) (*Set, error) {
 	s := &Set{HasTime: o.Schema.Time != ""}
 	var add func(line []byte, number int) *event.Rejection
 	switch o.Format {
-	case MovieLens, JSONL, CSV:
+	case MovieLens, JSONL, CSV, Parquet:
 		if o.Decode == nil {
 			return nil, fmt.Errorf("dataset: format %s needs a decoder", o.Format)
 		}
@@ -29,9 +29,9 @@ func Read(path string, o Options) (*Set, error) {
 	case LIBSVM:
 		add = s.libsvmAdder(o)
 	case Lines:
-		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl, libsvm or csv", o.Format)
+		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl, libsvm, csv or parquet", o.Format)
 	default:
-		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl, libsvm or csv", string(o.Format))
+		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl, libsvm, csv or parquet", string(o.Format))
 	}
 	take := func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
@@ -43,10 +43,19 @@ func Read(path string, o Options) (*Set, error) {
 		}
 		return nil
 	}
-	err := error(nil)
-	if o.Format == CSV {
-		err = s.scanTable(path, o, take)
-	} else {
+	var err error
+	switch o.Format {
+	case CSV:
+		err = openFile(path, nil, func(r io.Reader) error {
+			table, err := NewTable(r, &o.Schema, o.Columns, true)
+			return s.scanTable(path, table, err, take)
+		})
+	case Parquet:
+		err = openParquet(path, nil, func(r *parquetRows) error {
+			table, err := newParquetTable(r, &o.Schema, o.Columns, true)
+			return s.scanTable(path, table, err, take)
+		})
+	default:
 		err = scanLines(path, nil, take)
 	}
 	if err != nil {
@@ -58,19 +67,16 @@ func Read(path string, o Options) (*Set, error) {
 	return s, nil
 }
 
-// scanTable calls take with the JSON form of each row of a CSV file, and counts rows that have none.
-func (s *Set) scanTable(path string, o Options, take func(value []byte, line int) error) error {
-	return openFile(path, nil, func(r io.Reader) error {
-		table, err := NewTable(r, &o.Schema, o.Columns, true)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
-		return each(path, table.Next, &s.Skipped, take)
-	})
+// scanTable calls take with the JSON form of each row of a table, if it could be opened, and counts rows that have none.
+func (s *Set) scanTable(path string, table *Table, err error, take func(value []byte, line int) error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
+	return each(path, table.Next, &s.Skipped, take)
 }
 
 // jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.

@@ -61,10 +61,13 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 	case CSV:
 		err := scanCSV(path, keyField, progress, visit, &skipped)
 		return skipped, err
+	case Parquet:
+		err := scanParquet(path, keyField, progress, visit, &skipped)
+		return skipped, err
 	case Lines:
 		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
-		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv or lines", string(format))
+		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv, parquet or lines", string(format))
 	}
 	err := scanLines(path, progress, func(line []byte, number int) error {
 		if format != Lines {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,20 +15,21 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Columns says which columns of a CSV file the fields of events are. The zero value takes those of the same name.
+// Columns says which columns of a CSV or Parquet file the fields of events are. The zero value takes those of the same name.
 type Columns struct {
-	Names []string          // of a file without a header, in order; nil: its first line has them
+	Names []string          // of a CSV file without a header, in order; nil: its first line has them
 	Of    map[string]string // column by field, where they differ; LabelField stands for the label where no field is called so
 }
 
 // LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.
 const LabelField = "label"
 
-// Table reads the rows of a CSV file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
+// Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
 // names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
 // events may be true and false. An empty cell is no field. Columns that the schema does not have are left out.
 type Table struct {
 	rows  *csvRows
+	file  *parquetRows // in place of rows
 	cells []tableCell
 	unit  time.Duration
 }
@@ -59,7 +61,38 @@ func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{rows: rows, unit: timeUnits[schema.TimeUnit]}
+	t := &Table{rows: rows}
+	return t, t.bind(rows.names, schema, columns, labels)
+}
+
+// ReadParquetTable is NewTable for a Parquet file that is read into memory first, up to 1 GiB.
+func ReadParquetTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
+	content, err := wholeParquet(r)
+	if err != nil {
+		return nil, err
+	}
+	file, err := newParquetRows(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return nil, err
+	}
+	return newParquetTable(file, schema, columns, labels)
+}
+
+// newParquetTable is NewTable for a Parquet file. The error also names columns whose values no field of their kind can have.
+func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
+	t := &Table{file: file}
+	err := t.bind(file.names(), schema, columns, labels)
+	for _, c := range t.cells {
+		if column := &file.columns[c.column]; column.fits(c.kind) != "" {
+			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.what))
+		}
+	}
+	return t, err
+}
+
+// bind finds the columns of the fields.
+func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labels bool) (err error) {
+	t.unit = timeUnits[schema.TimeUnit]
 	known := make(map[string]bool)
 	add := func(field string, kind cellKind, needed bool) {
 		if field == "" || known[field] {
@@ -70,12 +103,12 @@ func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (
 		if !renamed {
 			name = field
 		}
-		switch at := slices.Index(rows.names, name); {
+		switch at := slices.Index(names, name); {
 		case at >= 0:
 			t.cells = append(t.cells, tableCell{field, at, kind})
 		case needed || renamed:
 			err = errors.Join(err, fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field,
-				strings.Join(rows.names, ", "), field))
+				strings.Join(names, ", "), field))
 		}
 	}
 	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
@@ -115,14 +148,14 @@ func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (
 			err = errors.Join(err, fmt.Errorf("--map %s: the schema has no such field", field))
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return err
 }
 
 // Next returns the next row as a JSON event, which the caller may keep, and its line; or why the row is none. At the end the error is io.EOF.
 func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error) {
+	if t.file != nil {
+		return t.nextOfFile()
+	}
 	cells, line, bad, err := t.rows.next()
 	if err != nil || bad != nil {
 		return nil, line, bad, err
@@ -135,6 +168,22 @@ func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error)
 	for _, c := range t.cells {
 		if cell := strings.TrimSpace(cells[c.column]); cell != "" {
 			value = t.appendCell(appendName(value, c.field), c.kind, cell)
+		}
+	}
+	return append(value, '}'), line, nil, nil
+}
+
+// nextOfFile is Next for a Parquet file.
+func (t *Table) nextOfFile() (value []byte, line int, bad *event.Rejection, err error) {
+	if line, err = t.file.next(); err != nil {
+		return nil, line, nil, err
+	}
+	value = []byte{'{'}
+	for i := range t.cells {
+		if c := &t.cells[i]; !t.file.isAbsent(c.column) {
+			if value, bad = t.file.appendField(appendName(value, c.field), t, c); bad != nil {
+				return nil, line, bad, nil
+			}
 		}
 	}
 	return append(value, '}'), line, nil, nil

@@ -21,7 +21,7 @@ import (
 type BacktestOptions struct {
 	Model    *config.Model    `kong:"-"`
 	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv" help:"Format of the file: movielens, jsonl, libsvm or csv."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format of the file: movielens, jsonl, libsvm, csv or parquet."`
 	Table    TableOptions     `embed:""`
 	Order    dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed     uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`

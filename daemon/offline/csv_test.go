@@ -81,7 +81,7 @@ func TestCSV(t *testing.T) {
 	_, err := collect(t, func(out *report.Emitter) error {
 		return Eval(EvalOptions{Snapshot: ref, Data: jsonl, Format: dataset.JSONL, Table: table, Now: clock}, out)
 	})
-	wantExit(t, err, report.ExitUsage, "--map is for --format csv")
+	wantExit(t, err, report.ExitUsage, "--map is for --format csv and parquet")
 	_, err = collect(t, func(out *report.Emitter) error {
 		return Eval(EvalOptions{Snapshot: ref, Data: csv, Format: dataset.CSV, Now: clock}, out)
 	})

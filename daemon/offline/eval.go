@@ -18,7 +18,7 @@ import (
 type EvalOptions struct {
 	Snapshot SnapshotRef      `embed:""`
 	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv" help:"Format of the file: movielens, jsonl, libsvm or csv."`
+	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format of the file: movielens, jsonl, libsvm, csv or parquet."`
 	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`

@@ -15,24 +15,28 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TableOptions say which columns of CSV files the fields of events are.
+// TableOptions say which columns of CSV and Parquet files the fields of events are.
 type TableOptions struct {
 	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
-	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV files called otherwise than their fields; label is the label."`
+	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than their fields; label is the label."`
 }
 
 func (o TableOptions) columns() dataset.Columns { return dataset.Columns{Names: o.Columns, Of: o.Map} }
 
 // check refuses the options with another format.
 func (o TableOptions) check(format dataset.Format) error {
-	if format == dataset.CSV || len(o.Columns)+len(o.Map) == 0 {
+	key, formats := "", ""
+	switch {
+	case format == dataset.CSV:
+	case len(o.Columns) > 0:
+		key, formats = "--columns", "--format csv, which may have no header"
+	case len(o.Map) > 0 && format != dataset.Parquet:
+		key, formats = "--map", "--format csv and parquet, which have columns"
+	}
+	if key == "" {
 		return nil
 	}
-	key := "--map"
-	if len(o.Columns) > 0 {
-		key = "--columns"
-	}
-	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("offline: %s is for --format csv, which has columns", key)}
+	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("offline: %s is for %s", key, formats)}
 }
 
 // ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the

@@ -134,7 +134,7 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it is empty")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
-	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || g.format == dataset.CSV && c.Times == n):
+	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || g.format != dataset.JSONL && c.Times == n):
 		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
 			s.TimeUnit = "ms"
 			say("time", "written times")

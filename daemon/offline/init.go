@@ -17,8 +17,8 @@ import (
 
 // InitOptions say which file to make a configuration for.
 type InitOptions struct {
-	Data   string         `required:"" placeholder:"FILE" help:"Events in CSV with a header, or in JSON Lines; gzip and zstd are detected."`
-	Format dataset.Format `default:"" enum:",csv,jsonl" help:"Format of the file: csv or jsonl. Without, it is told by the first line."`
+	Data   string         `required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
+	Format dataset.Format `default:"" enum:",csv,jsonl,parquet" help:"Format of the file: csv, jsonl or parquet. Without, it is told by the first line."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`

@@ -16,7 +16,7 @@ import (
 
 // ScoreOptions say what Score reads beside a version.
 type ScoreOptions struct {
-	Format dataset.Format `default:"jsonl" enum:"jsonl,csv" help:"Format of --input: jsonl or csv."`
+	Format dataset.Format `default:"jsonl" enum:"jsonl,csv,parquet" help:"Format of --input: jsonl, csv or parquet."`
 	Table  TableOptions   `embed:""`
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
 	History io.Reader `kong:"-"`
@@ -82,14 +82,8 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 
 // rows returns what reads the next event: its JSON and line, or why it is none.
 func (s *scoring) rows(r io.Reader, o ScoreOptions) (next func() (value []byte, line int, bad *event.Rejection, err error), err error) {
-	if o.Format == dataset.CSV {
-		plain, err := dataset.Decompress(bufio.NewReader(r))
-		if err != nil {
-			return nil, err
-		}
-		schema := modelOf(s.version).Schema.Event()
-		schema.Derived, schema.Time, schema.Weight, schema.Identity = nil, "", "", ""
-		table, err := dataset.NewTable(plain, &schema, o.Table.columns(), false)
+	if o.Format != dataset.JSONL {
+		table, err := s.table(r, o)
 		if errors.Is(err, io.EOF) {
 			return func() ([]byte, int, *event.Rejection, error) { return nil, 0, nil, io.EOF }, nil
 		}
@@ -108,6 +102,20 @@ func (s *scoring) rows(r io.Reader, o ScoreOptions) (next func() (value []byte, 
 			}
 		}
 	}, err
+}
+
+// table opens events in columns.
+func (s *scoring) table(r io.Reader, o ScoreOptions) (*dataset.Table, error) {
+	schema := modelOf(s.version).Schema.Event()
+	schema.Derived, schema.Time, schema.Weight, schema.Identity = nil, "", "", ""
+	if o.Format == dataset.Parquet {
+		return dataset.ReadParquetTable(r, &schema, o.Table.columns(), false)
+	}
+	plain, err := dataset.Decompress(bufio.NewReader(r))
+	if err != nil {
+		return nil, err
+	}
+	return dataset.NewTable(plain, &schema, o.Table.columns(), false)
 }
 
 // scoring decodes and scores events with one version.
