@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"crypto/sha256"
-	"math"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
@@ -65,8 +64,8 @@ func (j *refitJob) pathBy(ctx context.Context, p *solver.Problem, lambdas []floa
 	if err != nil || j.target.Margin == "" {
 		return best, err
 	}
-	best.scale = j.temperature(best.model)
-	best.model = scaled(best.model, best.scale)
+	c := j.calibrate(best.model)
+	best.scale, best.model = c.factor, c.of(best.model)
 	return best, nil
 }
 
@@ -96,87 +95,6 @@ func (j *refitJob) vectorsOf(m *solver.Model) *solver.Model {
 		m.NumBasis, m.Basis, m.Weights = 0, nil, nil
 	}
 	return m
-}
-
-// selectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of their own: they count as they are once
-// calibrated.
-func (j *refitJob) selectLoss(m *solver.Model, weights []float64) float64 {
-	if j.target.Margin == "" {
-		return j.select_.loss(j.target, m, weights)
-	}
-	return j.select_.loss(j.target, scaled(m, j.temperature(m)), weights)
-}
-
-// temperature returns the factor that makes the outputs of a model of margins the logarithms of probabilities, up to a constant: the one with the least
-// logarithmic loss on the select rows (Guo et al. 2017), of the training rows where there are none.
-func (j *refitJob) temperature(m *solver.Model) float64 {
-	x, targets := j.select_.x, j.select_.targets
-	if x.NumRows() == 0 {
-		x, targets = j.problem.X, j.problem.Targets
-	}
-	n, k := x.NumRows(), m.NumOutputs
-	outputs, work := make([]float64, n*k), make([]float64, 2*m.NumBasis)
-	for i := range n {
-		index, value := x.Row(i)
-		m.Predict(outputs[i*k:i*k+k], work, index, value)
-	}
-	low, high := math.Log(leastTemperature), math.Log(mostTemperature)
-	for range temperatureSteps { // the loss is convex in the factor
-		middle := (low + high) / 2
-		if temperatureSlope(outputs, targets, k, math.Exp(middle)) < 0 {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return math.Exp((low + high) / 2)
-}
-
-// Bounds of a temperature, and how often the interval of its logarithm is halved.
-const (
-	leastTemperature = 1e-3
-	mostTemperature  = 1e3
-	temperatureSteps = 40
-)
-
-// temperatureSlope returns the derivative in s of the logarithmic loss of the rows of k outputs times s.
-func temperatureSlope(outputs, targets []float64, k int, s float64) (slope float64) {
-	chances := make([]float64, k)
-	for at := 0; at < len(outputs); at += k {
-		own := outputs[at : at+k]
-		if k == 1 { // a binary label, ±1
-			slope -= targets[at] * own[0] / (1 + math.Exp(targets[at]*s*own[0]))
-			continue
-		}
-		for c, o := range own {
-			chances[c] = s * o
-		}
-		softmaxTo(chances, chances)
-		for c, o := range own {
-			slope += o * chances[c]
-			if targets[at+c] > 0 {
-				slope -= o
-			}
-		}
-	}
-	return slope
-}
-
-// scaled returns a model whose outputs are those of another one times a factor.
-func scaled(m *solver.Model, by float64) *solver.Model {
-	out := *m
-	times := func(values []float64) []float64 {
-		if values == nil {
-			return nil
-		}
-		all := make([]float64, len(values))
-		for i, v := range values {
-			all[i] = v * by
-		}
-		return all
-	}
-	out.Weights, out.Linear, out.Bias = times(m.Weights), times(m.Linear), times(m.Bias)
-	return &out
 }
 
 // rowID is the digest of a row: what it is known by from refit to refit.

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -119,56 +118,5 @@ func TestDualByRow(t *testing.T) {
 	}
 	if ch.dual.Outputs++; j.dualOf(ch) != nil {
 		t.Error("dual variables of other classes are taken up")
-	}
-}
-
-// TestTemperature: the factor is where no other has a lower logarithmic loss, for classes and for a binary label.
-func TestTemperature(t *testing.T) {
-	random := rand.New(rand.NewPCG(2, 1))
-	for _, k := range []int{1, 4} {
-		x := solver.NewRows(k, 0, 0)
-		var targets []float64
-		columns := []int32{0, 1, 2, 3}[:k]
-		model := solver.NewModel(solver.ANOVA, k, k, true)
-		for c := range k {
-			model.Linear[c*k+c] = 0.1 // far from the logarithms of probabilities
-		}
-		for range 400 {
-			o := make([]float64, k)
-			for c := range o {
-				o[c] = random.NormFloat64()
-			}
-			x.Append(columns, o)
-			if k == 1 {
-				targets = append(targets, math.Copysign(1, o[0]+random.NormFloat64()))
-				continue
-			}
-			target := make([]float64, k)
-			if random.IntN(3) == 0 {
-				target[random.IntN(k)] = 1
-			} else {
-				target[argmax(o)] = 1
-			}
-			targets = append(targets, target...)
-		}
-		loss := solver.Loss(solver.MultinomialLogistic{})
-		if k == 1 {
-			loss = solver.BinaryLogistic{}
-		}
-		j := &refitJob{select_: &encoded{x: x, targets: targets}}
-		at := func(s float64) (sum float64) {
-			by := scaled(model, s)
-			outputs := make([]float64, k)
-			for i := range x.NumRows() {
-				index, value := x.Row(i)
-				by.Predict(outputs, nil, index, value)
-				sum += loss.Eval(nil, outputs, targets[i*k:i*k+k])
-			}
-			return sum
-		}
-		s := j.temperature(model)
-		if best := at(s); !(best < at(s*1.01)) || !(best < at(s/1.01)) || s < 2 {
-			t.Errorf("%d outputs: factor %g, loss %g, beside %g and %g", k, s, best, at(s*1.01), at(s/1.01))
-		}
 	}
 }
