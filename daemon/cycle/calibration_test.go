@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// marginOutputs returns n rows whose features are the outputs of a model of margins of k classes, 1 for a binary label, and that model. Outputs are far from the
-// logarithms of probabilities: on a scale of their own, and those of the last class, which few rows have, as large as the others'.
+// marginOutputs returns n rows whose features are the outputs of a model of margins of k classes, 1 for a binary label, and that model. Outputs are far
+// from the logarithms of probabilities: on a scale of their own, and those of the last class, which no row has, as large as the others'.
 func marginOutputs(n, k int) (*encoded, *solver.Model) {
 	random := rand.New(rand.NewPCG(2, 1))
 	e, model := &encoded{x: solver.NewRows(k, 0, 0)}, solver.NewModel(solver.ANOVA, k, k, true)
