@@ -21,6 +21,12 @@ const (
 	FrankWolfeSVM       = "frank_wolfe_svm"
 )
 
+// Values of train.features, RawFeatures being the default: what a support vector machine is learned over.
+const (
+	RawFeatures   = "raw"   // the features themselves
+	BasisFeatures = "basis" // basis vectors that Algorithm 1 has found, and the features beside them
+)
+
 // An algorithm is a value of train.algorithm: what it can fit, and which keys of train it has no use for.
 type algorithm struct {
 	name string
@@ -37,9 +43,10 @@ type algorithm struct {
 // Keys that algorithms have no use for, with what to write instead.
 var (
 	ofMargins = map[string]string{
-		"top_k":  "train.algorithm: frank_wolfe_svm with a loss of the best k classes, or leave it out",
-		"cost":   "train.algorithm: frank_wolfe_svm with train.loss: structured, or leave it out",
-		"moreau": "train.algorithm: frank_wolfe_svm, whose losses it smooths, or leave it out",
+		"top_k":    "train.algorithm: frank_wolfe_svm with a loss of the best k classes, or leave it out",
+		"cost":     "train.algorithm: frank_wolfe_svm with train.loss: structured, or leave it out",
+		"moreau":   "train.algorithm: frank_wolfe_svm, whose losses it smooths, or leave it out",
+		"features": "train.algorithm: frank_wolfe_svm, which learns over them, or leave it out",
 	}
 	ofGradients = map[string]string{
 		"solver":      "leave it out: what is next to it is train.refit",
@@ -70,8 +77,9 @@ var algorithms = []*algorithm{
 		refits: []string{"output", "variational"}, unused: with(ofGradients, map[string]string{
 			"penalty":     "train.lambda, the strength of the ridge, which is the penalty there is",
 			"linear":      "train.lambda, the ridge of its weights, which are all linear",
-			"max_basis":   "schema.cross for products of names: its model is linear",
-			"feature_map": "none: its model is linear",
+			"max_basis":   "train.features: basis, or schema.cross for products of names: its model is linear",
+			"new_basis":   "train.features: basis: its model is linear",
+			"feature_map": "none, or train.features: basis: its model is linear",
 		})},
 }
 
@@ -166,6 +174,7 @@ func (a *algorithm) lossesOf(task event.Task) (names []string) {
 func (v *validator) algorithm(m *Model, path string) {
 	t := &m.Train
 	v.oneOf(path+".algorithm", cmp.Or(t.Algorithm, ConditionalGradient), Algorithms()...)
+	v.oneOf(path+".features", cmp.Or(t.Features, RawFeatures), RawFeatures, BasisFeatures)
 	a := t.algorithmOf()
 	if a == nil {
 		return
@@ -192,7 +201,7 @@ func (v *validator) algorithm(m *Model, path string) {
 	standard := DefaultModel().Train
 	for i, key := range keys(reflect.TypeFor[Train]()) {
 		instead, unused := a.unused[key]
-		if !unused {
+		if !unused || t.Features == BasisFeatures && (key == "max_basis" || key == "new_basis") {
 			continue
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)

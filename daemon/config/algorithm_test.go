@@ -47,6 +47,10 @@ func TestAlgorithms(t *testing.T) {
 		{classes, "algorithm: frank_wolfe_svm, top_k: 2", "top_k", "one margin"},
 		{classes, "algorithm: frank_wolfe_svm, moreau: -1", "moreau", "Moreau is -1"},
 		{classes, "algorithm: frank_wolfe_svm, loss: mlogistic", "loss", "max_hinge"},
+		{classes, "algorithm: frank_wolfe_svm, max_basis: 30", "max_basis", "features: basis"},
+		{classes, "algorithm: frank_wolfe_svm, features: basis, max_basis: 30, new_basis: 2", "", ""},
+		{classes, "algorithm: frank_wolfe_svm, features: products", "features", "basis"},
+		{classes, "features: basis", "features", "frank_wolfe_svm"},
 		{classes, "loss: max_hinge", "loss", "smoothed_hinge"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured", "cost", "of the costs"},
 		{classes, "algorithm: frank_wolfe_svm, cost: " + file("0,1,2\n1,0,1\n2,1,0\n"), "cost", "structured"},
@@ -79,18 +83,18 @@ func TestChosenAlgorithmIsHashed(t *testing.T) {
 	m.Schema.Task, m.Schema.Label, m.Schema.Categorical = "regression", "y", []string{"u", "v", "w"}
 	m.Resolve()
 	before := m
-	before.Train.Algorithm, before.Train.Degree, before.Train.TopK = "", 0, 0
+	before.Train.Algorithm, before.Train.Degree, before.Train.TopK, before.Train.Features = "", 0, 0, ""
 	if m.Hash() != before.Hash() {
 		t.Error("a model of an earlier build has another hash")
 	}
 	hashes := map[string]bool{m.Hash(): true}
 	for _, change := range []func(*Train){func(t *Train) { t.Algorithm = "convex_fm" }, func(t *Train) { t.Degree = 3 },
-		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 3 }} {
+		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 3 }, func(t *Train) { t.Features = BasisFeatures }} {
 		other := m
 		change(&other.Train)
 		hashes[other.Hash()] = true
 	}
-	if len(hashes) != 5 {
-		t.Errorf("%d hashes of five settings", len(hashes))
+	if len(hashes) != 6 {
+		t.Errorf("%d hashes of six settings", len(hashes))
 	}
 }

@@ -154,6 +154,7 @@ type Train struct {
 	TopK      int     `json:"top_k,omitempty"`     // classes that a loss of the best k looks at
 	Cost      string  `json:"cost,omitempty"`      // CSV file with what it costs to take one class for another
 	Moreau    float64 `json:"moreau,omitempty"`    // smoothing of a loss of margins; 0 for none
+	Features  string  `json:"features,omitempty"`  // raw or basis: what a support vector machine is learned over
 
 	// Costs is what the file Cost has, a row for each class.
 	Costs [][]float64 `json:"costs,omitempty" yaml:"-"`
@@ -226,7 +227,7 @@ func DefaultModel() Model {
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
-			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, TopK: defaultTopK,
+			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, TopK: defaultTopK, Features: RawFeatures,
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
 		},
 		Evaluate: Evaluate{Window: 20_000},
@@ -258,7 +259,7 @@ func (m *Model) Resolve() {
 	}
 	if t.Augment == Switch(Auto) {
 		t.Augment = Switch("false")
-		if t.Kernel == "homogeneous" && t.Algorithm != FrankWolfeSVM { // which has a bias and no products
+		if t.Kernel == "homogeneous" && (t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures) { // else it has a bias and no products
 			t.Augment = Switch("true")
 		}
 	}
@@ -393,6 +394,9 @@ func (m *Model) hashWithSchedule() string {
 	}
 	if c.Train.Algorithm == ConditionalGradient {
 		c.Train.Algorithm = "" // as well
+	}
+	if c.Train.Features == RawFeatures {
+		c.Train.Features = "" // as well
 	}
 	if c.Train.Degree == 2 {
 		c.Train.Degree = 0 // as well

@@ -21,6 +21,12 @@ func by(m *config.Model, name string, degree int) *config.Model {
 	return m
 }
 
+// overBasis makes a model a support vector machine over basis vectors.
+func overBasis(m *config.Model) *config.Model {
+	m.Train.Features = config.BasisFeatures
+	return by(m, config.FrankWolfeSVM, 2)
+}
+
 // others are the other algorithms, on names and numbers, one output and several.
 var others = []stage{
 	{"convex_fm", func() *config.Model { return by(ratingsModel(nil), "convex_fm", 2) }, func(n int) []event.Event { return stream(5, n) }},
@@ -30,6 +36,8 @@ var others = []stage{
 	{"coordinate_descent, numbers", func() *config.Model { return by(switchModel(), "coordinate_descent", 3) },
 		func(n int) []event.Event { return numbers(9, n) }},
 	{"frank_wolfe_svm", func() *config.Model { return by(classesModel(event.Multiclass, nil), config.FrankWolfeSVM, 2) },
+		func(n int) []event.Event { return classStream(event.Multiclass, n) }},
+	{"frank_wolfe_svm over a basis", func() *config.Model { return overBasis(classesModel(event.Multiclass, nil)) },
 		func(n int) []event.Event { return classStream(event.Multiclass, n) }},
 	{"conditional_gradient of degree 3", func() *config.Model { return by(switchModel(), "", 3) },
 		func(n int) []event.Event { return numbers(9, n) }},

@@ -131,6 +131,10 @@ func (j *refitJob) fitPath(ctx context.Context, in *FitInput, lambdas []float64,
 
 // fitPathBy is fitPath by another algorithm, whose solves are all whole.
 func (j *refitJob) fitPathBy(ctx context.Context, a solver.Algorithm, in *FitInput, s solver.Settings, onStep func(*candidate)) (*candidate, error) {
+	a, err := j.overBasis(ctx, a, nil, s)
+	if err != nil {
+		return nil, err
+	}
 	lambdas, err := j.fitLambdas(ctx, in, s)
 	if err != nil {
 		return nil, err

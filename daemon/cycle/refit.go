@@ -309,7 +309,9 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
 	switch a := j.another(); {
 	case a != nil:
-		best, err = j.fitBy(ctx, a, warm, settings, func(m *solver.Model) float64 { return j.selectLoss(m, fading) })
+		if a, err = j.overBasis(ctx, a, warm, settings); err == nil {
+			best, err = j.fitBy(ctx, a, warm, settings, func(m *solver.Model) float64 { return j.selectLoss(m, fading) })
+		}
 	case j.plain:
 		best, err = j.linearOnly(ctx, settings)
 	case warm != nil && (warm.mapWeights == nil || warm.model.NumBasis > 0 || j.vocab.Map != nil): // else maps are no longer asked for
@@ -335,7 +337,12 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 		vectors = best.path
 	}
 	if alone {
-		vectors = j.vectorsOf(best.model)
+		if vectors, err = j.startVectors(ctx, best.model, warm, k, settings); err != nil {
+			return nil, nil, err
+		}
+		if j.budget.over(ctx) {
+			return best, nil, nil
+		}
 	}
 	fit, err := j.variational(ctx, warm, vectors, k, j.model.Train.Sweeps, &j.budget)
 	if err == nil && fit != nil && warm != nil && warm.posterior != nil && fit.loss > best.loss {

@@ -165,7 +165,11 @@ func fitFootprint(m *config.Model, n, entries, d, basis, outputs int) int64 {
 	case coordinate.Descent:
 		return max(bytes, a.Footprint(n, entries, d, m.Train.MaxBasis, outputs))
 	case margin.SVM:
-		return margin.Footprint(n, entries, d, outputs)
+		over := 0
+		if m.Train.Features == config.BasisFeatures {
+			over = m.Train.MaxBasis
+		}
+		return max(bytes, margin.Footprint(n, entries+over, d+over, outputs))
 	}
 	return bytes
 }

@@ -10,6 +10,7 @@ type AlgorithmFlags struct {
 	TopK      *int     `name:"top-k" placeholder:"5" help:"Margins that the losses top_k, usunier and weighted look at."`
 	Cost      string   `placeholder:"FILE" help:"CSV file for --loss structured: a row for each true class, what it costs to take it for each."`
 	Moreau    *float64 `placeholder:"0" help:"Smoothing of a loss of margins, 0 for none."`
+	Features  string   `enum:",raw,basis" default:"" placeholder:"raw" help:"What frank_wolfe_svm is learned over: raw or basis, of Algorithm 1."`
 }
 
 // Given reports whether any of the flags was.
@@ -27,6 +28,9 @@ func (f *AlgorithmFlags) Apply(m *config.Model) {
 	}
 	if f.Cost != "" {
 		t.Cost = f.Cost
+	}
+	if f.Features != "" {
+		t.Features = f.Features
 	}
 	if f.Moreau != nil {
 		t.Moreau = *f.Moreau

@@ -98,7 +98,8 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 var fitFlags = map[string]string{
 	"name": "--model", "schema.task": "--task", "train.loss": "--loss", "train.kernel": "--kernel", "train.penalty": "--penalty",
 	"train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost", "train.moreau": "--moreau",
-	"train.linear": "--linear", "train.lambda": "--lambda", "train.augment": "--augment",
+	"train.features": "--features",
+	"train.linear":   "--linear", "train.lambda": "--lambda", "train.augment": "--augment",
 	"train.max_basis": "--max-basis", "train.refit": "--refit", "train.solver": "--solver", "train.threads": "--threads",
 }
 
