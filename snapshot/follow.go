@@ -54,21 +54,28 @@ func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func())
 	}
 }
 
-// catchUpTimeout bounds how long a version that knows fewer events than the one that is served waits for its own deltas, which are there by then if there are
-// any; a rollback waits so long in vain.
-const catchUpTimeout = 200 * time.Millisecond
+// catchUpTimeout bounds how long an update that knows fewer events than what is served waits for its next delta: whoever publishes one that was made beside
+// deltas of the version before appends those to it, one after the other, as soon as consumers are told of it.
+const catchUpTimeout = time.Second
 
-// catchUp returns a version that is about to be served with the deltas that there are of it, as far as it knows fewer events than what is served without.
+// catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer events than what is served without:
+// readers do not go back in time for a moment. A refit or an earlier version, as by a rollback, is served as it is.
 func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	source, ok := w.source.(DeltaSource)
-	if served := w.model.Load(); !ok || w.options.NoDeltas || served == nil {
+	served := w.model.Load()
+	if !ok || w.options.NoDeltas || served == nil || m.manifest.Kind != "update" || p.Version < served.manifest.Version {
 		return m
 	}
-	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
+	idle := time.AfterFunc(catchUpTimeout, cancel)
+	defer idle.Stop()
 	f := &follower{watcher: w, source: source, pointer: p}
 	for isBehind(m, w.model.Load()) { // which moves on meanwhile
-		next, err := f.take(ctx, m, func(_, _ *Model) error { return nil })
+		next, err := f.take(ctx, m, func(_, _ *Model) error {
+			idle.Reset(catchUpTimeout)
+			return nil
+		})
 		if next == m || err != nil {
 			return next // what is wrong with the next delta is found again, and told, by whoever follows the version
 		}

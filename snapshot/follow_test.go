@@ -77,7 +77,22 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	}
 }
 
-// A version that was written while deltas of the one before went on has its own deltas before it is served: a consumer does not go back to fewer events.
+// slowDeltas is a store in which deltas of version 2 come one at a time, each some time after it is asked for.
+type slowDeltas struct {
+	DirSource
+	append func()
+}
+
+func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
+	if version == 2 {
+		<-time.After(catchUpTimeout / 6)
+		s.append()
+	}
+	return s.DirSource.Deltas(ctx, model, version, after)
+}
+
+// An update that was written while deltas of the one before went on has its own deltas before it is served, however long they take to come one after the
+// other: a consumer does not go back to fewer events. A rollback is served at once.
 func TestWatchDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)
@@ -85,35 +100,43 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	at5 := grow(t, c, base, 5, 0)
 	whole := at5.Contents()
 	grow(t, c, at5, 7, 0)
-	var w *Watcher
+	var next *Chain
+	var model *Model
+	grown := 0
+	source := slowDeltas{DirSource{dir, often}, func() {
+		if grown == 0 {
+			next, model = openChain(t, store, dir, 2)
+		}
+		if grown < 13 {
+			model = grow(t, next, model, 1, 1)
+			grown++
+		}
+	}}
 	served := make(chan struct{})
-	load := func(m *Model) error { // while version 2 is read, deltas of both come
+	load := func(m *Model) error {
 		if m.manifest.Version == 2 {
 			<-served
-			next, base2 := openChain(t, store, dir, 2)
-			grow(t, next, base2, 13, 1)
 		}
 		return nil
 	}
-	w = watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: load})
+	w := watchOf(t, source, WatchOptions{OnLoad: load})
 	atDelta(t, w, 1, 12)
-	whole.Meta.Created = created.Add(time.Hour)
+	whole.Meta.Created, whole.Meta.Kind = created.Add(time.Hour), "update"
 	_, err := store.Publish(t.Context(), "m", whole)
 	must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for w.Model().Position().Version == 1 {
+			runtime.Gosched()
 		}
-		if p := w.Model().Position(); p.Sequence != 13 || p.Cut[0].Next != 112 {
-			t.Errorf("served as soon as it was read: %+v, want delta 13", p)
+		if p := w.Model().Position(); p.Cut[0].Next < 111 {
+			t.Errorf("served as soon as it was read: %+v, want events up to 111", p)
 		}
 	}()
 	close(served)
 	<-done
-	if s := w.Status(); s.DeltasApplied != 12+13 || s.Position.Sequence != 13 {
-		t.Errorf("status %+v", s)
-	}
+	atDelta(t, w, 2, 13)
 	must(t, setAlias(t, store, Latest, 1))
 	atDelta(t, w, 1, 12)
 }

@@ -97,6 +97,8 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *Champion, events []event
 	state := version.folded
 	if state == nil {
 		state = version.posterior
+	} else { // which has no covariances
+		state = c.learner.(*posteriorLearner).state(version.Vocabulary, c.steadyIn(formFoldIn))
 	}
 	live := newPosteriorLearner(c.config, &c.schema, c.target, &Champion{Vocabulary: version.Vocabulary, posterior: certain(state)})
 	over, err := model.Fold(nil)

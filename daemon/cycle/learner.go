@@ -164,6 +164,11 @@ func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float6
 
 // state returns the live posterior over a vocabulary.
 func (l *posteriorLearner) state(v *Vocabulary, steady []bool) *posterior.State {
+	return l.foldIn.State(l.featuresOf(v), steady)
+}
+
+// featuresOf returns the columns of a vocabulary as the fold-in has them.
+func (l *posteriorLearner) featuresOf(v *Vocabulary) []posterior.Feature {
 	features := make([]posterior.Feature, 0, v.NumColumns())
 	for f, names := range v.Names {
 		for _, name := range names {
@@ -181,7 +186,7 @@ func (l *posteriorLearner) state(v *Vocabulary, steady []bool) *posterior.State 
 		}
 		features = append(features, feature)
 	}
-	return l.foldIn.State(features, steady)
+	return features
 }
 
 func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {
@@ -189,8 +194,8 @@ func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {
 	return s.Model(), v
 }
 
-// live returns the live posterior over the champion's vocabulary plus at most limit names in all.
+// live returns the live posterior over the champion's vocabulary plus at most limit names in all, without covariances.
 func (l *posteriorLearner) live(limit int, steady []bool) (*posterior.State, *Vocabulary) {
 	v := l.vocab.with(l.slots, limit)
-	return l.state(v, steady), v
+	return l.foldIn.Means(l.featuresOf(v), steady), v
 }

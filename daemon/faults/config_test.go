@@ -18,6 +18,7 @@ type settings struct {
 	topics  []string
 	group   string // one of its own if empty
 	size    int    // rows of the sample; 5,000 if 0
+	schema  string // task, label and what belongs to it; levels if empty
 	train   string // the keys of train
 	publish string // further keys of publish
 	gate    string // the keys of publish.gate
@@ -53,15 +54,19 @@ web: {listen_address: "127.0.0.1:0"}
 models:
   - name: ratings
     input: {topics: [%s], start: earliest%s}
-    schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}
+    schema: {%s, time: ts, time_unit: ms, categorical: [user, item]}
     sample: {size: %d, seed: 42, holdout: {fraction: 0.1}%s}
     train: {%s}
     evaluate: {window: 1000}
     publish: {store: store-%s, gate: {%s}%s}
-`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, strings.Join(s.topics, ", "), keys(s.input), s.size, keys(s.sample),
+`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, strings.Join(s.topics, ", "), keys(s.input),
+		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"), s.size, keys(s.sample),
 		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")))
 	path := filepath.Join(dir, name+".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil { // a child may read the one that there is
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
 	return path

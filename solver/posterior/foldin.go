@@ -34,8 +34,9 @@ type FoldIn struct {
 	rows  []liveRow   // by slot
 	loss  [][]float64 // per field and rate, over all events
 
-	widened []float64 // per field, the share of the refit's evidence that forgetting versions begin with
-	young   *youngBias
+	widened  []float64   // per field, the share of the refit's evidence that forgetting versions begin with
+	widening [][]float64 // per field, the shares to which Widen has taken its rows back; each row takes them up when it is asked for next
+	young    *youngBias
 
 	event   event
 	rowMath rowMath
@@ -162,6 +163,7 @@ type liveRow struct {
 	loss     []float64 // versions: the entity's own recent loss, per rate
 	trend    []float64 // q, of forgetting rows: the gradients of their events, fading
 	seen     int32     // events in trend
+	widened  int32     // how many of the field's widenings it has taken up
 	asked    int64     // events of the fold-in when its agreement was told last
 	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
@@ -173,6 +175,7 @@ func NewFoldIn(base *State, rates [][]float64) *FoldIn {
 	f := &FoldIn{
 		base: base, rates: rates, loss: make([][]float64, base.NumFields), rowMath: newSharedRows(base),
 		zero: make([]float64, q), prior: make([][]float64, base.NumFields), widened: make([]float64, base.NumFields),
+		widening: make([][]float64, base.NumFields),
 	}
 	if base.Separate {
 		f.rowMath = newOutputRows(base)
@@ -250,6 +253,7 @@ func (f *FoldIn) gather(features []Feature, values []float64, steady []bool) {
 		switch {
 		case feature.Row >= 0:
 			row := &f.rows[feature.Row]
+			f.widen(row)
 			mean := row.mean[:len(f.zero)]
 			if len(row.loss) > 0 && (steady == nil || !steady[feature.Field]) {
 				mean = f.mix(&f.mixed[e], feature.Row)
@@ -345,7 +349,7 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		return out
 	}
 	row.loss, row.mean, row.cov, row.evidence = part(losses), part(versions*q), part(c), part(versions*(p+q))
-	row.trend, row.seen, row.asked = part(trend), 0, 0
+	row.trend, row.seen, row.asked, row.widened = part(trend), 0, 0, int32(len(f.widening[feature.Field]))
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
@@ -362,7 +366,7 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		copy(row.mean[g*q:], mean)
 	}
 	if share := f.widened[feature.Field]; share < 1 && versions > 1 {
-		f.widen(row, share)
+		f.widenTo(row, share)
 	}
 }
 
@@ -409,28 +413,37 @@ func (f *FoldIn) isMixed(slot int32) bool { return len(f.rows[slot].loss) > 0 }
 
 // Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen towards the prior, so that
 // the next events move them far. Versions that keep everything stay, and recent loss, which starts anew, decides between them and the widened
-// ones: where nothing had changed little is lost. It does nothing for fields that do not forget. O(rows·q³), q the row's length.
+// ones: where nothing had changed little is lost. It does nothing for fields that do not forget. O(1): a row is widened, in O(q³) for a row of q numbers,
+// when something is asked of it next.
 func (f *FoldIn) Widen(field int32, share float64) {
 	f.widened[field] *= share
-	for i := range f.rows {
-		if row := &f.rows[i]; row.field == field && len(row.loss) > 0 {
-			f.widen(row, share)
-		}
-	}
+	f.widening[field] = append(f.widening[field], share)
 	clear(f.loss[field])
 	f.changes++
 }
 
-// widen scales the evidence of the forgetting versions of a row and solves them again.
-func (f *FoldIn) widen(row *liveRow, share float64) {
+// widen lets a row take up the widenings of its field since it was asked for last.
+func (f *FoldIn) widen(row *liveRow) {
+	if all := f.widening[row.field]; int(row.widened) < len(all) {
+		if len(row.loss) > 0 {
+			f.widenTo(row, all[row.widened:]...)
+		}
+		row.widened = int32(len(all))
+	}
+}
+
+// widenTo scales the evidence of the forgetting versions of a row by all shares and solves them again.
+func (f *FoldIn) widenTo(row *liveRow, shares ...float64) {
 	prior := f.base.precision(int(row.field))
 	for g, rate := range f.rates[row.field] {
 		if rate == 1 {
 			continue
 		}
 		evidence, right, mean := f.version(row, g)
-		floats.Scale(share, evidence)
-		floats.Scale(share, right)
+		for _, share := range shares {
+			floats.Scale(share, evidence)
+			floats.Scale(share, right)
+		}
 		var cov []float64
 		if g == len(row.loss)/2 {
 			cov = row.cov
@@ -549,21 +562,40 @@ func (f *FoldIn) Row(dst []float64, feature Feature, steady []bool) []float64 {
 	return append(dst, f.event.mean[0]...)
 }
 
-// State returns the live posterior over the given features, one column each: what a refit continues from and an update publishes. Rows are mixed as for the
-// next event, but those of steady fields (nil: none), which are as they are at the slowest rate. Covariances are those of the middle rate.
+// State returns the live posterior over the given features, one column each: what a refit continues from. Rows are mixed as for the next event, but
+// those of steady fields (nil: none), which are as they are at the slowest rate. Covariances are those of the middle rate.
 func (f *FoldIn) State(features []Feature, steady []bool) *State {
-	field := make([]int32, len(features))
-	for j, feature := range features {
-		field[j] = feature.Field
-	}
-	s := f.base.Clone()
-	s.Field, s.Mean, s.Covariance = field, make([]float64, len(field)*s.rowSize()), make([]float64, len(field)*s.covarianceSize())
-	one := []float64{1}
-	for j := range features {
-		f.gather(features[j:j+1], one, steady)
-		m, c := s.Row(j)
-		copy(m, f.event.mean[0])
-		copy(c, f.event.cov[0])
-	}
+	s := f.shared()
+	s.Covariance = make([]float64, len(features)*s.covarianceSize())
+	f.fill(s, features, steady)
 	return s
+}
+
+// Means is State without covariances, which are nearly all of it: what an update publishes.
+func (f *FoldIn) Means(features []Feature, steady []bool) *State {
+	s := f.shared()
+	f.fill(s, features, steady)
+	return s
+}
+
+// shared returns a state without rows that is otherwise a copy of the base.
+func (f *FoldIn) shared() *State {
+	s := *f.base
+	s.Field, s.Mean, s.Covariance = nil, nil, nil
+	return s.Clone()
+}
+
+// fill gives a state rows, with covariances if it has room for them.
+func (f *FoldIn) fill(s *State, features []Feature, steady []bool) {
+	q, one := s.rowSize(), []float64{1}
+	s.Field, s.Mean = make([]int32, len(features)), make([]float64, len(features)*q)
+	for j := range features {
+		s.Field[j] = features[j].Field
+		f.gather(features[j:j+1], one, steady)
+		copy(s.Mean[j*q:], f.event.mean[0])
+		if s.Covariance != nil {
+			_, c := s.Row(j)
+			copy(c, f.event.cov[0])
+		}
+	}
 }

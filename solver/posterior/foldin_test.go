@@ -253,6 +253,39 @@ func TestWidenedNamesAreLearnedAnew(t *testing.T) {
 	}
 }
 
+// TestWidenedWhenAsked: rows that take up widenings when they are asked for are those that were widened at once, to the bit, as is what is learned after.
+func TestWidenedWhenAsked(t *testing.T) {
+	const names = 12
+	play := func(atOnce bool) (all []float64) {
+		r := rand.New(rand.NewPCG(4, 4))
+		f := NewFoldIn(New(Gaussian, 1, 3, nil, 2, PriorFor(Gaussian, 1)), [][]float64{DefaultRates, FurtherRates})
+		feature := func(i int) Feature { return Feature{Field: int32(i % 2), Row: int32(i), Base: -1} }
+		for i := range names {
+			f.Place(int32(i), feature(i))
+		}
+		for event := range 400 {
+			a, b := feature(2*r.IntN(names/2)), feature(2*r.IntN(names/2)+1)
+			f.Learn([]Feature{a, b}, []float64{1, 1}, []float64{r.NormFloat64()}, 1)
+			if event%90 == 50 || event == 141 {
+				f.Widen(int32(event%2), 0.01)
+				for i := range names {
+					if atOnce {
+						f.widen(&f.rows[i])
+					}
+				}
+			}
+		}
+		f.Widen(0, 0.5)
+		for i := range names {
+			all = append(f.Row(all, feature(i), nil), f.event.cov[0]...)
+		}
+		return all
+	}
+	if now, later := play(true), play(false); !slices.Equal(now, later) {
+		t.Errorf("widened at once %v, when asked for %v", now, later)
+	}
+}
+
 // TestRatesOfFieldsApart: where the names of one field change and those of the other stay, the one forgets and the other does not.
 func TestRatesOfFieldsApart(t *testing.T) {
 	const names = 20

@@ -25,6 +25,9 @@ func (s *State) Levels(threshold []float64, slope float64) *State {
 	for j := range out.Field {
 		mean, cov := out.Row(j)
 		floats.Mul(mean, factor)
+		if cov == nil {
+			continue
+		}
 		for a := range factor {
 			row := cov[a*(a+1)/2 : a*(a+1)/2+a+1]
 			floats.Mul(row, factor[:a+1])

@@ -28,7 +28,7 @@ type State struct {
 	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: none
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
-	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance
+	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance; empty of Means
 }
 
 // Prior holds what a State starts from.
@@ -143,10 +143,13 @@ func (s *State) variance(a int) int {
 // NumFeatures returns d.
 func (s *State) NumFeatures() int { return len(s.Field) }
 
-// Row returns the mean and packed covariance of feature j. The slices alias the state.
+// Row returns the mean and packed covariance of feature j, nil in a state without any. The slices alias the state.
 func (s *State) Row(j int) (mean, covariance []float64) {
 	q, p := s.rowSize(), s.covarianceSize()
-	return s.Mean[j*q : j*q+q], s.Covariance[j*p : j*p+p]
+	if mean = s.Mean[j*q : j*q+q]; len(s.Covariance) > 0 {
+		covariance = s.Covariance[j*p : j*p+p]
+	}
+	return mean, covariance
 }
 
 // Reset gives feature j the prior of its field.
@@ -251,16 +254,19 @@ func (s *State) Model() *solver.Model {
 	m.NumBasis = len(vectors)
 	m.Basis = make([]float64, d*len(vectors))
 	m.Weights = make([]float64, len(vectors)*outputs)
+	scale := make([]float64, len(vectors))
 	for a, v := range vectors {
-		scale := v.scale()
-		for j := range d {
-			m.Basis[j*len(vectors)+a] = v.factor(s.group(j)) * s.Mean[j*q+linear+v.r] * scale
-		}
+		scale[a] = v.scale()
 		for c := range outputs {
 			m.Weights[a*outputs+c] = v.weight * s.weight(v.r, c) * v.square
 		}
 	}
 	for j := range d {
+		group, row := s.group(j), m.Basis[j*len(vectors):(j+1)*len(vectors)]
+		for a := range row {
+			v := &vectors[a]
+			row[a] = v.factor(group) * s.Mean[j*q+linear+v.r] * scale[a]
+		}
 		for c := range outputs {
 			m.Linear[j*outputs+c] = s.Mean[j*q+min(c, linear-1)]
 		}
