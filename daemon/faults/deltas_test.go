@@ -149,6 +149,9 @@ func TestFreshConsumer(t *testing.T) {
 				if lag, err := c.metric("refitd_consumer_lag_records"); err != nil || lag > float64(rate)/2 {
 					return fmt.Errorf("%.0f events behind: %v", lag, err)
 				}
+				if at := w.Status().Position; way.name == "deltas" && at.Sequence < 5 { // no version is being written any more
+					return fmt.Errorf("%d deltas after version %d", at.Sequence, at.Version)
+				}
 				return nil
 			})
 		}
