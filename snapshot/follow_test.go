@@ -85,8 +85,12 @@ type slowDeltas struct {
 
 func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
 	if version == 2 {
-		<-time.After(catchUpTimeout / 6)
-		s.append()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(catchUpTimeout / 6):
+			s.append()
+		}
 	}
 	return s.DirSource.Deltas(ctx, model, version, after)
 }
