@@ -197,8 +197,8 @@ func (g *gamma) boundDense(penalty Penalty, rng *rand.Rand) (dualBound, bool) {
 	if root < bound.value {
 		bound.value, bound.kind = root, SumOfSquares
 	}
-	if quarticPays(d, m) {
-		root, failure, ok := newQuarticForm(operators).bound(g.workers, rng, boundFailure)
+	if quarticRounds(d) > 0 {
+		root, failure, ok := newQuarticForm(operators, g.workers).bound(rng, boundFailure)
 		if !ok {
 			return dualBound{}, false
 		}
