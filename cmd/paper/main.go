@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/refitd/refitd/cmd/paper/internal/experiment"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -85,9 +86,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "paper: %v; see paper --help\n", err)
 		return report.ExitUsage
 	}
-	o := experiment.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now,
-		Log: slog.New(slog.NewTextHandler(stderr, nil))}
-	if err := flags.experiment(ctx, parsed.Command(), o, stdout); err != nil {
+	screen, stdout, stderr := progress.ScreenOf(stdout, stderr)
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	meter := progress.Start(parsed.Command(), screen, log)
+	o := experiment.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now, Log: log, Progress: meter}
+	err = flags.experiment(ctx, parsed.Command(), o, stdout)
+	meter.Stop()
+	if err != nil {
 		if ctx.Err() != nil {
 			err = errors.New("paper: interrupted, nothing was written")
 		}

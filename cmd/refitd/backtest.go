@@ -22,5 +22,7 @@ func (c *backtestCmd) Run(a *app) error {
 	if o.Model, err = loadModel(c.ConfigFile, c.Model, config.Exceptions{}); err != nil {
 		return err
 	}
+	o.Progress = a.progress("backtest")
+	defer o.Progress.Stop()
 	return offline.Backtest(a.ctx, o, a.out)
 }

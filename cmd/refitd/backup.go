@@ -32,5 +32,7 @@ func (c *restoreCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return state.Restore(a.ctx, conf.StatePath(model), model, c.Input, c.Why, a.log, a.out)
+	meter := a.progress("restore")
+	defer meter.Stop()
+	return state.Restore(a.ctx, conf.StatePath(model), model, c.Input, c.Why, meter, a.log, a.out)
 }

@@ -9,6 +9,7 @@ import (
 type evalCmd struct{ offline.EvalOptions }
 
 func (c *evalCmd) Run(a *app) error {
-	c.Now = time.Now
+	c.Now, c.Progress = time.Now, a.progress("eval")
+	defer c.Progress.Stop()
 	return offline.Eval(c.EvalOptions, a.out)
 }

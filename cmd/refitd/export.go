@@ -44,5 +44,9 @@ func (c *exportLIBSVMCmd) Run(a *app) error { return a.export(c.ExportOptions, o
 
 func (a *app) export(o offline.ExportOptions, format offline.SampleFormat) error {
 	o.Format, o.Stdout, o.Log = format, a.stdout, a.log
+	if o.Output != "-" || a.out.IsJSON() { // else the rows themselves are on the screen
+		o.Progress = a.progress("export")
+		defer o.Progress.Stop()
+	}
 	return offline.ExportSample(a.ctx, o, a.out)
 }

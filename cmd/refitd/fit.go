@@ -75,6 +75,8 @@ func (c *fitCmd) Run(a *app) error {
 	if c.Seed != nil {
 		o.Seed = *c.Seed
 	}
+	o.Progress = a.progress("fit")
+	defer o.Progress.Stop()
 	return offline.Fit(a.ctx, o, a.out)
 }
 

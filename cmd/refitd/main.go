@@ -18,6 +18,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/logs"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -65,6 +66,7 @@ type app struct {
 	stderr io.Writer
 	out    *report.Emitter
 	log    *slog.Logger
+	screen *progress.Screen // nil where nobody sees progress drawn: it goes to the log
 }
 
 func main() {
@@ -119,8 +121,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr,
 			report.Exitf(report.ExitUsage, "%w; see refitd --help", err))
 	}
-	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, out: report.NewEmitter(stdout, flags.JSON),
-		log: newLogger(stderr, flags.Log.Level, flags.Log.Format)}
+	a := &app{ctx: ctx, stdin: stdin}
+	if !flags.JSON {
+		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
+	}
+	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
+	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
 	return fail(a.out, stderr, untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a) }))
 }
 
@@ -148,6 +154,9 @@ func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	}
 	return slog.New(logs.NewHandler(lines, time.Now))
 }
+
+// progress shows how far a verb is until the meter is stopped.
+func (a *app) progress(verb string) *progress.Meter { return progress.Start(verb, a.screen, a.log) }
 
 // print writes text to standard output as it is.
 func (a *app) print(text string) error {

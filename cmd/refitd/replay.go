@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 
 	"github.com/segmentio/kafka-go"
 
@@ -23,9 +21,8 @@ func (c *replayCmd) Run(a *app) error {
 	defer transport.CloseIdleConnections()
 	o := c.Options
 	o.EventTime, o.Transport, o.Log = c.RecordTime == "event", transport, a.log
-	if !a.out.IsJSON() {
-		o.Progress, o.Terminal = a.stderr, isTerminal(a.stderr)
-	}
+	o.Progress = a.progress("replay")
+	defer o.Progress.Stop()
 	summary, err := replay.Run(a.ctx, o)
 	switch {
 	case errors.Is(err, replay.ErrBroker):
@@ -36,14 +33,4 @@ func (c *replayCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Path: c.Path}
 	}
 	return a.out.Emit("summary", summary)
-}
-
-// isTerminal reports whether what is written to w is seen by a person at once.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }

@@ -20,6 +20,8 @@ func (c *verifyCmd) Run(a *app) error {
 	if c.Offline {
 		o.Kafka = nil
 	}
+	o.Progress = a.progress("verify")
+	defer o.Progress.Stop()
 	result, err := verify.Run(a.ctx, o)
 	if err != nil {
 		return err

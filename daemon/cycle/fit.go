@@ -26,7 +26,9 @@ type FitInput struct {
 	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
-	Group  func(*event.Event) string // ranking group, or nil
+	// OnProgress, if not nil, hears how far a stage is: so many of its units of at most so many, as it may end earlier; 0 if that is not known.
+	OnProgress func(stage, unit string, done, most int)
+	Group      func(*event.Event) string // ranking group, or nil
 }
 
 // FitOutcome is the chosen model and what it was chosen from.
@@ -58,6 +60,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
 	j.gate, j.judge = &encoded{}, j.validLoss
+	if in.OnProgress != nil {
+		j.progress = &fitProgress{tell: in.OnProgress}
+	}
 	if err := j.problem.Validate(); err != nil {
 		return nil, err
 	}
@@ -72,6 +77,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	unit := lambdaUnit(j.problem)
 	linear := make(map[float64]*solver.Model)
 	onStep := func(c *candidate) {
+		j.progress.stepped(c)
 		if c.step.K == 0 && j.another() == nil { // the linear model of another is another loss's
 			linear[c.lambda] = c.model
 		}

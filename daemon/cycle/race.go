@@ -88,6 +88,7 @@ func (j *refitJob) fitStages(ctx context.Context, in *FitInput, s solver.Setting
 	if err != nil {
 		return nil, nil, err
 	}
+	j.progress.begin(in.Model, len(lambdas), in.MaxSteps)
 	patience := autoPatience
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas) // given ones are all tried
@@ -139,6 +140,7 @@ func (j *refitJob) fitPathBy(ctx context.Context, a solver.Algorithm, in *FitInp
 	if err != nil {
 		return nil, err
 	}
+	j.progress.begin(in.Model, len(lambdas), in.MaxSteps)
 	patience := autoPatience
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas)

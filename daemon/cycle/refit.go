@@ -40,6 +40,7 @@ type refitJob struct {
 	budget     budget
 	now        func() time.Time
 	judge      func(*solver.Model) float64 // loss on the select rows
+	progress   *fitProgress                // of an offline fit
 
 	heldOutSweeps int               // of a refit that is repeated
 	began         precisionStart    // of its variational stage

@@ -183,6 +183,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) 
 	limit := by.budget.sweeps(by.limit)
 	var best *variationalFit
 	evidence, worse := math.Inf(-1), 0
+	j.progress.swept(0, limit)
 	for n := 1; n <= limit && worse < 2; n++ {
 		made, err := run.next(ctx)
 		if by.budget.over(ctx) {
@@ -196,6 +197,7 @@ func (j *refitJob) sweep(ctx context.Context, s *posterior.State, by *sweeping) 
 			break // best holds the state before
 		}
 		evidence = made.evidence
+		j.progress.swept(n, limit)
 		fit := &variationalFit{state: made.state, start: run.start, model: made.state.Model(), sweeps: n, evidence: evidence}
 		fit.loss = by.judge(fit.model)
 		if best == nil || math.IsNaN(fit.loss) || fit.loss < best.loss {

@@ -69,6 +69,8 @@ type Options struct {
 	Schema event.Schema // task, levels and classes decide which LIBSVM labels are valid
 	Decode DecodeFunc   // for MovieLens, JSONL and CSV
 	Columns
+	// Progress, if not nil, gets now and then how many bytes of the file have been read, and how many it has, 0 if that is not known.
+	Progress func(read, size int64)
 }
 
 // Set is what was read.

@@ -46,17 +46,17 @@ func Read(path string, o Options) (*Set, error) {
 	var err error
 	switch o.Format {
 	case CSV:
-		err = openFile(path, nil, func(r io.Reader) error {
+		err = openFile(path, o.Progress, func(r io.Reader) error {
 			table, err := NewTable(r, &o.Schema, o.Columns, true)
 			return s.scanTable(path, table, err, take)
 		})
 	case Parquet:
-		err = openParquet(path, nil, func(r *parquetRows) error {
+		err = openParquet(path, o.Progress, func(r *parquetRows) error {
 			table, err := newParquetTable(r, &o.Schema, o.Columns, true)
 			return s.scanTable(path, table, err, take)
 		})
 	default:
-		err = scanLines(path, nil, take)
+		err = scanLines(path, o.Progress, take)
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -33,6 +34,7 @@ type BacktestOptions struct {
 	Consumer []string         `placeholder:"MODE" help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
+	Progress *progress.Meter  `kong:"-"` // nil shows none
 	AlgorithmFlags
 }
 
@@ -54,7 +56,7 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 			return err
 		}
 	}
-	set, err := ReadEvents(o.Model, o.Data, o.Format, o.Table)
+	set, err := ReadEvents(o.Model, o.Data, o.Format, o.Table, o.Progress)
 	if err != nil {
 		return err
 	}
@@ -147,6 +149,7 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 
 func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 	n, clock := len(examples), simulated{Clock: b.Clock}
+	b.Progress.Stage("learning", "events", int64(n))
 	for i := range examples {
 		if ctx.Err() != nil {
 			break
@@ -176,6 +179,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 			return err
 		}
 		b.summary.Events++
+		b.Progress.Add(1)
 		for _, alarm := range b.cycle.DriftAlarms() {
 			b.schedule.Alarmed(b.summary.Events)
 			b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})

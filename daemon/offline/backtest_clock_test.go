@@ -107,7 +107,7 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := ReadEvents(m, path, dataset.MovieLens, TableOptions{})
+	set, err := ReadEvents(m, path, dataset.MovieLens, TableOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -24,6 +25,7 @@ type EvalOptions struct {
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
+	Progress *progress.Meter  `kong:"-"` // nil shows none
 }
 
 // Eval scores labelled events with a version, read by the snapshot library as a consumer would, and compares them with their labels.
@@ -46,7 +48,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if o.Group == "" {
 		o.Group = rankingField
 	}
-	set, err := ReadEvents(m, o.Data, o.Format, o.Table)
+	set, err := ReadEvents(m, o.Data, o.Format, o.Table, o.Progress)
 	if err == nil {
 		err = derive(m, set)
 	}
@@ -60,7 +62,9 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	lacking := report.Absent{}
 	absent(m, set, lacking)
 	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
+	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
 	for i := range set.Examples {
+		o.Progress.Add(1)
 		e.add(&set.Examples[i].Event)
 	}
 	manifest := version.Manifest()

@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -40,9 +41,9 @@ func (o TableOptions) check(format dataset.Format) error {
 }
 
 // ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the
-// i-th numeric field.
-func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions) (*dataset.Set, error) {
-	set, err := readSet(m, path, format, table, "--data")
+// i-th numeric field. meter, if not nil, shows how far the file is read.
+func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions, meter *progress.Meter) (*dataset.Set, error) {
+	set, err := readSet(m, path, format, table, "--data", meter)
 	if err == nil && format == dataset.LIBSVM {
 		err = fillNumeric(set, &m.Schema, path)
 	}
@@ -67,7 +68,7 @@ func derive(m *config.Model, sets ...*dataset.Set) error {
 }
 
 // readSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
-func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string) (*dataset.Set, error) {
+func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string, meter *progress.Meter) (*dataset.Set, error) {
 	if err := table.check(format); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,8 @@ func readSet(m *config.Model, path string, format dataset.Format, table TableOpt
 		recordTime = -1 // there is no record whose time an event could be ahead of
 	}
 	decoder := ingest.NewDecoder(m)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.columns(),
+	meter.Stage("reading", "bytes", 0)
+	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.columns(), Progress: meter.Set,
 		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 			return decoder.Decode(ev, value, recordTime)
 		}})

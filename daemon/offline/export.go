@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/export"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/durable"
@@ -65,6 +66,8 @@ type ExportOptions struct {
 	Format      SampleFormat `kong:"-"`
 	Stdout      io.Writer    `kong:"-"`
 	Log         *slog.Logger `kong:"-"`
+
+	Progress *progress.Meter `kong:"-"` // nil shows none
 }
 
 // ExportSample writes the rows of a state whose daemon is stopped. To a file of LIBSVM rows belongs a second one, with .columns behind its
@@ -72,6 +75,7 @@ type ExportOptions struct {
 // without a summary, except with --json, where each is a line of type row.
 func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) error {
 	path := filepath.Join(o.StoragePath, o.Model)
+	o.Progress.Stage("reading the state", "", 0)
 	store, err := openState(ctx, o.StoragePath, o.Model, o.Log)
 	if err != nil {
 		return err
@@ -84,7 +88,7 @@ func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) err
 	if err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
-	e := &sampleExport{schema: &model.Schema, sample: sample}
+	e := &sampleExport{schema: &model.Schema, sample: sample, progress: o.Progress}
 	if o.Format == LIBSVM {
 		if err := e.number(); err != nil {
 			return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
@@ -126,16 +130,25 @@ type sampleExport struct {
 	sample  *sketch.Sample
 	columns *export.Columns // of LIBSVM rows
 	classes []string
+
+	progress *progress.Meter
+}
+
+// rows is how many rows the sample has.
+func (e *sampleExport) rows() int64 {
+	return int64(len(e.sample.Train) + len(e.sample.Select) + len(e.sample.Gate))
 }
 
 // number gives the features and classes of LIBSVM rows their numbers.
 func (e *sampleExport) number() error {
 	add, done := export.CollectColumns(e.schema)
+	e.progress.Stage("numbering columns", "rows", e.rows())
 	seen := make(map[string]bool)
 	err := export.Rows(e.sample, func(r *export.Row) error {
 		for _, c := range r.Event.Classes {
 			seen[c] = true
 		}
+		e.progress.Add(1)
 		return add(r)
 	})
 	if e.columns, e.classes = done(), e.schema.Classes; len(e.classes) == 0 {
@@ -147,12 +160,14 @@ func (e *sampleExport) number() error {
 // each calls f for every row as a line without its end.
 func (e *sampleExport) each(f func(line []byte) error) error {
 	var line []byte
+	e.progress.Stage("writing", "rows", e.rows())
 	return export.Rows(e.sample, func(r *export.Row) (err error) {
 		if e.columns != nil {
 			line = e.columns.AppendLIBSVM(line[:0], e.classes, r)
 		} else if line, err = export.AppendJSON(line[:0], e.schema, r); err != nil {
 			return err
 		}
+		e.progress.Add(1)
 		return f(line)
 	})
 }

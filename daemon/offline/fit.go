@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -33,6 +34,7 @@ type FitOptions struct {
 	Seed        uint64           `kong:"-"` // of the split and of the training
 	Lambdas     []float64        `kong:"-"` // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
 	Now         func() time.Time `kong:"-"`
+	Progress    *progress.Meter  `kong:"-"` // nil shows none
 }
 
 // rankingField is the field whose values are ranked for, unless a flag says otherwise.
@@ -76,6 +78,15 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	summary := report.FitSummary{Status: "interrupted", NTrain: len(parts.train), NValid: len(parts.valid), NTest: len(parts.test), Seed: o.Seed,
 		Dropped: parts.drops, Absent: parts.absent}
 	refused := strictly(o.Strict, parts.drops, out)
+	o.Progress.Stage("comparing stages", "", 0)
+	stage := ""
+	in.OnProgress = func(now, unit string, done, most int) {
+		if now != stage || done == 0 {
+			o.Progress.Stage(now, unit, 0)
+			stage = now
+		}
+		o.Progress.Set(int64(done), int64(most))
+	}
 	fit, err := cycle.Fit(ctx, in)
 	switch {
 	case emitErr != nil:

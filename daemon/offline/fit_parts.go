@@ -30,7 +30,7 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 	drops := []report.Dropped{}
 	for i, f := range files {
 		var err error
-		if sets[i], err = readSet(o.Model, f.path, o.Format, o.Table, f.flag); err != nil {
+		if sets[i], err = readSet(o.Model, f.path, o.Format, o.Table, f.flag, o.Progress); err != nil {
 			return nil, err
 		}
 		of, err := dropped(sets[i], f.path, out)

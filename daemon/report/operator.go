@@ -84,12 +84,12 @@ type RebuildTick struct {
 	Waiting        string `json:"waiting,omitempty"` // why a state that has caught up is not in its place yet
 }
 
-// WriteText prints the progress.
+// WriteText prints what is waited for; progress is shown elsewhere.
 func (t RebuildTick) WriteText(w io.Writer) error {
-	if t.Waiting != "" {
-		return say(w, "caught up; %s\n", t.Waiting)
+	if t.Waiting == "" {
+		return nil
 	}
-	return say(w, "%6.0fs  %d events, %d records to go\n", float64(t.ElapsedSeconds), t.Events, t.Lag)
+	return say(w, "caught up; %s\n", t.Waiting)
 }
 
 // RebuildSummary ends rebuild.

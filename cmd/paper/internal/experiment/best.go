@@ -30,7 +30,9 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 	err := o.overRatings(func(b *ratingBenchmark, set *ratingSet) error {
 		splits := o.splits(b.splits)
 		lowest, chosen, chosenName := math.Inf(1), ratingSummary{}, ""
-		for _, model := range b.candidates(o.Quick) {
+		candidates := b.candidates(o.Quick)
+		o.Progress.Stage(b.name, "fits", int64(len(candidates)*splits))
+		for _, model := range candidates {
 			bySplit := make([][]scored, splits)
 			valid := 0.0
 			for at := range splits {
@@ -43,6 +45,7 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 					seconds: found.seconds}
 				bySplit[at] = []scored{s}
 				valid += s.valid.rmse / float64(splits)
+				o.Progress.Add(1)
 				o.Log.Info("fitted", "set", b.name, "model", model.name, "split", at, "k", s.k, "sweeps", found.sweeps,
 					"valid_rmse", s.valid.rmse, "rmse", s.test.rmse, "ndcg_1", s.test.ndcg1, "seconds", s.seconds)
 			}

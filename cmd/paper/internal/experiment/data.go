@@ -110,7 +110,7 @@ func readRatings(path string) (*ratingSet, error) {
 	if err != nil {
 		return nil, missing(err)
 	}
-	set, err := offline.ReadEvents(model, path, dataset.MovieLens, offline.TableOptions{})
+	set, err := offline.ReadEvents(model, path, dataset.MovieLens, offline.TableOptions{}, nil)
 	if err != nil {
 		return nil, missing(err)
 	}

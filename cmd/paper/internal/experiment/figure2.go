@@ -53,6 +53,7 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 			return fmt.Errorf("paper: %w", err)
 		}
 		lines := make([]plot.Line, len(selections))
+		o.Progress.Stage(b.name, "steps", int64(len(selectionSteps)))
 		for _, step := range selectionSteps {
 			if step >= len(models) {
 				break
@@ -68,6 +69,7 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 				row = append(row, fmt.Sprintf("%.3f", nu))
 			}
 			main.Rows = append(main.Rows, row)
+			o.Progress.Add(1)
 			o.Log.Info("selection", "set", b.name, "step", step, "nu", row[2])
 		}
 		figure.Columns++

@@ -134,6 +134,7 @@ func Figure4(ctx context.Context, o Options) (*Report, error) {
 		for p := range panels {
 			panels[p].Title, panels[p].XLabel = b.name, "k (basis vectors tried)"
 		}
+		o.Progress.Stage(b.name, "paths", int64(len(b.curves)*o.splits(b.splits)))
 		for c := range b.curves {
 			curve := &b.curves[c]
 			bySplit := make([][]scored, o.splits(b.splits))
@@ -148,6 +149,7 @@ func Figure4(ctx context.Context, o Options) (*Report, error) {
 						s.test.rmse, s.test.ndcg1, s.test.ndcg5, s.seconds)
 				}
 				last := list[len(list)-1]
+				o.Progress.Add(1)
 				o.Log.Info("path", "set", b.name, "model", curve.name, "split", at, "k", last.k, "rmse", last.test.rmse, "ndcg_1", last.test.ndcg1,
 					"seconds", last.seconds)
 			}

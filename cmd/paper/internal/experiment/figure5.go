@@ -22,6 +22,7 @@ func Figure5(ctx context.Context, o Options) (*Report, error) {
 	err := o.overSets([]string{"segment", "vowel", "satimage", "letter"}, func(b *classBenchmark, set *classSet) error {
 		lowest := math.Inf(1)
 		jobs := make([]job, len(refits))
+		o.Progress.Stage(b.name, "paths", int64(len(refits)))
 		for r, refit := range refits {
 			settings := b.settings(solver.L1L2, refitLambda, refit)
 			settings.Workers = o.threads()
@@ -36,6 +37,7 @@ func Figure5(ctx context.Context, o Options) (*Report, error) {
 			last := points[len(points)-1]
 			main.Rows = append(main.Rows, []string{b.name, refit.String(), fmt.Sprint(last.k), fmt.Sprintf("%.2f", last.objective),
 				fmt.Sprintf("%.2f", last.test), fmt.Sprintf("%.2f", last.seconds)})
+			o.Progress.Add(1)
 			o.Log.Info("path", "set", b.name, "refit", refit.String(), "k", last.k, "objective", last.objective, "test", last.test, "seconds", last.seconds)
 		}
 		all = append(all, jobs...)

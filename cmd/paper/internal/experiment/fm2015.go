@@ -63,6 +63,7 @@ func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
+	o.Progress.Add(1)
 	f.result, f.seconds = res, o.Now().Sub(began).Seconds()
 	return f, ctx.Err()
 }
@@ -80,6 +81,7 @@ func FM2015(ctx context.Context, o Options) (*Report, error) {
 		"objective", "certified gap", "nuclear norm", "seconds"}}
 	shares := Table{Name: "warm", Title: "Refits from the model before some rows were replaced, to the same certified gap",
 		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold objective", "warm objective"}}
+	o.Progress.Stage("fitting", "fits", 0)
 	for number := range o.splits(1) {
 		p := split(len(set.level), uint32(number))
 		run := &convexRun{beta: convexBeta, betas: convexBetas, o: &o, set: set, parts: p, number: number, report: r, main: &main, shares: &shares}

@@ -89,6 +89,7 @@ func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 	if o.Quick {
 		names, betas = []string{"ML-100k"}, betas[3:4]
 	}
+	o.Progress.Stage("fitting", "models", int64(4*len(names)))
 	for _, name := range names {
 		set, bounded, err := o.recommendSet(name)
 		if err != nil {
@@ -101,6 +102,7 @@ func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 					return nil, err
 				}
 				main.Rows = append(main.Rows, append([]string{name}, row...))
+				o.Progress.Add(1)
 				o.Log.Info("model", "set", name, "model", row[0], "test", row[3])
 			}
 		}

@@ -117,6 +117,7 @@ func (o *Options) marginSteps() int {
 
 // marginGaps adds the iterations to a gap of 1e-3 of each loss, and the bars of those that the reference knows.
 func (o *Options) marginGaps(ctx context.Context, r *Report, t *Table, name string, set *classSet, train []int) error {
+	o.Progress.Stage(name+", gaps", "losses", int64(len(marginLosses)))
 	for i, loss := range marginLosses {
 		row := []string{name, fmt.Sprint(len(train)), loss.Name()}
 		for _, method := range []string{"LSFW", "StdFW", "block ascent"} {
@@ -138,6 +139,7 @@ func (o *Options) marginGaps(ctx context.Context, r *Report, t *Table, name stri
 			}
 		}
 		t.Rows = append(t.Rows, row)
+		o.Progress.Add(1)
 		o.Log.Info("gap", "set", name, "loss", loss.Name(), "cells", row[3:])
 	}
 	return nil
@@ -146,6 +148,7 @@ func (o *Options) marginGaps(ctx context.Context, r *Report, t *Table, name stri
 // marginErrors adds the test errors of each method: the mean over splits, λ of 1/n, 10/n and 100/n chosen by the top-1 error on the validation rows.
 func (o *Options) marginErrors(ctx context.Context, t *Table, name string, set *classSet) error {
 	tops := []int{1, 3, 5, 10}
+	o.Progress.Stage(name+", errors", "methods", int64(len(marginMethods)))
 	for _, method := range marginMethods {
 		found := make([][]float64, len(tops))
 		for number := range o.splits(marginSplits) {
@@ -176,6 +179,7 @@ func (o *Options) marginErrors(ctx context.Context, t *Table, name string, set *
 			}
 		}
 		t.Rows = append(t.Rows, row)
+		o.Progress.Add(1)
 		o.Log.Info("errors", "set", name, "method", method, "cells", row[2:])
 	}
 	return nil

@@ -42,9 +42,11 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: "Warm start after replacing rows: seconds and objective of a cold fit, and of refits as parts of it",
 		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V only, seconds", "time", "objective",
 			"with new vectors, seconds", "time", "objective"}}
+	replaced := []float64{0.05, 0.2}
 	for i := range cases {
 		c := &cases[i]
-		for _, share := range []float64{0.05, 0.2} {
+		o.Progress.Stage(c.name, "splits", int64(len(replaced)*c.splits))
+		for _, share := range replaced {
 			var sum warmResult
 			for number := range c.splits {
 				one, err := o.warmSplit(ctx, c, share, uint32(number))
@@ -115,6 +117,7 @@ func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, num
 	if err != nil {
 		return out, err
 	}
+	o.Progress.Add(1)
 	o.Log.Info("warm", "set", c.name, "split", number, "replaced", share,
 		"cold_seconds", coldSeconds, "warm_seconds", warmSeconds, "grown_seconds", grownSeconds,
 		"cold_objective", cold.Objective, "warm_objective", warm.Objective, "grown_objective", grown.Objective)

@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -35,6 +36,7 @@ type producer struct {
 	balancer     kafka.Murmur2Balancer
 	keyless      int // records without a key so far: they go round
 	acknowledged atomic.Int64
+	progress     *progress.Meter
 }
 
 // lane is one partition.
@@ -112,6 +114,7 @@ func (p *producer) drain(ctx context.Context, l *lane) error {
 		}
 		l.last = base + int64(len(batch)) - 1
 		p.acknowledged.Add(int64(len(batch)))
+		p.progress.Add(int64(len(batch)))
 	}
 	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -30,8 +30,7 @@ type Options struct {
 	Limit            int64          `help:"Send this many records only."`
 
 	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
-	Progress  io.Writer        `kong:"-"` // gets a progress bar; nil for none
-	Terminal  bool             `kong:"-"` // Progress is one: the bar is drawn over
+	Progress  *progress.Meter  `kong:"-"` // counts the records that were acknowledged; nil shows none
 	Log       *slog.Logger     `kong:"-"` // says which lines were skipped; nil is silent
 	Transport *kafka.Transport `kong:"-"` // required; the caller closes its idle connections
 }
@@ -75,12 +74,11 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker, o.BootstrapServers, err)
 	}
 	p := newProducer(ctx, client, o.Topic, partitions)
-	bar := &progress{acknowledged: &p.acknowledged, began: began}
-	stopProgress := bar.show(o.Progress, o.Terminal)
-	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup), bar: bar}
+	p.progress = o.Progress
+	o.Progress.Stage("sending", "records", 0)
+	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup)}
 	skipped, readErr := sent.file(p.ctx)
 	sendErr := p.close()
-	stopProgress()
 	o.logSkipped(&skipped)
 
 	out := report.ReplaySummary{Records: sent.records, Acknowledged: p.acknowledged.Load(), SkippedLines: skipped.Lines, Bytes: sent.bytes,
@@ -112,7 +110,6 @@ type sender struct {
 	options  *Options
 	producer *producer
 	pace     *pacer
-	bar      *progress
 	records  int64
 	bytes    int64
 }
@@ -120,7 +117,7 @@ type sender struct {
 // file sends the whole file. File order needs no memory; the others read the file first.
 func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 	if s.options.Order == dataset.FileOrder {
-		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, s.bar.set, func(r dataset.Record) error { return s.send(ctx, r) })
+		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, s.options.Progress.Reach, func(r dataset.Record) error { return s.send(ctx, r) })
 	}
 	var all []dataset.Record
 	skipped, err := dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, nil, func(r dataset.Record) error {
@@ -134,7 +131,7 @@ func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 		return skipped, err
 	}
 	for i, r := range all {
-		s.bar.set(int64(i), int64(len(all)))
+		s.options.Progress.Reach(int64(i), int64(len(all)))
 		if err := s.send(ctx, r); err != nil {
 			if errors.Is(err, dataset.ErrStop) {
 				return skipped, nil

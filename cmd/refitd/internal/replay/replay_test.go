@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/progress"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -249,9 +250,9 @@ func TestCancel(t *testing.T) {
 	o.Rate = 200
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	progress := writerFunc(func(b []byte) { cancel() }) // after a second
-	o.Progress = progress
+	o.Progress = progress.Start("replay", progress.NewScreen(writerFunc(func(b []byte) { cancel() })), nil) // when it first draws
 	summary, err := Run(ctx, o)
+	o.Progress.Stop()
 	if err != nil || summary.Records == 0 || summary.Records == 1000 || summary.Acknowledged != summary.Records {
 		t.Errorf("summary %+v, error %v", summary, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
@@ -56,7 +57,8 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 }
 
 // Restore puts a backup in the place of the state of model in dir. The state there is kept beside it.
-func Restore(ctx context.Context, dir string, model *config.Model, path, why string, log *slog.Logger, out *report.Emitter) error {
+func Restore(ctx context.Context, dir string, model *config.Model, path, why string, meter *progress.Meter, log *slog.Logger,
+	out *report.Emitter) error {
 	making, err := lock(dir, log)
 	if err != nil {
 		return err
@@ -69,10 +71,11 @@ func Restore(ctx context.Context, dir string, model *config.Model, path, why str
 		return ingest.StateError(err, dir)
 	}
 	beside := dir + config.RestoreSuffix
-	header, err := RestoreBeside(ctx, dir, beside, path, log)
+	header, err := RestoreBeside(ctx, dir, beside, path, meter, log)
 	if err != nil {
 		return err
 	}
+	meter.Stage("checking the state", "", 0)
 	err = withStore(ctx, beside, log, func(store *sketch.Store) error {
 		return recall(ctx, &ingest.Forgotten{Dir: dir, Model: model, Log: log}, store, beside)
 	})
@@ -100,7 +103,7 @@ func lock(dir string, log *slog.Logger) (*sketch.Lock, error) {
 
 // RestoreBeside makes the state of a backup in beside, for the place of dir; what an earlier try left there is removed. The caller holds
 // statedir.Lock.
-func RestoreBeside(ctx context.Context, dir, beside, path string, log *slog.Logger) (*sketch.BackupHeader, error) {
+func RestoreBeside(ctx context.Context, dir, beside, path string, meter *progress.Meter, log *slog.Logger) (*sketch.BackupHeader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("state: %w", err), Path: path}
@@ -109,7 +112,11 @@ func RestoreBeside(ctx context.Context, dir, beside, path string, log *slog.Logg
 	if err := statedir.Claim(dir, beside); err != nil {
 		return nil, ingest.StateError(err, beside)
 	}
-	header, err := sketch.Restore(ctx, beside, f, log, companions...)
+	meter.Stage("reading the backup", "bytes", 0)
+	if st, err := f.Stat(); err == nil {
+		meter.Stage("reading the backup", "bytes", st.Size())
+	}
+	header, err := sketch.Restore(ctx, beside, meter.Reader(f), log, companions...)
 	if err != nil {
 		return nil, ingest.StateError(fmt.Errorf("state: %s: %w", path, err), path)
 	}

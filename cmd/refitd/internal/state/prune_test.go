@@ -153,7 +153,7 @@ func TestPruneMeanwhile(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
 	quiet := report.NewEmitter(io.Discard, true)
-	if err := Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet); err != nil {
+	if err := Restore(t.Context(), e.dir, e.model, e.backup, "", nil, daemontest.Quiet(), quiet); err != nil {
 		t.Fatal(err)
 	}
 	listed, _ := e.prune(true)

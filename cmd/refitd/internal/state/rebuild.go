@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
 	"github.com/refitd/refitd/daemon/statedir"
@@ -37,6 +38,7 @@ type Rebuild struct {
 	Why      string
 	Out      *report.Emitter
 	Log      *slog.Logger
+	Progress *progress.Meter // nil shows none
 
 	dir, beside string
 	made        bool // beside, which has not taken its place yet
@@ -145,7 +147,7 @@ func (r *Rebuild) open(ctx context.Context) error {
 	options.Dir, options.Logger, options.MinFreeBytes = r.beside, r.Log, int64(r.Config.Storage.MinFreeBytes)
 	options.AllowNetwork = r.Config.Storage.AllowNetwork
 	if r.Backup != "" {
-		if _, err := RestoreBeside(ctx, r.dir, r.beside, r.Backup, r.Log); err != nil {
+		if _, err := RestoreBeside(ctx, r.dir, r.beside, r.Backup, r.Progress, r.Log); err != nil {
 			return err
 		}
 	} else if err := statedir.Claim(r.dir, r.beside); err != nil {
@@ -249,6 +251,8 @@ func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 		return &report.ExitError{Code: report.ExitBroker, Err: err, Key: "kafka.bootstrap_servers"}
 	}
 	finished := make(chan error, 1)
+	read := r.events.Load()
+	r.Progress.Stage("reading the log", "events", 0)
 	go func() { finished <- c.RunUntil(ctx, ends) }()
 	tick := time.NewTicker(rebuildEvery)
 	defer tick.Stop()
@@ -264,6 +268,7 @@ func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 			for _, p := range c.Status().Partitions {
 				lag += p.Lag
 			}
+			r.Progress.Set(r.events.Load()-read, r.events.Load()-read+lag)
 			if err := r.emitTick(lag, ""); err != nil {
 				r.Log.Error("progress not printed", "error", err)
 			}

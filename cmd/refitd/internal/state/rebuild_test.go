@@ -175,7 +175,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(second.Err)
 	}
 	for range 2 {
-		if err := state.Restore(t.Context(), dir, model, file, "drill", daemontest.Quiet(), emitter); err != nil {
+		if err := state.Restore(t.Context(), dir, model, file, "drill", nil, daemontest.Quiet(), emitter); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"backup":  state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter),
-		"restore": state.Restore(t.Context(), dir, model, file, "", daemontest.Quiet(), emitter),
+		"restore": state.Restore(t.Context(), dir, model, file, "", nil, daemontest.Quiet(), emitter),
 	} {
 		if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "in use by pid") {
 			t.Errorf("%s of a state in use: %v", name, err)

@@ -35,7 +35,7 @@ func child(mode string, out *report.Emitter, log *slog.Logger) int {
 		if mode == "backup" {
 			err = Backup(ctx, dir, model.Name, os.Args[2], log, out)
 		} else {
-			err = Restore(ctx, dir, model, os.Args[2], "", log, out)
+			err = Restore(ctx, dir, model, os.Args[2], "", nil, log, out)
 		}
 	}
 	if err != nil {
@@ -155,7 +155,9 @@ func TestErasedStaysOut(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
 	quiet := report.NewEmitter(new(bytes.Buffer), true)
-	restore := func() error { return Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet) }
+	restore := func() error {
+		return Restore(t.Context(), e.dir, e.model, e.backup, "", nil, daemontest.Quiet(), quiet)
+	}
 	remove := func(paths ...string) error {
 		for _, path := range paths {
 			if err := os.RemoveAll(path); err != nil {
@@ -283,7 +285,9 @@ func TestTwoRestores(t *testing.T) {
 	for round := range 5 {
 		results := make(chan error, 4)
 		for range 2 {
-			go func() { results <- Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet()) }()
+			go func() {
+				results <- Restore(t.Context(), e.dir, e.model, e.backup, "", nil, daemontest.Quiet(), quiet())
+			}()
 			go func() {
 				r := Rebuild{Config: e.conf, Model: e.model, Backup: e.backup, Out: quiet(), Log: daemontest.Quiet()}
 				results <- r.Run(t.Context())
@@ -321,7 +325,7 @@ func TestNotOurs(t *testing.T) {
 	quiet := report.NewEmitter(new(bytes.Buffer), true)
 	r := Rebuild{Config: e.conf, Model: e.model, Out: quiet, Log: daemontest.Quiet()}
 	for suffix, err := range map[string]error{
-		config.RestoreSuffix: Restore(t.Context(), e.dir, e.model, e.backup, "", daemontest.Quiet(), quiet),
+		config.RestoreSuffix: Restore(t.Context(), e.dir, e.model, e.backup, "", nil, daemontest.Quiet(), quiet),
 		config.RebuildSuffix: r.Run(t.Context()),
 	} {
 		if report.CodeOf(err) != report.ExitState || !errors.Is(err, statedir.ErrNotOurs) || !strings.Contains(err.Error(), e.dir+suffix) {

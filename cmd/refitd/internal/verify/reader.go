@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -48,7 +49,8 @@ type reader struct {
 
 	meta       kadm.TopicDetails
 	start, end kadm.ListedOffsets // end: of what read_committed may see
-	plain      map[string]bool    // topics of which the broker says that it does not compact them
+	progress   *progress.Meter
+	plain      map[string]bool // topics of which the broker says that it does not compact them
 }
 
 // newReader connects and lists the extents of the topics. The caller closes the reader.
@@ -142,6 +144,7 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to,
 		if err := sink.Apply(ctx, b); err != nil {
 			return fmt.Errorf("verify: %w", err)
 		}
+		r.progress.Add(b.Next - from)
 		from = b.Next
 	}
 	return nil

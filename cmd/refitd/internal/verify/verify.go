@@ -13,6 +13,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -31,7 +32,8 @@ type Options struct {
 	Kafka *config.Kafka // nil checks the state directory alone
 	// CheckState, if not nil, looks at the directory first, in another process: damage may end the process that finds it.
 	CheckState func(ctx context.Context, dir string) error
-	Log        *slog.Logger // required; says where and how state and topic differ
+	Log        *slog.Logger    // required; says where and how state and topic differ
+	Progress   *progress.Meter // nil shows none
 }
 
 // Result is what verify prints.
@@ -43,6 +45,7 @@ type Result struct {
 // Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
 // 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	o.Progress.Stage("reading the state", "", 0)
 	if o.CheckState != nil {
 		if err := o.CheckState(ctx, o.Dir); err != nil {
 			if ctx.Err() != nil {
@@ -202,7 +205,13 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 	if err != nil {
 		return false, err
 	}
+	r.progress = v.Progress
 	defer r.close()
+	total, done := int64(0), int64(0)
+	for i := range v.state.Partitions {
+		total += v.state.Partitions[i].Next - v.state.Partitions[i].Start
+	}
+	v.Progress.Stage("reading the log", "records", total)
 	sink := ingest.New(v.Model, memory, nil)
 	complete = true
 	for i := range v.state.Partitions {
@@ -219,6 +228,8 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 			return false, err
 		}
 		complete = complete && whole
+		done += l.Next - l.Start // also what the log no longer has
+		v.Progress.Set(done, total)
 	}
 	return complete, nil
 }

@@ -5,32 +5,10 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/refitd/refitd/daemon/dataset"
 )
-
-func TestProgressLine(t *testing.T) {
-	p := progress{acknowledged: new(atomic.Int64), began: time.Unix(0, 0)}
-	p.acknowledged.Store(500)
-	for _, c := range []struct {
-		done, total int64
-		want        string
-	}{
-		{0, 0, "replay: 500 records, 250 a second"},
-		{0, 100, "replay: [                              ]   0 %  500 records, 250 a second"},
-		{50, 100, "replay: [==============>               ]  50 %  500 records, 250 a second, 2s left"},
-		{100, 100, "replay: [==============================] 100 %  500 records, 250 a second, 0s left"},
-		{200, 100, "replay: [==============================] 100 %  500 records, 250 a second, 0s left"},
-	} {
-		p.set(c.done, c.total)
-		if got := p.line(time.Unix(2, 0)); got != c.want {
-			t.Errorf("%d of %d:\n%s, want\n%s", c.done, c.total, got, c.want)
-		}
-	}
-}
 
 // TestCSVAndLIBSVM: files of both formats become events in the topic, with their keys, and what cannot is told by line.
 func TestCSVAndLIBSVM(t *testing.T) {

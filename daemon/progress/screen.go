@@ -1,0 +1,88 @@
+package progress
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+)
+
+// A Screen is a terminal with a line of progress at its end. What else is written there goes through Beside, so that neither spoils the other.
+// It is safe for concurrent use.
+type Screen struct {
+	mu   sync.Mutex
+	w    io.Writer
+	line string // on the screen now
+	open bool   // what was written beside it last has not ended its line, so that none can be drawn
+}
+
+// NewScreen returns the terminal behind w.
+func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
+
+// ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write to in place of its two
+// outputs, so that lines of either that a person sees stand above the line of progress.
+func ScreenOf(stdout, stderr io.Writer) (s *Screen, out, errs io.Writer) {
+	if !isTerminal(stderr) {
+		return nil, stdout, stderr
+	}
+	s = NewScreen(stderr)
+	if isTerminal(stdout) {
+		stdout = s.Beside(stdout)
+	}
+	return s, stdout, s.Beside(stderr)
+}
+
+// isTerminal reports whether what is written to w is seen by a person at once, on a terminal that can clear a line.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+const clearLine = "\r\x1b[K" // from its start
+
+// draw puts the line at the end of the screen, in place of the one there; an empty one clears it.
+func (s *Screen) draw(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open || line == "" && s.line == "" {
+		return
+	}
+	if runes := []rune(line); len(runes) > lineWidth {
+		line = string(runes[:lineWidth])
+	}
+	s.line = line
+	_, _ = io.WriteString(s.w, clearLine+line) // nothing depends on its being seen
+}
+
+// Beside returns a writer to w, which shows on this terminal, too: its lines stand above the line of progress.
+func (s *Screen) Beside(w io.Writer) io.Writer {
+	return &beside{screen: s, w: w}
+}
+
+type beside struct {
+	screen *Screen
+	w      io.Writer
+}
+
+func (b *beside) Write(text []byte) (int, error) {
+	s := b.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line != "" {
+		_, _ = io.WriteString(s.w, clearLine)
+	}
+	n, err := b.w.Write(text)
+	if len(text) > 0 {
+		s.open = !bytes.HasSuffix(text, []byte("\n"))
+	}
+	if s.open {
+		s.line = ""
+	} else if s.line != "" {
+		_, _ = io.WriteString(s.w, s.line)
+	}
+	return n, err
+}
