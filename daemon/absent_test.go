@@ -82,7 +82,7 @@ func TestAbsentFields(t *testing.T) {
 		events = append(events, gappyVisit(r))
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Store: store, Model: "ratings", Alias: snapshot.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
 	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}

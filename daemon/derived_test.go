@@ -116,7 +116,7 @@ func TestDerivedFields(t *testing.T) {
 		t.Errorf("inferred %+v, given %+v: %v", inferred, given, err)
 	}
 	var out bytes.Buffer
-	ref := offline.SnapshotRef{Store: store, Model: "ratings", Alias: snapshot.Champion}
+	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
 	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ type acceptGapCmd struct {
 
 // Run declares offsets lost, so that the daemon reads on behind them, or the topic another one.
 func (c *acceptGapCmd) Run(a *app) error {
-	conf, model, err := c.load()
+	conf, model, err := c.loadForBroker()
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,9 @@ func (c *rollbackCmd) Run(a *app) error {
 }
 
 type logCmd struct {
-	Store string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model string `required:"" placeholder:"NAME" help:"Model."`
-	At    string `placeholder:"TIME" help:"Print what was live at a time, as 2026-01-02T15:04:05Z, instead of the log."`
+	offline.Versions
+
+	At string `placeholder:"TIME" help:"Print what was live at a time, as 2026-01-02T15:04:05Z, instead of the log."`
 }
 
 func (c *logCmd) Run(a *app) error {
@@ -51,5 +51,5 @@ func (c *logCmd) Run(a *app) error {
 			return &report.ExitError{Code: report.ExitUsage, Key: "--at", Err: fmt.Errorf("--at %q: want a time as 2026-01-02T15:04:05Z: %w", c.At, err)}
 		}
 	}
-	return offline.Log(c.Store, c.Model, at, a.out)
+	return offline.Log(c.Versions, at, a.out)
 }

@@ -3,14 +3,14 @@ package main
 import "github.com/refitd/refitd/daemon/offline"
 
 type diffCmd struct {
-	Store string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model string `required:"" placeholder:"NAME" help:"Model."`
-	A     string `arg:"" placeholder:"A" help:"Version or alias."`
-	B     string `arg:"" placeholder:"B" help:"Version or alias to compare it with."`
+	offline.Versions
+
+	A string `arg:"" placeholder:"A" help:"Version or alias."`
+	B string `arg:"" placeholder:"B" help:"Version or alias to compare it with."`
 
 	offline.Trust
 }
 
 func (c *diffCmd) Run(a *app) error {
-	return offline.Diff(offline.SnapshotRef{Store: c.Store, Model: c.Model, Trust: c.Trust}, c.A, c.B, a.out)
+	return offline.Diff(offline.SnapshotRef{Versions: c.Versions, Trust: c.Trust}, c.A, c.B, a.out)
 }

@@ -32,17 +32,28 @@ func (c *exportONNXCmd) Run(a *app) error {
 	return offline.ExportONNX(c.SnapshotRef, c.Output, c.Tensors == "f64", a.out)
 }
 
-type exportJSONLCmd struct{ offline.ExportOptions }
+// exportFlags are the flags of an export of a sample.
+type exportFlags struct {
+	stateFlags
+	offline.ExportOptions
+}
+
+type exportJSONLCmd struct{ exportFlags }
 
 // Run writes the rows and, beside a file, prints the summary.
-func (c *exportJSONLCmd) Run(a *app) error { return a.export(c.ExportOptions, offline.JSONL) }
+func (c *exportJSONLCmd) Run(a *app) error { return a.export(&c.exportFlags, offline.JSONL) }
 
-type exportLIBSVMCmd struct{ offline.ExportOptions }
+type exportLIBSVMCmd struct{ exportFlags }
 
 // Run writes the rows and, beside a file, prints the summary.
-func (c *exportLIBSVMCmd) Run(a *app) error { return a.export(c.ExportOptions, offline.LIBSVM) }
+func (c *exportLIBSVMCmd) Run(a *app) error { return a.export(&c.exportFlags, offline.LIBSVM) }
 
-func (a *app) export(o offline.ExportOptions, format offline.SampleFormat) error {
+func (a *app) export(c *exportFlags, format offline.SampleFormat) error {
+	if err := c.locate(); err != nil {
+		return err
+	}
+	o := c.ExportOptions
+	o.StoragePath, o.Model = c.stateFlags.StoragePath, c.stateFlags.Model
 	o.Format, o.Stdout, o.Log = format, a.stdout, a.log
 	if o.Output != "-" || a.out.IsJSON() { // else the rows themselves are on the screen
 		o.Progress = a.progress("export")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/cmd/refitd/internal/manual"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/offline"
@@ -50,7 +51,7 @@ func vars() kong.Vars {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
 	algorithms := config.Algorithms()
-	return kong.Vars{"algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
+	return kong.Vars{"shells": manual.Shells, "algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 

@@ -8,23 +8,24 @@ import (
 )
 
 type inspectCmd struct {
-	StoragePath string `name:"storage.path" required:"" xor:"place" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
-	Store       string `required:"" xor:"place" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model       string `required:"" placeholder:"NAME" help:"Model."`
-	Alias       string `xor:"version" placeholder:"champion" help:"With --store: version that this alias names; champion by default."`
-	Version     int64  `xor:"version" placeholder:"N" help:"With --store: version by its number."`
+	offline.SnapshotRef
 
-	offline.Trust
+	StoragePath string `name:"storage.path" placeholder:"DIR" help:"State directory of a daemon that is stopped: print the state, not a version."`
+	State       bool   `help:"With --config.file: print the state of a daemon that is stopped, not a version."`
 }
 
+// Run prints a version, or with --state or --storage.path a state.
 func (c *inspectCmd) Run(a *app) error {
-	if c.Store != "" {
-		ref := offline.SnapshotRef{Store: c.Store, Model: c.Model, Alias: c.Alias, Version: c.Version, Trust: c.Trust}
-		return offline.InspectSnapshot(ref, a.out)
+	if !c.State && c.StoragePath == "" {
+		return offline.InspectSnapshot(c.SnapshotRef, a.out)
 	}
-	if c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil {
+	if c.Store != "" || c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path",
-			Err: errors.New("--alias, --version and --trusted-key go with --store, not with --storage.path")}
+			Err: errors.New("--store, --alias, --version and --trusted-key are for versions: leave them out with --state and --storage.path")}
 	}
-	return offline.InspectState(a.ctx, c.StoragePath, c.Model, a.log, a.out)
+	state := stateFlags{ConfigFile: c.ConfigFile, StoragePath: c.StoragePath, Model: c.Model}
+	if err := state.locate(); err != nil {
+		return err
+	}
+	return offline.InspectState(a.ctx, state.StoragePath, state.Model, a.log, a.out)
 }

@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/refitd/refitd/cmd/refitd/internal/manual"
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/progress"
@@ -56,6 +58,8 @@ type cli struct {
 	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
 	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
 	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	Man        manCmd        `cmd:"" help:"Print the manual page, refitd(1), as roff."`
 }
 
 // app is what a verb needs of the process.
@@ -115,11 +119,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong
 	}
+	manual.Examples(parser.Model, examples)
 	parsed, err := parser.Parse(args)
 	if err != nil {
+		var at *kong.Context
+		if e, ok := errors.AsType[*kong.ParseError](err); ok {
+			at = e.Context
+		}
 		// kong stops at the first error, so --json may not have been read.
-		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr,
-			report.Exitf(report.ExitUsage, "%w; see refitd --help", err))
+		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr, report.Exitf(report.ExitUsage, "%w; %s", err, seeHelp(at)))
 	}
 	a := &app{ctx: ctx, stdin: stdin}
 	if !flags.JSON {
@@ -127,7 +135,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
-	return fail(a.out, stderr, untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a) }))
+	err = untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a, parser) })
+	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage && strings.HasPrefix(e.Key, "--") && e.Path == "" && !e.Reported {
+		e.Err = fmt.Errorf("%w; %s", e.Err, seeHelp(parsed)) // a flag is missing, or at odds with another
+	}
+	return fail(a.out, stderr, err)
+}
+
+// seeHelp names the help of the verb that a command line got to, or that of the program.
+func seeHelp(at *kong.Context) string {
+	if at == nil || at.Selected() == nil {
+		return "see refitd --help"
+	}
+	return "see " + at.Selected().FullPath() + " --help"
 }
 
 // fail prints an error, on standard output as the last JSON line or on standard error as text, and returns the exit code.

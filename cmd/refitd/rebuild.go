@@ -15,7 +15,7 @@ type rebuildCmd struct {
 }
 
 func (c *rebuildCmd) Run(a *app) error {
-	conf, model, err := c.load()
+	conf, model, err := c.loadForBroker()
 	if err != nil {
 		return err
 	}

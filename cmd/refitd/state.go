@@ -1,19 +1,26 @@
 package main
 
 import (
+	"errors"
+	"path/filepath"
+
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// stateFlags name the state of one model of a configuration.
+// stateFlags name the state of one model: of a configuration, or by its directory, whose states know their models.
 type stateFlags struct {
-	ConfigFile  string `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file of the daemon."`
-	StoragePath string `name:"storage.path" placeholder:"DIR" help:"State directory, in place of storage.path."`
-	Model       string `placeholder:"NAME" help:"Model, if the file has several."`
+	ConfigFile  string `name:"config.file" placeholder:"FILE" help:"Configuration file of the daemon."`
+	StoragePath string `name:"storage.path" placeholder:"DIR" help:"State directory, in place of storage.path; enough where no broker is asked."`
+	Model       string `placeholder:"NAME" help:"Model, if there are several."`
 }
 
-// load reads the configuration and finds the model.
+// load reads the configuration and finds the model. Without a file the configuration is what the state has of it: no brokers, this model alone.
 func (f *stateFlags) load() (*config.Config, *config.Model, error) {
+	if f.ConfigFile == "" {
+		return f.stored()
+	}
 	conf, err := loadConfig(f.ConfigFile, config.Exceptions{})
 	if err != nil {
 		return nil, nil, err
@@ -28,4 +35,51 @@ func (f *stateFlags) load() (*config.Config, *config.Model, error) {
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: f.ConfigFile}
 	}
 	return conf, model, nil
+}
+
+// loadForBroker is load for a verb that asks the brokers.
+func (f *stateFlags) loadForBroker() (*config.Config, *config.Model, error) {
+	if f.ConfigFile == "" {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: errors.New("--config.file is missing: the configuration says where the brokers are")}
+	}
+	return f.load()
+}
+
+func (f *stateFlags) stored() (*config.Config, *config.Model, error) {
+	if err := f.locate(); err != nil {
+		return nil, nil, err
+	}
+	model, err := config.ReadStored(filepath.Join(f.StoragePath, f.Model))
+	if err != nil {
+		if errors.Is(err, config.ErrNoModelFile) {
+			err = errors.New("no state of a model is there that says what its settings are: name the configuration file (--config.file)")
+		}
+		return nil, nil, &report.ExitError{Code: report.ExitModel, Err: err, Path: filepath.Join(f.StoragePath, f.Model)}
+	}
+	model.Name = f.Model
+	conf := &config.Config{Models: []config.Model{*model}}
+	conf.Storage.Path = f.StoragePath
+	return conf, &conf.Models[0], nil
+}
+
+// locate fills in directory and model, of the configuration if there is one, and reads nothing else.
+func (f *stateFlags) locate() error {
+	if f.ConfigFile != "" {
+		conf, model, err := f.load()
+		if err == nil {
+			f.StoragePath, f.Model = conf.Storage.Path, model.Name
+		}
+		return err
+	}
+	if f.StoragePath == "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+			Err: errors.New("neither --config.file nor --storage.path is given: one has to say where the state is")}
+	}
+	if f.Model != "" {
+		return nil
+	}
+	var err error
+	f.Model, err = offline.OnlyModel(f.StoragePath, config.ModelFile)
+	return err
 }

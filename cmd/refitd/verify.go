@@ -12,7 +12,11 @@ type verifyCmd struct {
 
 // Run prints one line for each partition and the verdict. Anything but a proof is exit code 1.
 func (c *verifyCmd) Run(a *app) error {
-	conf, model, err := c.load()
+	load := c.loadForBroker
+	if c.Offline {
+		load = c.load
+	}
+	conf, model, err := load()
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 // MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned, which a store with signatures does
 // not take: see signed.
 type MoveOptions struct {
-	Store      string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model      string           `required:"" placeholder:"NAME" help:"Model."`
+	Versions
+
 	Alias      string           `placeholder:"champion" help:"Alias to move; champion by default."`
 	Why        string           `placeholder:"TEXT" help:"Reason, for the publish log."`
 	SigningKey string           `placeholder:"FILE" help:"Key that signs the alias, where versions are signed: by it, or by a --trusted-key."`
@@ -32,6 +32,9 @@ type MoveOptions struct {
 
 // open returns the store, as this user writes to it.
 func (o *MoveOptions) open() (*snapshot.Store, error) {
+	if err := o.locate(); err != nil {
+		return nil, err
+	}
 	if o.Alias == "" {
 		o.Alias = snapshot.Champion
 	}
@@ -234,8 +237,8 @@ func unwind(stack [][]int64, version int64) [][]int64 {
 
 // AliasesOptions say whose aliases are listed, and whether they are repaired first.
 type AliasesOptions struct {
-	Store      string           `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model      string           `required:"" placeholder:"NAME" help:"Model."`
+	Versions
+
 	Repair     bool             `help:"First rebuild aliases that are damaged or missing from the publish log."`
 	SigningKey string           `placeholder:"FILE" help:"With --repair, key that signs the aliases: the one of publish.signing_key_file."`
 	Now        func() time.Time `kong:"-"`
@@ -244,8 +247,11 @@ type AliasesOptions struct {
 // Aliases lists the aliases of a model, and what lies among its versions, aliases and logs and is none. Exit code 5 if an alias is damaged, which
 // --repair rebuilds as far as the publish log knows it.
 func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
+	if err := o.locate(); err != nil {
+		return err
+	}
 	path := filepath.Join(o.Store, o.Model)
-	move := MoveOptions{Store: o.Store, SigningKey: o.SigningKey, Now: o.Now}
+	move := MoveOptions{Versions: o.Versions, SigningKey: o.SigningKey, Now: o.Now}
 	store, err := move.open()
 	if err != nil {
 		return err

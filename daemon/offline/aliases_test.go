@@ -15,7 +15,7 @@ import (
 // history publishes versions of model m, each a refit (r) or an update (u) that becomes champion, or a refit that is kept (k).
 func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
 	t.Helper()
-	o := MoveOptions{Store: t.TempDir(), Model: "m", Why: "a test", Now: clock}
+	o := MoveOptions{Versions: Versions{Store: t.TempDir(), Model: "m"}, Why: "a test", Now: clock}
 	store := snapshot.NewStore(o.Store)
 	store.Now = clock
 	for _, kind := range kinds {
@@ -116,7 +116,7 @@ func TestPromote(t *testing.T) {
 		t.Errorf("promoted %d, %v, want 1", got, err)
 	}
 	lines, err := collect(t, func(out *report.Emitter) error {
-		return Aliases(t.Context(), AliasesOptions{Store: o.Store, Model: "m", Now: o.Now}, out)
+		return Aliases(t.Context(), AliasesOptions{Versions: Versions{Store: o.Store, Model: "m"}, Now: o.Now}, out)
 	})
 	if err != nil || len(lines) != 4 || get(last(lines), "aliases.canary") != 1.0 || get(last(lines), "aliases.champion") != 2.0 ||
 		lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
@@ -146,7 +146,7 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	lines, err := collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", time.Time{}, out) })
+	lines, err := collect(t, func(out *report.Emitter) error { return Log(Versions{Store: o.Store, Model: "m"}, time.Time{}, out) })
 	if err != nil || len(lines) != 4 || number(t, last(lines), "records") != 3 {
 		t.Fatalf("log: %v, %v", lines, err)
 	}
@@ -157,12 +157,16 @@ func TestLog(t *testing.T) {
 		t.Errorf("record of the publication: %v", r)
 	}
 	for i, want := range []any{1.0, 2.0, 1.0} {
-		lines, err := collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", times[i].Add(time.Minute), out) })
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Log(Versions{Store: o.Store, Model: "m"}, times[i].Add(time.Minute), out)
+		})
 		if err != nil || get(last(lines), "aliases.champion") != want {
 			t.Errorf("%d h: %v, %v, want champion %v", i, lines, err, want)
 		}
 	}
-	lines, err = collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", times[0].Add(-time.Minute), out) })
+	lines, err = collect(t, func(out *report.Emitter) error {
+		return Log(Versions{Store: o.Store, Model: "m"}, times[0].Add(-time.Minute), out)
+	})
 	if err != nil || len(lines) != 1 {
 		t.Errorf("before everything: %v, %v", lines, err)
 	}
@@ -174,7 +178,7 @@ func TestLog(t *testing.T) {
 	if err := os.WriteFile(path, append([]byte("{}}\n"), b...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	lines, err = collect(t, func(out *report.Emitter) error { return Log(o.Store, "m", time.Time{}, out) })
+	lines, err = collect(t, func(out *report.Emitter) error { return Log(Versions{Store: o.Store, Model: "m"}, time.Time{}, out) })
 	wantExit(t, err, report.ExitState, "line 1")
 	if len(lines) != 3 {
 		t.Errorf("%d lines, want the other records", len(lines))
@@ -185,7 +189,7 @@ func TestPruneVerb(t *testing.T) {
 	o, _ := history(t, "rrruuu")
 	for _, dry := range []bool{true, false} {
 		lines, err := collect(t, func(out *report.Emitter) error {
-			return Prune(t.Context(), PruneOptions{Store: o.Store, Model: "m", Keep: 2, DryRun: dry, Now: clock}, out)
+			return Prune(t.Context(), PruneOptions{Versions: Versions{Store: o.Store, Model: "m"}, Keep: 2, DryRun: dry, Now: clock}, out)
 		})
 		if err != nil || fmt.Sprint(last(lines)["removed"]) != "[1 4]" {
 			t.Errorf("dry run %t: %v, %v, want 1 and 4 removed", dry, lines, err)
@@ -228,7 +232,7 @@ func TestSignedMoves(t *testing.T) {
 	unsigned.Version = 1 // which was published before there was a key
 	_, err = moved(t, unsigned, "promote")
 	wantExit(t, err, report.ExitState, "not signed by a trusted key")
-	ref := SnapshotRef{Store: o.Store, Model: "m", Trust: Trust{TrustedKeys: []string{last(lines)["public_file"].(string)}}}
+	ref := SnapshotRef{Versions: Versions{Store: o.Store, Model: "m"}, Trust: Trust{TrustedKeys: []string{last(lines)["public_file"].(string)}}}
 	inspected, err := collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
 	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {
 		t.Errorf("inspect with the key: %v, %v", inspected, err)
@@ -261,7 +265,7 @@ func TestAliasesAreRepaired(t *testing.T) {
 	}
 	list := func(repair bool) ([]map[string]any, error) {
 		return collect(t, func(out *report.Emitter) error {
-			return Aliases(t.Context(), AliasesOptions{Store: o.Store, Model: "m", Repair: repair, Now: o.Now}, out)
+			return Aliases(t.Context(), AliasesOptions{Versions: Versions{Store: o.Store, Model: "m"}, Repair: repair, Now: o.Now}, out)
 		})
 	}
 	lines, err := list(false)

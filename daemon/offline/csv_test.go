@@ -45,7 +45,7 @@ func TestCSV(t *testing.T) {
 		}
 	}
 
-	ref := SnapshotRef{Store: store, Model: "toy"}
+	ref := SnapshotRef{Versions: Versions{Store: store, Model: "toy"}}
 	evaluate := func(path string, format dataset.Format, table TableOptions) []line {
 		lines, err := collect(t, func(out *report.Emitter) error {
 			return Eval(EvalOptions{Snapshot: ref, Data: path, Format: format, Table: table, Now: clock}, out)

@@ -75,7 +75,7 @@ func TestDerivedFields(t *testing.T) {
 		}
 		note("fit", derived, last(lines)["test"])
 		lines, err = collect(t, func(out *report.Emitter) error {
-			return Eval(EvalOptions{Snapshot: SnapshotRef{Store: store, Model: "toy", Version: 1}, Data: files[derived], Format: dataset.JSONL,
+			return Eval(EvalOptions{Snapshot: SnapshotRef{Versions: Versions{Store: store, Model: "toy"}, Version: 1}, Data: files[derived], Format: dataset.JSONL,
 				Now: clock}, out)
 		})
 		if err != nil {

@@ -16,6 +16,9 @@ import (
 // Diff compares two versions of a model: a and b are version numbers or aliases, of which ref has neither. Exit code 1 if their predictions are
 // not of the same kind.
 func Diff(ref SnapshotRef, a, b string, out *report.Emitter) error {
+	if err := ref.locate(); err != nil {
+		return err
+	}
 	store, model := ref.Store, ref.Model
 	t, err := ref.load(true)
 	if err != nil {

@@ -140,7 +140,7 @@ func TestAbsentInFiles(t *testing.T) {
 		m.Schema.Optional, m.Train.Lambda = []string{"item"}, 3
 		return m
 	}
-	ref := SnapshotRef{Store: t.TempDir(), Model: "toy", Alias: snapshot.Champion}
+	ref := SnapshotRef{Versions: Versions{Store: t.TempDir(), Model: "toy"}, Alias: snapshot.Champion}
 	for _, verb := range []func(out *report.Emitter) error{
 		func(out *report.Emitter) error {
 			return Fit(t.Context(), FitOptions{Model: model(), Data: path, Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},

@@ -60,8 +60,8 @@ const (
 
 // ExportOptions say which sample to export and where to.
 type ExportOptions struct {
-	StoragePath string       `name:"storage.path" required:"" placeholder:"DIR" help:"State directory (storage.path) of a daemon that is stopped."`
-	Model       string       `required:"" placeholder:"NAME" help:"Model."`
+	StoragePath string       `kong:"-"` // of a daemon that is stopped
+	Model       string       `kong:"-"`
 	Output      string       `default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
 	Format      SampleFormat `kong:"-"`
 	Stdout      io.Writer    `kong:"-"`

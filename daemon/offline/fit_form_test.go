@@ -53,7 +53,7 @@ func TestFitTakesProducts(t *testing.T) {
 			number(t, summary, "baselines.linear.accuracy") > 0.7 {
 			t.Errorf("summary %v", summary)
 		}
-		ref := SnapshotRef{Store: get(summary, "snapshot.store").(string), Model: "toy"}
+		ref := SnapshotRef{Versions: Versions{Store: get(summary, "snapshot.store").(string), Model: "toy"}}
 		evaluated, err := collect(t, func(out *report.Emitter) error {
 			return Eval(EvalOptions{Snapshot: ref, Data: testPath, Format: dataset.LIBSVM, Now: clock}, out)
 		})

@@ -49,7 +49,7 @@ func TestFitRaces(t *testing.T) {
 	for _, i := range split.Valid {
 		fmt.Fprintln(&valid, text[i])
 	}
-	ref := SnapshotRef{Store: get(summary, "snapshot.store").(string), Model: "toy"}
+	ref := SnapshotRef{Versions: Versions{Store: get(summary, "snapshot.store").(string), Model: "toy"}}
 	lines, err := collect(t, func(out *report.Emitter) error {
 		return Eval(EvalOptions{Snapshot: ref, Data: writeFile(t, "valid.data", valid.String()), Format: dataset.MovieLens, Now: clock}, out)
 	})

@@ -174,7 +174,7 @@ func TestFitLIBSVM(t *testing.T) {
 				t.Error("item_mean without items")
 			}
 			lines, err := collect(t, func(out *report.Emitter) error {
-				return Eval(EvalOptions{Snapshot: SnapshotRef{Store: o.Store, Model: "toy"}, Data: o.Data, Format: o.Format, Now: clock}, out)
+				return Eval(EvalOptions{Snapshot: SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, Data: o.Data, Format: o.Format, Now: clock}, out)
 			})
 			if err != nil || number(t, last(lines), "metrics.n") != 300 || number(t, last(lines), "seen.n") != 300 {
 				t.Errorf("eval %v, %v", lines, err)

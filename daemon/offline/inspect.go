@@ -51,6 +51,9 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 // build scores its golden events as published. A version that fails either is exit code 5; so is a manifest that cannot be trusted,
 // of which nothing is shown.
 func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
+	if err := ref.locate(); err != nil {
+		return err
+	}
 	store, path := snapshot.NewStore(ref.Store), filepath.Join(ref.Store, ref.Model)
 	t, err := ref.load(true)
 	if err != nil {

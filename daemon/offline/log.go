@@ -14,8 +14,12 @@ import (
 
 // Log prints the publish log of a model, or, if at is not zero, what its aliases named at that time. A line of the log that cannot be read
 // is exit code 5, after all the others are printed.
-func Log(dir, model string, at time.Time, out *report.Emitter) error {
-	store, path := snapshot.NewStore(dir), filepath.Join(dir, model)
+func Log(v Versions, at time.Time, out *report.Emitter) error {
+	if err := v.locate(); err != nil {
+		return err
+	}
+	model := v.Model
+	store, path := snapshot.NewStore(v.Store), filepath.Join(v.Store, model)
 	if !at.IsZero() {
 		return logAt(store, model, path, at, out)
 	}
@@ -63,8 +67,8 @@ func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.
 
 // PruneOptions say which versions an operator removes.
 type PruneOptions struct {
-	Store  string           `placeholder:"DIR" help:"Directory of the snapshots."`
-	Model  string           `placeholder:"NAME" help:"Model."`
+	Versions
+
 	Keep   int              `default:"20" help:"Refits kept, and updates; versions with an alias always are."`
 	MaxAge time.Duration    `placeholder:"D" help:"Versions created longer ago go too, as 720h."`
 	DryRun bool             `help:"Remove nothing, say what would be removed."`
@@ -73,6 +77,9 @@ type PruneOptions struct {
 
 // Prune removes old versions, or only says which.
 func Prune(ctx context.Context, o PruneOptions, out *report.Emitter) error {
+	if err := o.locate(); err != nil {
+		return err
+	}
 	store := snapshot.NewStore(o.Store)
 	store.Now, store.By = o.Now, operator()
 	removed, err := store.Prune(ctx, o.Model, snapshot.Retention{Keep: o.Keep, MaxAge: o.MaxAge, DryRun: o.DryRun})

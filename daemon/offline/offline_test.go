@@ -160,7 +160,7 @@ func published(t *testing.T) (SnapshotRef, line, []string) {
 	o := fitOptions(t, dataset.MovieLens, "", writeFile(t, "u.data", strings.Join(text, "\n")))
 	o.Store, o.Lambdas, o.Model.Train.MaxBasis = t.TempDir(), []float64{3, 10}, 4
 	summary := last(fitted(t, o))
-	return SnapshotRef{Store: o.Store, Model: "toy"}, summary, text
+	return SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, summary, text
 }
 
 // configured returns a valid model of ratings for backtests and states.

@@ -13,6 +13,9 @@ import (
 // Reproduce makes the refit of a version again from its kept sample. Exit code 1 if the payload differs, with what does, or if the version
 // cannot be reproduced, with why.
 func Reproduce(ctx context.Context, ref SnapshotRef, workers int, out *report.Emitter) error {
+	if err := ref.locate(); err != nil {
+		return err
+	}
 	path := filepath.Join(ref.Store, ref.Model)
 	t, err := ref.load(true)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -123,6 +125,7 @@ type scoring struct {
 	version  *snapshot.Model
 	over     *snapshot.Overlay // with the history
 	manifest snapshot.Manifest
+	schema   *snapshot.Schema
 	decoder  event.Decoder
 	event    event.Event
 }
@@ -131,7 +134,7 @@ func newScoring(version *snapshot.Model) *scoring {
 	d := decoderOf(version)
 	d.RequireLabel = false
 	over, _ := version.Fold(nil) // which every version takes
-	return &scoring{version: version, over: over, manifest: version.Manifest(), decoder: d}
+	return &scoring{version: version, over: over, manifest: version.Manifest(), schema: version.Schema(), decoder: d}
 }
 
 // decoderOf reads labelled events of a version as the daemon does. Derived fields they have, or lack.
@@ -181,7 +184,8 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
-		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent}
+		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent,
+		Likely: likely(&p, s.schema.Task, s.schema.Classes)}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}
@@ -192,6 +196,26 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 		out.Absent = []string{}
 	}
 	return out, nil
+}
+
+// likely is how probable a prediction is: the positive class of a binary label, the likeliest level of an ordinal one, and every class that was
+// predicted.
+func likely(p *snapshot.Prediction, task string, classes []string) (list []report.Likely) {
+	ps := p.Probabilities
+	if len(ps) == 0 {
+		return nil
+	}
+	switch best := slices.Index(ps, slices.Max(ps)); {
+	case p.Classes != nil:
+		for _, name := range p.Classes {
+			list = append(list, report.Likely{Name: name, Probability: report.Number(ps[slices.Index(classes, name)])})
+		}
+	case task == snapshot.Ordinal:
+		list = []report.Likely{{Name: strconv.Itoa(best + 1), Probability: report.Number(ps[best])}}
+	case task == snapshot.Binary:
+		list = []report.Likely{{Name: "1", Probability: report.Number(ps[1])}}
+	}
+	return list
 }
 
 // interruptible returns a reader of in that ends when ctx is done, even while in blocks. close releases it.

@@ -141,11 +141,11 @@ func TestSnapshotNotThere(t *testing.T) {
 		ref  SnapshotRef
 		code int
 	}{
-		{SnapshotRef{Store: t.TempDir(), Model: "toy"}, report.ExitModel},
-		{SnapshotRef{Store: ref.Store, Model: "other"}, report.ExitModel},
-		{SnapshotRef{Store: ref.Store, Model: "toy", Alias: "canary"}, report.ExitModel},
-		{SnapshotRef{Store: ref.Store, Model: "toy", Version: 9}, report.ExitModel},
-		{SnapshotRef{Store: ref.Store, Model: "../toy"}, report.ExitUsage},
+		{SnapshotRef{Versions: Versions{Store: t.TempDir(), Model: "toy"}}, report.ExitModel},
+		{SnapshotRef{Versions: Versions{Store: ref.Store, Model: "other"}}, report.ExitModel},
+		{SnapshotRef{Versions: Versions{Store: ref.Store, Model: "toy"}, Alias: "canary"}, report.ExitModel},
+		{SnapshotRef{Versions: Versions{Store: ref.Store, Model: "toy"}, Version: 9}, report.ExitModel},
+		{SnapshotRef{Versions: Versions{Store: ref.Store, Model: "../toy"}}, report.ExitUsage},
 	} {
 		_, err := scored(t, c.ref, strings.NewReader(""))
 		wantExit(t, err, c.code)
@@ -223,7 +223,7 @@ func TestScoreWithHistory(t *testing.T) {
 			if history != "" {
 				from = strings.NewReader(history)
 			}
-			ref := SnapshotRef{Store: store, Model: "toy", Version: v}
+			ref := SnapshotRef{Versions: Versions{Store: store, Model: "toy"}, Version: v}
 			return Score(t.Context(), ref, ScoreOptions{History: from}, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
 		})
 	}
@@ -267,7 +267,7 @@ func TestScoreWithHistory(t *testing.T) {
 	fitted(t, o)
 	_, err = collect(t, func(out *report.Emitter) error {
 		history := strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5,"label":1}`)
-		return Score(t.Context(), SnapshotRef{Store: o.Store, Model: "toy"}, ScoreOptions{History: history}, strings.NewReader(""), out)
+		return Score(t.Context(), SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, ScoreOptions{History: history}, strings.NewReader(""), out)
 	})
 	if report.CodeOf(err) != report.ExitUsage || !errors.Is(err, snapshot.ErrNoFoldIn) {
 		t.Errorf("a version of numbers: %v, want %v", err, snapshot.ErrNoFoldIn)
@@ -287,7 +287,7 @@ func TestScoreClassNames(t *testing.T) {
 		o := fitOptions(t, dataset.LIBSVM, task, writeFile(t, "toy", rows(200, 6, label)))
 		o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
 		fitted(t, o)
-		lines, err := scored(t, SnapshotRef{Store: o.Store, Model: "toy"}, strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`))
+		lines, err := scored(t, SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestScoreClassNames(t *testing.T) {
 		if ranked := fmt.Sprint(lines[0]["ranked"]); ranked != map[string]string{"multiclass": "[10 9]", "multilabel": "<nil>", "binary": "<nil>"}[task] {
 			t.Errorf("%s: ranked %s", task, ranked)
 		}
-		lines, err = scored(t, SnapshotRef{Store: o.Store, Model: "toy"}, strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`))
+		lines, err = scored(t, SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, strings.NewReader(`{"1":1e15,"2":-1e15,"3":1e15,"4":1e15}`))
 		if err != nil && report.CodeOf(err) != report.ExitNo || len(lines) != 2 {
 			t.Errorf("huge numbers: %v, %v", lines, err)
 		}
@@ -343,4 +343,38 @@ func (n *notify) Write(p []byte) (int, error) {
 		n.first = nil
 	}
 	return n.w.Write(p)
+}
+
+// TestScoreText: people see how probable a prediction is: of the positive class, the likeliest level, or the classes that were predicted.
+func TestScoreText(t *testing.T) {
+	for text, s := range map[string]report.Score{
+		"4.2  p(5) 0.489  (unseen user=9)\n": {Prediction: report.Number(4.2), Likely: []report.Likely{{Name: "5", Probability: 0.489}}, Unseen: []string{"user=9"}},
+		"DOWN  p(DOWN) 0.700\n":              {Prediction: "DOWN", Likely: []report.Likely{{Name: "DOWN", Probability: 0.7}}},
+		"3.25\n":                             {Prediction: report.Number(3.25)},
+	} {
+		var out strings.Builder
+		if err := s.WriteText(&out); err != nil || out.String() != text {
+			t.Errorf("%+v: %q, want %q", s, out.String(), text)
+		}
+	}
+}
+
+func TestLikely(t *testing.T) {
+	for _, c := range []struct {
+		task    string
+		classes []string
+		p       snapshot.Prediction
+		want    string
+	}{
+		{snapshot.Binary, nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{1 0.2}]"},
+		{snapshot.Ordinal, nil, snapshot.Prediction{Value: 2.1, Probabilities: []float64{0.1, 0.6, 0.3}}, "[{2 0.6}]"},
+		{snapshot.Multiclass, []string{"a", "b"}, snapshot.Prediction{Classes: []string{"b"}, Probabilities: []float64{0.1, 0.9}}, "[{b 0.9}]"},
+		{snapshot.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"}, Probabilities: []float64{0.7, 0.1, 0.6}}, "[{a 0.7} {c 0.6}]"},
+		{snapshot.Multilabel, []string{"a", "b"}, snapshot.Prediction{Probabilities: []float64{0.4, 0.1}}, "[]"},
+		{snapshot.Regression, nil, snapshot.Prediction{Value: 3}, "[]"},
+	} {
+		if got := fmt.Sprint(likely(&c.p, c.task, c.classes)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.task, got, c.want)
+		}
+	}
 }

@@ -2,8 +2,11 @@ package offline
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -12,12 +15,76 @@ import (
 
 // SnapshotRef is the SNAPSHOT argument of the contract. An empty Alias without a Version is champion.
 type SnapshotRef struct {
-	Store   string `required:"" placeholder:"DIR" help:"Directory of the snapshots."`
-	Model   string `required:"" placeholder:"NAME" help:"Model."`
+	Versions
+
 	Alias   string `xor:"version" placeholder:"champion" help:"Version that this alias names; champion by default."`
 	Version int64  `xor:"version" placeholder:"N" help:"Version by its number."`
 
 	Trust
+}
+
+// Versions say where the versions of a model are: in a store, under its name, or where a configuration says. A model that is the only one of either
+// need not be named.
+type Versions struct {
+	Store      string `placeholder:"DIR" help:"Directory of the snapshots."`
+	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are."`
+	Model      string `placeholder:"NAME" help:"Model, if there are several."`
+}
+
+// locate fills in what is left out. An error is one of usage.
+func (v *Versions) locate() error {
+	if v.ConfigFile != "" && v.Store != "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--store", Err: errors.New("offline: --store and --config.file can't be used together")}
+	}
+	if v.ConfigFile != "" {
+		conf, err := config.Load(v.ConfigFile)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Path: v.ConfigFile}
+		}
+		m, err := conf.Model(v.Model)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--model", Path: v.ConfigFile}
+		}
+		v.Store, v.Model, v.ConfigFile = m.Publish.Store, m.Name, ""
+		return nil
+	}
+	if v.Store == "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--store",
+			Err: errors.New("offline: --store is missing: name the directory of the snapshots, or a configuration file (--config.file)")}
+	}
+	if v.Model != "" {
+		return nil
+	}
+	var err error
+	v.Model, err = OnlyModel(v.Store, "aliases")
+	return err
+}
+
+// OnlyModel returns the name of the model in a directory of stores or states, which each have an entry of the given name; an error of usage if there
+// are several or none.
+func OnlyModel(dir, entry string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", &report.ExitError{Code: report.ExitUsage, Path: dir, Err: fmt.Errorf("offline: %w", err)}
+	}
+	var names []string
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasSuffix(name, config.RestoreSuffix) || strings.HasSuffix(name, config.RebuildSuffix) || strings.Contains(name, config.OldSuffix) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, name, entry)); err == nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", &report.ExitError{Code: report.ExitModel, Path: dir, Err: fmt.Errorf("offline: no model in %s", dir)}
+	}
+	if len(names) != 1 {
+		return "", &report.ExitError{Code: report.ExitUsage, Key: "--model", Err: fmt.Errorf("offline: %s has %d models: name one of %q with --model",
+			dir, len(names), names)}
+	}
+	return names[0], nil
 }
 
 // Trust says by whom version and alias have to be signed. Without keys signatures are not looked at.
@@ -44,6 +111,9 @@ func (r *SnapshotRef) selector() snapshot.Selector {
 
 // open reads and verifies the version.
 func (r *SnapshotRef) open() (*snapshot.Model, error) {
+	if err := r.locate(); err != nil {
+		return nil, err
+	}
 	t, err := r.load(false)
 	if err != nil {
 		return nil, err

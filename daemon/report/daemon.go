@@ -99,6 +99,13 @@ type Score struct {
 	Ranked        []string `json:"ranked,omitempty"` // the classes of a multiclass label, best first
 	Unseen        []string `json:"unseen"`           // names such as user=u9 that the version does not know
 	Absent        []string `json:"absent"`           // optional fields that the event lacks: they count nothing
+	Likely        []Likely `json:"-"`                // for people: how probable what was predicted is; nil without probabilities
+}
+
+// Likely is a class or level with its probability.
+type Likely struct {
+	Name        string
+	Probability Number
 }
 
 // Invalid says why a line is no event.

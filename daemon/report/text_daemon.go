@@ -90,11 +90,14 @@ func (s EvalSummary) WriteText(w io.Writer) error {
 	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
 }
 
-// WriteText prints the prediction.
+// WriteText prints the prediction and its probability.
 func (s Score) WriteText(w io.Writer) error {
 	text := fmt.Sprint(s.Prediction)
 	if n, ok := s.Prediction.(Number); ok {
 		text = plain(n)
+	}
+	for _, l := range s.Likely {
+		text += fmt.Sprintf("  p(%s) %.3f", l.Name, float64(l.Probability))
 	}
 	if len(s.Unseen) > 0 {
 		text += "  (unseen " + strings.Join(s.Unseen, ", ") + ")"
