@@ -47,7 +47,9 @@ func (r *solve) settle() {
 	for range rounds {
 		before := r.objective
 		r.merge()
-		r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)}, false)
+		if !r.spectrum.isWhole() { // else basis vectors are at their best
+			r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)}, false)
+		}
 		r.refitOutput(tolerance, fullSpan)
 		r.refitLinear(0.01*tolerance, 50)
 		r.prune()

@@ -68,6 +68,11 @@ func (ConvexFM) settings(s Settings) Settings {
 
 // Fit solves the problem. The warm model may have been fitted by any algorithm with the same kernel. Result.NuclearNorm and Rank are those of Z.
 func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error) {
+	return a.fit(ctx, p, warm, s, wholeColumns)
+}
+
+// fit is Fit with refits of the whole Z up to the given number of columns.
+func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, columns int) (*Result, error) {
 	if err := a.Check(p, s); err != nil {
 		return nil, err
 	}
@@ -82,7 +87,8 @@ func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (
 		run.spectrum.split = p.X.split()
 	}
 	if !a.Diagonal {
-		run.spectrum.fit = newCorrectiveFit(p, run.gamma, s.Lambda, run.workers)
+		run.spectrum.fit = newCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
+		run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns
 	}
 	var from *Model
 	if warm != nil {

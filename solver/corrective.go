@@ -22,6 +22,7 @@ type correctiveFit struct {
 	workers workers
 
 	k             int
+	whole         bool      // P is I
 	axes          []float64 // P, feature-major
 	turned        []float64 // PA of the current pass
 	own           []float64 // (PAP')_jj, for ANOVA
@@ -29,20 +30,35 @@ type correctiveFit struct {
 	current, next []float64 // n: predictions at the accepted and at the trial point
 	extrapolated  []float64 // n
 	smooth        float64   // L of the last refit; 0 at first
+
+	// Linear term and bias at the points of current, next and extrapolated, where they are eliminated; offset is 0 then.
+	linear              *eliminated // nil: they stay
+	theta, nextTheta    []float64
+	rows, extrapolation []float64
+
+	shrunk     *float64 // what the last step ended in, begins
+	shrunkNorm float64  // its nuclear norm
 }
 
-func newCorrectiveFit(p *Problem, g *gamma, lambda float64, workers workers) *correctiveFit {
+func newCorrectiveFit(p *Problem, g *gamma, linear *linearFit, lambda float64, workers workers) *correctiveFit {
 	n := p.X.NumRows()
-	return &correctiveFit{
-		p: p, g: g, lambda: lambda, workers: workers,
+	f := &correctiveFit{
+		p: p, g: g, lambda: lambda, workers: workers, linear: newEliminated(linear),
 		current: make([]float64, n), next: make([]float64, n), extrapolated: make([]float64, n),
 	}
+	if f.linear != nil {
+		size := len(linear.theta)
+		f.theta, f.nextTheta, f.extrapolation, f.rows = make([]float64, size), make([]float64, size), make([]float64, size), make([]float64, n)
+	}
+	return f
 }
 
-// begin takes orthonormal axes and the predictions of the rest of the model, which it keeps.
+// begin takes orthonormal axes and the predictions of the rest of the model, which it keeps. Where linear term and bias are eliminated these are cleared.
 func (f *correctiveFit) begin(axes [][]float64, offset []float64) {
 	d := f.p.X.NumColumns
-	f.k, f.offset = len(axes), offset
+	if f.k, f.offset, f.shrunk = len(axes), offset, nil; f.linear != nil {
+		clear(offset)
+	}
 	f.axes, f.turned, f.own = room(f.axes, d*f.k), room(f.turned, d*f.k), room(f.own, d)
 	for r, axis := range axes {
 		for j, x := range axis {
@@ -51,13 +67,39 @@ func (f *correctiveFit) begin(axes [][]float64, offset []float64) {
 	}
 }
 
-func (f *correctiveFit) accept() { f.current, f.next = f.next, f.current }
+// end stores in theta linear term and bias at a, where they are eliminated.
+func (f *correctiveFit) end(theta, a []float64) {
+	if f.linear != nil {
+		f.predict(f.next, a)
+		f.eliminate()
+		copy(theta, f.nextTheta)
+	}
+}
 
-// term returns λ‖A‖_*.
-func (f *correctiveFit) term(a []float64) float64 { return f.lambda * nuclearNorm(a, f.k) }
+// eliminate adds to next the predictions of linear term and bias at their optimum and returns their ridge terms.
+func (f *correctiveFit) eliminate() float64 {
+	rowLosses(f.workers, f.p, f.next, f.g.grad)
+	f.linear.moveTo(f.nextTheta, f.next, f.g.grad, f.rows)
+	return f.linear.linear.ridgeOf(f.nextTheta, f.nextTheta)
+}
+
+func (f *correctiveFit) accept() {
+	f.current, f.next = f.next, f.current
+	f.theta, f.nextTheta = f.nextTheta, f.theta
+}
+
+// term returns λ‖A‖_*, which the last step knows of where it ended.
+func (f *correctiveFit) term(a []float64) float64 {
+	if f.shrunk == &a[0] {
+		return f.lambda * f.shrunkNorm
+	}
+	return f.lambda * nuclearNorm(a, f.k)
+}
 
 // step shrinks the eigenvalues of a by tλ (14).
-func (f *correctiveFit) step(a []float64, t float64) { shrinkEigenvalues(a, f.k, t*f.lambda) }
+func (f *correctiveFit) step(a []float64, t float64) {
+	f.shrunk, f.shrunkNorm = &a[0], shrinkEigenvalues(a, f.k, t*f.lambda)
+}
 
 // initialSmoothness is the curvature along p_1 p_1', a value too small is doubled.
 func (f *correctiveFit) initialSmoothness() float64 {
@@ -73,13 +115,23 @@ func (f *correctiveFit) initialSmoothness() float64 {
 
 func (f *correctiveFit) pass(a []float64, momentum float64) (value, valueY float64, gradient []float64) {
 	f.predict(f.next, a)
-	value = rowLosses(f.workers, f.p, f.next, f.g.grad)
+	ridge := 0.0
+	if f.linear != nil {
+		ridge = f.eliminate()
+	}
+	value = rowLosses(f.workers, f.p, f.next, f.g.grad) + ridge
 	valueY = value
 	if momentum != 0 {
 		for i, x := range f.next {
 			f.extrapolated[i] = x + momentum*(x-f.current[i])
 		}
-		valueY = rowLosses(f.workers, f.p, f.extrapolated, f.g.grad)
+		if f.linear != nil {
+			for i, x := range f.nextTheta {
+				f.extrapolation[i] = x + momentum*(x-f.theta[i])
+			}
+			ridge = f.linear.linear.ridgeOf(f.extrapolation, f.extrapolation)
+		}
+		valueY = rowLosses(f.workers, f.p, f.extrapolated, f.g.grad) + ridge
 	}
 	f.g.prepare()
 	gradient = make([]float64, f.k*f.k)
@@ -117,11 +169,20 @@ func (f *correctiveFit) predict(dst, a []float64) {
 			squares := 0.0
 			for e, j := range index {
 				at, x := int(j)*k, value[e]
-				floats.AddScaled(inner, x, f.axes[at:at+k])
+				if !f.whole {
+					floats.AddScaled(inner, x, f.axes[at:at+k])
+				}
 				floats.AddScaled(turned, x, f.turned[at:at+k])
 				squares += x * x * f.own[j]
 			}
-			dst[i] = floats.Dot(inner, turned)
+			if f.whole {
+				dst[i] = 0
+				for e, j := range index {
+					dst[i] += value[e] * turned[j]
+				}
+			} else {
+				dst[i] = floats.Dot(inner, turned)
+			}
 			if anova {
 				dst[i] = 0.5 * (dst[i] - squares)
 			}
@@ -177,15 +238,16 @@ func nuclearNorm(a []float64, k int) float64 {
 }
 
 // shrinkEigenvalues replaces a symmetric matrix in full by argmin_B ½‖B − a‖² + t‖B‖_*: eigenvalues within ±t become 0, the others are moved by t towards
-// it. A matrix that has no eigenvalues stays.
-func shrinkEigenvalues(a []float64, k int, t float64) {
+// it. It returns the nuclear norm of what it leaves. A matrix that has no eigenvalues stays.
+func shrinkEigenvalues(a []float64, k int, t float64) (norm float64) {
 	e, ok := decompose(symmetricOf(a, k))
 	if !ok {
-		return
+		return math.Inf(1)
 	}
 	sum := newSymmetric(k)
 	for s, x := range e.values {
 		if size := math.Abs(x) - t; size > 0 {
+			norm += size
 			blas64.Syr(math.Copysign(size, x), blas64.Vector{N: k, Data: e.vectors[s:], Inc: k}, sum)
 		}
 	}
@@ -194,4 +256,5 @@ func shrinkEigenvalues(a []float64, k int, t float64) {
 			a[r*k+s], a[s*k+r] = sum.Data[r*k+s], sum.Data[r*k+s]
 		}
 	}
+	return norm
 }

@@ -98,7 +98,7 @@ func correctiveCase(rng *rand.Rand, loss Loss, kernel Kernel, n, d, k, workers i
 		vectors[r] = randomUnit(d, rng.Uint64())
 	}
 	axes, _ := orthonormal(vectors)
-	f := newCorrectiveFit(p, newGamma(p.X, kernel, 1, testWorkers(workers)), 0.7, testWorkers(workers))
+	f := newCorrectiveFit(p, newGamma(p.X, kernel, 1, testWorkers(workers)), newLinearFit(p, 0, 0, testWorkers(workers)), 0.7, testWorkers(workers))
 	f.begin(axes, offset)
 	return f
 }

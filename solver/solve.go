@@ -271,7 +271,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
 		limit := r.atLimit(tried, warm && !renewed)
 		switch {
-		case r.rough() && decrease <= stallFraction*r.s.Tolerance*r.objective, none && (limit || r.rough()):
+		case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.isWhole() && r.k > 0), none && (limit || r.rough()):
 			r.result.Status = Stalled
 			return
 		case limit:
