@@ -25,6 +25,6 @@ func (m *Meta) settleForm() {
 		}
 	}
 	if m.Form == FormVariational || m.Form == FormUpdate {
-		m.Gap, m.GapRelative, m.GapKind, m.BasisGap, m.BasisGapRelative = nil, nil, "", nil, nil
+		m.Gap, m.GapRelative, m.GapKind, m.BasisGap, m.BasisGapRelative, m.NuclearNorm = nil, nil, "", nil, nil, nil
 	}
 }

@@ -89,13 +89,14 @@ type Meta struct {
 	Loss             string             `json:"loss"`             // that was trained on
 	Lambda           Number             `json:"lambda"`
 	Objective        Number             `json:"objective"`
-	Form             string             `json:"form,omitempty"`     // convex, variational or update
-	Gap              *Number            `json:"gap"`                // to the optimum over all basis vectors; null but for convex models
-	GapRelative      *Number            `json:"gap_relative"`       // over the objective
-	GapKind          string             `json:"gap_kind,omitempty"` // certified or estimated
-	BasisGap         *Number            `json:"basis_gap"`          // to the optimum with the model's own basis vectors; null but for convex models
-	BasisGapRelative *Number            `json:"basis_gap_relative"` // over the objective
-	Solver           string             `json:"solver"`             // the stages
+	Form             string             `json:"form,omitempty"`         // convex, variational or update
+	Gap              *Number            `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
+	GapRelative      *Number            `json:"gap_relative"`           // over the objective
+	GapKind          string             `json:"gap_kind,omitempty"`     // certified or estimated
+	BasisGap         *Number            `json:"basis_gap"`              // to the optimum with the model's own basis vectors; null but for convex models
+	BasisGapRelative *Number            `json:"basis_gap_relative"`     // over the objective
+	NuclearNorm      *Number            `json:"nuclear_norm,omitempty"` // Σ of the sizes of the eigenvalues; of convex_fm alone, and not of updates
+	Solver           string             `json:"solver"`                 // the stages
 	StochasticEpochs int                `json:"stochastic_epochs"`
 	FISTAIterations  int                `json:"fista_iterations"`
 	Sweeps           int                `json:"sweeps"`

@@ -68,6 +68,10 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 				if (kind != "") != (v.Gap != nil) || v.GapKind != kind {
 					t.Errorf("gap %v, %q", v.Gap, v.GapKind)
 				}
+				_, isConvex := a.(solver.ConvexFM)
+				if isConvex != (v.NuclearNorm != nil) || isConvex && !(*v.NuclearNorm > 0) {
+					t.Errorf("nuclear norm %v by %s", v.NuclearNorm, a.Name())
+				}
 			})
 		})
 	}

@@ -50,7 +50,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		GateSlices: gateSlices,
 		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: snapshot.Number(x.Lambda),
 		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
-		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative),
+		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative), NuclearNorm: number(x.NuclearNorm),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
 		Precisions: x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
@@ -265,9 +265,9 @@ func VersionOf(m *snapshot.Manifest) report.Version {
 	v := report.Version{Model: m.Model, Version: m.Version, Kind: m.Kind, Parent: m.Parent, Status: m.Status, K: m.NumBasis,
 		Lambda: report.Number(m.Lambda), Rows: m.Rows, Features: m.NumFeatures, Outputs: m.NumOutputs, Objective: report.Number(m.Objective),
 		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, BasisGap: reported(m.BasisGap),
-		BasisGapRelative: reported(m.BasisGapRelative), Decision: m.Decision, Reason: m.Reason, PayloadDigest: m.PayloadDigest, Solver: m.Solver,
-		Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions, Evidence: reported(m.Evidence), HorizonEvents: m.HorizonEvents,
-		MainEffects: m.MainEffects, FeatureMap: mapText(m.Schema.FeatureMap)}
+		BasisGapRelative: reported(m.BasisGapRelative), NuclearNorm: reported(m.NuclearNorm), Decision: m.Decision, Reason: m.Reason,
+		PayloadDigest: m.PayloadDigest, Solver: m.Solver, Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions,
+		Evidence: reported(m.Evidence), HorizonEvents: m.HorizonEvents, MainEffects: m.MainEffects, FeatureMap: mapText(m.Schema.FeatureMap)}
 	for _, p := range m.Cut {
 		v.Cut = append(v.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}

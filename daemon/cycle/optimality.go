@@ -3,6 +3,8 @@ package cycle
 import (
 	"context"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -17,6 +19,9 @@ func (j *refitJob) optimality(ctx context.Context, v *report.Version, c *candida
 	case c.unsolved: // it is what the last variational stage left
 		v.Form = snapshot.FormVariational
 		return
+	}
+	if _, ok := j.another().(solver.ConvexFM); ok {
+		v.NuclearNorm = report.Some(floats.Norm(c.model.Weights, 1)) // of orthonormal eigenvectors
 	}
 	kind, gap, objective := solver.Estimated, c.step.Gap, c.step.Objective
 	if c.final {
@@ -56,5 +61,5 @@ func relative(gap, objective float64) *report.Number {
 // asUpdate makes the version of a refit that of an update, which has no gap.
 func asUpdate(v *report.Version) {
 	v.Kind, v.Form = "update", snapshot.FormUpdate
-	v.Gap, v.GapRelative, v.GapKind, v.BasisGap, v.BasisGapRelative = nil, nil, "", nil, nil
+	v.Gap, v.GapRelative, v.GapKind, v.BasisGap, v.BasisGapRelative, v.NuclearNorm = nil, nil, "", nil, nil, nil
 }

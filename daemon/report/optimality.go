@@ -38,6 +38,9 @@ func (v *Version) Optimality() string {
 	if v.BasisGapRelative != nil && *v.BasisGapRelative < 1 {
 		text += fmt.Sprintf(", within %s of the best with these basis vectors", Percent(float64(*v.BasisGapRelative)))
 	}
+	if v.NuclearNorm != nil {
+		text += fmt.Sprintf(", nuclear norm %s at rank %d", number(v.NuclearNorm), v.K)
+	}
 	return text
 }
 

@@ -14,6 +14,8 @@ func TestOptimality(t *testing.T) {
 	}{
 		{Version{Form: "convex", GapRelative: Some(0.0771), GapKind: "certified", BasisGapRelative: Some(0.00052), Gate: loss},
 			"objective within 7.7 % of the optimum (certified), within 0.052 % of the best with these basis vectors, held-out loss 0.43"},
+		{Version{Form: "convex", GapRelative: Some(0.0771), GapKind: "certified", K: 3, NuclearNorm: Some(12.5)},
+			"objective within 7.7 % of the optimum (certified), nuclear norm 12.5 at rank 3"},
 		{Version{Form: "convex", GapRelative: Some(0.352), GapKind: "estimated", BasisGapRelative: Some(1e-7)},
 			"objective within about 35 % of the optimum (estimated), within less than 0.01 % of the best with these basis vectors"},
 		{Version{Form: "convex", GapRelative: Some(0), GapKind: "certified", BasisGapRelative: Some(0), FeatureMap: "bins:16"},

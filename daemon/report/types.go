@@ -85,19 +85,20 @@ type Version struct {
 	Features         int         `json:"features"`
 	Outputs          int         `json:"outputs"`
 	Objective        Number      `json:"objective"`
-	Form             string      `json:"form"`                  // convex, variational or update: which of the figures after it are about the model
-	Gap              *Number     `json:"gap"`                   // to the optimum over all basis vectors; null but for convex models
-	GapRelative      *Number     `json:"gap_relative"`          // over the objective; null without a gap
-	GapKind          string      `json:"gap_kind,omitempty"`    // certified or estimated
-	BasisGap         *Number     `json:"basis_gap"`             // to the optimum with these basis vectors alone; null but for convex models
-	BasisGapRelative *Number     `json:"basis_gap_relative"`    // over the objective; null without
-	Select           *Metrics    `json:"select"`                // on the rows that settings are chosen by; null without any
-	Gate             *Metrics    `json:"gate"`                  // on the rows that judge; null without any
-	ChampionGate     *Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
-	GateSlices       []GateSlice `json:"gate_slices,omitempty"` // of the rows that judge; absent without any
-	Decision         string      `json:"decision"`              // promoted or kept
-	Reason           string      `json:"reason"`                // of the decision, for people
-	Cut              []Cut       `json:"cut"`                   // where the training sample ends, or what is stored when an update is made
+	Form             string      `json:"form"`                   // convex, variational or update: which of the figures after it are about the model
+	Gap              *Number     `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
+	GapRelative      *Number     `json:"gap_relative"`           // over the objective; null without a gap
+	GapKind          string      `json:"gap_kind,omitempty"`     // certified or estimated
+	BasisGap         *Number     `json:"basis_gap"`              // to the optimum with these basis vectors alone; null but for convex models
+	BasisGapRelative *Number     `json:"basis_gap_relative"`     // over the objective; null without
+	NuclearNorm      *Number     `json:"nuclear_norm,omitempty"` // of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others
+	Select           *Metrics    `json:"select"`                 // on the rows that settings are chosen by; null without any
+	Gate             *Metrics    `json:"gate"`                   // on the rows that judge; null without any
+	ChampionGate     *Metrics    `json:"champion_gate"`          // of the champion on the same rows; null without one
+	GateSlices       []GateSlice `json:"gate_slices,omitempty"`  // of the rows that judge; absent without any
+	Decision         string      `json:"decision"`               // promoted or kept
+	Reason           string      `json:"reason"`                 // of the decision, for people
+	Cut              []Cut       `json:"cut"`                    // where the training sample ends, or what is stored when an update is made
 	PayloadDigest    string      `json:"payload_digest"`
 	Solver           string      `json:"solver"`                    // the stages
 	StochasticEpochs int         `json:"stochastic_epochs"`         // passes of the stochastic solver
@@ -221,6 +222,8 @@ type FitSummary struct {
 	BasisGap    *Number `json:"basis_gap"` // to the optimum with these basis vectors alone; null but for convex models
 	// BasisGapRelative is over the objective; null without.
 	BasisGapRelative *Number `json:"basis_gap_relative"`
+	// NuclearNorm is that of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others.
+	NuclearNorm *Number `json:"nuclear_norm,omitempty"`
 	// FeatureMap is that which the model has weights on: the objective and both gaps are of the part below them. As train.feature_map writes it; absent without.
 	FeatureMap string `json:"feature_map,omitempty"`
 	NTrain     int    `json:"n_train"` // events fitted to
