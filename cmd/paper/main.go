@@ -36,7 +36,7 @@ type cli struct {
 	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
-	FM2015  splitsOnly `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 2 and figure 1 on ML-100k: convex factorization machines and warm starts."`
+	FM2015  overSplits `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 1 and, on ML-100k, table 2 and figure 1: convex factorization machines."`
 	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
 
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
@@ -47,17 +47,12 @@ type cli struct {
 
 // overSets are the flags of an experiment over sets.
 type overSets struct {
-	Sets []string `placeholder:"NAME,…" help:"Sets: of vowel.t, vowel, segment, satimage, letter, or of ML-100k, ML-1M; by default those of the experiment."`
+	Sets []string `placeholder:"NAME,…" help:"Sets: of vowel.t, vowel, segment, satimage, letter, or of ML-100k, ML-1M, generated; else those of the experiment."`
 }
 
 // overSplits are the flags of one over splits as well.
 type overSplits struct {
 	overSets
-	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
-}
-
-// splitsOnly are the flags of one over splits of its only set.
-type splitsOnly struct {
 	Splits int `placeholder:"N" help:"Splits; by default those of the experiment."`
 }
 
@@ -120,7 +115,7 @@ func (c *cli) experiment(ctx context.Context, name string, o experiment.Options,
 		"speed":   {run: experiment.Speed},
 		"warm":    {run: experiment.Warm},
 		"svm2020": {c.SVM2020, experiment.SVM2020},
-		"fm2015":  {overSplits{Splits: c.FM2015.Splits}, experiment.FM2015},
+		"fm2015":  {c.FM2015, experiment.FM2015},
 		"memory":  {run: experiment.Memory},
 
 		"2016-figure1": {run: experiment.Weights2016},

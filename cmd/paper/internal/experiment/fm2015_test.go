@@ -33,6 +33,9 @@ func TestFM2015(t *testing.T) {
 	if linear := number(rows[3][5]); number(rows[0][5]) >= linear || number(rows[0][3]) < 1 {
 		t.Errorf("%v is no better than %v", rows[0], rows[3])
 	}
+	if table := r.Tables[2]; len(table.Rows) != 1 || table.Rows[0][6] != syntheticModels[1] {
+		t.Errorf("%v, of data that the second model has the form of", table.Rows)
+	}
 	for _, line := range r.Figures[0].Panels[0].Lines {
 		if n := len(line.Y); n < 2 || line.Y[n-1] >= line.Y[0] {
 			t.Errorf("%s: %v", line.Name, line.Y)
