@@ -17,8 +17,11 @@ type eliminated struct {
 // maxEliminated bounds the columns of a linear term that is eliminated.
 const maxEliminated = 128
 
+// eliminateBlock is after how many rows a sum over them looks whether it is called off.
+const eliminateBlock = 1024
+
 // newEliminated returns nil where there is nothing to eliminate, the loss is not the squared one, or the matrix, of n d²/2 operations, is too large or
-// numerically singular.
+// numerically singular, and where the solve is cancelled.
 func newEliminated(f *linearFit) *eliminated {
 	d := f.p.X.NumColumns
 	if _, isSquared := f.p.Loss.(Squared); !isSquared || f.idle() || f.p.Outputs != 1 || d > maxEliminated {
@@ -27,6 +30,9 @@ func newEliminated(f *linearFit) *eliminated {
 	hessian := newSymmetric(d + 1)
 	at := func(j, l int, x float64) { hessian.Data[j*hessian.Stride+l] += x }
 	for i := range f.p.X.NumRows() {
+		if i%eliminateBlock == 0 && !f.workers.yield() {
+			return nil
+		}
 		index, value := f.p.X.Row(i)
 		weight := f.p.Weight(i)
 		for e, j := range index {

@@ -95,8 +95,8 @@ func (r *solve) refitSpectrum(limits fitLimits) {
 	if f.end(theta, a); r.workers.cancelled() {
 		return
 	}
-	copy(r.linear.theta, theta)
 	if vectors, values, ok := eigenvectorsOf(symmetricOf(a, k), axes); ok {
+		copy(r.linear.theta, theta)
 		vectors, values = r.spectrum.fold(vectors, values)
 		r.replace(vectors)
 		copy(r.v, values)
