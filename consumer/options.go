@@ -1,10 +1,12 @@
 package consumer
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -66,6 +68,8 @@ type Options struct {
 	Topics   []string // every partition of these is read
 	GroupID  string   // where offsets are shown to lag tools; empty shows none
 	ClientID string
+	// Dial connects to a broker; nil is the system's TCP. A simulation has a network of its own.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS      *tls.Config // nil speaks plaintext
 	SASL     SASL
 

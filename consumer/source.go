@@ -55,7 +55,10 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 		return nil, err
 	}
 	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{}), refusedPause: 10 * time.Second}
-	dialer := net.Dialer{Timeout: 3 * time.Second}
+	connect := opts.Dial
+	if connect == nil {
+		connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
+	}
 	var mechanism sasl.Mechanism
 	if own != nil {
 		mechanism = countedSASL{own, s}
@@ -64,7 +67,7 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 		if err := s.mayDial(); err != nil {
 			return nil, err
 		}
-		conn, err := dialer.DialContext(ctx, network, address)
+		conn, err := connect(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -45,6 +45,8 @@ type Options struct {
 	OnVersion func(report.Version)
 	// Load reads the configuration again for Reload, with everything that the command line adds; nil refuses to.
 	Load func() (*config.Config, error)
+	// Listen makes the HTTP listeners; nil is net.Listen.
+	Listen func(network, address string) (net.Listener, error)
 	// EnableLifecycle offers the HTTP endpoints that change something.
 	EnableLifecycle bool
 }

@@ -18,7 +18,11 @@ func (d *Daemon) listen() (err error) {
 	if err := web.Check(w.ConfigFile); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.config_file: %w", err), Key: "web.config_file", Path: w.ConfigFile}
 	}
-	if d.listener, err = net.Listen("tcp", w.ListenAddress); err != nil {
+	listen := d.Listen
+	if listen == nil {
+		listen = net.Listen
+	}
+	if d.listener, err = listen("tcp", w.ListenAddress); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
 	}
 	if w.HealthAddress == "" {

@@ -240,6 +240,7 @@ func (s *Store) Close() error {
 		return s.backend.close()
 	}
 	if s.err != nil {
+		abandon(s.backend)
 		return s.home.lock.Close()
 	}
 	return errors.Join(s.Witness(), s.backend.close(), s.home.lock.Close())

@@ -29,7 +29,10 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(k.BootstrapServers...), kgo.ClientID(k.ClientID), kgo.DialTimeout(connectTimeout),
 		kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(Attempts)}
-	if secure != nil {
+	switch {
+	case k.Dial != nil:
+		options = append(options, kgo.Dialer(k.Dial))
+	case secure != nil:
 		options = append(options, kgo.DialTLSConfig(secure))
 	}
 	switch user, password := k.SASL.Username, k.SASL.Password.Reveal(); k.SASL.Mechanism {

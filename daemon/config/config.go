@@ -3,9 +3,11 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +38,9 @@ type Kafka struct {
 	SASL                   SASL     `json:"sasl"`
 	FetchMaxWait           Duration `json:"fetch_max_wait"`            // how long the broker may hold a fetch that has nothing to return
 	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
+
+	// Dial connects to brokers; nil is the system's TCP. It is no key: simulations set it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
 
 // TLS encrypts the connections to the brokers.

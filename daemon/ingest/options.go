@@ -13,7 +13,7 @@ func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error)
 	o := consumer.DefaultOptions()
 	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
 	o.StartPolicy, o.Advice = consumer.StartPolicy(m.Input.Start), advice
-	o.MaxWait, o.MaxPartitionBytes = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes)
+	o.MaxWait, o.MaxPartitionBytes, o.Dial = k.FetchMaxWait.Std(), int(k.MaxPartitionFetchBytes), k.Dial
 	var err error
 	if o.TLS, err = k.TLS.Client(); err != nil {
 		return o, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}

@@ -108,6 +108,11 @@ func parse(rule string) (site string, p *point, err error) {
 
 // At does what FAIL says about a site.
 func At(site string) error {
+	if hook != nil {
+		if err := hook(site); err != nil {
+			return err
+		}
+	}
 	p := points[site]
 	if p == nil {
 		return nil
