@@ -273,6 +273,18 @@ func (r *reached) add(p Position, ev *event.Event) {
 	r.cut[r.last].Next, r.moved[r.last] = max(r.cut[r.last].Next, p.Offset+1), true
 }
 
+// holds notes how far a version is from which deltas go on: what is stored may end in offsets without an event, such as markers of transactions, behind
+// the last event observed.
+func (r *reached) holds(cut []report.Cut) {
+	for i := range r.cut {
+		c := &r.cut[i]
+		at := slices.IndexFunc(cut, func(s report.Cut) bool { return s.Partition == c.Partition && s.Topic == c.Topic })
+		if at >= 0 && c.Next <= cut[at].Next {
+			c.Next, r.moved[i] = cut[at].Next, false
+		}
+	}
+}
+
 // stamp tells a delta how far events were observed.
 func (r *reached) stamp(d *snapshot.Delta, now time.Time) {
 	d.Created = now

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -360,5 +361,26 @@ func TestDeltasEnd(t *testing.T) {
 	test.model.Publish.Deltas.Every = 0
 	if u, _ := c.NextUpdate(); u == nil || c.followed != nil || len(c.learner.(*posteriorLearner).slots.touched) > 0 {
 		t.Error("names are listed without deltas")
+	}
+}
+
+// TestDeltasNeverGoBack: what is stored can end behind the last event, in markers of transactions, and a delta after a version of that says no less.
+func TestDeltasNeverGoBack(t *testing.T) {
+	var r reached
+	at := func(offset int64) Position { return Position{Topic: "ratings", Partition: 2, Offset: offset} }
+	stamped := func() []snapshot.Cut {
+		var d snapshot.Delta
+		r.stamp(&d, time.Now())
+		return d.Cut
+	}
+	r.add(at(36), &event.Event{})
+	r.holds([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}})
+	if cut := stamped(); cut != nil {
+		t.Errorf("after a version of offset 38 a delta says %v", cut)
+	}
+	r.add(at(40), &event.Event{})
+	r.holds([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}}) // a version of what is stored, which is less than was observed
+	if cut := stamped(); !slices.Equal(cut, []snapshot.Cut{{Topic: "ratings", Partition: 2, Next: 41}}) {
+		t.Errorf("after an event at offset 40 a delta says %v", cut)
 	}
 }

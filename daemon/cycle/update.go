@@ -114,6 +114,7 @@ func (c *Cycle) NextUpdate() (u *Champion, reason string) {
 	live := c.update(&forms)
 	if c.Stored != nil {
 		live.Version.Cut, live.Watermark, live.Events = stored.Cut, stored.Watermark, stored.Events
+		c.reached.holds(stored.Cut)
 	}
 	followed := c.follow(live, &forms)
 	c.mu.Unlock()

@@ -65,12 +65,13 @@ func (w *world) start() error {
 	if err != nil {
 		return err
 	}
-	p := &process{net: newNetwork(w.pipes), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	p := &process{net: newNetwork(w.pipes), cancel: cancel, ended: make(chan struct{})}
 	p.steps.Store(w.dieAfter)
 	w.dieAfter = -1
 	conf.Kafka.Dial = p.net.dial
 	failpoint.Intercept(p.passing)
-	d, err := daemon.New(w.t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&p.out, true), Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+	d, err := daemon.New(ctx, daemon.Options{Config: conf, Out: report.NewEmitter(&p.out, true), Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Listen: w.listen})
 	if err != nil && p.killed.Load() {
 		failpoint.Intercept(nil)
@@ -82,8 +83,7 @@ func (w *world) start() error {
 	if err != nil {
 		return fmt.Errorf("a start: %w", err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	p.daemon, p.cancel = d, cancel
+	p.daemon = d
 	go func() {
 		p.err = d.Run(ctx)
 		close(p.ended)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -43,6 +42,7 @@ type world struct {
 	cluster  *kfake.Cluster
 	twin     *kfake.Cluster // has the same records, and no faults: what was read without any is compared with it
 	clients  []*kgo.Client  // of both
+	consumer *snapshot.Watcher
 	process  *process
 	dieAfter int64 // durable steps of the next life; negative: it does not die of them
 
@@ -71,6 +71,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.cluster, w.twin = start(w.pipes), start(w.twins)
 	w.config = filepath.Join(w.dir, "refitd.yaml")
 	w.must(w.configure())
+	var err error
+	w.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(w.dir, "store")}, snapshot.WatchOptions{Model: modelName, CheckDeltas: true})
+	w.must(err)
 	return w
 }
 
@@ -89,7 +92,7 @@ models:
     train: {every: %s, every_events: %s, max_basis: 2, lambda: 3}
     evaluate: {window: 1000}
     publish: {store: store, update_every: %s, deltas: {every: %s}, gate: {min_rows: 5}, keep: %s}
-`, modelName, topic, draw("0s", "10m", "30m"), draw("0", "200"), draw("1m", "5m"), draw("0s", "10s"), draw("3", "20"))
+`, modelName, topic, draw("10m", "30m"), draw("0", "200"), draw("1m", "5m"), draw("0s", "10s"), draw("3", "20"))
 	return os.WriteFile(w.config, []byte(text), 0o600)
 }
 
@@ -106,6 +109,7 @@ func (w *world) close() {
 		<-w.process.ended
 		failpoint.Intercept(nil)
 	}
+	w.consumer.Close()
 	_ = sketch.CloseAbandoned() // nobody reads what they write
 	for _, c := range w.clients {
 		c.Close()
@@ -181,22 +185,24 @@ func (w *world) left() error {
 	return nil
 }
 
-// look is a consumer's: the champion is whole, and newer than the last one that was seen.
+// look is a consumer's, which watches all the time: nothing that it was offered had to be refused, and nothing goes back.
 func (w *world) look() error {
-	m, err := snapshot.Open(filepath.Join(w.dir, "store"), modelName, snapshot.Selector{})
-	if errors.Is(err, fs.ErrNotExist) && w.version == 0 || errors.Is(err, snapshot.ErrNotFound) && w.version == 0 {
+	m, status := w.consumer.Model(), w.consumer.Status()
+	if status.Refused > 0 || status.DeltasRefused > 0 {
+		return fmt.Errorf("a consumer refused a version or a delta: %w", errors.Join(status.Err, status.DeltaErr))
+	}
+	if m == nil {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the champion: %w", err)
+	at := m.Position()
+	if at.Version < w.version {
+		return fmt.Errorf("the champion went from version %d back to %d", w.version, at.Version)
 	}
-	if m.Manifest().Version < w.version {
-		return fmt.Errorf("the champion went from version %d back to %d", w.version, m.Manifest().Version)
-	}
-	w.version = m.Manifest().Version
-	for _, c := range m.Manifest().Cut {
+	w.version = at.Version
+	for _, c := range at.Cut {
 		if c.Next < w.cut[c.Partition] {
-			return fmt.Errorf("version %d is of %d records of partition %d, an earlier one of %d", w.version, c.Next, c.Partition, w.cut[c.Partition])
+			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d", at.Version, at.Sequence, c.Next, c.Partition,
+				w.cut[c.Partition])
 		}
 		w.cut[c.Partition] = c.Next
 	}
