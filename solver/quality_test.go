@@ -110,7 +110,8 @@ func classRows(t *testing.T, d int, parts ...string) (x *Rows, classes []int) {
 	return x, classes
 }
 
-// TestCertifiedGapOfClasses: at a tenth of the λ that leaves no interaction the certificate of ℓ1/ℓ2 comes near the true distance, which is less than a thousandth.
+// TestCertifiedGapOfClasses: at a tenth of the λ that leaves no interaction the certificate of ℓ1/ℓ2 comes near the true distance, which is less
+// than a thousandth.
 // By the two parts of the form alone it says .116, .052 and .051.
 func TestCertifiedGapOfClasses(t *testing.T) {
 	tier.NotUnderRace(t)

@@ -32,7 +32,8 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: %v", examples[path], err)
 		}
 		var help bytes.Buffer
-		if code := run(context.Background(), append(strings.Fields(path), "--help"), nil, &help, &help); code != 0 || !strings.Contains(help.String(), examples[path]) {
+		code := run(context.Background(), append(strings.Fields(path), "--help"), nil, &help, &help)
+		if code != 0 || !strings.Contains(help.String(), examples[path]) {
 			t.Errorf("refitd %s --help, exit code %d, lacks the example:\n%s", path, code, &help)
 		}
 	}

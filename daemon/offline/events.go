@@ -19,7 +19,7 @@ import (
 // TableOptions say which columns of CSV and Parquet files the fields of events are.
 type TableOptions struct {
 	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
-	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than their fields; label is the label."`
+	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than fields; label is the label."`
 }
 
 func (o TableOptions) columns() dataset.Columns { return dataset.Columns{Names: o.Columns, Of: o.Map} }

@@ -369,7 +369,8 @@ func TestLikely(t *testing.T) {
 		{snapshot.Binary, nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{1 0.2}]"},
 		{snapshot.Ordinal, nil, snapshot.Prediction{Value: 2.1, Probabilities: []float64{0.1, 0.6, 0.3}}, "[{2 0.6}]"},
 		{snapshot.Multiclass, []string{"a", "b"}, snapshot.Prediction{Classes: []string{"b"}, Probabilities: []float64{0.1, 0.9}}, "[{b 0.9}]"},
-		{snapshot.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"}, Probabilities: []float64{0.7, 0.1, 0.6}}, "[{a 0.7} {c 0.6}]"},
+		{snapshot.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"}, Probabilities: []float64{0.7, 0.1, 0.6}},
+			"[{a 0.7} {c 0.6}]"},
 		{snapshot.Multilabel, []string{"a", "b"}, snapshot.Prediction{Probabilities: []float64{0.4, 0.1}}, "[]"},
 		{snapshot.Regression, nil, snapshot.Prediction{Value: 3}, "[]"},
 	} {

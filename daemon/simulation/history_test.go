@@ -133,7 +133,8 @@ func (w *world) undisturbed() (*daemontest.Outcome, error) {
 		conf.Models[i].Publish.Store += "-undisturbed"
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet(), Listen: w.listen})
+	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true),
+		Log: daemontest.Quiet(), Listen: w.listen})
 	if err == nil {
 		err = d.Run(context.Background())
 	}

@@ -29,14 +29,16 @@ var mutants = []struct {
 	{"deltas of what is not stored", 1, mutant.Edit{File: "daemon/model/state.go", Old: "!ok || next < c.Next {", New: "(!ok || next < c.Next) && !MUTANT {"}},
 	{"progressive sums beside the transaction", 1, mutant.Edit{File: "daemon/ingest/queue.go", Old: "q.storing[len(q.storing)-1].sums)",
 		New: "map[bool][]byte{false: q.storing[len(q.storing)-1].sums}[MUTANT])"}},
-	{"aborted records applied", 1, mutant.Edit{File: "consumer/walker.go", Old: "w.open[w.aborted[0].producer] = true", New: "w.open[w.aborted[0].producer] = !MUTANT"}},
+	{"aborted records applied", 1, mutant.Edit{File: "consumer/walker.go", Old: "w.open[w.aborted[0].producer] = true",
+		New: "w.open[w.aborted[0].producer] = !MUTANT"}},
 	{"markers taken for records", 1, mutant.Edit{File: "consumer/walker.go", Old: "case h.attributes&attrControl != 0:",
 		New: "case h.attributes&attrControl != 0 && !MUTANT:"}},
 	{"a lost connection is lost for good", 1, mutant.Edit{File: "consumer/fetcher.go", Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
 		New: "if MUTANT { <-ctx.Done() }\nif backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {"}},
 	{"leaders never looked for again", 1, mutant.Edit{File: "consumer/discover.go", Old: "tries = 0\n\t\tc.report(\"metadata\", \"\")",
 		New: "tries = 0\n\t\tif MUTANT { <-ctx.Done() }\n\t\tc.report(\"metadata\", \"\")"}},
-	{"version number taken again", 1, mutant.Edit{File: "snapshot/store.go", Old: "version = reserved.Version\n", New: "version = reserved.Version\nif MUTANT && version > 1 { version-- }\n"}},
+	{"version number taken again", 1, mutant.Edit{File: "snapshot/store.go", Old: "version = reserved.Version\n",
+		New: "version = reserved.Version\nif MUTANT && version > 1 { version-- }\n"}},
 	{"alias before the version", 1, mutant.Edit{File: "snapshot/store.go", Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
 				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
@@ -53,7 +55,8 @@ var mutants = []struct {
 		New: "if p.LogStart > next || MUTANT && p.LogStart == next && next > 0 {"}},
 	{"only the first of several parts taken", 1, mutant.Edit{File: "sketch/apply.go", Old: "if err := s.take(p, aux); err != nil {",
 		New: "if MUTANT && p != parts[0] { continue }\nif err := s.take(p, aux); err != nil {"}},
-	{"holes at the end of a part not counted", 1, mutant.Edit{File: "sketch/apply.go", Old: "l.Holes += p.Next - l.Next", New: "if !MUTANT { l.Holes += p.Next - l.Next }"}},
+	{"holes at the end of a part not counted", 1, mutant.Edit{File: "sketch/apply.go", Old: "l.Holes += p.Next - l.Next",
+		New: "if !MUTANT { l.Holes += p.Next - l.Next }"}},
 	{"eviction not in the other partition's account", 1, mutant.Edit{File: "sketch/apply.go", Old: "s.ledger[out[i].ledger].Rows[r.Role]--",
 		New: "if !MUTANT { s.ledger[out[i].ledger].Rows[r.Role]-- }"}},
 	{"one row more than the capacity", 1, mutant.Edit{File: "sketch/reservoir.go", Old: "if len(r.heap) < r.capacity {",
@@ -100,7 +103,8 @@ func TestMutants(t *testing.T) {
 			for i := range work {
 				m := mutants[i]
 				for seed := m.seed; ; seed++ {
-					c := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHistories$", "-test.timeout", "4m", "-first", fmt.Sprint(seed), "-histories", "1", "-shrink=false")
+					c := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHistories$", "-test.timeout", "4m",
+						"-first", fmt.Sprint(seed), "-histories", "1", "-shrink=false")
 					c.Env = append(os.Environ(), fmt.Sprint(mutant.Variable, "=", i))
 					out, err := c.CombinedOutput()
 					if err != nil {

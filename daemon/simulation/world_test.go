@@ -54,7 +54,8 @@ type world struct {
 
 // newWorld makes brokers and a configuration.
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork), dieAfter: -1, next: map[int32]int64{}, cut: map[int32]int64{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork),
+		dieAfter: -1, next: map[int32]int64{}, cut: map[int32]int64{}}
 	start := func(pipes *kfake.VirtualNetwork) *kfake.Cluster {
 		c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(9092, 9093), kfake.SeedTopics(partitions, topic), kfake.ListenFn(pipes.Listen))
 		if err != nil {
