@@ -100,6 +100,8 @@ var verbs = []struct {
 	{"export onnx", []line{{"summary", report.ExportSummary{}, ""}}},
 	{"export jsonl", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
 	{"export libsvm", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
+	{"completion", nil}, // text for a shell, and for man
+	{"man", nil},
 }
 
 // commandLine returns the verbs that the command line has, from the structs of flags in cmd/refitd.

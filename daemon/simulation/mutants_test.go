@@ -25,7 +25,8 @@ var mutants = []struct {
 	mutant.Edit
 }{
 	{"resume off by one", 1, mutant.Edit{File: "daemon/model/reader.go", Old: "\tread.OnHalt, read.OnPause,",
-		New: "\tif MUTANT { read.Start = func(t string, p int32) (int64, bool) { n, ok := state.store.Position(t, p); return n + 1, ok } }\n\tread.OnHalt, read.OnPause,"}},
+		New: "\tif MUTANT { read.Start = func(t string, p int32) (int64, bool) { n, ok := state.store.Position(t, p); return n + 1, ok } }\n" +
+			"\tread.OnHalt, read.OnPause,"}},
 	{"deltas of what is not stored", 1, mutant.Edit{File: "daemon/model/state.go", Old: "!ok || next < c.Next {", New: "(!ok || next < c.Next) && !MUTANT {"}},
 	{"progressive sums beside the transaction", 1, mutant.Edit{File: "daemon/ingest/queue.go", Old: "q.storing[len(q.storing)-1].sums)",
 		New: "map[bool][]byte{false: q.storing[len(q.storing)-1].sums}[MUTANT])"}},
