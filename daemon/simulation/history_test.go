@@ -143,18 +143,18 @@ func (w *world) undisturbed() (*daemontest.Outcome, error) {
 }
 
 // shrunk leaves out steps as long as the history still fails.
-func (p plan) shrunk(t *testing.T) plan {
+func (p plan) shrunk(t *testing.T, why error) (plan, error) {
 	for n := len(p.steps) / 2; n > 0; n /= 2 {
 		for at := 0; at < len(p.steps); {
 			less := plan{p.seed, slices.Delete(slices.Clone(p.steps), at, min(at+n, len(p.steps)))}
 			if _, err := less.play(t); err != nil {
-				p = less
+				p, why = less, err
 			} else {
 				at += n
 			}
 		}
 	}
-	return p
+	return p, why
 }
 
 // TestHistories plays random lives of a daemon. A seed that has failed stays in the table.
@@ -169,7 +169,8 @@ func TestHistories(t *testing.T) {
 		}
 		t.Errorf("seed %d: %v", p.seed, err)
 		if *small {
-			p = p.shrunk(t)
+			p, err = p.shrunk(t, err)
+			t.Logf("with these steps alone: %v", err)
 		}
 		for _, s := range p.steps {
 			t.Logf("{%q, %d}", s.kind, s.seed)
