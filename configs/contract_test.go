@@ -344,7 +344,7 @@ var glossary = map[string]string{
 
 // ours reports whether fields of a struct must have comments: those of the packages of wire types.
 func ours(typ reflect.Type) bool {
-	return slices.Contains([]string{module + "/daemon/web", module + "/daemon/report", module + "/daemon/config"}, typ.PkgPath())
+	return slices.Contains([]string{module + "/daemon/web", module + "/daemon/report", module + "/daemon/config", module + "/daemon/curves"}, typ.PkgPath())
 }
 
 // sentence ends a text with a full stop.

@@ -18,6 +18,11 @@ var Metrics string
 //go:embed openapi.json
 var OpenAPI string
 
+// Runbook says of each alert of Rules what it means and what to do.
+//
+//go:embed runbook.md
+var Runbook string
+
 // ConfigSchema is the JSON Schema of the configuration file. A test makes it from package daemon/config.
 //
 //go:embed config.schema.json

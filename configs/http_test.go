@@ -140,7 +140,7 @@ func (p *page) operation(t *testing.T, op *operation) {
 
 // exchange adds a request as curl sends it, and the answer.
 func (p *page) exchange(t *testing.T, e *exchange) {
-	if e == nil || e.media == "text/html" || e.media == "text/css" || e.path == "/openapi.json" {
+	if e == nil || e.media == "text/html" || strings.HasPrefix(e.path, "/static/") || e.path == "/openapi.json" {
 		return
 	}
 	command := "$ curl"

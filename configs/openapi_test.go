@@ -88,12 +88,19 @@ var parameters = map[string]object{
 		{"schema", object{{"type", "string"}, {"minLength", 1}, {"pattern", "^[^/]+$"}}}},
 	"?model": {{"description", "Name of the model; all models without it."}, {"schema", nameSchema}},
 	"?base":  {{"description", "Version that the deltas belong to."}, {"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}}},
-	"?after": {{"description", "What the client has, 0 for none: of an alias the version, of deltas the number of the last. The wait is for another one."},
+	"?after": {{"description", "What the client has, 0 for none: of an alias the version, of deltas the number of the last, of curves the time of the last " +
+		"point in milliseconds since 1970. A wait is for another one."},
 		{"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 0}}}},
 	"?wait": {{"description", "How long to wait, 30s unless said otherwise, 60s at most."},
 		{"schema", object{{"type", "string"}, {"pattern", `^([0-5]?[0-9]s|60s|1m|0)$`}}}},
 	"?renewed": {{"description", "Renewal that the client knows: another one ends the wait, too."},
 		{"schema", object{{"type", "string"}, {"format", "date-time"}}}},
+	"alert":         {{"description", "Name of an alert of the rules."}, {"schema", stringSchema}},
+	"?rounds":       {{"description", "How many times to send; without it until the stream ends."}, {"schema", countSchema}},
+	"?limit":        {{"description", "How many versions to list, the newest; all without it."}, {"schema", countSchema}},
+	"?with":         {{"description", "Version to compare with; the one that it started from without it."}, {"schema", countSchema}},
+	"?field":        {{"description", "Categorical or list field of the name."}, {"schema", stringSchema}},
+	"?name":         {{"description", "Name to look up."}, {"schema", stringSchema}},
 	"If-None-Match": {{"description", "ETags that the client has."}, {"schema", stringSchema}},
 	"If-Match":      {{"description", "ETags of which the file must have one."}, {"schema", stringSchema}},
 	"If-Range":      {{"description", "ETag that the file must have for Range to count."}, {"schema", stringSchema}},
@@ -102,6 +109,7 @@ var parameters = map[string]object{
 
 var (
 	stringSchema = object{{"type", "string"}}
+	countSchema  = object{{"type", "integer"}, {"format", "int64"}, {"minimum", 0}}
 	nameSchema   = object{{"type", "string"}, {"pattern", `^[a-z0-9][a-z0-9._-]{0,63}$`}}
 )
 
@@ -202,6 +210,9 @@ func (s *schemas) component(typ reflect.Type, request bool) object {
 	name := capital(typ.Name())
 	if name == "Failure" {
 		name = "Error"
+	}
+	if strings.HasSuffix(typ.PkgPath(), "/daemon/report") { // which has types of the same names as snapshot
+		name = "Report" + name
 	}
 	ref := object{{"$ref", s.prefix + name}}
 	if old, ok := s.types[name]; ok {

@@ -60,6 +60,7 @@ type Daemon struct {
 	health   net.Listener // nil without a health address
 	surface  *web.Server
 	began    time.Time
+	memory   config.Memory
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -75,7 +76,8 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}()
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
-	limitMemory(memory.Of(d.Config), d.Log)
+	d.memory = memory.Of(d.Config)
+	limitMemory(d.memory, d.Log)
 	if err := d.listen(); err != nil {
 		return nil, err
 	}

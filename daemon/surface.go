@@ -39,7 +39,8 @@ func (d *Daemon) newSurface() *web.Server {
 		AllowedHosts: d.Config.Web.AllowedHosts, MaxInflightBytes: int64(d.Config.Web.MaxInflightBytes),
 		MaxConnections: d.Config.Web.MaxConnections, Version: build.String(), Log: d.Log}
 	for i, m := range d.models {
-		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live})
+		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live,
+			Curves: m.Curves(), Calibration: m.Calibration})
 	}
 	if d.EnableLifecycle {
 		o.Lifecycle = d
@@ -73,7 +74,8 @@ func (d *Daemon) limits(name string) web.Limits {
 
 // Status is what the status page shows.
 func (d *Daemon) Status() web.Status {
-	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load()}
+	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load(),
+		Memory: web.MemoryStatus{ResidentBytes: residentBytes(), ComputedBytes: d.memory.TotalBytes, BudgetBytes: d.memory.BudgetBytes}}
 	paths := []string{d.Config.Storage.Path}
 	for i, m := range d.models {
 		s.Models = append(s.Models, m.Status())

@@ -18,6 +18,9 @@ const PosteriorFile = "posterior"
 // NumbersFile is the file, in a state directory, with the newest version and the last move of aliases that there were.
 const NumbersFile = "numbers.json"
 
+// CurvesFile is the file, in a state directory, with how the model has done over time, for people.
+const CurvesFile = "curves.json"
+
 // MemberFile is the file, in a state directory, with the random name under which this state is known to the group and the transactions that
 // score.topic is written with. A copy of the state makes one of its own.
 const MemberFile = "score-member"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -170,6 +171,22 @@ func (p *Progressive) window() (w [numRoles]tally) {
 		}
 	}
 	return w
+}
+
+// windowLosses returns the loss of each predictor over the last events, by its name in report.Progressive.Roles.
+func (p *Progressive) windowLosses() map[string]float64 {
+	s := &stretch{}
+	for r, sums := range p.window() {
+		s.roles[r].tally = sums
+	}
+	losses := make(map[string]float64)
+	short := report.Progressive{Window: s.scores(p.target), Baselines: s.baselines(p.target)}
+	for _, r := range short.Roles() {
+		if loss, ok := quality.Loss(r.Metrics); ok {
+			losses[r.Name] = loss
+		}
+	}
+	return losses
 }
 
 // windowStretch returns the account of the last events: the sums of window, and what else there is from the events one by one. O(window).

@@ -20,12 +20,12 @@ type reference struct {
 
 // compared is what the reference makes of one event.
 type compared struct {
-	base    float64 // loss of the frequencies of the events before; 0 without probabilities
+	base    float64 // loss of the frequencies of the events before, 0 without probabilities; of numbers, which have none, the label
 	class   int16   // of the event; of several the first, of none 0
 	before  int16   // class of the event before
 	hasLast bool    // there was one
 	last    bool    // its label is that of this event
-	known   bool    // false of numeric labels, for which nothing but slice is set
+	known   bool    // false of numeric labels, for which nothing but base and slice is set
 	slice   slice
 }
 

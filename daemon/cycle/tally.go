@@ -13,7 +13,7 @@ import (
 // outcome is one event's error of one predictor.
 type outcome struct {
 	loss, square, abs float64
-	score             float32 // Target.score; of classes
+	score             float32 // Target.score of classes; of numbers the prediction, where outputs or a value were judged
 	class             int16   // predicted; of classes, but not of several labels
 	correct, present  bool
 	lossy             bool  // has a loss: the predictor has outputs that the loss takes
@@ -33,7 +33,9 @@ func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 	o := outcome{present: true, lossy: true, loss: boundedError(t.Loss.Eval(nil, outputs, targets))}
 	switch {
 	case t.IsNumeric():
-		o.number(t.Clip(t.Value(outputs)) - ev.Label)
+		v := t.Clip(t.Value(outputs))
+		o.number(v - ev.Label)
+		o.score = float32(v)
 	case t.Task == event.Multilabel:
 		o.correct = t.Correct(outputs, targets)
 	default:
@@ -53,6 +55,7 @@ func (t *Target) outcome(ev *event.Event, outputs, targets []float64) outcome {
 func (t *Target) numberOutcome(ev *event.Event, v float64, value, targets []float64) (o outcome) {
 	v = t.Clip(v)
 	o.number(v - ev.Label)
+	o.score = float32(v)
 	value[0] = v
 	o.loss, o.lossy = t.lossOf(value, targets)
 	o.loss = boundedError(o.loss)

@@ -4,6 +4,7 @@ package memory
 import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/scoring"
@@ -129,6 +130,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if bytes := cycle.NamesFootprint(m); bytes > 0 {
 		parts["names"] = bytes
 	}
+	parts["curves"] = curves.Footprint()
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {

@@ -20,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -63,6 +64,7 @@ type Model struct {
 	announcer *announce.Announcer     // nil without a topic for champions
 	deltas    *announce.DeltaProducer // nil without a topic for deltas
 	live      *liveModel
+	curves    *curves.Ring
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
 }
@@ -102,6 +104,8 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if err := versions.revive(); err != nil {
 		return nil, err
 	}
+	m.curves = openCurves(&o, m.state)
+	versions.mark = m.curves.Mark
 	o.Metrics.add(settings)
 	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
 	if m.reader, err = newReader(&o, m.state, learning, m.crashes); err != nil {
@@ -179,13 +183,14 @@ func (m *Model) Run(ctx context.Context) error {
 		defer close(readDone)
 		return m.reader.run(groupCtx)
 	})
-	deadLetterCtx, stopDeadLetters := context.WithCancel(groupCtx)
-	defer stopDeadLetters()
+	besideCtx, stopBeside := context.WithCancel(groupCtx)
+	defer stopBeside()
 	group.Go(func() error {
-		defer stopDeadLetters()
+		defer stopBeside()
 		return m.trainer.Run(groupCtx, readDone)
 	})
-	group.Go(func() error { return m.reader.sendDeadLetters(deadLetterCtx) })
+	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })
+	group.Go(func() error { m.record(besideCtx); return nil })
 	return group.Wait()
 }
 

@@ -38,6 +38,7 @@ type reader struct {
 	newest   int64        // event time applied since the start, milliseconds; of the goroutine that reads
 	applied  atomic.Int64 // events since the start
 	rejected atomic.Int64 // records that are no events, since the start
+	refused  rejections   // the same by cause
 	reading  atomic.Int64 // nanoseconds from the start to the last stored batch with an event
 }
 
@@ -175,6 +176,7 @@ func (r *reader) onApplied(c ingest.Counts) {
 		for _, n := range c.Rejected {
 			r.rejected.Add(n)
 		}
+		r.refused.add(c.Rejected)
 		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "reason", c.Rejection.Reason,
 			"field", c.Rejection.Field, "expected", c.Rejection.Expected, "got", c.Rejection.Got, "by_cause", c.Rejected)
 		if r.deadLetters != nil {

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
@@ -61,14 +63,23 @@ func (m *Model) Status() web.ModelStatus {
 	if at := m.trainer.refitted.Load(); at != nil {
 		out.LastRefit = *at
 	}
+	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
+	for _, l := range m.state.store.Ledger() {
+		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
+		out.Applied += l.Applied
+	}
 	for _, p := range m.reader.consumer.Status().Partitions {
 		out.Lag += p.Lag
+		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
+		account := web.PartitionStatus{Topic: p.Topic, Partition: p.Partition, Next: p.Next, End: p.HighWatermark, Lag: p.Lag, Halted: p.Halted,
+			Applied: l.Applied, Rejected: l.Rejected, Gap: l.Gap}
+		for _, n := range l.Rows {
+			account.Rows += n
+		}
+		out.Partitions = append(out.Partitions, account)
 		if p.Halted != "" {
 			out.Halted = append(out.Halted, web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
 		}
-	}
-	for _, p := range m.state.store.Ledger() {
-		out.Applied += p.Applied
 	}
 	if m.scorer != nil {
 		out.Scoring = m.scorer.Status()
@@ -78,6 +89,10 @@ func (m *Model) Status() web.ModelStatus {
 		out.SampleRows += n
 	}
 	out.SampleBytes = bytes
+	sample := &m.trainer.tuned.Load().Sample
+	out.Sample = web.SampleStatus{Train: rows[sketch.Train], Holdout: out.SampleRows - rows[sketch.Train], Size: sample.Size, Bytes: bytes,
+		MaxBytes: int64(sample.MaxBytes), Ages: m.trainer.ages.Load()}
+	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
 	out.TrainingDisabled = m.trainer.pause.reason()
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
@@ -100,6 +115,12 @@ func (m *Model) waiting(train, rows int) string {
 	}
 	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
 }
+
+// Curves returns how the model has done over time.
+func (m *Model) Curves() *curves.Ring { return m.curves }
+
+// Calibration compares what was predicted over the window with what came.
+func (m *Model) Calibration() report.Calibration { return m.trainer.cycle.Calibration() }
 
 // Limits returns the bounds of requests, as last configured.
 func (m *Model) Limits() web.Limits {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
@@ -45,10 +46,11 @@ type Trainer struct {
 	pause    *pause
 	fit      func(context.Context, *cycle.Sample) (*cycle.Champion, error) // cycle.Refit
 
-	wake     chan struct{}                // there is something to look at
-	tuned    atomic.Pointer[config.Model] // the settings with what was reloaded since
-	refitNow atomic.Bool                  // an operator asked for a refit
-	refitted atomic.Pointer[time.Time]    // end of the last refit with a model
+	wake     chan struct{}                     // there is something to look at
+	tuned    atomic.Pointer[config.Model]      // the settings with what was reloaded since
+	refitNow atomic.Bool                       // an operator asked for a refit
+	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
+	ages     atomic.Pointer[report.SampleAges] // of the sample as the last refit took it, nil before
 
 	settings    *config.Model // as last tuned
 	tick        *time.Ticker
@@ -194,6 +196,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	for _, alarm := range t.cycle.DriftAlarms() {
 		t.schedule.Alarmed(applied)
 		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
+		t.versions.mark(time.Now(), curves.Drift, 0, "what was learned of "+alarm.Group+" does not hold any more")
 		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
 	}
 	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
@@ -239,6 +242,7 @@ func (t *Trainer) refit(ctx context.Context) trained {
 	if err != nil {
 		return trained{err: ingest.StateError(err, t.state.dir)}
 	}
+	t.ages.Store(agesOf(sample.TrainAge))
 	against := t.cycle.Champion()
 	var challenger *cycle.Champion
 	err = recovered(func() (err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -23,6 +24,7 @@ type Versions struct {
 	metrics   *Metrics
 	out       *report.Emitter
 	onVersion func(report.Version) // may be nil
+	mark      func(at time.Time, kind string, version int64, text string)
 	state     *State
 	cycle     *cycle.Cycle
 	publisher *publish.Publisher
@@ -65,7 +67,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 	}
 	state.compareWith(publisher.Store())
 	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
-		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool)}
+		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool), mark: func(time.Time, string, int64, string) {}}
 	v.refused()
 	v.nameStrays()
 	return v, nil
@@ -207,6 +209,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 	v.endDeltas("somebody else moved the champion")
 	v.renewed = time.Time{}
 	v.serve(ch, manifest)
+	v.mark(time.Now(), curves.Moved, manifest.Version, "somebody else made it the champion")
 	v.log.Info("champion moved by somebody else", "version", manifest.Version, "by_operator", ch.Chosen)
 	return true
 }
@@ -291,6 +294,11 @@ func (v *Versions) emit(ch *cycle.Champion) error {
 		last.expires = last.at.Add(after)
 	}
 	v.judged.Store(last)
+	kind := version.Decision
+	if version.Kind == curves.Update {
+		kind = curves.Update
+	}
+	v.mark(last.at, kind, version.Version, version.Reason)
 	if version.Decision == publish.Promoted {
 		v.serving.Store(last)
 		v.promoted++

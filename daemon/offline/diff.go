@@ -32,13 +32,8 @@ func Diff(ref SnapshotRef, a, b string, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	s := report.DiffSummary{Model: model, A: sideOf(first), B: sideOf(second), Basis: diff.Basis(first, second), Features: diff.Features(first, second)}
-	s.Same = s.A.PayloadDigest == s.B.PayloadDigest
-	golden, err := diff.Golden(first, second)
+	s, err := diff.Between(first, second, cycle.VersionOf)
 	if err != nil {
-		return report.Exit(report.ExitNo, err)
-	}
-	if s.Golden, err = diff.Churn(first, second, golden); err != nil {
 		return report.Exit(report.ExitNo, err)
 	}
 	if err := heldOut(store, first, second, &s); err != nil {
@@ -58,29 +53,6 @@ func openAny(t snapshot.Trust, store, model, version string) (*snapshot.Model, e
 		return nil, storeError(err, filepath.Join(store, model))
 	}
 	return m, nil
-}
-
-func sideOf(m *snapshot.Model) report.VersionSide {
-	x := m.Manifest()
-	v := cycle.VersionOf(&x)
-	return report.VersionSide{Version: x.Version, Kind: x.Kind, Created: report.Time(x.Created), PayloadDigest: x.PayloadDigest, ConfigHash: x.ConfigHash,
-		K: x.NumBasis, Features: x.NumFeatures, Lambda: report.Number(x.Lambda), Rows: x.Rows, Gate: metricsOf(x.Gate),
-		Form: v.Form, GapRelative: v.GapRelative, Optimality: v.Optimality()}
-}
-
-// metricsOf converts the metrics of a manifest.
-func metricsOf(m *snapshot.Metrics) *report.Metrics {
-	if m == nil {
-		return nil
-	}
-	number := func(n *snapshot.Number) *report.Number {
-		if n == nil {
-			return nil
-		}
-		return report.Some(float64(*n))
-	}
-	return &report.Metrics{N: m.N, Loss: number(m.Loss), RMSE: number(m.RMSE), MAE: number(m.MAE), Accuracy: number(m.Accuracy),
-		NDCG1: number(m.NDCG1), NDCG5: number(m.NDCG5)}
 }
 
 // heldOut compares the versions on the held-out events kept beside the newer one, or else beside the other; without any there is nothing to

@@ -87,7 +87,7 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 		return storeError(damage, path)
 	}
 	v := cycle.VersionOf(&manifest)
-	v.Gate = metricsOf(manifest.Gate)
+	v.Gate = diff.MetricsOf(manifest.Gate)
 	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
 		Optimality: v.OptimalityHeldOut(), FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
 	if damage == nil {

@@ -20,6 +20,28 @@ type OutputBelief struct {
 	Exact        bool          `json:"exact"`        // no larger one exists; false if the search was cut short
 }
 
+// FieldRelevance is how much a field moves predictions.
+type FieldRelevance struct {
+	Field string `json:"field"` // name of the field
+	Share Number `json:"share"` // of what all fields move, from 0 to 1
+}
+
+// EntityOutput is what a version believes of one name for one output.
+type EntityOutput struct {
+	Output       string        `json:"output"`       // class, "rating ≤ 2", or the label
+	Alone        Number        `json:"alone"`        // what the name adds by itself
+	Interactions []Interaction `json:"interactions"` // the largest with others, by absolute weight; none of a kernel of degree 3
+}
+
+// Entity is what a version knows of one name of a field.
+type Entity struct {
+	Field   string         `json:"field"`   // of the name
+	Name    string         `json:"name"`    // that was asked for
+	Known   bool           `json:"known"`   // whether the version has it
+	Outputs []EntityOutput `json:"outputs"` // the first of them; none of a name that it does not know
+	Similar []string       `json:"similar"` // names that begin like one that it does not know
+}
+
 // BasisUsage is a basis vector with its weight for each output shown.
 type BasisUsage struct {
 	BasisVector

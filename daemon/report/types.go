@@ -177,6 +177,24 @@ type Part struct {
 	InVersions bool `json:"in_versions"`
 }
 
+// SampleAges says how old the rows of a sample are.
+type SampleAges struct {
+	Rows []int64 `json:"rows"` // that from 1, 2, 4, 8, … events were applied after, each up to the next
+}
+
+// Calibration compares what predictors said over the window with what came.
+type Calibration struct {
+	Published []CalibrationBin `json:"published"` // of the version that consumers have
+	Live      []CalibrationBin `json:"live"`      // of the live model
+}
+
+// CalibrationBin is events whose predictions are next to each other. The bins of a predictor have about as many events each.
+type CalibrationBin struct {
+	N         int64  `json:"n"`         // events
+	Predicted Number `json:"predicted"` // mean prediction: a number, or a probability
+	Observed  Number `json:"observed"`  // mean label, or how often it came
+}
+
 // Step is one λ and k that fit tried.
 type Step struct {
 	Lambda    Number   `json:"lambda"`

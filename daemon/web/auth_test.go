@@ -50,23 +50,37 @@ var matrix = map[string]struct {
 	path, body string
 	off, on    int
 }{
-	"GET /{$}":                                  {"/", "", 200, 200},
-	"GET /openapi.json":                         {"/openapi.json", "", 200, 200},
-	"GET /static/style.css":                     {"/static/style.css", "", 200, 200},
-	"GET /-/healthy":                            {"/-/healthy", "", 200, 200},
-	"GET /-/ready":                              {"/-/ready", "", 200, 200},
-	"POST /-/reload":                            {"/-/reload", "", 403, 200},
-	"PUT /-/reload":                             {"/-/reload", "", 403, 200},
-	"POST /-/refit":                             {"/-/refit?model=ratings", "", 403, 202},
-	"PUT /-/refit":                              {"/-/refit", "", 403, 202},
-	"GET /metrics":                              {"/metrics", "", 200, 200},
-	"GET /v1/models":                            {"/v1/models", "", 200, 200},
-	"GET /v1/models/{model}":                    {"/v1/models/ratings", "", 200, 200},
-	"GET /v1/models/{model}/versions":           {"/v1/models/ratings/versions", "", 200, 200},
-	"GET /v1/models/{model}/aliases":            {"/v1/models/ratings/aliases", "", 200, 200},
-	"GET /v1/models/{model}/aliases/{alias}":    {"/v1/models/ratings/aliases/latest", "", 200, 200},
-	"PUT /v1/models/{model}/aliases/{alias}":    {"/v1/models/ratings/aliases/test", `{"version":1,"why":"test"}`, 403, 200},
-	"GET /v1/models/{model}/versions/{version}": {"/v1/models/ratings/versions/1", "", 200, 200},
+	"GET /{$}":                                               {"/", "", 200, 200},
+	"GET /openapi.json":                                      {"/openapi.json", "", 200, 200},
+	"GET /static/style.css":                                  {"/static/style.css", "", 200, 200},
+	"GET /static/page.js":                                    {"/static/page.js", "", 200, 200},
+	"GET /static/icon.svg":                                   {"/static/icon.svg", "", 200, 200},
+	"GET /runbook/{alert}":                                   {"/runbook/RefitdModelStale", "", 200, 200},
+	"GET /v1/status":                                         {"/v1/status", "", 200, 200},
+	"GET /v1/stream":                                         {"/v1/stream?rounds=1", "", 200, 200},
+	"GET /v1/models/{model}/state":                           {"/v1/models/ratings/state", "", 200, 200},
+	"GET /v1/models/{model}/curves":                          {"/v1/models/ratings/curves?after=7", "", 200, 200},
+	"GET /v1/models/{model}/versions/{version}/diff":         {"/v1/models/ratings/versions/1/diff?with=1", "", 200, 200},
+	"GET /v1/models/{model}/belief":                          {"/v1/models/ratings/belief", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}/belief":          {"/v1/models/ratings/aliases/latest/belief", "", 200, 200},
+	"GET /v1/models/{model}/versions/{version}/belief":       {"/v1/models/ratings/versions/1/belief", "", 200, 200},
+	"GET /v1/models/{model}/entity":                          {"/v1/models/ratings/entity?field=user&name=u1", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}/entity":          {"/v1/models/ratings/aliases/latest/entity?field=user&name=u1", "", 200, 200},
+	"GET /v1/models/{model}/versions/{version}/entity":       {"/v1/models/ratings/versions/1/entity?field=tags&name=zz", "", 200, 200},
+	"GET /-/healthy":                                         {"/-/healthy", "", 200, 200},
+	"GET /-/ready":                                           {"/-/ready", "", 200, 200},
+	"POST /-/reload":                                         {"/-/reload", "", 403, 200},
+	"PUT /-/reload":                                          {"/-/reload", "", 403, 200},
+	"POST /-/refit":                                          {"/-/refit?model=ratings", "", 403, 202},
+	"PUT /-/refit":                                           {"/-/refit", "", 403, 202},
+	"GET /metrics":                                           {"/metrics", "", 200, 200},
+	"GET /v1/models":                                         {"/v1/models", "", 200, 200},
+	"GET /v1/models/{model}":                                 {"/v1/models/ratings", "", 200, 200},
+	"GET /v1/models/{model}/versions":                        {"/v1/models/ratings/versions", "", 200, 200},
+	"GET /v1/models/{model}/aliases":                         {"/v1/models/ratings/aliases", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}":                 {"/v1/models/ratings/aliases/latest", "", 200, 200},
+	"PUT /v1/models/{model}/aliases/{alias}":                 {"/v1/models/ratings/aliases/test", `{"version":1,"why":"test"}`, 403, 200},
+	"GET /v1/models/{model}/versions/{version}":              {"/v1/models/ratings/versions/1", "", 200, 200},
 	"GET /v1/models/{model}/aliases/{alias}/files/{file}":    {"/v1/models/ratings/aliases/latest/files/vocabulary", "", 200, 200},
 	"GET /v1/models/{model}/versions/{version}/files/{file}": {"/v1/models/ratings/versions/1/files/vocabulary", "", 200, 200},
 	"GET /v1/models/{model}/deltas":                          {"/v1/models/ratings/deltas?base=1&wait=0s", "", 200, 200},
@@ -104,6 +118,7 @@ func TestRouteMatrix(t *testing.T) {
 				withLifecycle(o)
 			}
 		})
+		b.fake.state = Status{Models: []ModelStatus{{Name: "ratings"}}}
 		addr, _ := b.listen(t)
 		client := newClient(t)
 		within(t, patience, "all champions", b.allServed)

@@ -38,6 +38,7 @@ type versionEntry struct {
 	Decision       string             `json:"decision"`           // of the gate: promoted or kept
 	Aliases        []string           `json:"aliases,omitempty"`  // in lists only: the entity of a version never changes
 	Manifest       *snapshot.Manifest `json:"manifest,omitempty"` // of one version by itself
+	Summary        *versionSummary    `json:"summary,omitempty"`  // in lists only
 }
 
 func entryOf(m *snapshot.Manifest, aliases map[string]int64) versionEntry {
@@ -129,7 +130,7 @@ func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, ca
 	return e, cache, err
 }
 
-// listVersions lists every version that is there, newest last. A damaged one is left out, and the log names it.
+// listVersions lists every version that is there, newest last, or the newest ?limit of them. A damaged one is left out, and the log names it.
 func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 	e, cache, err := s.entry(w, r)
 	if err != nil {
@@ -140,6 +141,13 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return err
 	}
+	limit, err := countOf(r, "limit")
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Has("limit") {
+		versions = versions[max(0, len(versions)-int(min(limit, int64(len(versions))))):]
+	}
 	for _, v := range versions {
 		m, err := cache.Store.Manifest(cache.Name, v)
 		if err != nil {
@@ -148,7 +156,9 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 			}
 			continue
 		}
-		list.Versions = append(list.Versions, entryOf(&m, e.Aliases))
+		entry := entryOf(&m, e.Aliases)
+		entry.Summary = summaryOf(&m)
+		list.Versions = append(list.Versions, entry)
 	}
 	return answer(w, http.StatusOK, list)
 }

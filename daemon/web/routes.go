@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/configs"
+	"github.com/refitd/refitd/daemon/curves"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // maxScrapes is how many scrapes are answered at a time; the others get 503.
@@ -48,7 +50,14 @@ func forms(last string) string {
 // Routes is everything that is served. The server routes by it, and configs/openapi.json and configs/http.md are made from it.
 var Routes = []Route{
 	{Methods: "GET", Paths: "/{$}", Serve: (*Server).status, Summary: "Status page for people", Gives: Media("text/html"), Refuses: []int{500}},
-	{Methods: "GET", Paths: "/static/style.css", Serve: (*Server).style, Summary: "Style sheet of the status page", Gives: Media("text/css")},
+	{Methods: "GET", Paths: "/static/style.css", Serve: (*Server).style, Summary: "Style sheet of the status page", Gives: Media("text/css"),
+		Refuses: []int{304}, Params: []string{"If-None-Match"}, Headers: []string{"ETag"}},
+	{Methods: "GET", Paths: "/static/page.js", Serve: (*Server).script, Summary: "Program of the status page", Gives: Media("text/javascript"),
+		Refuses: []int{304}, Params: []string{"If-None-Match"}, Headers: []string{"ETag"}},
+	{Methods: "GET", Paths: "/static/icon.svg", Serve: (*Server).icon, Summary: "Icon of the status page", Gives: Media("image/svg+xml"),
+		Refuses: []int{304}, Params: []string{"If-None-Match"}, Headers: []string{"ETag"}},
+	{Methods: "GET", Paths: "/runbook/{alert}", Serve: (*Server).runbook, Summary: "What to do about an alert", Gives: Media("text/plain"),
+		Refuses: []int{404}},
 	{Methods: "GET", Paths: "/openapi.json", Serve: (*Server).openAPI, Summary: "This document", Gives: Media("application/json")},
 	{Methods: "GET", Paths: "/-/healthy", Serve: (*Server).healthy, Summary: "Does the process run?", Gives: Media("text/plain")},
 	{Methods: "GET", Paths: "/-/ready", Serve: (*Server).ready, Summary: "Does the daemon do its work?", Gives: readiness{}, With: []int{200, 503},
@@ -59,11 +68,24 @@ var Routes = []Route{
 		Params: []string{"model"}, Lifecycle: true},
 	{Methods: "GET", Paths: "/metrics", Serve: (*Server).scrape, Summary: "Metrics for Prometheus", Gives: Media("text/plain"), Refuses: []int{500, 503}},
 
+	{Methods: "GET", Paths: "/v1/status", Serve: (*Server).showStatus, Summary: "The daemon and its models, as the status page shows them",
+		Gives: overview{}},
+	{Methods: "GET", Paths: "/v1/stream", Serve: (*Server).stream, Summary: "The same as it changes", Gives: Media("text/event-stream"),
+		Refuses: []int{404, 503}, Params: []string{"model", "after", "rounds"}},
 	{Methods: "GET", Paths: "/v1/models", Serve: (*Server).listModels, Summary: "Models", Gives: modelList{}, Refuses: ofStore[1:]},
 	{Methods: "GET", Paths: v1 + " " + v1 + "/aliases", Serve: (*Server).showModel, Summary: "A model, its champion and its aliases", Gives: modelEntry{},
 		Refuses: ofStore, Headers: says},
+	{Methods: "GET", Paths: v1 + "/state", Serve: (*Server).showState, Summary: "How a model does", Gives: modelState{}, Refuses: ofStore[:1]},
+	{Methods: "GET", Paths: v1 + "/curves", Serve: (*Server).showCurves, Summary: "How a model has done over time", Gives: curves.Curves{},
+		Refuses: ofStore[:1], Params: []string{"after"}},
 	{Methods: "GET", Paths: v1 + "/versions", Serve: (*Server).listVersions, Summary: "Versions of a model", Gives: versionList{}, Refuses: ofStore,
+		Params: []string{"limit"}, Headers: says},
+	{Methods: "GET", Paths: v1 + byVersion + "/diff", Serve: (*Server).showDiff, Summary: "How a version differs from another", Gives: report.DiffSummary{},
+		Refuses: append(ofVersion[:4:4], 409), Params: []string{"with"}, Headers: says},
+	{Methods: "GET", Paths: forms("/belief"), Serve: (*Server).showBelief, Summary: "What a version has learned", Gives: belief{}, Refuses: ofVersion,
 		Headers: says},
+	{Methods: "GET", Paths: forms("/entity"), Serve: (*Server).showEntity, Summary: "What a version knows of a name", Gives: entity{}, Refuses: ofVersion,
+		Params: []string{"field", "name"}, Headers: says},
 	{Methods: "GET", Paths: v1 + byVersion, Serve: (*Server).showVersion, Summary: "A version and its manifest", Gives: versionEntry{},
 		Refuses: append(ofStore[:3:3], 304), Params: []string{"If-None-Match"}, Headers: changes},
 	{Methods: "GET", Paths: v1 + byAlias, Serve: (*Server).showAlias, Summary: "What an alias names, by long poll", Gives: aliasEntry{},

@@ -3,6 +3,7 @@ package web
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -19,6 +20,7 @@ type scorer struct {
 	absence         event.Absence
 	derive          func(*event.Event) // nil where derived fields are not filled
 	decoders        *sync.Pool
+	learned         *atomic.Pointer[belief] // by the model, once it was asked for
 }
 
 // decoding is the working memory of one request.
@@ -32,7 +34,7 @@ type decoding struct {
 }
 
 func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Event)) *scorer {
-	s := &scorer{model: m, manifest: m.Manifest(), decoders: new(sync.Pool)}
+	s := &scorer{model: m, manifest: m.Manifest(), decoders: new(sync.Pool), learned: new(atomic.Pointer[belief])}
 	s.header = strconv.FormatInt(s.manifest.Version, 10)
 	schema := m.Schema()
 	numbers := m.NumOutputs() + numProbabilities(schema, s.manifest.Link, m.NumOutputs()) + len(schema.Classes)
@@ -69,7 +71,7 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 // after returns the scorer of a model with more deltas of the same version, which changes nothing but the model.
 func (s *scorer) after(m *snapshot.Model) *scorer {
 	next := *s
-	next.model = m
+	next.model, next.learned = m, new(atomic.Pointer[belief])
 	return &next
 }
 

@@ -22,6 +22,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/curves"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	watchmetrics "github.com/refitd/refitd/snapshot/metrics"
 )
@@ -63,6 +65,10 @@ type Model struct {
 	// Live, if not nil, returns what was learned up to about now as a model, whose manifest says when it was taken. It returns nil where serve.live is
 	// off, and snapshot.ErrNotFound before the first version. It is called from any goroutine, for every request for it.
 	Live func() (*snapshot.Model, error)
+	// Curves, if not nil, are how the model has done over time.
+	Curves *curves.Ring
+	// Calibration, if not nil, compares what was predicted over the window with what came. It is called from any goroutine.
+	Calibration func() report.Calibration
 }
 
 // The bounds of Options without a value.
@@ -105,6 +111,12 @@ type Server struct {
 	places    *places
 	downloads chan struct{} // a place for each file on its way
 	polls     chan struct{} // a place for each long poll
+	listeners chan struct{} // a place for each stream
+	looks     chan struct{} // the one place for what costs the processor up to seconds
+
+	looking sync.Mutex // guards what follows; held while the models are looked at
+	seen    *Status
+	looked  time.Time
 }
 
 // New returns a server and registers its metrics.
@@ -115,7 +127,8 @@ func New(o Options) *Server {
 	b := &budget{limit: cmp.Or(o.MaxInflightBytes, DefaultMaxInflightBytes)}
 	p := newPlaces(cmp.Or(o.MaxConnections, DefaultMaxConnections), newConnectionMetrics(o.Registry))
 	s := &Server{Options: o, caches: make(map[string]*modelCache), metrics: newMetrics(o.Registry, b, p), budget: b, places: p,
-		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls)}
+		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls),
+		listeners: make(chan struct{}, maxListeners), looks: make(chan struct{}, 1)}
 	for _, m := range o.Models {
 		s.caches[m.Name] = newModelCache(m, o.Log)
 		s.metrics.add(m.Name)

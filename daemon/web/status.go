@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -20,7 +21,15 @@ type Status struct {
 	Started time.Time
 	Models  []ModelStatus
 	Disks   []DiskStatus
+	Memory  MemoryStatus
 	Reload  ReloadStatus
+}
+
+// MemoryStatus is the memory of the process.
+type MemoryStatus struct {
+	ResidentBytes int64 `json:"resident_bytes"` // in use; 0 where the system does not tell
+	ComputedBytes int64 `json:"computed_bytes"` // what the configuration may use
+	BudgetBytes   int64 `json:"budget_bytes"`   // memory_budget; 0 without one
 }
 
 // NotReady returns why models are not ready, each with the name of the model; nothing if all are.
@@ -55,8 +64,12 @@ type ModelStatus struct {
 	Applied          int64 // since the state began
 	Lag              int64 // records below the log ends that are not applied yet
 	Halted           []HaltedPartition
+	Partitions       []PartitionStatus
+	Rejections       []Rejections // since the start, most frequent first
+	GateRejections   int          // refits that were kept back in a row
 	SampleRows       int
 	SampleBytes      int64
+	Sample           SampleStatus
 	Scoring          *ScoringStatus // nil without a topic of scores
 }
 
@@ -72,6 +85,42 @@ type ScoringStatus struct {
 	Lag       int64  // offsets that nobody of the group has answered yet; -1 if that is not known
 }
 
+// PartitionStatus is where reading stands in one partition.
+type PartitionStatus struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Next      int64  `json:"next"`     // everything below has been applied
+	End       int64  `json:"end"`      // of the log, -1 before the first answer of a broker
+	Lag       int64  `json:"lag"`      // offsets that are to do
+	Applied   int64  `json:"applied"`  // events, since the state was made
+	Rejected  int64  `json:"rejected"` // records that are no events, since the state was made
+	Gap       int64  `json:"gap"`      // offsets that the broker held no more when they were due
+	Rows      int64  `json:"rows"`     // in the sample
+	Halted    string `json:"halted"`   // why reading stopped for an operator to decide, else empty
+}
+
+// Rejections counts records that are no events for one cause.
+type Rejections struct {
+	Reason  string `json:"reason"`  // one of the reasons of rejections
+	Field   string `json:"field"`   // of the schema that the reason is about; empty where it is about the record as a whole
+	Records int64  `json:"records"` // since the start
+}
+
+// Compare orders by count, largest first.
+func (r Rejections) Compare(o Rejections) int {
+	return cmp.Or(cmp.Compare(o.Records, r.Records), cmp.Compare(r.Reason, o.Reason), cmp.Compare(r.Field, o.Field))
+}
+
+// SampleStatus is how full the sample is.
+type SampleStatus struct {
+	Train    int                `json:"train"`          // rows that are trained on
+	Holdout  int                `json:"holdout"`        // rows that are held out
+	Size     int                `json:"size"`           // sample.size: rows to train on at most
+	Bytes    int64              `json:"bytes"`          // of all rows
+	MaxBytes int64              `json:"max_bytes"`      // sample.max_bytes
+	Ages     *report.SampleAges `json:"ages,omitempty"` // as the last refit took the sample; absent before the first one of this run
+}
+
 // HaltedPartition waits for an operator.
 type HaltedPartition struct {
 	Topic     string
@@ -82,22 +131,20 @@ type HaltedPartition struct {
 
 // DiskStatus is the space of one file system.
 type DiskStatus struct {
-	Path         string
-	FreeBytes    int64
-	MinFreeBytes int64 // reading pauses below it
+	Path         string `json:"path"`           // on it
+	FreeBytes    int64  `json:"free_bytes"`     // as of now
+	MinFreeBytes int64  `json:"min_free_bytes"` // reading pauses below it
 }
 
 // ReloadStatus says how the last reload of the configuration ended.
 type ReloadStatus struct {
-	At    time.Time // zero if there was none
-	Error string    // empty if it succeeded
+	At    time.Time `json:"at"`    // zero if there was none
+	Error string    `json:"error"` // empty if it succeeded
 }
 
 var (
 	//go:embed static/status.html
 	statusHTML string
-	//go:embed static/style.css
-	styleCSS []byte
 )
 
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
@@ -146,14 +193,6 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(page.Bytes()) // a client that has gone needs no answer
-	return nil
-}
-
-// style serves the style sheet of the status page.
-func (*Server) style(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	w.Header().Set("Cache-Control", "max-age=3600")
-	_, _ = w.Write(styleCSS)
 	return nil
 }
 

@@ -25,7 +25,7 @@ import (
 const journalFile = "journal.jsonl"
 
 // companions are the files of a state directory that go with the rows wherever they go.
-var companions = []string{journalFile, config.PosteriorFile, config.ModelFile, config.NumbersFile}
+var companions = []string{journalFile, config.PosteriorFile, config.ModelFile, config.NumbersFile, config.CurvesFile}
 
 // A Decision is a line of the journal.
 type Decision struct {

@@ -1,0 +1,224 @@
+// Package curves keeps how a model has done over time: its window losses beside those of the baselines, its lag, and what happened to it. The memory it
+// takes is bounded however long a model runs: points stand the closer the newer they are. It is a display: nothing is learned from it, and a model whose
+// curves are lost goes on without.
+package curves
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/durable"
+)
+
+const (
+	// detail bounds how close points stay: two that are less than 1/detail of their age apart have none between them. A plot of any stretch of time
+	// that ends now has at least detail points, or all there were, and the number of points grows by detail to 2·detail each time the age grows e-fold.
+	detail    = 128
+	maxPoints = 3000 // those of months; beyond them the oldest go
+	maxMarks  = 500
+	maxText   = 400 // bytes of a mark's text
+)
+
+// What a mark is about.
+const (
+	Promoted = "promoted" // a refit became champion
+	Kept     = "kept"     // the gate kept a refit back
+	Update   = "update"   // a version between refits
+	Moved    = "moved"    // somebody else moved the champion
+	Drift    = "drift"    // the drift detector has found a change
+	Started  = "started"  // the daemon did
+)
+
+// Roles are the predictors that have a loss, by their names in report.Progressive.Roles.
+var Roles = [...]string{"published", "live", "global_mean", "item_mean", "sgd_bias", "majority", "last_label"}
+
+// Losses are the window losses of Roles, NaN where there is none: the RMSE of numbers, the error rate of classes.
+type Losses [len(Roles)]float32
+
+// Point is how a model does at a moment.
+type Point struct {
+	At     time.Time
+	Events int64 // scored since the state was made
+	Lag    int64
+	Losses Losses
+}
+
+// Mark is something that happened to a model.
+type Mark struct {
+	At      int64  `json:"at"`                // milliseconds since 1970
+	Kind    string `json:"kind"`              // promoted, kept, update, moved, drift or started
+	Version int64  `json:"version,omitempty"` // that it is about
+	Text    string `json:"text"`              // for people
+}
+
+// Curves are points by column, oldest first, and the marks of their time.
+type Curves struct {
+	At     []int64                    `json:"at"`     // milliseconds since 1970 of each point
+	Events []int64                    `json:"events"` // scored since the state was made
+	Lag    []int64                    `json:"lag"`    // records that were not applied yet
+	Losses map[string][]report.Number `json:"losses"` // over the window, by predictor; null where it had none
+	Marks  []Mark                     `json:"marks"`  // what happened, oldest first
+}
+
+// Ring is the curves of one model. It is safe for concurrent use.
+type Ring struct {
+	path string
+	log  *slog.Logger
+
+	mu     sync.Mutex // guards what follows
+	points []point
+	marks  []Mark
+}
+
+// point is a Point in the memory that it needs.
+type point struct {
+	at, events, lag int64
+	losses          Losses
+}
+
+// Footprint returns the bytes that the curves of a model take, with those of a copy that is written.
+func Footprint() int64 { return maxPoints*(64+100) + maxMarks*(maxText+200) }
+
+// Open returns the curves that an earlier run has kept in a file, or empty ones. A file that cannot be read is logged, and replaced by Save.
+func Open(path string, log *slog.Logger) *Ring {
+	r := &Ring{path: path, log: log}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r
+	}
+	var kept Curves
+	if err == nil {
+		err = json.Unmarshal(b, &kept)
+	}
+	if err == nil {
+		err = r.restore(&kept)
+	}
+	if err != nil {
+		log.Warn("curves of earlier runs cannot be read: they begin anew", "path", path, "error", err)
+		return &Ring{path: path, log: log}
+	}
+	return r
+}
+
+// restore takes up what Save wrote.
+func (r *Ring) restore(c *Curves) error {
+	n := len(c.At)
+	if len(c.Events) != n || len(c.Lag) != n || n > maxPoints || len(c.Marks) > maxMarks {
+		return fmt.Errorf("curves: columns of %d, %d and %d points, %d marks", n, len(c.Events), len(c.Lag), len(c.Marks))
+	}
+	r.points, r.marks = make([]point, n), c.Marks
+	for i := range r.points {
+		r.points[i] = point{at: c.At[i], events: c.Events[i], lag: c.Lag[i], losses: NoLosses()}
+	}
+	for role, name := range Roles {
+		list := c.Losses[name]
+		if list != nil && len(list) != n {
+			return fmt.Errorf("curves: %d losses of %s for %d points", len(list), name, n)
+		}
+		for i, v := range list {
+			r.points[i].losses[role] = float32(v)
+		}
+	}
+	if !slices.IsSortedFunc(r.points, func(a, b point) int { return cmp.Compare(a.at, b.at) }) {
+		return errors.New("curves: points that are not in the order of time")
+	}
+	return nil
+}
+
+// NoLosses is of a model that has predicted nothing yet.
+func NoLosses() (l Losses) {
+	for i := range l {
+		l[i] = float32(math.NaN())
+	}
+	return l
+}
+
+// Add adds a point and thins out the older ones. Points from after it, of a clock that was set back since, go.
+func (r *Ring) Add(p Point) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := p.At.UnixMilli()
+	for len(r.points) > 0 && r.points[len(r.points)-1].at >= now {
+		r.points = r.points[:len(r.points)-1]
+	}
+	r.points = append(r.points, point{now, p.Events, p.Lag, p.Losses})
+	kept := r.points[:1]
+	for i := 1; i < len(r.points); i++ {
+		last := i == len(r.points)-1
+		if !last && r.points[i+1].at-kept[len(kept)-1].at <= (now-r.points[i].at)/detail {
+			continue
+		}
+		kept = append(kept, r.points[i])
+	}
+	if more := len(kept) - maxPoints; more > 0 {
+		kept = slices.Delete(kept, 0, more)
+	}
+	r.points = kept
+}
+
+// Mark adds what happened. Where there is no room, updates go before everything else, oldest first.
+func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marks = append(r.marks, Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")})
+	if len(r.marks) > maxMarks {
+		gone := max(0, slices.IndexFunc(r.marks, func(m Mark) bool { return m.Kind == Update }))
+		r.marks = slices.Delete(r.marks, gone, gone+1)
+	}
+}
+
+// Since returns the points and marks from after a time in milliseconds since 1970; all of them after 0.
+func (r *Ring) Since(after int64) *Curves {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	from, _ := slices.BinarySearchFunc(r.points, after+1, func(p point, at int64) int { return cmp.Compare(p.at, at) })
+	c := &Curves{At: []int64{}, Events: []int64{}, Lag: []int64{}, Losses: map[string][]report.Number{}, Marks: []Mark{}}
+	for _, p := range r.points[from:] {
+		c.At, c.Events, c.Lag = append(c.At, p.at), append(c.Events, p.events), append(c.Lag, p.lag)
+	}
+	for role, name := range Roles {
+		list, any := make([]report.Number, 0, len(c.At)), false
+		for _, p := range r.points[from:] {
+			v := short(p.losses[role])
+			any = any || !math.IsNaN(float64(v))
+			list = append(list, v)
+		}
+		if any {
+			c.Losses[name] = list
+		}
+	}
+	for _, m := range r.marks {
+		if m.At > after {
+			c.Marks = append(c.Marks, m)
+		}
+	}
+	return c
+}
+
+// short returns a loss with the digits that a plot shows.
+func short(v float32) report.Number {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		return report.Number(math.NaN())
+	}
+	out, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', 5, 32), 64)
+	return report.Number(out)
+}
+
+// Save replaces the file by what there is now. It is durable when Save returns.
+func (r *Ring) Save() error {
+	all := r.Since(math.MinInt64)
+	return durable.WriteFile(r.path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
+}

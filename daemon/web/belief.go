@@ -1,0 +1,137 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/diff"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// belief is what a version has learned.
+type belief struct {
+	answered
+	Belief    *report.Belief          `json:"belief"`    // interactions, basis, sizes
+	Relevance []report.FieldRelevance `json:"relevance"` // of the fields, by how much they move predictions of the golden events; largest first
+}
+
+// entity is what a version knows of a name.
+type entity struct {
+	answered
+	report.Entity
+}
+
+// look does what costs the processor up to seconds, for one request at a time.
+func (s *Server) look(r *http.Request, f func() error) error {
+	select {
+	case s.looks <- struct{}{}:
+		defer func() { <-s.looks }()
+		return f()
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+// showBelief answers with what a version has learned: the largest interactions by name, the use of its basis, how much each field counts.
+func (s *Server) showBelief(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.chosen(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(versionHeader, v.header)
+	return s.look(r, func() error {
+		b := v.learned.Load()
+		if b == nil {
+			b = &belief{Belief: diff.Believes(v.model), Relevance: diff.Relevance(v.model)}
+			v.learned.Store(b)
+		}
+		return answer(w, http.StatusOK, belief{v.answered(), b.Belief, b.Relevance})
+	})
+}
+
+// showEntity answers with what a version knows of the name of an entity: what it adds by itself, and with whom it interacts. Of one that it does not
+// know it has names that begin alike.
+func (s *Server) showEntity(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.chosen(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(versionHeader, v.header)
+	return s.look(r, func() error {
+		q := r.URL.Query()
+		e, err := diff.Entity(v.model, q.Get("field"), q.Get("name"))
+		if errors.Is(err, diff.ErrNoField) {
+			return badRequest("field is none of the categorical and list fields of the version")
+		}
+		if err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, entity{v.answered(), *e})
+	})
+}
+
+// showDiff answers with how a version differs from another of its model, ?with, or from the one that it started from.
+func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(r)
+	if err != nil {
+		return err
+	}
+	with, err := countOf(r, "with")
+	if err != nil {
+		return err
+	}
+	b, err := cache.version(version)
+	if err != nil {
+		return err
+	}
+	if with == 0 {
+		if b.manifest.Parent == nil {
+			return badRequest("the version started from none: name the one to compare it with as with")
+		}
+		with = *b.manifest.Parent
+	}
+	a, err := cache.version(with)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(versionHeader, b.header)
+	return s.look(r, func() error {
+		d, err := diff.Between(a.model, b.model, cycle.VersionOf)
+		if errors.Is(err, diff.ErrIncomparable) {
+			return &requestError{http.StatusConflict, "the versions predict different things or of other fields: they cannot be compared"}
+		}
+		if err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, d)
+	})
+}
+
+// versionSummary is what a list says of a version beside what it is.
+type versionSummary struct {
+	Kind         string               `json:"kind"`                  // refit or update
+	Parent       *int64               `json:"parent"`                // version that it started from; null for the first
+	Reason       string               `json:"reason"`                // of the decision
+	K            int                  `json:"k"`                     // basis vectors
+	Features     int                  `json:"features"`              // columns
+	Rows         int64                `json:"rows"`                  // trained on
+	Bytes        int64                `json:"bytes"`                 // of its files
+	Gate         *snapshot.Metrics    `json:"gate"`                  // on the rows that judge; null without any
+	ChampionGate *snapshot.Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
+	GateSlices   []snapshot.GateSlice `json:"gate_slices,omitempty"` // by whether the entity is known; absent without any
+}
+
+func summaryOf(m *snapshot.Manifest) *versionSummary {
+	s := &versionSummary{Kind: m.Kind, Parent: m.Parent, Reason: m.Reason, K: m.NumBasis, Features: m.NumFeatures, Rows: m.Rows, Gate: m.Gate,
+		ChampionGate: m.ChampionGate, GateSlices: m.GateSlices}
+	for _, f := range m.Files {
+		s.Bytes += f.Bytes
+	}
+	return s
+}

@@ -1,0 +1,219 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/daemon/quality"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// statusFor is how long a status is shown to whoever asks: looking at it costs the models a walk over their windows.
+const statusFor = time.Second
+
+// overview is everything that the status page shows of the daemon, and a line for each model.
+type overview struct {
+	Version string          `json:"version"`         // of the program
+	Now     time.Time       `json:"now"`             // by the daemon's clock
+	Started time.Time       `json:"started"`         // when the daemon was
+	Ready   bool            `json:"ready"`           // every model does its work
+	Alerts  []alert         `json:"alerts"`          // what is wrong, critical first
+	Memory  MemoryStatus    `json:"memory"`          // of the process
+	Disks   []DiskStatus    `json:"disks"`           // of state and snapshots
+	Reload  *ReloadStatus   `json:"reload,omitzero"` // of the configuration; absent without one
+	Models  []modelOverview `json:"models"`          // in the order of the configuration
+}
+
+// modelOverview is a model in the overview.
+type modelOverview struct {
+	Model     string         `json:"model"`             // its name
+	Ready     bool           `json:"ready"`             // it does its work
+	Champion  *int64         `json:"champion"`          // version that consumers have; null before the first
+	Published *time.Time     `json:"published"`         // when that was; null before the first
+	Metric    string         `json:"metric,omitempty"`  // what the losses are: rmse or error_rate; absent before the first event
+	Loss      *report.Number `json:"loss"`              // of the champion over the window; null where it has none
+	Live      *report.Number `json:"live"`              // of the live model; null where it has none
+	Baseline  *report.Number `json:"baseline"`          // of the best baseline; null where there is none
+	Best      string         `json:"best,omitempty"`    // name of that baseline; absent without one
+	Lag       int64          `json:"lag"`               // records that are not applied yet
+	Events    int64          `json:"events"`            // applied since the start
+	Rows      int            `json:"rows"`              // of the sample
+	Waiting   string         `json:"waiting,omitempty"` // why there is no champion; absent if there is one
+	Alerts    int            `json:"alerts"`            // that are about it
+}
+
+// modelState is everything that the status page shows of one model, but for its curves, its versions and what it believes.
+type modelState struct {
+	modelOverview
+	Kind             string             `json:"kind,omitempty"`              // of the champion: refit or update; absent without one
+	Digest           string             `json:"digest,omitempty"`            // payload digest of the champion; absent without one
+	Features         int                `json:"features"`                    // of the champion
+	Outputs          int                `json:"outputs"`                     // of the champion
+	K                int                `json:"k"`                           // basis vectors of the champion
+	LastRefit        *time.Time         `json:"last_refit"`                  // when one last ended with a model; null if none did since the start
+	Judged           *report.Version    `json:"judged"`                      // the last version that was judged; null before the first of this run
+	Optimality       string             `json:"optimality,omitempty"`        // how far that one got, for people; absent without one
+	TrainingDisabled string             `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
+	Applied          int64              `json:"applied"`                     // events since the state was made
+	Progressive      report.Progressive `json:"progressive"`                 // losses of predictions made before their event was learned
+	Calibration      report.Calibration `json:"calibration"`                 // what was predicted over the window with what came
+	Partitions       []PartitionStatus  `json:"partitions"`                  // of its topics
+	Rejections       []Rejections       `json:"rejections"`                  // records that are no events since the start, most frequent first
+	Sample           SampleStatus       `json:"sample"`                      // how full it is
+	Serving          string             `json:"serving,omitempty"`           // what this daemon scores with, for people; absent before the first version
+	Scoring          string             `json:"scoring,omitempty"`           // how scores go to a topic, for people; absent without one
+}
+
+// recent returns a status that is less than statusFor old.
+func (s *Server) recent() *Status {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.seen == nil || time.Since(s.looked) >= statusFor {
+		state := s.Daemon.Status()
+		s.seen, s.looked = &state, time.Now()
+	}
+	return s.seen
+}
+
+// overviewOf returns the overview of a status.
+func (s *Server) overviewOf(state *Status) *overview {
+	o := &overview{Version: s.Version, Now: state.Now, Started: state.Started, Ready: len(state.NotReady()) == 0, Alerts: s.alerts(state),
+		Memory: state.Memory, Disks: append([]DiskStatus{}, state.Disks...), Models: []modelOverview{}}
+	if !state.Reload.At.IsZero() {
+		o.Reload = &state.Reload
+	}
+	for i := range state.Models {
+		m := modelOverviewOf(&state.Models[i])
+		for _, a := range o.Alerts {
+			if a.Model == m.Model {
+				m.Alerts++
+			}
+		}
+		o.Models = append(o.Models, m)
+	}
+	return o
+}
+
+func modelOverviewOf(m *ModelStatus) modelOverview {
+	o := modelOverview{Model: m.Name, Ready: len(m.NotReady) == 0, Lag: m.Lag, Events: m.Events, Rows: m.SampleRows, Waiting: m.Waiting}
+	if c := m.Champion; c != nil {
+		o.Champion, o.Published = &c.Version, &m.Published
+	}
+	for _, r := range m.Progressive.Roles() {
+		loss, ok := quality.Loss(r.Metrics)
+		if !ok {
+			continue
+		}
+		o.Metric = "error_rate"
+		if r.Metrics.RMSE != nil {
+			o.Metric = "rmse"
+		}
+		switch {
+		case r.Name == "published":
+			o.Loss = report.Some(loss)
+		case r.Name == "live":
+			o.Live = report.Some(loss)
+		case o.Baseline == nil || loss < float64(*o.Baseline):
+			o.Baseline, o.Best = report.Some(loss), r.Name
+		}
+	}
+	return o
+}
+
+// modelStateOf returns everything of one model of a status, nil if there is none of that name.
+func (s *Server) modelStateOf(state *Status, name string) *modelState {
+	for i := range state.Models {
+		m := &state.Models[i]
+		if m.Name != name {
+			continue
+		}
+		o := &modelState{modelOverview: modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
+			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...),
+			Sample: m.Sample, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
+		if o.Progressive.Parts == nil {
+			o.Progressive.Parts = []report.Part{}
+		}
+		if c := m.Champion; c != nil {
+			o.Kind, o.Digest, o.Features, o.Outputs, o.K = c.Kind, c.PayloadDigest, c.Features, c.Outputs, c.K
+		}
+		if !m.LastRefit.IsZero() {
+			o.LastRefit = &m.LastRefit
+		}
+		if m.Judged != nil {
+			o.Optimality = m.Judged.OptimalityHeldOut()
+		}
+		if cache := s.caches[name]; cache != nil && cache.Calibration != nil {
+			o.Calibration = cache.Calibration()
+		}
+		if v := s.servings(state)[name]; v != nil {
+			o.Serving = v.text()
+		}
+		o.Scoring = m.Scoring.text()
+		return o
+	}
+	return nil
+}
+
+// text says what is scored with.
+func (v *serving) text() string {
+	parts := []string{fmt.Sprintf("version %d", v.Position.Version)}
+	if v.Position.Sequence > 0 {
+		parts[0] += fmt.Sprintf(" and %d deltas", v.Position.Sequence)
+	}
+	parts = append(parts, "made "+v.Age)
+	if v.Behind != "" {
+		parts = append(parts, v.Behind)
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d deltas applied and %d refused since the start", v.DeltasApplied, v.DeltasRefused)), "; ")
+}
+
+// text says how scores go to a topic; nothing without one.
+func (c *ScoringStatus) text() string {
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("to %s: %d offsets answered since the start, %d of them no events", c.Topic, c.Answered, c.Rejected)
+	if c.Lag >= 0 {
+		text += fmt.Sprintf(", %d to do", c.Lag)
+	}
+	for _, more := range []string{c.Guarantee, c.Waiting, c.Trouble} {
+		if more != "" {
+			text += "; " + more
+		}
+	}
+	return text
+}
+
+// showStatus answers with what the status page shows: the daemon, what is wrong with it, and a line for each model. It is at most a second old.
+func (s *Server) showStatus(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, s.overviewOf(s.recent()))
+}
+
+// showState answers with what the status page shows of one model. It is at most a second old.
+func (s *Server) showState(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
+	if err != nil {
+		return err
+	}
+	state := s.modelStateOf(s.recent(), cache.Name)
+	if state == nil {
+		return s.noModel()
+	}
+	return answer(w, http.StatusOK, state)
+}
+
+// showCurves answers with how a model has done over time: window losses, lag, versions, drift. Points stand the closer the newer they are. With
+// ?after=T those from after T, in milliseconds since 1970.
+func (s *Server) showCurves(w http.ResponseWriter, r *http.Request) error {
+	cache, err := s.cached(r)
+	if err != nil {
+		return err
+	}
+	after, err := countOf(r, "after")
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, cache.past().Since(after))
+}

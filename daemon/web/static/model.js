@@ -1,0 +1,385 @@
+// One model: how it does, what it reads, what it believes.
+
+/** ModelView is the part of the page about one model. */
+class ModelView {
+  constructor(name, range) {
+    this.name = name;
+    this.path = "/v1/models/" + encodeURIComponent(name);
+    this.curves = { at: [], events: [], lag: [], losses: {}, marks: [] };
+    this.range = range;
+    this.tiles = el("div", { class: "tiles" });
+    this.facts = el("div");
+    this.losses = el("div");
+    this.loss = new Figure("Loss over time", "Over the window, each event scored before it is learned from.");
+    this.lag = new Figure("Lag", "Records that are not applied yet.");
+    this.calibration = new Figure("Calibration", "Of the window in bins of equal mass: on the line, what was predicted is what came.");
+    this.ages = new Figure("Age of the sample", "Rows by how many events were applied after them, as the last refit took the sample.");
+    this.ranges = ["5 min", "1 h", "24 h", "all"].map((text) =>
+      el("button", { type: "button", "aria-pressed": String(text === range), onclick: () => this.setRange(text) }, text),
+    );
+    this.loss.tools.prepend(el("span", { role: "group", "aria-label": "Range of time" }, this.ranges));
+    this.legend = el("div");
+    this.loss.node.append(this.legend);
+    this.reading = el("div");
+    this.sample = el("div");
+    this.belief = el("div", {}, el("p", { class: "empty" }, "Nothing yet: no version was published."));
+    this.versions = new VersionsView(this);
+    this.node = el(
+      "div",
+      { class: "model" },
+      section("model", name, this.tiles, this.facts, this.loss.node, this.losses, this.lag.node),
+      this.versions.node,
+      section("believes", "What it believes", this.belief, this.calibration.node),
+      section("try", "Try it", (this.tryIt = new TryView(this)).node),
+      section("reads", "What it reads", this.reading),
+      section("sample", "Sample", this.sample, this.ages.node),
+    );
+  }
+
+  setRange(text) {
+    this.range = text;
+    this.ranges.forEach((b) => b.setAttribute("aria-pressed", String(b.textContent === text)));
+    this.draw();
+  }
+
+  /** addCurves takes up points that came since the last ones. */
+  addCurves(more) {
+    const c = this.curves,
+      last = c.at.length ? c.at[c.at.length - 1] : -1;
+    const fresh = more.at.map((t, i) => i).filter((i) => more.at[i] > last);
+    for (const role of new Set([...Object.keys(c.losses), ...Object.keys(more.losses)])) {
+      c.losses[role] ??= c.at.map(() => null);
+      for (const i of fresh) c.losses[role].push(more.losses[role] ? more.losses[role][i] : null);
+    }
+    for (const i of fresh) {
+      c.at.push(more.at[i]);
+      c.events.push(more.events[i]);
+      c.lag.push(more.lag[i]);
+    }
+    const key = (m) => m.at + m.kind + m.version;
+    const known = new Set(c.marks.map(key));
+    c.marks.push(...more.marks.filter((m) => !known.has(key(m))));
+    this.draw();
+  }
+
+  draw() {
+    const c = this.curves,
+      width = this.loss.body.clientWidth || 600;
+    const to = c.at.length ? c.at[c.at.length - 1] : Date.now();
+    const length = { "5 min": 300e3, "1 h": 3600e3, "24 h": 86400e3 }[this.range];
+    const first = c.at[0] ?? to,
+      from = length ? Math.max(to - length, first) : first;
+    const series = Object.keys(titles)
+      .filter((r) => c.losses[r])
+      .map((r) => ({ name: titles[r], cls: r, values: c.losses[r] }));
+    const last = series.map((s) => s.name + " " + loss(s.values[s.values.length - 1])).join(", ");
+    const metric = this.state?.metric === "error_rate" ? "error rate" : "RMSE";
+    const inRange = c.at.map((t, i) => i).filter((i) => c.at[i] >= from);
+    const every = Math.max(1, Math.ceil(inRange.length / 60));
+    const rows = inRange.filter((_, k) => k % every === 0 || k === inRange.length - 1);
+    const seconds = (t) => clock(t, true);
+    const shown = { at: c.at, from: Math.min(from, to - 10e3), to, marks: c.marks, width };
+    if (!this.loss.body.querySelector(":hover, :focus")) {
+      this.loss.show(
+        () => lines({ ...shown, series, yTitle: metric, label: `${metric} of ${this.name} over time, now: ${last}` }),
+        () =>
+          el(
+            "div",
+            {},
+            table(
+              `${metric} over time`,
+              ["Time", ...series.map((s) => s.name)],
+              rows.map((i) => [seconds(c.at[i]), ...series.map((s) => loss(s.values[i]))]),
+              series.map((_, i) => i + 1),
+            ),
+            table(
+              "What happened",
+              ["Time", "What", "Version", "Why"],
+              c.marks
+                .filter((m) => m.at >= from)
+                .slice(-60)
+                .map((m) => [seconds(m.at), m.kind, m.version || "", m.text]),
+              [2],
+            ),
+          ),
+      );
+    }
+    this.legend.replaceChildren(
+      legend(series),
+      el("p", { class: "note" }, "▲ promoted  ✕ kept back  ◆ drift  ↕ moved by somebody else  ▷ started  | update"),
+    );
+    if (!this.lag.body.querySelector(":hover, :focus")) {
+      this.lag.show(
+        () =>
+          lines({
+            ...shown,
+            height: 130,
+            marks: [],
+            fromZero: true,
+            series: [{ name: "lag", cls: "live", values: c.lag }],
+            yText: short,
+            label: `Lag of ${this.name} over time, now ${count(c.lag[c.lag.length - 1])} records`,
+          }),
+        () =>
+          table(
+            "Lag over time",
+            ["Time", "Records", "Events scored"],
+            rows.map((i) => [seconds(c.at[i]), count(c.lag[i]), count(c.events[i])]),
+            [1, 2],
+          ),
+      );
+    }
+  }
+
+  /** update shows a new state. */
+  update(state, now) {
+    const before = this.state;
+    this.state = state;
+    const tile = (title, value, note, cls) =>
+      el(
+        "div",
+        { class: "tile" },
+        el("span", { class: "title" }, title),
+        el("span", { class: "big " + (cls || "") }, value),
+        el("span", { class: "note" }, note),
+      );
+    const better = state.loss !== null && state.baseline !== null ? (state.loss <= state.baseline ? "good" : "bad") : "";
+    this.tiles.replaceChildren(
+      tile(
+        "Consumers have",
+        state.champion ? "version " + state.champion : "no version",
+        state.champion ? `${state.kind}, ${ago(now, state.published)}` : state.waiting,
+      ),
+      tile(
+        state.metric === "error_rate" ? "Error rate" : "RMSE",
+        loss(state.loss),
+        state.baseline === null ? "no baseline yet" : `${titles[state.best]} ${loss(state.baseline)}, live ${loss(state.live)}`,
+        better,
+      ),
+      tile("Lag", count(state.lag), `${count(state.events)} events since the start`),
+      tile("Sample", count(state.sample.train), `of ${count(state.sample.size)} rows, ${bytes(state.sample.bytes)}`),
+      tile(
+        "Last refit",
+        state.last_refit ? ago(now, state.last_refit) : "none yet",
+        state.training_disabled || (state.judged ? `version ${state.judged.version} ${state.judged.decision}` : ""),
+      ),
+    );
+    const facts = [
+      [
+        "Model",
+        state.champion ? `${count(state.k)} basis vectors, ${count(state.features)} features, ${count(state.outputs)} outputs` : "",
+      ],
+      [
+        "Gate",
+        state.judged ? `version ${state.judged.version} (${state.judged.kind}) was ${state.judged.decision}: ${state.judged.reason}` : "",
+      ],
+      ["Training", state.judged ? `${state.judged.status}, ${count(state.judged.rows)} rows, ${state.optimality}` : ""],
+      ["Scores here", state.serving],
+      ["Scores", state.scoring],
+      ...(state.progressive.drift || []).map((d) => [
+        "Drift",
+        `${d.group} changed ${count(d.events_ago)} events ago; ${d.alarms} alarms in all`,
+      ]),
+    ];
+    this.facts.replaceChildren(
+      el(
+        "dl",
+        {},
+        facts.filter((f) => f[1]).map((f) => [el("dt", {}, f[0]), el("dd", {}, f[1])]),
+      ),
+    );
+    this.showLosses(state);
+    this.showReading(state);
+    this.showSample(state);
+    this.showCalibration(state.calibration);
+    if (!before || before.champion !== state.champion || before.judged?.version !== state.judged?.version) {
+      this.versions.load();
+      if (!before || before.digest !== state.digest) this.showBelief();
+      this.tryIt.load();
+    }
+  }
+
+  showLosses(state) {
+    const p = state.progressive,
+      rows = [];
+    const row = (title, m) => {
+      if (!m || !m.n) return;
+      const value = m.rmse !== undefined ? m.rmse : m.accuracy === undefined ? null : 1 - m.accuracy;
+      const others = Object.entries(m)
+        .filter(([k, v]) => typeof v === "number" && !["n", "rmse", "accuracy"].includes(k))
+        .map(([k, v]) => `${k} ${loss(v)}`);
+      rows.push([title, loss(value), count(m.n), others.join(", ")]);
+    };
+    row("published", p.window.published);
+    row("live", p.window.live);
+    for (const [name, m] of Object.entries(p.baselines)) row(titles[name] || name, m);
+    for (const [key, title] of [
+      ["new_entity", "new entities"],
+      ["known_entity", "known entities"],
+    ]) {
+      row("published, " + title, p.slices?.[key].published);
+      row("live, " + title, p.slices?.[key].live);
+    }
+    const parts = p.parts.map((x) => [x.name, x.weight.toFixed(3), loss(x.loss), x.in_versions ? "yes" : "no"]);
+    refresh(
+      this.losses,
+      details(
+        "loss-table",
+        "All metrics, new and known entities, parts of the live model",
+        table("Window losses", ["Predictor", "Loss", "Events", "Other metrics"], rows, [1, 2]),
+        parts.length
+          ? table("What the live prediction is mixed from", ["Part", "Weight", "Recent loss", "In versions"], parts, [1, 2])
+          : null,
+      ),
+    );
+  }
+
+  showReading(state) {
+    const partitions = state.partitions.map((p) => [
+      `${p.topic}/${p.partition}`,
+      p.halted ? { text: "halted: " + p.halted, cls: "bad" } : "reading",
+      count(p.next),
+      p.end < 0 ? "–" : count(p.end),
+      count(p.lag),
+      count(p.applied),
+      count(p.rejected),
+      count(p.gap),
+      count(p.rows),
+    ]);
+    const rejections = state.rejections.map((r) => [r.reason, r.field || "(whole record)", count(r.records)]);
+    refresh(
+      this.reading,
+      table(
+        "Partitions",
+        ["Partition", "State", "Next", "End", "Lag", "Applied", "Rejected", "Gap", "In the sample"],
+        partitions,
+        [2, 3, 4, 5, 6, 7, 8],
+      ),
+      rejections.length
+        ? table("Rejected since the start", ["Reason", "Field", "Records"], rejections, [2])
+        : el("p", { class: "note" }, "No record was rejected since the start."),
+    );
+  }
+
+  showSample(state) {
+    const s = state.sample;
+    this.sample.replaceChildren(
+      meter("Rows to train on", s.train, s.size, `${count(s.train)} of ${count(s.size)}`),
+      meter("Bytes", s.bytes, s.max_bytes, `${bytes(s.bytes)} of ${bytes(s.max_bytes)}`),
+      el("p", { class: "note" }, `${count(s.holdout)} rows are held out: they choose and judge.`),
+    );
+    this.ages.node.hidden = !s.ages;
+    if (!s.ages || JSON.stringify(s.ages) === this.agesShown) return;
+    this.agesShown = JSON.stringify(s.ages);
+    const from = (i) => 2 ** i,
+      text = (n) => (n >= 1e6 ? short(n / 1e6) + "M" : n >= 1e3 ? Math.round(n / 1e3) + "k" : String(n));
+    const labels = s.ages.rows.map((_, i) => "from " + text(from(i)));
+    this.ages.show(
+      () =>
+        bars({
+          width: this.ages.body.clientWidth || 600,
+          labels: labels.map((l) => l.slice(5)),
+          values: s.ages.rows,
+          yTitle: "rows",
+          label: "Rows of the sample by age in events",
+        }),
+      () =>
+        table(
+          "Age of the sample",
+          ["Events applied after", "Rows"],
+          s.ages.rows.map((n, i) => [`${count(from(i))} to ${count(2 * from(i) - 1)}`, count(n)]),
+          [1],
+        ),
+    );
+  }
+
+  showCalibration(c) {
+    const series = [
+      ["published", c.published],
+      ["live", c.live],
+    ]
+      .filter((x) => x[1].length)
+      .map(([name, bins]) => ({ name, cls: name, bins }));
+    this.calibration.node.hidden = !series.length;
+    if (!series.length) return;
+    this.calibration.show(
+      () =>
+        el(
+          "div",
+          {},
+          against({ width: this.calibration.body.clientWidth || 420, series, label: "Calibration of " + this.name }),
+          legend(series),
+        ),
+      () =>
+        table(
+          "Calibration",
+          ["Predictor", "Predicted", "Came", "Events"],
+          series.flatMap((s) => s.bins.map((b) => [s.name, loss(b.predicted), loss(b.observed), count(b.n)])),
+          [1, 2, 3],
+        ),
+    );
+  }
+
+  async showBelief() {
+    if (!this.state.champion) return;
+    let b;
+    try {
+      b = await ask(this.path + "/belief");
+    } catch (error) {
+      this.belief.replaceChildren(el("p", { class: "bad" }, error.message));
+      return;
+    }
+    const bar = (share) => el("progress", { max: 1, value: share.toFixed(4), "aria-label": percent(share) });
+    this.belief.replaceChildren(
+      table(
+        "Fields by how much they move predictions",
+        ["Field", "Share", "As a bar"],
+        b.relevance.map((f) => [f.field, percent(f.share), bar(f.share)]),
+        [1],
+      ),
+      ...b.belief.outputs
+        .filter((o) => o.interactions.length)
+        .map((o, i) =>
+          details(
+            "belief-" + i,
+            `Strongest interactions: ${o.output}`,
+            table(
+              "Interactions of " + o.output,
+              ["Features", "Weight"],
+              o.interactions.map((x) => [
+                x.features.join(" × "),
+                { text: (x.weight >= 0 ? "+" : "") + loss(x.weight), cls: x.weight >= 0 ? "good" : "bad" },
+              ]),
+              [1],
+            ),
+          ),
+        ),
+      el(
+        "p",
+        { class: "note" },
+        `Version ${b.version}: ${bytes(b.belief.sizes.bytes)}, ${count(b.belief.sizes.nonzero)} of ${count(b.belief.sizes.parameters)} parameters not zero.`,
+      ),
+    );
+    const first = this.belief.querySelector("details");
+    if (first) first.open = true;
+  }
+}
+
+const opened = new Set();
+
+/** details is a part that stays open when it is drawn anew. */
+function details(id, title, ...children) {
+  return el(
+    "details",
+    { open: opened.has(id), ontoggle: (event) => (event.target.open ? opened.add(id) : opened.delete(id)) },
+    el("summary", {}, title),
+    children,
+  );
+}
+
+/** refresh draws a part anew, unless somebody is reading or choosing something in it. */
+function refresh(node, ...children) {
+  const selection = document.getSelection();
+  if (node.contains(document.activeElement) || (!selection.isCollapsed && node.contains(selection.anchorNode))) return;
+  node.replaceChildren(...children.filter(Boolean));
+}
