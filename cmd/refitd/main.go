@@ -64,13 +64,15 @@ type cli struct {
 
 // app is what a verb needs of the process.
 type app struct {
-	ctx    context.Context // done after SIGINT or SIGTERM: a verb then ends what it does and returns nil
-	stdin  io.Reader
-	stdout io.Writer // for text that is neither a report nor JSON; everything else goes through out
-	stderr io.Writer
-	out    *report.Emitter
-	log    *slog.Logger
-	screen *progress.Screen // nil where nobody sees progress drawn: it goes to the log
+	ctx      context.Context // done after SIGINT or SIGTERM: a verb then ends what it does and returns nil
+	stdin    io.Reader
+	stdout   io.Writer // for text that is neither a report nor JSON; everything else goes through out
+	stderr   io.Writer
+	out      *report.Emitter
+	log      *slog.Logger
+	screen   *progress.Screen // nil where nobody sees progress drawn: it goes to the log
+	flags    *cli
+	terminal bool // standard output is one, and not of JSON
 }
 
 func main() {
@@ -129,7 +131,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		// kong stops at the first error, so --json may not have been read.
 		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr, report.Exitf(report.ExitUsage, "%w; %s", err, seeHelp(at)))
 	}
-	a := &app{ctx: ctx, stdin: stdin}
+	a := &app{ctx: ctx, stdin: stdin, flags: &flags, terminal: !flags.JSON && progress.IsTerminal(stdout)}
 	if !flags.JSON {
 		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
 	}

@@ -22,24 +22,25 @@ func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
 // ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write to in place of its two
 // outputs, so that lines of either that a person sees stand above the line of progress.
 func ScreenOf(stdout, stderr io.Writer) (s *Screen, out, errs io.Writer) {
-	if !isTerminal(stderr) {
+	if !IsTerminal(stderr) {
 		return nil, stdout, stderr
 	}
 	s = NewScreen(stderr)
-	if isTerminal(stdout) {
+	if IsTerminal(stdout) {
 		stdout = s.Beside(stdout)
 	}
 	return s, stdout, s.Beside(stderr)
 }
 
-// isTerminal reports whether what is written to w is seen by a person at once, on a terminal that can clear a line.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether what is written to w is seen by a person at once, on a terminal that can clear a line.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
+	if term := os.Getenv("TERM"); !ok || term == "" || term == "dumb" {
 		return false
 	}
 	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	null, nullErr := os.Stat(os.DevNull)
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && (nullErr != nil || !os.SameFile(st, null))
 }
 
 const clearLine = "\r\x1b[K" // from its start

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -39,16 +41,20 @@ type Options struct {
 	Rate       float64         `default:"2000" help:"Events per second."`
 	BrokerOnly bool            `help:"Start the broker alone and keep its topics in --dir."`
 	Listen     string          `default:"127.0.0.1:0" help:"Address of the broker; port 0 takes a free one."`
+	Open       bool            `help:"Show the status page in a browser."`
 	Out        *report.Emitter `kong:"-"`
 	Text       io.Writer       `kong:"-"` // the live table, unless Out writes JSON
 	Log        *slog.Logger    `kong:"-"`
+	// Terminal, if not nil, returns a log that writes to a file: Text is a terminal then, whose end is redrawn in place.
+	Terminal func(file io.Writer) *slog.Logger `kong:"-"`
 }
 
 // demo is a quickstart under way. Its fields belong to the goroutine of watch, versions and drifts come to it by channel.
 type demo struct {
 	Options
 	daemon   *daemon.Daemon
-	table    *Table
+	table    display
+	log      string // file of the log, empty without a terminal
 	began    time.Time
 	versions chan report.Version
 	drifts   chan time.Time
@@ -79,13 +85,24 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir"}
 	}
+	var logFile string
+	if o.Terminal != nil && !o.BrokerOnly {
+		f, err := openLog(o.Dir)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		logFile, o.Log = f.Name(), o.Terminal(f)
+	}
 	kafka, err := broker.Start(broker.Options{Dir: filepath.Join(o.Dir, "broker"), Listen: o.Listen, Logger: o.Log})
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--listen", Path: o.Dir}
 	}
 	defer kafka.Close()
-	if err := o.Out.Emit("broker", report.Broker{BootstrapServers: kafka.Addr()}); err != nil {
-		return err
+	if o.Out.IsJSON() || o.BrokerOnly { // else the page comes first
+		if err := o.Out.Emit("broker", report.Broker{BootstrapServers: kafka.Addr()}); err != nil {
+			return err
+		}
 	}
 	if o.For > 0 {
 		var cancel context.CancelFunc
@@ -99,7 +116,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := kafka.CreateTopic(ctx, topic, partitions, retentionBytes); err != nil {
 		return err
 	}
-	d := &demo{Options: o, table: NewTable(o.Text), began: time.Now(), versions: make(chan report.Version, 16),
+	d := &demo{Options: o, table: NewTable(o.Text), log: logFile, began: time.Now(), versions: make(chan report.Version, 16),
 		drifts: make(chan time.Time, 1), window: max(1000, int64(windowSeconds*o.Rate))}
 	return d.run(ctx, kafka.Addr())
 }
@@ -113,6 +130,9 @@ func (d *demo) run(ctx context.Context, addr string) error {
 	d.daemon, err = daemon.New(ctx, daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }})
 	if err != nil {
 		return err
+	}
+	if err := d.introduce(addr); err != nil {
+		return errors.Join(err, d.daemon.Close())
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	stopped := make(chan struct{}) // the daemon has stopped, no more versions come
@@ -130,6 +150,58 @@ func (d *demo) run(ctx context.Context, addr string) error {
 		return err
 	}
 	return d.summarise()
+}
+
+// openLog opens the file that the log goes to while a terminal shows the state.
+func openLog(dir string) (*os.File, error) {
+	err := os.MkdirAll(dir, 0o755)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(filepath.Join(dir, "refitd.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}
+	if err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir", Path: dir}
+	}
+	return f, nil
+}
+
+// introduce says where the page and the broker are, and whether an earlier run is gone on from.
+func (d *demo) introduce(addr string) error {
+	page := "http://" + d.daemon.Addr() + "/"
+	if d.Open {
+		if err := openBrowser(page); err != nil {
+			d.Log.Warn("the page is not shown: no browser was started", "page", page, "error", err)
+		}
+	}
+	if d.Out.IsJSON() {
+		return d.Out.Emit("ready", report.Ready{Web: d.daemon.Addr(), Models: []string{model}})
+	}
+	if _, err := fmt.Fprintf(d.Text, "page at %s\n", page); err != nil {
+		return err
+	}
+	if err := d.Out.Emit("broker", report.Broker{BootstrapServers: addr}); err != nil {
+		return err
+	}
+	if d.log != "" {
+		d.table = NewScreen(d.Text, page, d.log)
+	}
+	if n := d.daemon.Progressive().N; n > 0 {
+		return d.table.Note(0, fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n))
+	}
+	return nil
+}
+
+// openBrowser shows an address in the user's browser, by the command that the system has for it. It does not wait for the browser.
+func openBrowser(page string) error {
+	name := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		name = "open"
+	}
+	cmd := exec.Command(name, page)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
 }
 
 // driftAfter returns the number of events before the change of taste.
@@ -208,7 +280,10 @@ func (d *demo) version(v report.Version) error {
 	if d.Out.IsJSON() {
 		return d.Out.Emit("version", v)
 	}
-	text := fmt.Sprintf("version %d (%s) %s: %s", v.Version, v.Kind, v.Decision, v.Reason)
+	text := fmt.Sprintf("version %d (%s) %s", v.Version, v.Kind, v.Decision)
+	if v.Kind == "refit" || d.log == "" { // why one update after the other is, only where there is room
+		text += ": " + v.Reason
+	}
 	if v.Kind == "refit" {
 		text += "; " + v.Optimality()
 	}

@@ -1,0 +1,70 @@
+package quickstart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// shown is what stands on a terminal after a text: lines that were gone up over and cleared are not there.
+func shown(t *testing.T, text string) (lines []string) {
+	t.Helper()
+	for part := range strings.SplitSeq(text, "\x1b[") {
+		if up := 0; len(lines) > 0 && strings.HasSuffix(part, "A\r") {
+			if _, err := fmt.Sscanf(part, "%dA", &up); err != nil || up >= len(lines) {
+				t.Fatalf("%q goes up over %d of %d lines", part, up, len(lines))
+			}
+			lines = append(lines[:len(lines)-1-up], "") // the cursor stands on an empty line
+			continue
+		}
+		part = strings.TrimPrefix(part, "J")
+		added := strings.Split(part, "\n")
+		if len(lines) > 0 {
+			lines[len(lines)-1] += added[0]
+			added = added[1:]
+		}
+		lines = append(lines, added...)
+	}
+	return lines
+}
+
+// The state stands once at the end, whatever there were of ticks and notes; the notes stay in their order; no line wraps on 80 columns.
+func TestScreenIsRedrawnInPlace(t *testing.T) {
+	var out strings.Builder
+	s := NewScreen(&out, "http://127.0.0.1:8080/", "/tmp/"+strings.Repeat("long/", 30)+"refitd.log")
+	version := int64(7)
+	for i := range 5 {
+		k := &report.Tick{ElapsedSeconds: report.Number(i), Events: int64(1_000_000 * i), EventsPerSecond: 2000, Version: &version, Form: "variational",
+			SinceRefitSeconds: report.Some(123)}
+		if err := s.Tick(k); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Note(time.Duration(i)*time.Second, fmt.Sprintf("note %d %s", i, strings.Repeat("word ", 40))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := shown(t, out.String())
+	for _, line := range lines {
+		if utf8.RuneCountInString(line) > screenColumns {
+			t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+	text := strings.Join(lines, "\n")
+	for what, n := range map[string]int{"page http://127.0.0.1:8080/": 1, "rmse of": 1,
+		"note ": 5, "4s: 4000000 events, 2000 a second": 1, "0s: 0 events": 0, "refitd.log": 1} {
+		if got := strings.Count(text, what); got != n {
+			t.Errorf("%q is there %d times, want %d:\n%s", what, got, n, text)
+		}
+	}
+	at := func(what string) int {
+		return slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, what) })
+	}
+	if !(at("note 0") < at("note 4") && at("note 4") < at("page http")) {
+		t.Errorf("out of order:\n%s", text)
+	}
+}
