@@ -64,7 +64,7 @@ var verbs = []struct {
 		{"drift", report.Drift{}, "when the stream changes"}, {"recovered", report.Recovered{}, "when the model is as good as before"},
 		{"summary", report.QuickstartSummary{}, "last, not with --broker-only"}}},
 	{"init", []line{{"summary", report.InitSummary{}, ""}}},
-	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
+	{"check config", []line{{"event", report.MappedEvent{}, "each model, with --event"}, {"summary", report.CheckSummary{}, ""}}},
 	{"check rules", []line{{"summary", report.RulesSummary{}, ""}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
@@ -306,7 +306,7 @@ func (p *page) reasons(t *testing.T) {
 	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
 		"Limits.MaxMulti", "`input.max_list_names`", "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
 	var rows [][]string
-	for _, reason := range append(slices.Clone(event.Reasons), event.Panicked) {
+	for _, reason := range append(slices.Clone(event.Reasons), event.Filtered, event.RemovalRequest, event.Panicked) {
 		events := source(t, module+"/consumer/event")
 		doc := events.docs[events.constants[strconv.Quote(string(reason))]]
 		if doc == "" {

@@ -314,7 +314,7 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 		if w.fate == Delivered {
 			r.CRC = recordCRC(r, &w.scratch)
 		} else {
-			r.Key, r.Value = nil, nil
+			r.Key, r.Value, r.Headers = nil, nil, nil
 		}
 		w.next = r.Offset + 1
 		most--
@@ -350,6 +350,7 @@ func (r *Record) parse(b []byte) (offsetDelta int64, err error) {
 	if len(b) == 1 && b[0] == 0 { // no headers, the common case
 		return offsetDelta, nil
 	}
+	r.Headers = b
 	headers, n := varint(b)
 	if n <= 0 || headers < 0 || headers > int64(len(b)) {
 		return 0, corrupt("the headers of a record are out of bounds")

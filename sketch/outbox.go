@@ -64,7 +64,7 @@ func (s *Store) room() int {
 func (p *Part) fit(next int64, room int) (left, unfit int) {
 	for i := range p.Records {
 		r := &p.Records[i]
-		if r.Fate != Rejected || r.Offset < next {
+		if r.Fate != Rejected || r.Quiet || r.Offset < next {
 			continue
 		}
 		if room--; room < 0 {
@@ -76,7 +76,7 @@ func (p *Part) fit(next int64, room int) (left, unfit int) {
 
 // post puts a rejected record into the outbox.
 func (s *Store) post(l *LedgerRow, r *Record) {
-	if s.outboxRows == 0 {
+	if s.outboxRows == 0 || r.Quiet {
 		return
 	}
 	key := deadLetterKey(l.Topic, l.Partition, l.Incarnation, r.Offset)

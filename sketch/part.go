@@ -52,6 +52,7 @@ type Record struct {
 	Reason string
 	Detail *Detail
 	Size   int
+	Quiet  bool // of a rejected record: no DeadLetter is kept of it
 
 	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a DeadLetter keeps of their value.
 	Time       int64   // event time, milliseconds

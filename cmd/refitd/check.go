@@ -15,9 +15,10 @@ type checkCmd struct {
 }
 
 type checkConfigCmd struct {
-	ConfigFile    string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
-	PrintDefaults bool   `help:"Print every key with its default and a comment, as a file that passes this check."`
-	PrintSchema   bool   `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
+	ConfigFile    string     `name:"config.file" placeholder:"FILE" help:"Configuration file."`
+	Record        eventFlags `embed:""`
+	PrintDefaults bool       `help:"Print every key with its default and a comment, as a file that passes this check."`
+	PrintSchema   bool       `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
 }
 
 // Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the error.
@@ -45,7 +46,17 @@ func (c *checkConfigCmd) Run(a *app) error {
 	for i := range conf.Models {
 		summary.Models = append(summary.Models, conf.Models[i].Name)
 	}
-	return a.out.Emit("summary", summary)
+	if c.Record.Event == "" {
+		return a.out.Emit("summary", summary)
+	}
+	rejected, err := checkEvent(conf, &c.Record, a)
+	if err != nil {
+		return err
+	}
+	if err := a.out.Emit("summary", summary); err != nil || !rejected {
+		return err
+	}
+	return &report.ExitError{Code: report.ExitNo, Reported: true}
 }
 
 // loadConfig is config.LoadWith with the exit code of a bad or missing file; memory_budget has to suffice.

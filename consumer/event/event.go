@@ -37,7 +37,7 @@ type Schema struct {
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
 	Time        string   // field with the event time; empty uses the record's own time stamp
-	TimeUnit    string   // s, ms or us
+	TimeUnit    string   // s, ms, us or ns
 	Weight      string   // optional field with a positive weight
 	Identity    string   // optional field that identifies the event among duplicates
 	Categorical []string // the names of the crosses come last

@@ -149,6 +149,8 @@ func (p *parse) time(kind jsontext.Kind, raw []byte) (int64, Reason) {
 			ms *= 1000
 		case "us":
 			ms /= 1000
+		case "ns":
+			ms /= 1e6
 		}
 	case '"':
 		t, err := time.Parse(time.RFC3339, string(p.unquote(raw)))

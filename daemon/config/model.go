@@ -47,6 +47,7 @@ type Input struct {
 	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp, or of the clock, is replaced
 
+	Mapping    Mapping    `json:"mapping,omitzero"`
 	DeadLetter DeadLetter `json:"dead_letter"`
 }
 
@@ -220,7 +221,7 @@ func DefaultModel() Model {
 	return Model{
 		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
 			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxListNames: event.DefaultLimits().MaxMulti, MaxFutureSkew: Duration(defaultMaxFutureSkew),
-			DeadLetter: DeadLetter{MaxRows: 10_000}},
+			Mapping: Mapping{When: []string{}, Fields: []MappedField{}}, DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1, Entities: defaultEntities}},
 		Train: Train{

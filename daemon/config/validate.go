@@ -188,6 +188,7 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.input(&m.Input, at("input"))
 	v.schema(&m.Schema, at("schema"))
+	v.mapping(m, at("input.mapping"))
 	v.sample(m, at("sample"))
 	v.train(m, at("train"))
 	v.whole(at("evaluate.window"), m.Evaluate.Window, 1, 10_000_000)
@@ -279,6 +280,9 @@ func (v *validator) input(in *Input, path string) {
 // MaxClasses bounds the classes of a model: what grows with their square takes 800 MB then.
 const MaxClasses = 10_000
 
+// maxLabelName bounds the names of binary labels, which rejections say.
+const maxLabelName = 40
+
 func (v *validator) schema(s *Schema, path string) {
 	task := event.Task(s.Task)
 	tasks := make([]string, len(event.Tasks))
@@ -314,6 +318,8 @@ func (v *validator) schema(s *Schema, path string) {
 		v.bad(path+".positive", s.Positive, "task: binary, or leave positive and negative out")
 	case s.Positive == "" && s.Negative != "":
 		v.bad(path+".positive", "", "the name of the label that counts as 1, beside negative")
+	case len(s.Positive) > maxLabelName || len(s.Negative) > maxLabelName:
+		v.bad(path+".positive", s.Positive, fmt.Sprintf("names of at most %d bytes", maxLabelName))
 	case s.Positive != "" && s.Positive == s.Negative:
 		v.bad(path+".negative", s.Negative, "another name than positive")
 	}
@@ -326,7 +332,7 @@ func (v *validator) schema(s *Schema, path string) {
 	}
 	v.between(path+".label_min", s.LabelMin, -event.MaxLabel, event.MaxLabel)
 	v.between(path+".label_max", s.LabelMax, -event.MaxLabel, event.MaxLabel)
-	v.oneOf(path+".time_unit", s.TimeUnit, "s", "ms", "us")
+	v.oneOf(path+".time_unit", s.TimeUnit, "s", "ms", "us", "ns")
 	v.fields(s, path)
 }
 

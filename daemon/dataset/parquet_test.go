@@ -88,7 +88,8 @@ func TestParquetRefusals(t *testing.T) {
 		"numbers": {func(s *event.Schema) { s.Categorical, s.Numeric = []string{"item"}, []string{"user", "tags", "when"} }, nil, []string{
 			`the column "user" for the field "user": expected numbers, got text`, `"tags": expected numbers, got lists of text`,
 			`"when": expected numbers, got times`}},
-		"names": {func(s *event.Schema) { s.Categorical = []string{"place", "when"} }, nil, []string{`"place": expected text or whole numbers, got a structure`}},
+		"names": {func(s *event.Schema) { s.Categorical = []string{"place", "when"} }, nil,
+			[]string{`"place": expected text or whole numbers, got a structure`}},
 		"lists": {func(s *event.Schema) { s.Categorical, s.Multi = []string{"user"}, []string{"item"} }, nil,
 			[]string{`"item": expected lists of text or of whole numbers, got whole numbers`}},
 		"no column": {func(s *event.Schema) { s.Label = "stars" }, nil, []string{`no column "stars" for the field "stars": there are user, item`}},

@@ -105,9 +105,8 @@ func (c *Column) add(text string) {
 	}
 }
 
-// ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; which of them is told by its first line, unless format says it.
-// A
-// file of another format is refused with its name.
+// ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; which of them is told by its first line, unless format says
+// it. A file of another format is refused with its name.
 func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	p := &Profile{Format: format}
 	if format == "" {

@@ -52,7 +52,7 @@ const (
 )
 
 // timeUnits are the units of event times.
-var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond}
+var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
 // NewTable begins with the header of a file. Unless labels are asked for, it may lack their column. The error says which columns it misses and what there
 // are; it is io.EOF for an empty file.

@@ -45,6 +45,7 @@ type Ingest struct {
 	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
 	absence      event.Absence
+	missing      *event.Missing           // nil without a mapping
 	pasts        *Pasts                   // nil without derived fields
 	forgotten    []string                 // fields of which values are forgotten
 	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
@@ -105,7 +106,16 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.observe, g.prescorer = c.ObserveAll, c.NewPrescorer()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
-		g.readers = append(g.readers, &reader{ingest: g, decode: NewDecoder(m).Decode})
+		r := &reader{ingest: g}
+		if mapping := m.Mapping(); mapping == nil {
+			r.decode = NewDecoder(m).Decode
+		} else {
+			if g.missing == nil {
+				g.missing = event.NewMissing(mapping)
+			}
+			r.mapped = event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, g.missing)
+		}
+		g.readers = append(g.readers, r)
 	}
 	schema := m.Schema.Event()
 	g.absence, g.pasts = schema.Absence(), NewPasts(m, store)
@@ -114,14 +124,28 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	return g
 }
 
-// NewDecoder returns the decoder of a model's events.
+// Missing counts the events that lack what the mapping of the model names; nil without a mapping. It may be asked while events are decoded.
+func (g *Ingest) Missing() *event.Missing { return g.missing }
+
+// NewDecoder returns the decoder of a model's events, by their values alone: of a mapping, what it takes from keys and headers is missing.
 func NewDecoder(m *config.Model) event.Decoder {
+	if mapping := m.Mapping(); mapping != nil {
+		return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
+	}
+	return NewJSONDecoder(m)
+}
+
+// NewJSONDecoder is NewDecoder without the mapping: of events as the schema has them.
+func NewJSONDecoder(m *config.Model) *event.JSON { return event.NewJSON(m.Schema.Event(), limitsOf(m)) }
+
+// limitsOf returns what the model allows an event to be.
+func limitsOf(m *config.Model) event.Limits {
 	limits := event.DefaultLimits()
 	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
 	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
 	limits.MaxMulti = cmp.Or(m.Input.MaxListNames, limits.MaxMulti) // a model stored by an earlier build has no such key
 	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
-	return event.NewJSON(m.Schema.Event(), limits)
+	return limits
 }
 
 // StoreOptions returns the options of the store that keeps a model's sample.

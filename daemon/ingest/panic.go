@@ -33,6 +33,9 @@ func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Recor
 		}
 	}()
 	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
+	if r.mapped != nil {
+		return r.mapped.DecodeRecord(ev, &event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp}), false
+	}
 	return r.decode(ev, from.Value, from.Timestamp), false
 }
 

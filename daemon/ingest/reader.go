@@ -27,6 +27,7 @@ const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 type reader struct {
 	ingest *Ingest
 	decode func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
+	mapped *event.Mapped // in place of decode where the model has a mapping, else nil
 }
 
 // read decodes the records of a batch into the part of a job, and classifies them, which needs no order.
@@ -102,7 +103,8 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 		size = -1
 	}
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(rejection.Reason),
-		Detail: &sketch.Detail{Field: rejection.Field, Expected: rejection.Expected, Got: rejection.Got}, Time: from.Timestamp, Size: size}
+		Detail: &sketch.Detail{Field: rejection.Field, Expected: rejection.Expected, Got: rejection.Got}, Time: from.Timestamp, Size: size,
+		Quiet: rejection.Reason == event.Filtered}
 	start := len(arena)
 	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
 	to.Payload = arena[start:len(arena):len(arena)]

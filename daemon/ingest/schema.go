@@ -78,6 +78,9 @@ func rulesOf(m *config.Model) string {
 	if n := in.MaxListNames; n != event.DefaultLimits().MaxMulti { // as it was before there was a choice
 		rules += fmt.Sprint(" list ", n)
 	}
+	if in.Mapping.IsSet() {
+		rules += fmt.Sprintf(" mapping %q", fmt.Sprint(in.Mapping))
+	}
 	if s.Positive != "" {
 		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})
 	}

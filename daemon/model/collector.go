@@ -58,9 +58,10 @@ var (
 	modelReady         = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
+	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing}
 )
 
 // Describe implements prometheus.Collector.
@@ -90,6 +91,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(reservoirItems, float64(n), name, sketch.Role(role).String())
 		}
 		gauge(reservoirBytes, float64(bytes), name)
+		if missing := m.reader.missing; missing != nil {
+			for i, field := range missing.Fields {
+				counter(mappingMissing, float64(missing.Count(i)), name, field)
+			}
+		}
 		for topic, accounts := range accountsByTopic(settings, store.Ledger()) {
 			for account, n := range accounts {
 				gauge(ledgerOffsets, float64(n), name, topic, account)

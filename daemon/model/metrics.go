@@ -136,6 +136,11 @@ func (m *Metrics) add(c *config.Model) {
 	for _, cause := range schema.Causes() {
 		m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
 	}
+	if mapping := c.Mapping(); mapping != nil {
+		for _, cause := range mapping.Causes() {
+			m.rejected.WithLabelValues(model, string(cause.Reason), cause.Field)
+		}
+	}
 	for _, f := range c.Schema.Optional {
 		m.absent.WithLabelValues(model, f)
 	}

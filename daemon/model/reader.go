@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -34,9 +35,12 @@ type reader struct {
 	onStored    func()                            // there is something new to train on
 	pasts       *ingest.Pasts                     // nil without derived fields
 
-	began    time.Time
-	newest   int64        // event time applied since the start, milliseconds; of the goroutine that reads
-	applied  atomic.Int64 // events since the start
+	began       time.Time
+	newest      int64          // event time applied since the start, milliseconds; of the goroutine that reads
+	applied     atomic.Int64   // events since the start
+	missing     *event.Missing // nil without input.mapping
+	toldMissing bool           // which fields of it no event has
+
 	rejected atomic.Int64 // records that are no events, since the start
 	refused  rejections   // the same by cause
 	reading  atomic.Int64 // nanoseconds from the start to the last stored batch with an event
@@ -58,7 +62,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
-	r.pasts = sink.Pasts()
+	r.pasts, r.missing = sink.Pasts(), sink.Missing()
 	if r.deadLetters != nil {
 		sink.OutboxTrouble = r.deadLetters.Trouble
 	}
@@ -172,9 +176,15 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
 	c.Watermark = r.newest
 	r.options.Metrics.applied(r.options.Settings.Name, c)
+	r.tellMissing()
+	if c.Rejected[event.Cause{Reason: event.Filtered}] > 0 && len(c.Rejected) == 1 {
+		c.Rejected = nil // as asked for
+	}
 	if len(c.Rejected) > 0 {
-		for _, n := range c.Rejected {
-			r.rejected.Add(n)
+		for cause, n := range c.Rejected {
+			if cause.Reason != event.Filtered {
+				r.rejected.Add(n)
+			}
 		}
 		r.refused.add(c.Rejected)
 		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "reason", c.Rejection.Reason,
@@ -192,6 +202,30 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.applied.Add(c.Applied)
 	r.reading.Store(int64(time.Since(r.began)))
 	r.onStored()
+}
+
+// enoughEvents is after how many events a field of input.mapping that none of them had is told.
+const enoughEvents = 1000
+
+// tellMissing warns once of the fields that a mapping names, and that no event has where it says.
+func (r *reader) tellMissing() {
+	if r.missing == nil || r.toldMissing || r.missing.Events.Load() < enoughEvents {
+		return
+	}
+	r.toldMissing = true
+	events := r.missing.Events.Load()
+	for i, field := range r.missing.Fields {
+		if r.missing.Count(i) >= events {
+			path := ""
+			for _, f := range r.options.Settings.Input.Mapping.Fields {
+				if f.Name == field {
+					path = f.Path
+				}
+			}
+			r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
+				"field", field, "path", path, "events", events)
+		}
+	}
 }
 
 // onPanic logs a record on which this program's code panicked.

@@ -80,7 +80,10 @@ func readSet(m *config.Model, path string, format dataset.Format, table TableOpt
 	if schema.Time != "" {
 		recordTime = -1 // there is no record whose time an event could be ahead of
 	}
-	decoder := ingest.NewDecoder(m)
+	decoder := event.Decoder(ingest.NewJSONDecoder(m))
+	if format == dataset.JSONL { // values as in the topic
+		decoder = ingest.NewDecoder(m)
+	}
 	meter.Stage("reading", "bytes", 0)
 	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.columns(), Progress: meter.Set,
 		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {

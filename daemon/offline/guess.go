@@ -139,7 +139,8 @@ func (g *guess) add(c *dataset.Column) {
 			s.TimeUnit = "ms"
 			say("time", "written times")
 		} else {
-			say("time", "numbers of about %s: %s since 1970", plausible(c), map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds"}[unit])
+			words := map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+			say("time", "numbers of about %s: %s since 1970", plausible(c), words[unit])
 		}
 	case c.Times == n:
 		say(out, "written times: give times as numbers")
@@ -180,7 +181,7 @@ func timeUnit(c *dataset.Column) string {
 	if c.Present == 0 || c.Numbers != c.Present {
 		return ""
 	}
-	for unit, scale := range map[string]float64{"s": 1, "ms": 1e3, "us": 1e6} {
+	for unit, scale := range map[string]float64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9} {
 		if c.Min >= from*scale && c.Max <= to*scale {
 			return unit
 		}

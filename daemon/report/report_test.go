@@ -41,6 +41,8 @@ func lines() map[string]Line {
 			ScoreStdin: `{"user":"o'x"}` + "\n"},
 		"check": CheckSummary{OK: true, Models: []string{"m"}, ConfigHash: "sha256:00", Memory: &config.Memory{TotalBytes: 1 << 20,
 			Parts: map[string]int64{"m.refit": 1 << 20}}},
+		"mapped": MappedEvent{Model: "m", Result: "rejected", Reason: "missing_field", Field: "user", Expected: "a string", Got: "nothing",
+			Fields: []MappedField{{Name: "rating", From: "after.rating", Value: "5"}, {Name: "user", From: "key:id"}}},
 		"init": InitSummary{Config: "m.yaml", Model: "m", Data: "m.csv", Fields: []InitField{{Name: "user", Use: "categorical"}}, Next: []string{"refitd"}},
 		"step": Step{Lambda: 3, K: 2, Gap: Some(1), GapKind: "estimated", Valid: numbers},
 		"fit": FitSummary{Status: "converged", Test: numbers, Baselines: Baselines{Linear: numbers}, Snapshot: &SnapshotRef{Store: "s",

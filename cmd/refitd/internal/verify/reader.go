@@ -257,6 +257,7 @@ func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition, f
 			record.Fate = consumer.Aborted
 		default:
 			record.Key, record.Value = a.Key, a.Value
+			record.Headers = headersOf(a.Headers)
 			record.CRC = checksum(a.Key, a.Value, record.Timestamp)
 		}
 		b.Records = append(b.Records, record)
@@ -296,4 +297,21 @@ func checksum(key, value []byte, timestamp int64) uint32 {
 func milliseconds(t time.Time) int64 {
 	const inverse = 0x790fb65668c26139 // of 5⁶ modulo 2⁶⁴
 	return int64(uint64(t.UnixNano())>>6*inverse) << 6 >> 6
+}
+
+// headersOf writes headers as they are in a record, nil for none.
+func headersOf(headers []kgo.RecordHeader) []byte {
+	if len(headers) == 0 {
+		return nil
+	}
+	b := binary.AppendVarint(nil, int64(len(headers)))
+	for _, h := range headers {
+		b = append(binary.AppendVarint(b, int64(len(h.Key))), h.Key...)
+		if h.Value == nil {
+			b = binary.AppendVarint(b, -1)
+			continue
+		}
+		b = append(binary.AppendVarint(b, int64(len(h.Value))), h.Value...)
+	}
+	return b
 }

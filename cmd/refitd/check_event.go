@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// eventFlags describe one record of a topic.
+type eventFlags struct {
+	Event  string            `placeholder:"FILE" help:"Show what becomes of the record with the value in this file; an empty one is a tombstone."`
+	Key    string            `placeholder:"TEXT" help:"Key of the record of --event."`
+	Header map[string]string `mapsep:"," placeholder:"NAME=VALUE,…" help:"Headers of the record of --event."`
+	Time   *int64            `placeholder:"MS" help:"Time stamp of the record of --event, in milliseconds since 1970. Without, now."`
+}
+
+// maxEventFile bounds a record: it is too large for any configuration then.
+const maxEventFile = 1 << 20
+
+// record reads the record.
+func (f *eventFlags) record(stdin io.Reader) (*event.Record, error) {
+	in := stdin
+	if f.Event != "-" {
+		file, err := os.Open(f.Event)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	value, err := io.ReadAll(io.LimitReader(in, maxEventFile))
+	if err != nil {
+		return nil, err
+	}
+	r := &event.Record{Value: value, Time: time.Now().UnixMilli()}
+	if f.Time != nil {
+		r.Time = *f.Time
+	}
+	if len(value) == 0 {
+		r.Value = nil
+	}
+	if f.Key != "" {
+		r.Key = []byte(f.Key)
+	}
+	if len(f.Header) > 0 {
+		r.Headers = binary.AppendVarint(nil, int64(len(f.Header)))
+		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
+			for _, text := range []string{name, f.Header[name]} {
+				r.Headers = append(binary.AppendVarint(r.Headers, int64(len(text))), text...)
+			}
+		}
+	}
+	return r, nil
+}
+
+// checkEvent emits what becomes of a record for each model, and reports whether one rejects it.
+func checkEvent(conf *config.Config, f *eventFlags, a *app) (rejected bool, err error) {
+	r, err := f.record(a.stdin)
+	if err != nil {
+		return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--event", Path: f.Event}
+	}
+	for i := range conf.Models {
+		e := mappedEvent(&conf.Models[i], r)
+		rejected = rejected || e.Result == "rejected"
+		if err := a.out.Emit("event", e); err != nil {
+			return false, err
+		}
+	}
+	return rejected, nil
+}
+
+// mappedEvent decodes a record as the model does.
+func mappedEvent(m *config.Model, r *event.Record) report.MappedEvent {
+	out := report.MappedEvent{Model: m.Name, Result: "accepted", Fields: []report.MappedField{}}
+	flat, rejection := r.Value, (*event.Rejection)(nil)
+	if mapping := m.Mapping(); mapping != nil {
+		decoder := ingest.NewDecoder(m).(*event.Mapped)
+		if flat, rejection = decoder.Flatten(r); rejection == nil {
+			rejection = decoder.DecodeRecord(new(event.Event), r)
+		}
+	} else {
+		rejection = ingest.NewDecoder(m).Decode(new(event.Event), r.Value, r.Time)
+	}
+	var found map[string]json.RawMessage
+	_ = json.Unmarshal(flat, &found) // of what is no object there are no fields
+	for _, name := range m.Schema.EventFields() {
+		field := report.MappedField{Name: name, From: m.Input.Mapping.Place(name)}
+		if value, ok := found[name]; ok && string(value) != "null" {
+			field.Value = value
+		}
+		out.Fields = append(out.Fields, field)
+	}
+	if rejection != nil {
+		out.Result, out.Reason, out.Field = "rejected", string(rejection.Reason), rejection.Field
+		out.Expected, out.Got = rejection.Expected, rejection.Got
+		if rejection.Reason == event.Filtered {
+			out.Result, out.Fields = "filtered", []report.MappedField{}
+		}
+	}
+	return out
+}

@@ -1,0 +1,437 @@
+package event
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Record is what an event may be made of.
+type Record struct {
+	Value   []byte // nil for a tombstone
+	Key     []byte // nil for none
+	Headers []byte // as in a record of the protocol: their number, then each name and value behind its length, all as varints; empty for none
+	Time    int64  // the record's time stamp in milliseconds since 1970, negative for none
+}
+
+// Mapped decodes the records of topics that were not made for a schema: it makes of a record the JSON object that the schema asks for, by a Mapping, and lets
+// a JSON decode that. It is not safe for concurrent use.
+type Mapped struct {
+	json    *JSON
+	mapping *Mapping
+	fields  []mappedField
+	when    []place
+	op      int // slot of a Debezium envelope's operation
+	spec    int // slot of specversion in a structured CloudEvent
+
+	value    [2]*member // paths into the value; the second of a structured CloudEvent
+	key      *member
+	slots    [][]byte // values found, by slot; nil for none
+	stamp    []byte
+	flat     []byte
+	unquoted []byte
+	missing  *Missing
+}
+
+// maxConditionShown bounds what a rejection says of a condition.
+const maxConditionShown = 80
+
+// place is where a source is: a slot, or what is not in JSON.
+type place struct {
+	source *Source
+	slot   int // -1 for what is no JSON
+}
+
+type mappedField struct {
+	givenField
+	place
+	constant []byte // JSON
+	isNumber bool
+	asNumber bool
+	tallied  int // index in Missing, -1 for fields without an entry
+}
+
+// member is a member of an object that is asked for, or leads to one.
+type member struct {
+	slot    int // -1 for none
+	members map[string]*member
+}
+
+// Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a field is.
+type Missing struct {
+	Fields []string // of the mapping that have a path
+	Events atomic.Int64
+	counts []atomic.Int64
+}
+
+// NewMissing counts for a mapping.
+func NewMissing(m *Mapping) *Missing {
+	t := new(Missing)
+	for i := range m.Fields {
+		if !m.Fields[i].From.IsZero() {
+			t.Fields = append(t.Fields, m.Fields[i].Name)
+		}
+	}
+	t.counts = make([]atomic.Int64, len(t.Fields))
+	return t
+}
+
+// Count returns how many of the events lacked the i-th of Fields.
+func (t *Missing) Count(i int) int64 { return t.counts[i].Load() }
+
+// NewMapped returns a decoder of records. The mapping must be valid for the schema; missing, if not nil, counts for it.
+func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
+	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, key: newMember(), value: [2]*member{newMember(), newMember()}, missing: missing}
+	for _, g := range s.given() {
+		f := mappedField{givenField: g, tallied: -1, isNumber: s.isNumber(g.role)}
+		own := Source{path: []string{g.name}} // without an entry
+		if m.Envelope == Debezium {
+			own.path = []string{"after", g.name}
+		}
+		f.source = &own
+		if i := slices.IndexFunc(m.Fields, func(e MappedField) bool { return e.Name == g.name }); i >= 0 {
+			e := &m.Fields[i]
+			f.source, f.asNumber = &e.From, e.AsNumber
+			if e.From.IsZero() {
+				f.constant = appendText(nil, []byte(e.Constant), f.isNumber)
+			} else if missing != nil {
+				f.tallied = slices.Index(missing.Fields, g.name)
+			}
+		}
+		if f.constant == nil {
+			f.place = d.place(f.source)
+		}
+		d.fields = append(d.fields, f)
+	}
+	for i := range m.When {
+		d.when = append(d.when, d.place(&m.When[i].of))
+	}
+	switch m.Envelope {
+	case Debezium:
+		d.op = d.place(&Source{path: []string{"op"}}).slot
+	case CloudEvents:
+		d.spec = d.slot()
+		d.value[1].add(d.spec, "specversion")
+	}
+	return d
+}
+
+func newMember() *member { return &member{slot: -1, members: make(map[string]*member)} }
+
+// add says which slot a path leads to.
+func (m *member) add(slot int, path ...string) {
+	for _, name := range path {
+		if m.members[name] == nil {
+			m.members[name] = newMember()
+		}
+		m = m.members[name]
+	}
+	m.slot = slot
+}
+
+// at returns the slot of a path, -1 if it has none yet.
+func (m *member) at(path ...string) int {
+	for _, name := range path {
+		if m = m.members[name]; m == nil {
+			return -1
+		}
+	}
+	return m.slot
+}
+
+func (d *Mapped) slot() int {
+	d.slots = append(d.slots, nil)
+	return len(d.slots) - 1
+}
+
+// place gives a source a slot, or that of an equal one.
+func (d *Mapped) place(s *Source) place {
+	at, behind := d.value[0], []string(nil)
+	path := s.path
+	switch s.kind {
+	case fromValue:
+		if d.mapping.Envelope == CloudEvents {
+			behind = []string{"data"}
+		}
+	case fromKey:
+		at = d.key
+	case fromAttribute: // of a structured event, in the value; else it is a header
+		if slot := d.value[1].at(s.name); slot >= 0 {
+			return place{s, slot}
+		}
+		slot := d.slot()
+		d.value[1].add(slot, s.name)
+		return place{s, slot}
+	default:
+		return place{s, -1}
+	}
+	if slot := at.at(path...); slot >= 0 {
+		return place{s, slot}
+	}
+	slot := d.slot()
+	at.add(slot, path...)
+	switch {
+	case s.kind == fromKey:
+	case behind != nil:
+		d.value[1].add(slot, append(behind, path...)...)
+	case d.mapping.Envelope == Debezium:
+		at.add(slot, append([]string{"payload"}, path...)...)
+	}
+	return place{s, slot}
+}
+
+// Decode implements Decoder for a value that has no key and no headers, as in a file.
+func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
+	return d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
+}
+
+// DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest, or one of the reasons of Decode.
+func (d *Mapped) DecodeRecord(ev *Event, r *Record) *Rejection {
+	flat, rejection := d.Flatten(r)
+	if rejection != nil {
+		return rejection
+	}
+	return d.json.Decode(ev, flat, r.Time)
+}
+
+// Flatten returns the JSON object that a record is decoded as, valid until the next call, or why it is none.
+func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
+	clear(d.slots)
+	j := d.json
+	switch {
+	case r.Value == nil && d.mapping.Envelope == Debezium:
+		return nil, removal("a tombstone")
+	case r.Value == nil:
+		return nil, j.rejection(NullValue)
+	case len(r.Value) > j.limits.MaxEventBytes:
+		return nil, j.rejection(TooLarge)
+	case !utf8.Valid(r.Value):
+		return nil, j.rejection(NotUTF8)
+	}
+	root := d.value[0]
+	if d.mapping.Envelope == CloudEvents && header(r.Headers, "ce_specversion") == nil {
+		root = d.value[1]
+	}
+	if rejection := d.read(r.Value, root); rejection != nil {
+		return nil, rejection
+	}
+	if len(d.key.members) > 0 && utf8.Valid(r.Key) {
+		_ = d.read(r.Key, d.key) // a key that is no JSON has no members: its fields are missing
+	}
+	if rejection := d.enveloped(root); rejection != nil {
+		return nil, rejection
+	}
+	for i := range d.when {
+		c := &d.mapping.When[i]
+		if raw, isText := d.at(&d.when[i], r); !c.holds(raw, isText) {
+			asked := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
+			return nil, &Rejection{Reason: Filtered, Expected: "input.mapping.when: " + asked, Got: "another record"}
+		}
+	}
+	return d.object(r)
+}
+
+// enveloped says what an envelope without an event is.
+func (d *Mapped) enveloped(root *member) *Rejection {
+	if d.spec >= 0 && root == d.value[1] && isNone(d.slots[d.spec]) {
+		return &Rejection{Reason: MissingField, Field: "specversion", Expected: "a CloudEvent: ce_ headers, or its attributes and data in JSON", Got: "neither"}
+	}
+	if d.op < 0 {
+		return nil
+	}
+	switch op := d.slots[d.op]; string(op) {
+	case `"c"`, `"u"`, `"r"`:
+		return nil
+	case `"d"`:
+		return removal("one of a row that was deleted")
+	case "", "null":
+		return &Rejection{Reason: MissingField, Field: "op", Expected: "a Debezium envelope, with op", Got: "nothing"}
+	}
+	return &Rejection{Reason: Filtered, Expected: "a change of a row: op c, u or r", Got: "another"}
+}
+
+func removal(what string) *Rejection {
+	return &Rejection{Reason: RemovalRequest, Expected: "an event", Got: what}
+}
+
+// object makes the object of the schema's fields.
+func (d *Mapped) object(r *Record) ([]byte, *Rejection) {
+	if d.missing != nil {
+		d.missing.Events.Add(1)
+	}
+	d.flat = append(d.flat[:0], '{')
+	for i := range d.fields {
+		f := &d.fields[i]
+		raw, isText := f.constant, false
+		if raw == nil {
+			if raw, isText = d.at(&f.place, r); isText && !utf8.Valid(raw) {
+				return nil, d.json.rejection(NotUTF8)
+			}
+		}
+		if isNone(raw) {
+			if f.tallied >= 0 {
+				d.missing.counts[f.tallied].Add(1)
+			}
+			continue
+		}
+		if len(d.flat) > 1 {
+			d.flat = append(d.flat, ',')
+		}
+		d.flat, _ = jsontext.AppendQuote(d.flat, f.name) // the schema's names are UTF-8
+		d.flat = append(d.flat, ':')
+		switch {
+		case isText:
+			d.flat = appendText(d.flat, raw, f.isNumber || f.asNumber)
+		case f.asNumber && raw[0] == '"':
+			d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
+			d.flat = appendText(d.flat, d.unquoted, true)
+		default:
+			d.flat = append(d.flat, raw...)
+		}
+	}
+	d.flat = append(d.flat, '}')
+	return d.flat, nil
+}
+
+// isNone reports whether there is no value, or null.
+func isNone(raw []byte) bool { return raw == nil || string(raw) == "null" }
+
+// appendText appends text as JSON: as the number that it is, where a number is asked for.
+func appendText(dst, text []byte, isNumber bool) []byte {
+	if isNumber && len(text) > 0 && numberEnd(text, 0) == len(text) {
+		return append(dst, text...)
+	}
+	dst, _ = jsontext.AppendQuote(dst, text) // it is UTF-8
+	return dst
+}
+
+// at returns what stands at a place, nil for nothing, and whether that is text rather than JSON.
+func (d *Mapped) at(p *place, r *Record) (raw []byte, isText bool) {
+	if p.slot >= 0 && (d.slots[p.slot] != nil || p.source.kind != fromAttribute) {
+		return d.slots[p.slot], false
+	}
+	switch p.source.kind {
+	case fromHeader:
+		return header(r.Headers, p.source.name), true
+	case fromAttribute:
+		return header(r.Headers, "ce_"+p.source.name), true
+	case fromWholeKey:
+		return r.Key, true
+	}
+	if r.Time < 0 {
+		return nil, false
+	}
+	d.stamp = strconv.AppendInt(d.stamp[:0], stampIn(r.Time, d.json.schema.TimeUnit), 10)
+	return d.stamp, false
+}
+
+// stampIn turns milliseconds into a unit of the schema, whole seconds where that is it.
+func stampIn(ms int64, unit string) int64 {
+	switch unit {
+	case "s":
+		return ms / 1000
+	case "us":
+		return ms * 1000
+	case "ns":
+		return ms * 1e6
+	}
+	return ms
+}
+
+// header returns the value of the last header of a name, nil if there is none.
+func header(headers []byte, name string) (value []byte) {
+	field := func() (b []byte, ok bool) {
+		size, n := binary.Varint(headers)
+		if n <= 0 || size > int64(len(headers)-n) {
+			return nil, false
+		}
+		if headers = headers[n:]; size < 0 {
+			return nil, true
+		}
+		b, headers = headers[:size:size], headers[size:]
+		return b, true
+	}
+	count, n := binary.Varint(headers)
+	if n <= 0 {
+		return nil
+	}
+	headers = headers[n:]
+	for range count {
+		key, ok := field()
+		v, also := field()
+		if !ok || !also {
+			return value
+		}
+		if string(key) == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// read finds what is asked for in an object.
+func (d *Mapped) read(value []byte, root *member) *Rejection {
+	j := d.json
+	j.src = *bytes.NewBuffer(value)
+	j.json.Reset(&j.src)
+	p := parse{d: j}
+	kind := j.json.PeekKind()
+	if kind != '{' {
+		if r := p.skip(kind); r != "" {
+			return j.rejection(r)
+		}
+		return j.notObject(kind)
+	}
+	if r := d.members(&p, value, root); r != "" {
+		return j.rejection(r)
+	}
+	for _, c := range value[j.json.InputOffset():] {
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return j.rejection(TrailingData)
+		}
+	}
+	return nil
+}
+
+// members reads an object that has what is asked for, or leads to it.
+func (d *Mapped) members(p *parse, value []byte, at *member) Reason {
+	dec := p.d.json
+	if _, err := dec.ReadToken(); err != nil {
+		return syntaxReason(err)
+	}
+	if dec.StackDepth() > p.d.limits.MaxDepth {
+		return TooDeep
+	}
+	for n := 1; dec.PeekKind() != '}'; n++ {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return syntaxReason(err)
+		}
+		if n > p.d.names {
+			return TooLarge
+		}
+		next := at.members[string(p.unquote(name))]
+		kind := dec.PeekKind() // of the value, which begins behind the colon
+		start := dec.InputOffset()
+		var r Reason
+		if next != nil && kind == '{' && len(next.members) > 0 {
+			r = d.members(p, value, next)
+		} else {
+			r = p.skip(kind)
+		}
+		if r != "" {
+			return r
+		}
+		if next != nil && next.slot >= 0 {
+			d.slots[next.slot] = bytes.TrimLeft(value[start:dec.InputOffset()], ": \t\r\n")
+		}
+	}
+	_, err := dec.ReadToken()
+	return syntaxReason(err)
+}

@@ -1,0 +1,121 @@
+package event
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Condition compares what stands in a record with constants. Numbers are compared by size, text byte by byte; values of different types are not equal, and
+// neither is less. What is absent, or null, is equal to null alone.
+type Condition struct {
+	text string
+	of   Source
+	op   string
+	with []any // string, float64, bool or nil; more than one for in
+}
+
+// operators, longer ones before their beginnings.
+var operators = []string{"==", "!=", "<=", ">=", "<", ">", "in"}
+
+// ParseCondition reads a condition such as type == "rating", amount >= 10, header:tenant != "test", deleted == null or op in ["c", "u"]. What is compared is
+// a place, as in ParseSource, the constant is JSON.
+func ParseCondition(text string) (Condition, error) {
+	c := Condition{text: text}
+	fail := func(what string) (Condition, error) {
+		return c, fmt.Errorf("%s in %q: write a place, one of %s, and a constant, such as type == \"rating\"", what, text, strings.Join(operators, " "))
+	}
+	of, rest, err := cutSource(strings.TrimSpace(text))
+	if err != nil {
+		return fail(err.Error())
+	}
+	c.of, rest = of, strings.TrimSpace(rest)
+	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest, op) })
+	if i < 0 {
+		return fail("no operator")
+	}
+	c.op = operators[i]
+	var constant any
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(rest, c.op)), &constant); err != nil {
+		return fail("no constant")
+	}
+	list, isList := constant.([]any)
+	if isList != (c.op == "in") {
+		return fail("a list is for in, and in for a list")
+	}
+	if c.with = list; !isList {
+		c.with = []any{constant}
+	}
+	for _, with := range c.with {
+		switch with.(type) {
+		case string, float64:
+			continue
+		case bool, nil:
+			if !strings.ContainsAny(c.op, "<>") {
+				continue
+			}
+		}
+		return fail("the wrong type of constant")
+	}
+	return c, nil
+}
+
+// holds reports whether the condition holds for a value: JSON, or text where isText, or nil for none.
+func (c *Condition) holds(raw []byte, isText bool) bool {
+	for _, with := range c.with {
+		order, comparable := compareWith(raw, isText, with)
+		switch c.op {
+		case "==", "in":
+			if comparable && order == 0 {
+				return true
+			}
+		case "!=":
+			return !comparable || order != 0
+		case "<":
+			return comparable && order < 0
+		case "<=":
+			return comparable && order <= 0
+		case ">":
+			return comparable && order > 0
+		case ">=":
+			return comparable && order >= 0
+		}
+	}
+	return false
+}
+
+// compareWith compares a value with a constant. Text that is a number is compared with numbers.
+func compareWith(raw []byte, isText bool, with any) (order int, comparable bool) {
+	kind := jsontext.Kind('n')
+	if raw != nil {
+		kind = '"'
+		if !isText {
+			kind = jsontext.Value(raw).Kind()
+		}
+	}
+	switch with := with.(type) {
+	case nil:
+		return 0, kind == 'n'
+	case bool:
+		return 0, kind == 't' && with || kind == 'f' && !with
+	case string:
+		if kind != '"' {
+			return 0, false
+		}
+		if !isText {
+			raw, _ = jsontext.AppendUnquote(nil, raw) // it was read as JSON
+		}
+		return strings.Compare(string(raw), with), true
+	case float64:
+		if kind == '0' || isText && numberEnd(raw, 0) == len(raw) {
+			x, err := strconv.ParseFloat(string(raw), 64)
+			return cmp.Compare(x, with), err == nil
+		}
+	}
+	return 0, false
+}
