@@ -224,15 +224,22 @@ func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 	if len(d.key.members) > 0 && utf8.Valid(r.Key) {
 		_ = d.read(r.Key, d.key) // a key that is no JSON has no members: its fields are missing
 	}
-	if rejection := d.enveloped(root); rejection != nil {
+	rejection := d.enveloped(root)
+	if rejection != nil && rejection.Reason != RemovalRequest {
 		return nil, rejection
 	}
 	for i := range d.when {
 		c := &d.mapping.When[i]
+		if rejection != nil && c.of.kind == fromValue && c.of.path[0] == "after" {
+			continue // which a row that was deleted does not have
+		}
 		if raw, isText := d.at(&d.when[i], r); !c.holds(raw, isText) {
 			asked := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
 			return nil, &Rejection{Reason: Filtered, Expected: "input.mapping.when: " + asked, Got: "another record"}
 		}
+	}
+	if rejection != nil {
+		return nil, rejection
 	}
 	return d.object(r)
 }

@@ -52,7 +52,8 @@ func headersOf(pairs ...string) []byte {
 
 // TestMapped: records of the usual kinds become the events that they are, or are refused with what is wrong.
 func TestMapped(t *testing.T) {
-	debezium := mappingOf(t, Debezium, []string{`source.table == "ratings"`}, "rating=number:after.stars", "user=key:id", "ts=source.at")
+	debezium := mappingOf(t, Debezium, []string{`source.table == "ratings"`, `after != null`, `after.stars > "0"`}, "rating=number:after.stars", "user=key:id",
+		"ts=source.at")
 	cloud := mappingOf(t, CloudEvents, []string{`attribute:type in ["rated", "rated.again"]`}, "ts=attribute:time", "user=attribute:subject")
 	nested := mappingOf(t, NoEnvelope, []string{"kind != 7", `header:tenant != "test"`}, "rating=payload.after.rating", `item="a.b".c`, "user=record:key",
 		"ts=record:timestamp", "price=header:price", "tags=payload.tags")
@@ -75,6 +76,7 @@ func TestMapped(t *testing.T) {
 		"debezium, wrapped":  {debezium, Record{Value: fmt.Appendf(nil, `{"schema":{"op":[]},"payload":`+change+`}`, "r", "ratings"), Key: key}, want, ""},
 		"another table":      {debezium, Record{Value: fmt.Appendf(nil, change, "c", "users"), Key: key}, "", "filtered"},
 		"a delete":           {debezium, Record{Value: fmt.Appendf(nil, change, "d", "ratings"), Key: key}, "", "removal_request"},
+		"another's delete":   {debezium, Record{Value: fmt.Appendf(nil, change, "d", "users"), Key: key}, "", "filtered"},
 		"a tombstone":        {debezium, Record{Key: key}, "", "removal_request"},
 		"a truncation":       {debezium, Record{Value: []byte(`{"op":"t"}`)}, "", "filtered"},
 		"no envelope":        {debezium, Record{Value: []byte(`{"rating":4}`)}, "", `missing_field: field "op": expected a Debezium envelope`},
