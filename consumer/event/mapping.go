@@ -100,7 +100,7 @@ func cutSource(text string) (s Source, rest string, err error) {
 	case prefix == "record":
 		err = fmt.Errorf("record:%s is none of record:key and record:timestamp", s.name)
 	default:
-		err = fmt.Errorf("%s: is none of key:, header:, attribute: and record:", prefix)
+		err = fmt.Errorf("none of key:, header:, attribute: and record: is %q", prefix+":")
 	}
 	return s, rest, err
 }
