@@ -91,7 +91,8 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 	}
 	d = d.rounded(c.Tensors)
 	next := *m
-	next.layers, next.pages, next.width = layers, m.withRows(d, columns+len(d.Added)), m.rowWidth()
+	next.layers = layers
+	next.withRows(d, columns+len(d.Added))
 	n := &next.contents
 	for _, t := range []struct{ to, from *[]float64 }{{&n.Bias, &d.Bias}, {&n.Weights, &d.Weights}, {&n.MapWeights, &d.MapWeights}} {
 		if *t.from != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -82,5 +83,53 @@ func BenchmarkApply(b *testing.B) {
 			b.ReportMetric(1000*quickest, "ms/quickest")
 			b.ReportMetric(float64(len(frame))/float64(8*21*len(d.Columns)), "bytes/rowsize")
 		})
+	}
+}
+
+// Score of a model with deltas beside that of the version, of names all over 200,000 rows and with cold caches: the median of the ratios of blocks of calls
+// that take turns, just before the rows are copied to one place and after.
+func BenchmarkScoreAfterDeltas(b *testing.B) {
+	base, err := NewModel(userItem(100_000, 20, 1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	models := []*Model{base}
+	for after, last := base, base; len(models) < 3; last = after {
+		if after, err = after.Apply(rowsDelta(rng, after, 1000, 0)); err != nil {
+			b.Fatal(err)
+		}
+		if after.pages == nil {
+			models = append(models, last, after)
+		}
+	}
+	names, caches := make([][2]string, 2000), make([]int64, 16<<20)
+	dst, s, in := make([]float64, 1), new(Scratch), Input{Categorical: make([]string, 2)}
+	ratios := make([][]float64, len(models))
+	for b.Loop() {
+		for i := range names {
+			names[i] = [2]string{fmt.Sprint("u", rng.IntN(100_000)), fmt.Sprint("i", rng.IntN(100_000))}
+		}
+		var took [3]float64
+		for _, i := range rng.Perm(len(models)) {
+			for j := range caches {
+				caches[j]++
+			}
+			begin := time.Now()
+			for _, n := range names {
+				in.Categorical[0], in.Categorical[1] = n[0], n[1]
+				models[i].Score(dst, &in, s)
+			}
+			took[i] = time.Since(begin).Seconds()
+		}
+		for i := range models {
+			ratios[i] = append(ratios[i], took[i]/took[0])
+		}
+	}
+	for i, of := range []string{"", "before", "after"} {
+		slices.Sort(ratios[i])
+		if i > 0 {
+			b.ReportMetric(ratios[i][len(ratios[i])/2], of+"/version")
+		}
 	}
 }

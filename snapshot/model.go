@@ -21,6 +21,8 @@ type Model struct {
 	// Of a model with deltas: the position, the pages of rows that have changed, the numbers of a row, and the names added.
 	position *Position
 	pages    [][]float64
+	numPages int // that have changed
+	numRows  int // of contents, once all rows were copied there; else it has NumFeatures
 	width    int
 	layers   []nameLayer
 }
