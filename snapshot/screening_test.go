@@ -62,20 +62,21 @@ func sameAsOfAll(t *testing.T, m *Model, in *Input, class string) {
 	}
 }
 
-// TestScreenedRankingIsExact: for every kind of model, before and after there is a screen, and after deltas that change rows, add names and change weights.
+// TestScreenedRankingIsExact: for every kind of model, before and after there is a screen, and after deltas that change rows, add names and change weights,
+// few rows and so many that all are copied to one place.
 func TestScreenedRankingIsExact(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 8))
 			m, inputs := screened(t, shape), testInputs()
-			for range 3 {
+			for _, rows := range []int{30, 30, 1500, 30} {
 				for i := range inputs {
 					sameAsOfAll(t, m, &inputs[i], []string{"red", "green", "blue"}[i%3])
 				}
 				if made := m.screens[1].made.Load(); m.rowWidth() > 0 && !m.contents.isCube() && (made == nil || made.columns == nil) {
 					t.Error("no screen")
 				}
-				d := rowsDelta(rng, m, 30, 3)
+				d := rowsDelta(rng, m, rows, 3)
 				if rng.IntN(2) == 0 && len(m.contents.Weights) > 0 {
 					d.Weights = slices.Clone(m.contents.Weights)
 					d.Weights[0] += 0.5
