@@ -70,8 +70,8 @@ type Options struct {
 	ClientID string
 	// Dial connects to a broker; nil is the system's TCP. A simulation has a network of its own.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	TLS      *tls.Config // nil speaks plaintext
-	SASL     SASL
+	TLS  *tls.Config // nil speaks plaintext
+	SASL SASL
 
 	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the one that
 	// calls the sink; nil means that no partition has one.
