@@ -149,7 +149,7 @@ func TestNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if isTerminal(file) {
+	if IsTerminal(file) {
 		t.Error("a file is a terminal")
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -158,7 +158,7 @@ func TestNone(t *testing.T) {
 	}
 	defer null.Close()
 	t.Setenv("TERM", "dumb")
-	if isTerminal(null) {
+	if IsTerminal(null) {
 		t.Error("a dumb terminal can clear a line")
 	}
 }
