@@ -40,7 +40,7 @@ type Kafka struct {
 	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
 
 	// Dial connects to brokers; nil is the system's TCP. It is no key: simulations set it.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-" yaml:"-"`
 }
 
 // TLS encrypts the connections to the brokers.
