@@ -338,19 +338,6 @@ func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
 	return worst
 }
 
-// highest stores the Ritz vector of the largest value of the only column in vector, and returns the value.
-func (k *krylov) highest(vector []float64) (value float64, ok bool) {
-	e, size, ok := k.tridiagonal(0, k.used)
-	if !ok {
-		return 0, false
-	}
-	clear(vector)
-	for t, q := range k.vectors[:size] {
-		floats.AddScaled(vector, e.vectors[t*size+size-1], q)
-	}
-	return e.values[size-1], true
-}
-
 // columnDots stores ⟨a_c, b_c⟩ in dst for the m columns of two feature-major blocks.
 func columnDots(dst, a, b []float64, m int) {
 	dst = dst[:m]
