@@ -3,8 +3,6 @@ package solver
 import (
 	"math"
 	"math/rand/v2"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of two fields Γ_c
