@@ -163,14 +163,7 @@ func (j *refitJob) sweptAt(ctx context.Context, warm *warmStart, halfLife float6
 	if err != nil {
 		return nil, err
 	}
-	for range horizonSweeps {
-		made, err := run.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		run.ahead = append(run.ahead, made)
-	}
-	return run, nil
+	return run, run.makeAhead(ctx, horizonSweeps)
 }
 
 // Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and horizonTrain at most.

@@ -159,7 +159,21 @@ func (j *refitJob) sweeperFor(s *posterior.State, by *sweeping) (*sweeper, error
 	return j.newSweeper(s, by.problem, by.prior.Cap, by.budget.deadline)
 }
 
-// next makes a sweep.
+// makeAhead makes n sweeps, which next returns before it makes others.
+func (r *sweeper) makeAhead(ctx context.Context, n int) error {
+	made := make([]swept, 0, n)
+	for range n {
+		s, err := r.next(ctx)
+		if err != nil {
+			return err
+		}
+		made = append(made, s)
+	}
+	r.ahead = made
+	return nil
+}
+
+// next returns the next sweep.
 func (r *sweeper) next(ctx context.Context) (swept, error) {
 	if len(r.ahead) > 0 && ctx.Err() == nil {
 		made := r.ahead[0]

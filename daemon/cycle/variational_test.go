@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -34,12 +35,11 @@ func TestSweepsMadeBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range horizonSweeps {
-			done, err := run.next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			run.ahead = append(run.ahead, done)
+		if err := run.makeAhead(t.Context(), horizonSweeps); err != nil || len(run.ahead) != horizonSweeps {
+			t.Fatalf("%d sweeps made, error %v", len(run.ahead), err)
+		}
+		if reflect.DeepEqual(run.ahead[0].state, run.state) || !reflect.DeepEqual(run.ahead[horizonSweeps-1].state, run.state) {
+			t.Error("the sweeps made are not one after the other")
 		}
 		return run
 	}
