@@ -172,7 +172,7 @@ func TestReadRefusals(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{some, Options{Format: "avro"}, "--format must be movielens, jsonl, libsvm or csv"},
+		{some, Options{Format: "avro"}, "--format must be movielens, jsonl, libsvm, csv or parquet"},
 		{some, Options{Format: Lines}, "replay only"},
 		{some, Options{Format: MovieLens, Decode: decodeRating()}, "no valid event as --format movielens: 1 lines skipped"},
 		{write(t, "empty", ""), Options{Format: LIBSVM}, "it has no lines"},

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"bufio"
 	"bytes"
 	"context"
@@ -28,6 +29,7 @@ type ScoreOptions struct {
 // time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
 // done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
 func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, out *report.Emitter) error {
+	o.Format = cmp.Or(o.Format, dataset.JSONL)
 	if err := o.Table.check(o.Format); err != nil {
 		return err
 	}
