@@ -83,6 +83,7 @@ var fields = map[string]string{
 	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
 		"dropped absent drift_alarms",
 	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
+	"mapped":    "model result reason field expected got fields",
 	"init":      "config model data format rows task label label_why fields next",
 	"eval":      "model version payload_digest metrics seen unseen rejected dropped absent seconds",
 	"score":     "line model version prediction outputs probabilities unseen absent",
