@@ -3,17 +3,19 @@ package progress
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // plainLog writes lines without their time.
-func plainLog(w *bytes.Buffer) *slog.Logger {
+func plainLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -22,10 +24,28 @@ func plainLog(w *bytes.Buffer) *slog.Logger {
 	}}))
 }
 
+// A lockedLog is a buffer that the goroutine of a meter writes to while the test reads.
+type lockedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(text)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // TestLog: a line every ten seconds with the stage, the rate and what is left, none for work that is done before, none after Stop.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedLog
 		m := Start("backtest", nil, plainLog(&out))
 		m.Stage("reading", "bytes", 0)
 		time.Sleep(4 * time.Second)
@@ -34,7 +54,7 @@ func TestLog(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		m.Add(500)
 		synctest.Wait()
-		if out.Len() != 0 {
+		if out.String() != "" {
 			t.Errorf("after 9 s:\n%s", &out)
 		}
 		time.Sleep(time.Second)
@@ -74,7 +94,7 @@ func screenOf(text string) (lines []string) {
 // TestScreen: one line is drawn over below what else is written, never into a line that has not ended, and is gone after Stop.
 func TestScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedLog
 		screen := NewScreen(&out)
 		text := screen.Beside(&out)
 		m := Start("fit", screen, nil)
@@ -125,7 +145,7 @@ func TestLine(t *testing.T) {
 			t.Errorf("%+v:\n%s, want\n%s", c.at, got, c.want)
 		}
 	}
-	var out bytes.Buffer
+	var out lockedLog
 	NewScreen(&out).draw(strings.Repeat("λ", 200))
 	if got := screenOf(out.String())[0]; got != strings.Repeat("λ", lineWidth) {
 		t.Errorf("a long line is drawn as %s", got)
