@@ -39,7 +39,7 @@ type Kafka struct {
 	FetchMaxWait           Duration `json:"fetch_max_wait"`            // how long the broker may hold a fetch that has nothing to return
 	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
 
-	// Dial connects to brokers; nil is the system's TCP. It is no key: simulations set it.
+	// Dial connects to brokers, without encryption; nil is the system's TCP, with TLS as configured. It is no key: simulations set it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-" yaml:"-"`
 }
 

@@ -35,7 +35,7 @@ type process struct {
 	killed atomic.Bool
 }
 
-// passing is asked at every durable step of the living process (crash_test.go).
+// passing is asked at every durable step of the living process, by package failpoint.
 func (p *process) passing(string) error {
 	if p.killed.Load() {
 		return errKilled
