@@ -49,6 +49,8 @@ type Options struct {
 	Listen func(network, address string) (net.Listener, error)
 	// EnableLifecycle offers the HTTP endpoints that change something.
 	EnableLifecycle bool
+	// EnableProfiling serves profiles of the process over HTTP.
+	EnableProfiling bool
 }
 
 // Daemon is one run. Make it with New, then call Run once, or Close.

@@ -42,6 +42,7 @@ func (d *Daemon) newSurface() *web.Server {
 		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live,
 			Curves: m.Curves(), Calibration: m.Calibration})
 	}
+	o.Profiling = d.EnableProfiling
 	if d.EnableLifecycle {
 		o.Lifecycle = d
 	}

@@ -19,6 +19,7 @@ type runCmd struct {
 	WebListenAddress string        `name:"web.listen-address" placeholder:"HOST:PORT" help:"Address of the HTTP surface, in place of web.listen_address."`
 	WebConfigFile    string        `name:"web.config.file" placeholder:"FILE" help:"TLS and authentication of the HTTP surface, in place of web.config_file."`
 	EnableLifecycle  bool          `name:"web.enable-lifecycle" help:"Let HTTP requests reload, refit and move aliases."`
+	EnableProfiling  bool          `name:"web.enable-profiling" help:"Serve profiles of the process at /debug/pprof/."`
 	InsecureNoAuth   bool          `name:"insecure-no-auth" help:"Let the HTTP surface listen where other machines reach it without asking who they are."`
 	Until            string        `enum:",end" default:"" help:"end: read up to the log ends as they are now, refit once more and exit."`
 	For              time.Duration `help:"End after this long."`
@@ -56,7 +57,7 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh,
-		CheckState: checkState, Out: a.out, Log: a.log, Load: c.load, EnableLifecycle: c.EnableLifecycle})
+		CheckState: checkState, Out: a.out, Log: a.log, Load: c.load, EnableLifecycle: c.EnableLifecycle, EnableProfiling: c.EnableProfiling})
 	if err != nil {
 		return err
 	}

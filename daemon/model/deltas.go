@@ -3,9 +3,13 @@ package model
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -90,7 +94,8 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	t.metrics.deltaRows.WithLabelValues(name).Add(float64(len(d.Columns)))
 	t.metrics.deltaBytes.WithLabelValues(name).Add(float64(at.Delta))
 	if d.Created.After(t.chainBegan) { // else it was published before, after another version
-		t.metrics.deltaSeconds.WithLabelValues(name).Observe(time.Since(d.Created).Seconds())
+		durations.Observe(t.metrics.deltaSeconds.WithLabelValues(name), time.Since(d.Created),
+			prometheus.Labels{"version": strconv.FormatInt(at.Version, 10), "delta": strconv.FormatInt(at.Sequence, 10)})
 	}
 	t.log.Debug("delta published", "version", at.Version, "sequence", at.Sequence, "rows", len(d.Columns), "names", len(d.Added), "bytes", at.Delta)
 	if at.Sequence%deltaCheckEvery == 0 {

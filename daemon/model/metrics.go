@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
+	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
@@ -87,8 +88,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
 		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again."),
-		trainSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_train_duration_seconds", Help: "Time of refits, from sample to judgement.",
-			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"model"}),
+		trainSeconds: f.NewHistogramVec(durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",
+			prometheus.ExponentialBuckets(0.05, 2, 14)), []string{"model"}),
 		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "stage"),
 		trainGap: gauge("train_gap_ratio",
 			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational."),
@@ -104,9 +105,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		deltas:        counter("deltas_published_total", "Deltas written to the store, by result: success or failure.", "result"),
 		deltaRows:     counter("delta_rows_total", "Rows of the deltas that were written."),
 		deltaBytes:    counter("delta_bytes_total", "Bytes of the deltas that were written."),
-		deltaSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_delta_seconds",
-			Help:    "Time from when a delta is taken until it is in the store: its events are stored before it.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}, []string{"model"}),
+		deltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
+			"Time from when a delta is taken until it is in the store: its events are stored before it.",
+			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
 		features: gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
 		drift:    counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
 		dropped: counter("dictionary_dropped_total",

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/refitd/refitd/daemon/durations"
 )
 
 // metrics are what the surface tells of its requests.
@@ -26,9 +28,9 @@ func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_http_requests_total",
 			Help: "HTTP requests answered, by status code, those that authentication refused left out."}, []string{"code"}),
-		seconds: f.NewHistogramVec(prometheus.HistogramOpts{Name: "refitd_score_duration_seconds",
-			Help:    "Time of requests for scores, top lists, explanations and inference, from the first byte of the body to the answer.",
-			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 16)}, []string{"model"}),
+		seconds: f.NewHistogramVec(durations.Options("refitd_score_duration_seconds",
+			"Time of requests for scores, top lists, explanations and inference, from the first byte of the body to the answer.",
+			prometheus.ExponentialBuckets(0.00005, 2, 16)), []string{"model"}),
 		scored: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_events_total",
 			Help: "Events scored over HTTP."}, []string{"model"}),
 		unseen: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_unseen_names_total",

@@ -148,6 +148,9 @@ func (s *Server) mux() http.Handler {
 			})
 		}
 	}
+	if s.Profiling {
+		addProfiles(mux)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern != "" {

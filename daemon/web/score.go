@@ -7,7 +7,11 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -82,11 +86,23 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 	if err != nil {
 		return err
 	}
-	defer func() { s.metrics.seconds.WithLabelValues(v.manifest.Model).Observe(time.Since(began).Seconds()) }()
+	defer func() {
+		durations.Observe(s.metrics.seconds.WithLabelValues(v.manifest.Model), time.Since(began),
+			prometheus.Labels{"version": v.header, "trace_id": traceOf(r)})
+	}()
 	status, text := encoded(http.StatusOK, body)
 	inflightOf(r).shrink(int64(len(text))) // a client that takes its time holds no more than that
 	send(w, status, text)
 	return nil
+}
+
+// traceOf returns the trace that a request belongs to by its traceparent header (W3C Trace Context), "" if it has none or nobody keeps it.
+func traceOf(r *http.Request) string {
+	of := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+	if !of.IsSampled() {
+		return ""
+	}
+	return of.TraceID().String()
 }
 
 // scoreRequest asks for predictions.

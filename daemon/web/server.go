@@ -77,7 +77,7 @@ const (
 	DefaultMaxConnections   = 512
 )
 
-// Options of a Server. Everything but Lifecycle, Limits, AllowedHosts and the two maxima is required.
+// Options of a Server. Everything but Lifecycle, Profiling, Limits, AllowedHosts and the two maxima is required.
 type Options struct {
 	Daemon   Daemon
 	Registry *prometheus.Registry
@@ -86,6 +86,8 @@ type Options struct {
 	Limits func(model string) Limits
 	// Lifecycle, if not nil, is offered by the endpoints that change something. They are refused without it.
 	Lifecycle Lifecycle
+	// Profiling serves what net/http/pprof has at /debug/pprof/: where the process spends its time and memory.
+	Profiling bool
 	// ConfigFile is the exporter-toolkit's file with TLS and authentication; empty serves plain HTTP to everybody.
 	ConfigFile string
 	// AllowedHosts are host names that requests may be addressed to, beside localhost and addresses.
@@ -134,7 +136,8 @@ func New(o Options) *Server {
 		s.metrics.add(m.Name)
 		o.Registry.MustRegister(watchmetrics.New(s.caches[m.Name].status, prometheus.Labels{"model": m.Name}))
 	}
-	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2})
+	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2,
+		EnableOpenMetrics: true})
 	s.handler = s.guard(s.mux())
 	return s
 }
