@@ -24,6 +24,7 @@ import (
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -63,6 +64,7 @@ type Daemon struct {
 	surface  *web.Server
 	began    time.Time
 	memory   config.Memory
+	traces   *traces.Provider
 
 	reloads   *reloadMetrics
 	reloading sync.Mutex // one reload at a time
@@ -77,6 +79,9 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
+	if d.traces, err = traces.New(ctx, o.Config.Tracing.Endpoint, o.Config.Tracing.SamplingFraction, o.Log); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
+	}
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
 	d.memory = memory.Of(d.Config)
 	limitMemory(d.memory, d.Log)
@@ -95,7 +100,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		settings := &d.Config.Models[i]
 		m, err := model.New(ctx, model.Options{Config: d.Config, Settings: settings, UntilEnd: o.UntilEnd, StartFresh: o.StartFresh,
 			CheckState: o.CheckState, Siblings: func() []*model.Model { return d.models }, Share: share, Crashes: crashes, Metrics: metrics,
-			Registerer: d.registerer(settings.Name), Out: o.Out, Log: o.Log, OnVersion: o.OnVersion})
+			Registerer: d.registerer(settings.Name), Tracer: d.traces.Tracer(), Out: o.Out, Log: o.Log, OnVersion: o.OnVersion})
 		if err != nil {
 			return nil, err
 		}
@@ -208,6 +213,7 @@ func (d *Daemon) Close() error {
 	for _, m := range d.models {
 		errs = append(errs, m.Close())
 	}
+	d.traces.Close()
 	for _, l := range []net.Listener{d.listener, d.health} {
 		if l == nil {
 			continue

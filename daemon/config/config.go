@@ -22,6 +22,7 @@ type Config struct {
 	Kafka        Kafka   `json:"kafka"`
 	Storage      Storage `json:"storage"`
 	Web          Web     `json:"web"`
+	Tracing      Tracing `json:"tracing"`
 	MemoryBudget Size    `json:"memory_budget"` // largest Memory total allowed; 0 computes and prints the total only
 	Models       []Model `json:"models"`        // at least one
 
@@ -67,6 +68,12 @@ type Storage struct {
 	AllowNetwork bool   `json:"allow_network"`  // a state on NFS, SMB, FUSE and the like is refused otherwise
 }
 
+// Tracing says where spans of batches, refits, the gate and publications go.
+type Tracing struct {
+	Endpoint         string  `json:"endpoint"`          // http or https URL that takes OTLP over HTTP, without user and password; empty for none
+	SamplingFraction float64 `json:"sampling_fraction"` // of batches, refits and updates that have a trace, in (0, 1]
+}
+
 // Default returns a configuration without models: every key at its default.
 func Default() *Config {
 	return &Config{
@@ -77,6 +84,7 @@ func Default() *Config {
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
+		Tracing: Tracing{SamplingFraction: 1},
 		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}, MaxInflightBytes: 64 << 20, MaxConnections: 512},
 	}
 }
@@ -172,7 +180,7 @@ func (c *Config) resolvePaths() {
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
 		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile,
-			&c.Models[i].Train.Cost)
+			&c.Models[i].Train.Cost, &c.Models[i].Notify.SecretFile)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}

@@ -59,6 +59,7 @@ var memoryKeys = map[string]string{
 	"bodies":         "web.max_inflight_bytes",
 	"connections":    "web.max_connections",
 	"scores":         "score.topic",
+	"notices":        "notify.url",
 	"dual_variables": "sample.size",
 	"variational":    "train.max_features and train.max_basis",
 }

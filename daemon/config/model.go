@@ -31,6 +31,7 @@ type Model struct {
 	Publish  Publish  `json:"publish"`
 	Serve    Serve    `json:"serve"`
 	Score    Score    `json:"score,omitzero"`
+	Notify   Notify   `json:"notify,omitzero"`
 }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
@@ -386,7 +387,7 @@ func (m *Model) hashWithSchedule() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score = "", 0, Deltas{}, Serve{}, Score{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

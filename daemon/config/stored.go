@@ -21,6 +21,9 @@ const NumbersFile = "numbers.json"
 // CurvesFile is the file, in a state directory, with how the model has done over time, for people.
 const CurvesFile = "curves.json"
 
+// NoticesFile is the file, in a state directory, with the notices that were not delivered yet.
+const NoticesFile = "notices.json"
+
 // MemberFile is the file, in a state directory, with the random name under which this state is known to the group and the transactions that
 // score.topic is written with. A copy of the state makes one of its own.
 const MemberFile = "score-member"

@@ -103,6 +103,7 @@ func (v *validator) config(c *Config) {
 		v.bad("storage.path", "", "a directory")
 	}
 	v.web(&c.Web)
+	v.tracing(&c.Tracing)
 	if len(c.Models) == 0 {
 		v.bad("models", nil, "at least one model")
 	}
@@ -198,6 +199,7 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.serve(m, path)
 	v.score(m, at("score"))
+	v.notify(&m.Notify, at("notify"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.deltas(&m.Publish, at("publish"))
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)

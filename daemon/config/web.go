@@ -117,6 +117,16 @@ func (v *validator) web(w *Web) {
 	}
 }
 
+// tracing checks where traces go.
+func (v *validator) tracing(t *Tracing) {
+	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
+		v.bad("tracing.endpoint", redacted, "an http or https URL without user and password, such as http://localhost:4318/v1/traces")
+	}
+	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {
+		v.bad("tracing.sampling_fraction", t.SamplingFraction, "a number above 0, at most 1")
+	}
+}
+
 // maxSocketPath is the room for the path of a Unix socket in Linux's sockaddr_un, less the zero byte at its end.
 const maxSocketPath = 107
 

@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"time"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -21,7 +23,9 @@ type Champion struct {
 	Lineage    string         // of the sample
 	Events     *snapshot.Counts
 	Golden     []event.Event
-	Cause      Cause // of the gate's decision
+	Cause      Cause     // of the gate's decision
+	GateBegan  time.Time // when the gate began to judge it
+	GateEnded  time.Time
 	CutShort   *snapshot.CutShort
 	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
 

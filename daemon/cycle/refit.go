@@ -159,7 +159,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 		return nil, err
 	}
 	ch.link, ch.precisions = j.link, j.precisions
+	ch.GateBegan = j.now()
 	j.decide(ch)
+	ch.GateEnded = j.now()
 	switch {
 	case j.swept == nil:
 		return ch, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
@@ -93,6 +94,8 @@ type Counts struct {
 	Rejection  event.Rejection  // of the first of them
 	Absent     map[string]int64 // events that lack it, by optional field
 	Watermark  int64            // newest event time of the batch, milliseconds since 1970
+	Base, Next int64            // first offset of the batch, and the one after its last
+	Began      time.Time        // when its decoding began
 }
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.

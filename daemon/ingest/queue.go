@@ -3,6 +3,7 @@ package ingest
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/sketch"
@@ -175,7 +176,7 @@ func (q *queue) apply(parts []*sketch.Part) error {
 
 func (j *job) start(topic string, number int32, logStart, base, next int64, records int) {
 	j.part = sketch.Part{Topic: topic, Partition: number, LogStart: logStart, Base: base, Next: next, Records: slices.Grow(j.part.Records[:0], records)}
-	j.counts = Counts{Topic: topic, Partition: number, Rejected: j.counts.Rejected}
+	j.counts = Counts{Topic: topic, Partition: number, Rejected: j.counts.Rejected, Base: base, Next: next, Began: time.Now()}
 	clear(j.counts.Rejected)
 	j.arenas, j.sums, j.rejected = j.arenas[:0], nil, 0
 }

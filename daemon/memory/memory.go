@@ -7,6 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/solver"
@@ -131,6 +132,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["names"] = bytes
 	}
 	parts["curves"] = curves.Footprint()
+	if m.Notify.URL != "" {
+		parts["notices"] = notify.Footprint()
+	}
 	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
 	var state int64
 	if m.Train.Refit == "variational" {

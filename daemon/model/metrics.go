@@ -57,8 +57,11 @@ type Metrics struct {
 
 	deadLetters *deadletter.Metrics
 	announced   *prometheus.CounterVec
-	deltasSent  *prometheus.CounterVec
-	scores      *scoring.Metrics
+
+	notices        *prometheus.CounterVec
+	noticesPending *prometheus.GaugeVec
+	deltasSent     *prometheus.CounterVec
+	scores         *scoring.Metrics
 }
 
 // The values of labels that are known beforehand.
@@ -123,7 +126,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		deadLetters: deadletter.NewMetrics(r),
 		deltasSent:  counter("delta_announcements_total", "Attempts to put deltas into publish.deltas.topic, success or failure.", "result"),
 		announced:   counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
-		scores:      scoring.NewMetrics(r),
+		notices: counter("notices_total",
+			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
+		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
+		scores:         scoring.NewMetrics(r),
 	}
 }
 
@@ -161,6 +167,7 @@ func (m *Metrics) add(c *config.Model) {
 		m.published.WithLabelValues(model, r)
 		m.deltas.WithLabelValues(model, r)
 		m.announced.WithLabelValues(model, r)
+		m.notices.WithLabelValues(model, r)
 		m.deltasSent.WithLabelValues(model, r)
 	}
 	for _, s := range refitStatuses {
@@ -194,8 +201,8 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 }
 
 // trained records a refit that ended with a model.
-func (m *Metrics) trained(v *report.Version, seconds float64) {
-	m.trainSeconds.WithLabelValues(v.Model).Observe(seconds)
+func (m *Metrics) trained(v *report.Version, took time.Duration, traceID string) {
+	durations.Observe(m.trainSeconds.WithLabelValues(v.Model), took, prometheus.Labels{"trace_id": traceID})
 	m.trainSuccess.WithLabelValues(v.Model).SetToCurrentTime()
 	m.trainEnded.WithLabelValues(v.Model, v.Status).Inc()
 	for stage, n := range map[string]int{"epochs": v.StochasticEpochs, "fista": v.FISTAIterations, "sweeps": v.Sweeps} {

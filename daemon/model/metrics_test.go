@@ -53,7 +53,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
 	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25),
-		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1.5)
+		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1500*time.Millisecond, "")
 	m.judged(&cycle.Champion{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
 	gathers(t, r, `
 # HELP refitd_events_total Events applied to the state.
@@ -110,7 +110,7 @@ refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_wors
 refitd_publish_total{model="ratings",result="failure"} 0
 refitd_publish_total{model="ratings",result="success"} 0
 `)
-	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2, Evidence: report.Some(-77)}, 1.5)
+	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2, Evidence: report.Some(-77)}, 1500*time.Millisecond, "")
 	for what, of := range map[string]*prometheus.GaugeVec{"gap": m.trainGap, "gap within the basis": m.trainBasisGap, "held-out loss": m.trainHeldOut} {
 		if got := testutil.ToFloat64(of.WithLabelValues("ratings")); !math.IsNaN(got) {
 			t.Errorf("%s %g of the refit before is still shown", what, got)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/consumer"
@@ -24,6 +26,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/snapshot"
@@ -50,6 +53,7 @@ type Options struct {
 	Registerer prometheus.Registerer // of the consumer's metrics
 	Out        *report.Emitter
 	Log        *slog.Logger
+	Tracer     trace.Tracer // makes spans of batches, refits and what they publish; nil makes none
 	// OnVersion, if not nil, is called with every version, on the goroutine of the trainer.
 	OnVersion func(report.Version)
 }
@@ -67,12 +71,16 @@ type Model struct {
 	curves    *curves.Ring
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
+	notifier  *notify.Notifier // nil where nobody is told
 }
 
 // New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its exit code.
 func New(ctx context.Context, o Options) (_ *Model, err error) {
 	settings := o.Settings
 	o.Log = o.Log.With("model", settings.Name)
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	m := &Model{name: settings.Name}
 	defer func() {
 		if err != nil {
@@ -117,6 +125,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
 		return nil, err
 	}
+	m.notifier = m.newNotifier(&o, versions.Store())
 	if m.scorer, err = newScorer(&o, m.state.dir); err != nil {
 		return nil, err
 	}
@@ -172,6 +181,29 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 	return champions, deltas, nil
 }
 
+// newNotifier returns what tells of promotions, rejections and halts, nil where nobody is told.
+func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier {
+	to := &o.Settings.Notify
+	if to.URL == "" || store == nil {
+		return nil
+	}
+	halts := func() (list []notify.Halt) {
+		for _, l := range m.state.store.Ledger() {
+			if l.Halted != "" {
+				list = append(list, notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted})
+			}
+		}
+		return list
+	}
+	return notify.New(notify.Options{Model: m.name, URL: to.URL, Secret: to.Key(), Path: filepath.Join(m.state.dir, config.NoticesFile), Store: store,
+		Halts: halts, Log: o.Log, OnResult: func(result string, pending int) {
+			if result != "" {
+				o.Metrics.notices.WithLabelValues(m.name, result).Inc()
+			}
+			o.Metrics.noticesPending.WithLabelValues(m.name).Set(float64(pending))
+		}})
+}
+
 // Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The error carries its exit code.
 func (m *Model) Run(ctx context.Context) error {
 	if err := m.reader.findEnds(ctx); err != nil || ctx.Err() != nil {
@@ -194,8 +226,8 @@ func (m *Model) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Announce announces champions and their deltas, where there are topics for them, until ctx is done. It may outlive Run, so that the last version is
-// announced, too.
+// Announce announces champions and their deltas, where there are topics for them, and tells who is to be told of what happens, until ctx is done. It may
+// outlive Run, so that the last version is announced, too.
 func (m *Model) Announce(ctx context.Context) {
 	var running sync.WaitGroup
 	if m.announcer != nil {
@@ -203,6 +235,9 @@ func (m *Model) Announce(ctx context.Context) {
 	}
 	if m.deltas != nil {
 		running.Go(func() { m.deltas.Run(ctx) })
+	}
+	if m.notifier != nil {
+		running.Go(func() { m.notifier.Run(ctx) })
 	}
 	running.Wait()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/traces"
 )
 
 // committedTimeout bounds the question for the group's offsets.
@@ -173,6 +174,7 @@ func sharesTopic(a, b *config.Model) bool {
 
 // onApplied counts a stored batch and wakes the trainer.
 func (r *reader) onApplied(c ingest.Counts) {
+	traces.Batch(r.options.Tracer, r.options.Settings.Name, r.options.Config.Kafka.GroupID, &c)
 	r.newest = max(r.newest, c.Watermark) // of this batch: another partition may be further
 	c.Watermark = r.newest
 	r.options.Metrics.applied(r.options.Settings.Name, c)

@@ -8,12 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -29,6 +33,7 @@ type trained struct {
 	challenger *cycle.Champion
 	against    *cycle.Champion // what the gate compared it with, nil for a first version
 	counted    bool            // the gate's decision, before an attempt to publish that failed
+	span       trace.Span      // of the refit: what follows of it is part of that
 	err        error           // ends the daemon
 }
 
@@ -38,6 +43,7 @@ type trained struct {
 type Trainer struct {
 	log      *slog.Logger
 	metrics  *Metrics
+	tracer   trace.Tracer
 	untilEnd bool
 	state    *State
 	reader   *reader
@@ -65,7 +71,7 @@ type Trainer struct {
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
-	t := &Trainer{log: o.Log, metrics: o.Metrics, untilEnd: o.UntilEnd, state: state, reader: r, cycle: learning, versions: versions, pause: p,
+	t := &Trainer{log: o.Log, metrics: o.Metrics, tracer: o.Tracer, untilEnd: o.UntilEnd, state: state, reader: r, cycle: learning, versions: versions, pause: p,
 		fit: learning.Refit, wake: make(chan struct{}, 1), settings: o.Settings}
 	t.tuned.Store(o.Settings)
 	learning.Throttle = func(ctx context.Context, budget time.Duration) func() {
@@ -235,8 +241,14 @@ func (t *Trainer) finish(ctx context.Context) error {
 
 // refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is logged
 // and counted.
-func (t *Trainer) refit(ctx context.Context) trained {
+func (t *Trainer) refit(ctx context.Context) (out trained) {
 	start, name := time.Now(), t.state.settings.Name
+	span := traces.Refit(t.tracer, name)
+	defer func() {
+		if out.challenger == nil {
+			span.End()
+		}
+	}()
 	defer t.pause.begin(ctx)()
 	sample, err := ingest.TakeSample(t.state.store)
 	if err != nil {
@@ -259,15 +271,17 @@ func (t *Trainer) refit(ctx context.Context) trained {
 		return trained{}
 	case err != nil:
 		t.metrics.trainFailed.WithLabelValues(name).Inc()
+		span.SetStatus(codes.Error, "the refit failed")
 		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		t.versions.withoutVersion("the last refit failed: %v", err)
 		return trained{}
 	}
-	t.metrics.trained(&challenger.Version, time.Since(start).Seconds())
+	traces.Gate(t.tracer, span, challenger)
+	t.metrics.trained(&challenger.Version, time.Since(start), traces.ID(span))
 	t.metrics.dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	t.refitted.Store(&now)
-	return trained{challenger: challenger, against: against}
+	return trained{challenger: challenger, against: against, span: span}
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -280,6 +294,7 @@ func (t *Trainer) install(ctx context.Context, r trained) error {
 	if r.err != nil || r.challenger == nil {
 		return r.err
 	}
+	defer r.span.End()
 	return t.contain("refit", func() error { return t.promote(ctx, r) })
 }
 
@@ -301,7 +316,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		t.metrics.judged(r.challenger)
 		r.counted = true
 	}
-	if err := t.versions.publish(ctx, r.challenger); err != nil {
+	if err := t.versions.publish(trace.ContextWithSpan(ctx, r.span), r.challenger); err != nil {
 		// The next refit is compared with the other champion, and a model that cannot be published never can.
 		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) && !errors.Is(err, snapshot.ErrGolden) {
 			t.unpublished, t.retryAt = &r, time.Now().Add(publishRetry)
@@ -393,7 +408,7 @@ func (t *Trainer) write(ctx context.Context, x *cycle.Compaction) {
 		w.err = recovered(func() (err error) {
 			if w.update, err = x.Make(); err == nil {
 				w.update.Observed = &seen
-				err = publication.Write(ctx, w.update)
+				err = traces.Publish(ctx, t.tracer, w.update, publication.Write)
 			}
 			return err
 		})

@@ -7,11 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -22,6 +25,7 @@ type Versions struct {
 	settings  *config.Model
 	log       *slog.Logger
 	metrics   *Metrics
+	tracer    trace.Tracer
 	out       *report.Emitter
 	onVersion func(report.Version) // may be nil
 	mark      func(at time.Time, kind string, version int64, text string)
@@ -66,7 +70,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 		publisher.Store().Reserve = state.numbers.reserve
 	}
 	state.compareWith(publisher.Store())
-	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
+	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, tracer: o.Tracer, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
 		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool), mark: func(time.Time, string, int64, string) {}}
 	v.refused()
 	v.nameStrays()
@@ -253,7 +257,7 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
-	return v.published(ctx, v.write(ctx, ch))
+	return v.published(ctx, traces.Publish(ctx, v.tracer, ch, v.write))
 }
 
 // published notes what came of writing a version.

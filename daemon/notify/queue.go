@@ -1,0 +1,63 @@
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/durable"
+)
+
+// queue is the file of a Notifier.
+type queue struct {
+	Version int64           `json:"version"` // newest version that was looked at
+	Halted  map[string]bool `json:"halted"`  // halts that were told of and that still stand
+	Pending []Notice        `json:"pending"` // what is to be delivered, oldest first
+}
+
+// open reads the file, or begins one from the newest version on: a service that is told of for the first time does not hear of the past.
+func (n *Notifier) open() {
+	b, err := os.ReadFile(n.Path)
+	if err == nil {
+		err = json.Unmarshal(b, &n.queue)
+	}
+	if err == nil && len(n.queue.Pending) > maxPending {
+		err = fmt.Errorf("%d notices, at most %d", len(n.queue.Pending), maxPending)
+	}
+	if err == nil {
+		if n.queue.Halted == nil {
+			n.queue.Halted = make(map[string]bool)
+		}
+		return
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		n.Log.Error("notices of earlier runs cannot be read: those of versions and halts from now on are delivered", "path", n.Path, "error", err)
+	}
+	n.queue = queue{Halted: make(map[string]bool)}
+	if latest, err := n.Store.Alias(n.Model, snapshot.Latest); err == nil {
+		n.queue.Version = latest.Version
+	}
+	n.keep()
+}
+
+// add puts a notice at the end of the queue.
+func (n *Notifier) add(notice *Notice) {
+	if notice != nil {
+		n.queue.Pending = append(n.queue.Pending, *notice)
+	}
+}
+
+// keep writes the file. Where that fails what happens is delivered all the same, and after a restart perhaps again.
+func (n *Notifier) keep() {
+	b, err := json.Marshal(&n.queue)
+	if err == nil {
+		err = durable.WriteFile(n.Path, 0o600, durable.Bytes(append(b, '\n')))
+	}
+	if err != nil && !n.unkept {
+		n.Log.Error("notices not kept: a restart delivers some again", "error", err)
+	}
+	n.unkept = err != nil
+}

@@ -1,0 +1,121 @@
+// Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP: a trace for each stored batch of a partition (batch), one for each
+// refit with the gate's judgement and the publication below it (refit, gate, publish), and one for each version between refits (publish). Attributes follow
+// OpenTelemetry's semantic conventions for messaging where they have a name. No span is for a single event, and none holds anything of one.
+package traces
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/refitd/refitd/daemon/build"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
+)
+
+// closeTimeout is how long Close waits for a collector.
+const closeTimeout = 5 * time.Second
+
+// Provider makes spans and sends them. The nil Provider makes none.
+type Provider struct{ sdk *sdk.TracerProvider }
+
+// New returns a provider that sends the fraction of all traces to an endpoint, as a URL; without one, nil. What goes wrong with sending goes to the log, and
+// spans that there is no room for are lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the environment
+// (OTEL_EXPORTER_OTLP_HEADERS).
+func New(ctx context.Context, endpoint string, fraction float64, log *slog.Logger) (*Provider, error) {
+	if endpoint == "" {
+		return nil, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) })) // of the process: there is no other
+	of := resource.NewSchemaless(attribute.String("service.name", "refitd"), attribute.String("service.version", build.String()))
+	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(fraction))))}, nil
+}
+
+// Tracer returns what makes spans.
+func (p *Provider) Tracer() trace.Tracer {
+	const name = "github.com/refitd/refitd"
+	if p == nil {
+		return noop.NewTracerProvider().Tracer(name)
+	}
+	return p.sdk.Tracer(name)
+}
+
+// Close sends what is left, for five seconds at most. It may be called again.
+func (p *Provider) Close() {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := p.sdk.Shutdown(ctx); err != nil {
+		otel.Handle(err)
+	}
+}
+
+// Batch makes the span of a batch that has just been stored: from when its decoding began.
+func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
+	_, span := by.Start(context.Background(), "batch", trace.WithTimestamp(c.Began), trace.WithSpanKind(trace.SpanKindConsumer))
+	if span.IsRecording() {
+		rejected := int64(0)
+		for _, n := range c.Rejected {
+			rejected += n
+		}
+		span.SetAttributes(attribute.String("refitd.model", model), attribute.String("messaging.system", "kafka"),
+			attribute.String("messaging.operation.type", "process"), attribute.String("messaging.destination.name", c.Topic),
+			attribute.String("messaging.destination.partition.id", fmt.Sprint(c.Partition)), attribute.String("messaging.consumer.group.name", group),
+			attribute.Int64("messaging.kafka.offset", c.Base), attribute.Int64("messaging.batch.message_count", c.Next-c.Base),
+			attribute.Int64("refitd.applied", c.Applied), attribute.Int64("refitd.rejected", rejected))
+	}
+	span.End()
+}
+
+// Refit begins the span of a refit, which the caller ends.
+func Refit(by trace.Tracer, model string) trace.Span {
+	_, span := by.Start(context.Background(), "refit", trace.WithAttributes(attribute.String("refitd.model", model)))
+	return span
+}
+
+// Gate makes the span of the judgement of a refit, and says on both what it came to.
+func Gate(by trace.Tracer, refit trace.Span, ch *cycle.Champion) {
+	v := &ch.Version
+	refit.SetAttributes(attribute.String("refitd.status", v.Status), attribute.Int64("refitd.rows", int64(v.Rows)), attribute.Int("refitd.basis", v.K))
+	_, span := by.Start(trace.ContextWithSpan(context.Background(), refit), "gate", trace.WithTimestamp(ch.GateBegan))
+	span.SetAttributes(attribute.String("refitd.decision", v.Decision), attribute.String("refitd.cause", string(ch.Cause)))
+	span.End(trace.WithTimestamp(ch.GateEnded))
+}
+
+// Publish calls write within a span, below that of ctx if it has one.
+func Publish(ctx context.Context, by trace.Tracer, ch *cycle.Champion, write func(context.Context, *cycle.Champion) error) error {
+	ctx, span := by.Start(ctx, "publish")
+	defer span.End() // in a panic, too
+	err := write(ctx, ch)
+	span.SetAttributes(attribute.String("refitd.model", ch.Version.Model), attribute.Int64("refitd.version", ch.Version.Version),
+		attribute.String("refitd.kind", ch.Version.Kind), attribute.String("refitd.decision", ch.Version.Decision))
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return err
+}
+
+// ID returns the trace of a span that is sent, "" of any other.
+func ID(of trace.Span) string {
+	if c := of.SpanContext(); c.IsSampled() {
+		return c.TraceID().String()
+	}
+	return ""
+}
