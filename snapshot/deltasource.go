@@ -28,9 +28,10 @@ func (s DirSource) Deltas(ctx context.Context, model string, version, after int6
 		return r, err
 	}
 	for {
-		changes := watchDir(s.deltasPath(model, version))
+		path := s.deltasPath(model, version)
+		changes := watchDir(path)
 		r, err := s.lookForDeltas(&at, model, version, after)
-		if r == nil && err == nil {
+		if r == nil && err == nil && s.deltasPath(model, version) == path { // else their directory came while nobody watched it
 			err = changes.wait(ctx, jitter(s.every()))
 		}
 		changes.close()

@@ -225,3 +225,29 @@ func TestWatchIsTold(t *testing.T) {
 		until(t, w, "the next version", func(s Status) bool { return s.Version == v })
 	}
 }
+
+// TestArrivalIsNoticed: a watcher that is there before the first version hears of it by each directory that is made on the way, and not by looking again
+// after a while.
+func TestArrivalIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	source := DirSource{Dir: filepath.Join(dir, "store")}
+	must(t, os.Mkdir(source.Dir, 0o755))
+	published := make(chan error, 1)
+	for looks := 0; ; looks++ {
+		_, err := source.Wait(t.Context(), "m", Latest, Pointer{})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		if looks == 0 {
+			go func() {
+				_, err := NewStore(source.Dir).Publish(t.Context(), "m", testContents(small))
+				published <- err
+			}()
+		}
+		must(t, source.arrival(t.Context(), "m", Latest, never))
+	}
+	must(t, <-published)
+}

@@ -51,6 +51,30 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 	}
 }
 
+// arrival waits for an alias that there is not yet, or until most has passed: whoever publishes the first version makes the directories down to it. It
+// returns the error of ctx.
+func (s DirSource) arrival(ctx context.Context, model, alias string, most time.Duration) error {
+	path := s.nearest(model)
+	changes := watchDir(path)
+	defer changes.close()
+	if _, err := s.look(model, alias); !errors.Is(err, ErrNotFound) || s.nearest(model) != path { // it came while nobody watched
+		return ctx.Err()
+	}
+	return changes.wait(ctx, most)
+}
+
+// nearest is where the next part of the path to the aliases of a model will be seen.
+func (s DirSource) nearest(model string) string {
+	path := filepath.Join(s.Dir, model, aliasDir)
+	for path != s.Dir && path != filepath.Dir(path) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
 // every returns Every or its default.
 func (s DirSource) every() time.Duration {
 	if s.Every <= 0 {

@@ -181,7 +181,7 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 	var seen Pointer // what Wait is asked to return a change of: accepted in this run, or refused for good
 	failures := 0
 	for {
-		most := retryMax
+		most, absent := retryMax, false
 		p, err := w.wait(ctx, seen)
 		if ctx.Err() != nil {
 			return
@@ -209,12 +209,18 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 			}
 		} else {
 			w.note(func(s *Status) { s.Err = err })
-			if errors.Is(err, ErrNotFound) {
+			if absent = errors.Is(err, ErrNotFound); absent {
 				most = retryAbsent
 			}
 		}
 		failures++
-		if backoff.Sleep(ctx, backoff.Wait(failures, retryMin, most)) != nil {
+		pause := backoff.Wait(failures, retryMin, most)
+		if dir, ok := w.source.(DirSource); ok && absent && w.options.Pin == 0 {
+			err = dir.arrival(ctx, w.options.Model, w.options.Alias, pause)
+		} else {
+			err = backoff.Sleep(ctx, pause)
+		}
+		if err != nil {
 			return
 		}
 	}
