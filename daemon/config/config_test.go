@@ -546,7 +546,8 @@ func TestMemoryBudget(t *testing.T) {
 	if !ok || len(bad.Problems) != 1 {
 		t.Fatalf("error %v", bad)
 	}
-	const want = "at least 150MiB, or make the largest parts smaller: ratings.variational 100MiB (train.max_features and train.max_basis), " +
+	const want = "at least 150MiB, or make the largest parts smaller: " +
+		"ratings.variational 100MiB (train.max_features, train.max_basis and train.variational_basis), " +
 		"ratings.models 30MiB (train.max_features and train.max_basis), ratings.fetch 20MiB (kafka.max_partition_fetch_bytes)"
 	if p := bad.Problems[0]; p.Line != 1 || p.Key != "memory_budget" || !strings.Contains(p.Message, want) {
 		t.Errorf("problem %+v", p)

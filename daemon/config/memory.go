@@ -32,10 +32,13 @@ func (m *Memory) HeapBytes() int64 {
 // ProcessPart is the part that belongs to no model.
 const ProcessPart = "process"
 
-// VariationalBasis returns how many basis vectors the variational refit may use on n rows, at most most. It sets its own regularisation,
-// so a few too many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
-func VariationalBasis(n, most int) int {
-	return min(most, max(2, 4+int(math.Log2(max(1, float64(n)/1000)))))
+// VariationalBasis returns how many basis vectors the variational refit may use on n rows: variational_basis, or, where that is auto, at most max_basis of
+// what the rows tell apart. The stage sets its own regularisation, so a few too many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
+func (t *Train) VariationalBasis(n int) int {
+	if t.Variational > 0 {
+		return int(t.Variational)
+	}
+	return min(t.MaxBasis, max(2, 4+int(math.Log2(max(1, float64(n)/1000)))))
 }
 
 // memoryKeys names the keys that make a part smaller.
@@ -61,7 +64,7 @@ var memoryKeys = map[string]string{
 	"scores":         "score.topic",
 	"notices":        "notify.url",
 	"dual_variables": "sample.size",
-	"variational":    "train.max_features and train.max_basis",
+	"variational":    "train.max_features, train.max_basis and train.variational_basis",
 }
 
 // memory reports a total over the budget, with the three largest parts and the keys they follow from.

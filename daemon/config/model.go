@@ -130,21 +130,22 @@ type Holdout struct {
 
 // Train says when and how the model is fitted.
 type Train struct {
-	Every       Duration `json:"every"`        // longest time between refits while there are new events; 0 for none
-	EveryEvents int      `json:"every_events"` // events between refits; 0 for none
-	TimeBudget  Duration `json:"time_budget"`  // of one refit; 0 for none
-	MaxBasis    int      `json:"max_basis"`    // k, largest number of basis vectors
-	NewBasis    int      `json:"new_basis"`    // basis vectors added per refit to a model that has some
-	MaxFeatures int      `json:"max_features"` // largest vocabulary, by count in the sample
-	Loss        string   `json:"loss"`         // auto, or one of Losses for the task
-	Kernel      string   `json:"kernel"`       // auto, anova, homogeneous
-	Augment     Switch   `json:"augment"`      // a constant feature: gives a homogeneous kernel linear terms and a bias
-	Penalty     string   `json:"penalty"`      // l1, l1l2, l1linf
-	Lambda      Lambda   `json:"lambda"`       // auto, or the strength per 10,000 rows of weight
-	Linear      Linear   `json:"linear"`       // ridge:STRENGTH or none
-	Refit       string   `json:"refit"`        // auto, output, full, variational
-	Solver      string   `json:"solver"`       // hybrid, fista, stochastic, svrg, newton
-	Sweeps      int      `json:"sweeps"`       // variational sweeps per refit
+	Every       Duration `json:"every"`                       // longest time between refits while there are new events; 0 for none
+	EveryEvents int      `json:"every_events"`                // events between refits; 0 for none
+	TimeBudget  Duration `json:"time_budget"`                 // of one refit; 0 for none
+	MaxBasis    int      `json:"max_basis"`                   // k, largest number of basis vectors
+	Variational Vectors  `json:"variational_basis,omitempty"` // auto, or how many of them the variational refit uses
+	NewBasis    int      `json:"new_basis"`                   // basis vectors added per refit to a model that has some
+	MaxFeatures int      `json:"max_features"`                // largest vocabulary, by count in the sample
+	Loss        string   `json:"loss"`                        // auto, or one of Losses for the task
+	Kernel      string   `json:"kernel"`                      // auto, anova, homogeneous
+	Augment     Switch   `json:"augment"`                     // a constant feature: gives a homogeneous kernel linear terms and a bias
+	Penalty     string   `json:"penalty"`                     // l1, l1l2, l1linf
+	Lambda      Lambda   `json:"lambda"`                      // auto, or the strength per 10,000 rows of weight
+	Linear      Linear   `json:"linear"`                      // ridge:STRENGTH or none
+	Refit       string   `json:"refit"`                       // auto, output, full, variational
+	Solver      string   `json:"solver"`                      // hybrid, fista, stochastic, svrg, newton
+	Sweeps      int      `json:"sweeps"`                      // variational sweeps per refit
 	Seed        uint64   `json:"seed"`
 	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
 	FoldIn      FoldIn   `json:"fold_in"`

@@ -115,6 +115,31 @@ func (l Lambda) MarshalText() ([]byte, error) {
 // IsAuto reports whether the strength is to be chosen on the select rows.
 func (l Lambda) IsAuto() bool { return l == 0 }
 
+// Vectors is a number of basis vectors; 0 chooses it by the rows.
+type Vectors int
+
+// UnmarshalText parses auto or a positive whole number.
+func (n *Vectors) UnmarshalText(text []byte) error {
+	if string(text) == Auto {
+		*n = 0
+		return nil
+	}
+	v, err := strconv.Atoi(string(text))
+	if err != nil || v <= 0 {
+		return errors.New("is not a number of basis vectors: write auto or a positive whole number")
+	}
+	*n = Vectors(v)
+	return nil
+}
+
+// MarshalText writes auto or the number.
+func (n Vectors) MarshalText() ([]byte, error) {
+	if n == 0 {
+		return []byte(Auto), nil
+	}
+	return strconv.AppendInt(nil, int64(n), 10), nil
+}
+
 // Linear is the ridge strength of the separate linear term; 0 leaves the term out.
 type Linear float64
 

@@ -74,12 +74,19 @@ func TestValuesRoundTrip(t *testing.T) {
 		if err := r.UnmarshalText(text); err != nil || float64(r) != strength {
 			t.Errorf("linear %g as %s: %g, %v", strength, text, float64(r), err)
 		}
+		vectors := rapid.IntRange(0, 1000).Draw(t, "vectors")
+		text, _ = Vectors(vectors).MarshalText()
+		var n Vectors
+		if err := n.UnmarshalText(text); err != nil || int(n) != vectors {
+			t.Errorf("%d vectors as %s: %d, %v", vectors, text, n, err)
+		}
 	})
 	for _, bad := range []string{"", "-1", "0", "Inf", "NaN", "ridge:0", "ridge:x", "ridge", "Auto"} {
 		var l Lambda
 		var r Linear
-		if l.UnmarshalText([]byte(bad)) == nil || r.UnmarshalText([]byte(bad)) == nil {
-			t.Errorf("%q is taken as lambda %v or linear %v", bad, l, r)
+		var n Vectors
+		if l.UnmarshalText([]byte(bad)) == nil || r.UnmarshalText([]byte(bad)) == nil || n.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("%q is taken as lambda %v, linear %v or %d vectors", bad, l, r, n)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	valid := *j.select_
 	valid.targets = j.select_.levels(j.target.Outputs())
 	prior := priorFor(t.Likelihood, &p)
-	k := config.VariationalBasis(p.X.NumRows(), j.model.Train.MaxBasis)
+	k := j.model.Train.VariationalBasis(p.X.NumRows())
 	fading := j.selectWeights()
 	judge := func(m *solver.Model) float64 { return valid.loss(t, m, fading) }
 	sweeps := j.model.Train.Sweeps

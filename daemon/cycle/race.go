@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -191,7 +190,7 @@ const convexAgain = 11
 // leavesConvexOut reports whether a refit that goes on from a posterior can do without the convex stage: that of the champion lost to the variational
 // one, no basis vector is due that it would find, and the last version was not kept back. Where outputs have weights of their own it always runs.
 func (j *refitJob) leavesConvexOut(warm *warmStart) bool {
-	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
+	k := j.model.Train.VariationalBasis(j.problem.X.NumRows())
 	t := &j.model.Train
 	return t.Refit == "variational" && !t.ConvexAlone() && !j.target.Task.HasClasses() && j.champion.Version.Sweeps > 0 && j.rejections == 0 &&
 		warm.version%convexAgain != 0 && warm.posterior.NumBasis >= k && (warm.gaussian == nil || warm.gaussian.NumBasis >= k)

@@ -298,7 +298,7 @@ func (j *refitJob) stages(ctx context.Context, warm *warmStart) (*candidate, *va
 	fading := j.selectWeights()
 	j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, fading) }
 	variational := j.model.Train.Refit == "variational"
-	k := config.VariationalBasis(j.problem.X.NumRows(), j.model.Train.MaxBasis)
+	k := j.model.Train.VariationalBasis(j.problem.X.NumRows())
 	alone := j.model.Train.ConvexAlone()
 	if variational && !alone {
 		settings.MaxBasis = k

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -72,6 +73,27 @@ func TestSweepsMadeBefore(t *testing.T) {
 			if got.evidence != want.evidence || !slices.Equal(got.state.Mean, want.state.Mean) || !slices.Equal(got.state.Covariance, want.state.Covariance) {
 				t.Errorf("%s, sweep %d: evidence %.15g, one after the other %.15g", test.name, n+1, got.evidence, want.evidence)
 			}
+		}
+	}
+}
+
+// TestVectorsThatAreNamed: the variational stage has as many basis vectors as train.variational_basis says, whatever the rows, in cold refits and warm ones,
+// and so have updates of it; without, their number goes by the rows.
+func TestVectorsThatAreNamed(t *testing.T) {
+	for vectors, want := range map[config.Vectors]int{0: 4, 9: 9} {
+		m := ratingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.Variational = 12, vectors })
+		c := newCycle(t, m)
+		events := stream(5, 1200)
+		for round := range 2 {
+			observeAll(c, events)
+			ch := refit(t, c, sampleOf(events))
+			if ch.posterior == nil {
+				t.Fatalf("%d named: refit %d has no variational stage", vectors, round)
+			}
+			if ch.posterior.NumBasis != want {
+				t.Errorf("%d named: %d vectors in refit %d, want %d", vectors, ch.posterior.NumBasis, round, want)
+			}
+			c.Install(ch)
 		}
 	}
 }

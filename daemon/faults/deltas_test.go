@@ -43,8 +43,8 @@ type freshLoad struct {
 	random       *rand.Rand
 }
 
-// The first users rate many of the first items, by more independent tastes than a variational refit of so many rows has vectors for (11); names that come
-// later have coordinates by the fold-in.
+// The first users rate many of the first items, by as many independent tastes as the model is to have vectors; names that come later have coordinates by
+// the fold-in.
 const (
 	tastes      = 20
 	knownUsers  = 1000
@@ -97,7 +97,8 @@ func TestFreshConsumer(t *testing.T) {
 	configured := func(refitAt int, publish string) string {
 		return configureIn(t, dir, "fresh", settings{brokers: addr, topics: []string{"fresh"}, size: knownRows, group: "fresh", publish: publish,
 			schema: "task: regression, label: rating, label_min: 1, label_max: 6",
-			train:  fmt.Sprintf("every: 0s, every_events: %d, max_basis: %d, max_features: %d, fold_in: {max_rows: %d}", refitAt, tastes, 2*l.users, 2*l.users)})
+			train: fmt.Sprintf("every: 0s, every_events: %d, variational_basis: %d, max_features: %d, fold_in: {max_rows: %d}", refitAt, tastes,
+				2*l.users, 2*l.users)})
 	}
 	config := configured(knownRows, "update_every: 0s")
 	w := watchStore(t, config, false)
@@ -149,7 +150,7 @@ func TestFreshConsumer(t *testing.T) {
 				if lag, err := c.metric("refitd_consumer_lag_records"); err != nil || lag > float64(rate)/2 {
 					return fmt.Errorf("%.0f events behind: %v", lag, err)
 				}
-				if at := w.Status().Position; way.name == "deltas" && at.Sequence < 5 { // no version is being written any more
+				if at := w.Status().Position; way.name == "deltas" && at.Sequence < 15 { // no version is being written any more
 					return fmt.Errorf("%d deltas after version %d", at.Sequence, at.Version)
 				}
 				return nil

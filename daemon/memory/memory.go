@@ -59,7 +59,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	k, outputs := m.Train.MaxBasis, max(1, m.Schema.Outputs())
 	basis := k // that a solve may find
 	if m.Train.Refit == "variational" {
-		basis = config.VariationalBasis(n, k)
+		basis = m.Train.VariationalBasis(n)
 	}
 	separate := event.Task(m.Schema.Task).HasClasses()                    // linear weights, see posterior.State
 	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form groups: two vectors for one of two, 1 + MaxGroups of more
