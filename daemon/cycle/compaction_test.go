@@ -70,6 +70,61 @@ func TestDeltasWhileCompacted(t *testing.T) {
 	}
 }
 
+// TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form of updates, and the first delta after
+// that has what was learned meanwhile.
+func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
+	tier.NotUnderRace(t)
+	for name, test := range followedCases() {
+		t.Run(name, func(t *testing.T) {
+			deltas, missed := 0, []event.Event(nil)
+			var x *Update
+			var made *Champion
+			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
+				c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+				switch deltas++; deltas {
+				case 3:
+					c.followed.forms[test.form].refused = 1 // there was a name without room
+					var reason string
+					if x, reason = c.BeginUpdate(); x == nil || x.compaction != nil {
+						t.Fatalf("no update of the live model: %s", reason)
+					}
+					var err error
+					if made, _, err = x.Make(); err != nil || made == nil {
+						t.Fatal(err)
+					}
+				case 7:
+					c.TakeUp(x)
+					c.PublishUpdate(made)
+					contents := made.Contents(c.config)
+					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
+					next, err := snapshot.NewModel(contents)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sameContents(t, "the cycle", c.Following(), next)
+					return next
+				}
+				return nil
+			}
+			test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
+				if missed = append(missed, since...); deltas < 3 || deltas > 7 {
+					missed = missed[:0]
+				}
+				test.sameAsLive(t, c, consumer, since)
+				if deltas == 7 {
+					test.sameAsLive(t, c, consumer, missed)
+				}
+				if deltas == 6 && c.Following() == nil {
+					t.Fatal("deltas of the update before have ended")
+				}
+			})
+			if deltas < 8 {
+				t.Errorf("%d deltas", deltas)
+			}
+		})
+	}
+}
+
 // sameContents wants two models that would be published as the same version.
 func sameContents(t *testing.T, who string, got, want *snapshot.Model) {
 	t.Helper()

@@ -49,6 +49,7 @@ type Cycle struct {
 	instead     *substitute // nil unless there was a champion that cannot be read
 	published   *consumed   // the champion or an update of it
 	followed    *following  // the newest update; nil without
+	making      *Update     // of the live model, beside the newest one; nil without
 	live        *liveCopy   // for Live; nil without
 	reached     reached     // by events, while there are deltas
 	lag         lag
@@ -140,7 +141,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 // observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
 func (c *Cycle) observe(of *Observation, ahead *folded) {
 	ev, prescored := of.Event, of.Prescored
-	if c.followed != nil && of.Position.Topic != "" {
+	if (c.followed != nil || c.making != nil) && of.Position.Topic != "" {
 		c.reached.add(of.Position, ev)
 	}
 	if !c.target.Encode(c.targets, ev) {
@@ -436,6 +437,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion) {
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
 	c.unfollow()
+	c.endMaking()
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
 }
 

@@ -273,14 +273,14 @@ func (r *reached) add(p Position, ev *event.Event) {
 	r.cut[r.last].Next, r.moved[r.last] = max(r.cut[r.last].Next, p.Offset+1), true
 }
 
-// holds notes how far a version is from which deltas go on: what is stored may end in offsets without an event, such as markers of transactions, behind
-// the last event observed.
-func (r *reached) holds(cut []report.Cut) {
+// goOn lets deltas go on from a version: what is stored may end in offsets without an event, such as markers of transactions, behind the last event
+// observed, and the version may have been made while deltas of the one before told of later events.
+func (r *reached) goOn(cut []report.Cut) {
 	for i := range r.cut {
 		c := &r.cut[i]
 		at := slices.IndexFunc(cut, func(s report.Cut) bool { return s.Partition == c.Partition && s.Topic == c.Topic })
-		if at >= 0 && c.Next <= cut[at].Next {
-			c.Next, r.moved[i] = cut[at].Next, false
+		if r.moved[i] = at < 0 || c.Next > cut[at].Next; !r.moved[i] {
+			c.Next = cut[at].Next
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package cycle
 
 import (
+	"slices"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -51,7 +53,6 @@ func (f *following) queued() (bytes int) {
 
 // follow begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
 func (c *Cycle) follow(u *Champion, forms *[numForms]made) *following {
-	c.unfollow()
 	if c.config.Publish.Deltas.Every == 0 {
 		return nil
 	}
@@ -79,28 +80,32 @@ func (f *following) sourceOf(s *slots) *source {
 
 // unfollow ends what followed the update before. c.mu is held.
 func (c *Cycle) unfollow() {
-	if c.followed == nil {
-		return
+	if c.followed != nil {
+		c.followed.end()
+		c.followed = nil
 	}
-	c.followed.unlist()
-	for _, f := range c.followed.forms {
-		if f == nil {
+}
+
+// end ends the lists of what is touched. c.mu is held.
+func (f *following) end() {
+	f.unlist()
+	for _, own := range f.forms {
+		if own == nil {
 			continue
 		}
-		if r, ok := f.rows.(*namesRows); ok && r.learner.touched == r.touched {
-			r.learner.touched = nil
+		if r, ok := own.rows.(*namesRows); ok {
+			r.learner.touched = slices.DeleteFunc(r.learner.touched, func(t *touchedPairs) bool { return t == r.touched })
 		}
 	}
-	c.followed = nil
 }
 
 // start builds the models that the forms begin with.
-func (f *following) start(c *Cycle, forms *[numForms]made) error {
+func (f *following) start(settings *config.Model, forms *[numForms]made) error {
 	for form, follower := range f.forms {
 		if follower == nil {
 			continue
 		}
-		if err := follower.start(forms[form].of(f.of), c.config); err != nil {
+		if err := follower.start(forms[form].of(f.of), settings); err != nil {
 			if updateForm(form) == f.form {
 				return err
 			}

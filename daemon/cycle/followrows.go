@@ -112,8 +112,8 @@ type namesRows struct {
 
 // newNamesRows has the learner list the pairs that it learns from now on, for an update with the given vocabulary.
 func newNamesRows(l *namesLearner, v *Vocabulary, limit int) *namesRows {
-	l.touched = &touchedPairs{listed: make(map[uint64]struct{})}
-	r := &namesRows{learner: l, touched: l.touched, limit: limit}
+	r := &namesRows{learner: l, touched: &touchedPairs{listed: make(map[uint64]struct{})}, limit: limit}
+	l.touched = append(l.touched, r.touched)
 	own := v.firstOwn()
 	for t := range l.terms {
 		x := &l.terms[t]

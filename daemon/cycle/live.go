@@ -58,7 +58,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	}
 	l := &liveCopy{&following{of: u, form: c.race.chosen}, c.champion}
 	var own *follower
-	if m := &forms[l.form]; m.model == u.Model && l.form != formNames { // whose learner lists pairs for one update alone
+	if m := &forms[l.form]; m.model == u.Model && l.form != formNames { // whose learner lists pairs for updates alone
 		own = c.newFollower(l.following, l.form, m)
 	}
 	if l.forms[l.form] = own; own != nil {

@@ -50,7 +50,7 @@ type namesLearner struct {
 	output   float64
 	variance float64
 
-	touched *touchedPairs // nil unless deltas follow an update made of this
+	touched []*touchedPairs // a list for each update made of this that deltas follow
 }
 
 // term is a field or a pair of fields.
@@ -204,8 +204,10 @@ func (l *namesLearner) learn(ev *event.Event, targets []float64, eventWeight flo
 		if a := &l.active[i]; a.cell == nil {
 			l.insert(a)
 		}
-		if x := &l.terms[l.active[i].term]; l.touched != nil && x.in && x.with >= 0 {
-			l.touched.add(l.active[i].key, namePair{l.active[i].term, ev.Categorical[x.field], ev.Categorical[x.with]})
+		if x := &l.terms[l.active[i].term]; x.in && x.with >= 0 {
+			for _, list := range l.touched {
+				list.add(l.active[i].key, namePair{l.active[i].term, ev.Categorical[x.field], ev.Categorical[x.with]})
+			}
 		}
 	}
 	if l.events++; l.events >= l.next {

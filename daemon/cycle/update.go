@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
@@ -83,64 +84,58 @@ func (l *lag) prefers(updates bool) bool {
 // FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.
 const FirstUpdate = "the first update is compared with the refit before consumers get any"
 
-// NextUpdate decides what consumers get between refits, judged for publication: the live model as Update returns it, the newest update with its deltas, or
-// the last promoted refit again where updates have predicted worse than it. Without any it returns nil and the reason. Updates and refit are compared
-// from then on, whatever is published; the first update is only compared. PublishUpdate makes an update that was published what consumers have. Deltas
-// that have not been published are given up. Call it from the goroutine that calls TakeDelta.
-func (c *Cycle) NextUpdate() (u *Champion, reason string) {
+// Update is a version between refits that is being made. Make, and the publication of what it returns, may run beside the goroutine that updates, which goes on
+// taking and publishing deltas of the update before meanwhile.
+type Update struct {
+	compaction *Compaction // of the update before and its deltas; nil for one of the live model, which has what is below
+
+	live     *Champion // as it was when BeginUpdate was called, in all forms
+	forms    [numForms]made
+	form     updateForm // that was chosen
+	followed *following // what follows live; nil where nobody asks for deltas
+	settings *config.Model
+	out      *Champion // what consumers get, nil for nothing
+	reason   string    // why they get nothing
+}
+
+// BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the live model as Update returns it, or
+// the last promoted refit again where updates have predicted worse than it. Without any it returns nil and the reason. Make makes it; TakeUp then compares
+// updates and refit by it, whatever was published, and PublishUpdate makes an update that was published what consumers have; EndUpdate gives it up. One is
+// made at a time. Of the live model only copies are made here, while Observe waits. Call it from the goroutine that calls TakeDelta and Install.
+func (c *Cycle) BeginUpdate() (x *Update, reason string) {
 	if x := c.BeginCompaction(); x != nil {
-		u, err := x.Make()
-		if err == nil {
-			return u, ""
-		}
-		c.EndDeltas()
+		return &Update{compaction: x}, ""
 	}
 	var stored Stored
 	if c.Stored != nil {
 		stored = c.Stored()
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.champion == nil {
-		c.mu.Unlock()
 		return nil, "there is no champion"
 	}
-	forms := c.forms()
+	x = &Update{forms: c.forms(), settings: c.config}
 	c.markNewton()
-	if !forms[formFoldIn].model.IsFinite() {
-		c.mu.Unlock()
+	if !x.forms[formFoldIn].model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
-	c.race.choose(func(f updateForm) bool { return forms[f].model != nil })
-	live := c.update(&forms)
+	c.race.choose(func(f updateForm) bool { return x.forms[f].model != nil })
+	x.live, x.form = c.update(&x.forms), c.race.chosen
 	if c.Stored != nil {
-		live.Version.Cut, live.Watermark, live.Events = stored.Cut, stored.Watermark, stored.Events
-		c.reached.holds(stored.Cut)
+		x.live.Version.Cut, x.live.Watermark, x.live.Events = stored.Cut, stored.Watermark, stored.Events
 	}
-	followed := c.follow(live, &forms)
-	c.mu.Unlock()
-	if followed != nil {
-		if err := followed.start(c, &forms); err != nil {
-			return nil, err.Error()
-		}
+	x.out, x.reason = c.decideUpdate(x.live)
+	if c.followed != nil && (!c.followed.published || x.out != x.live) {
+		c.unfollow()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.decideUpdate(live, &forms, followed)
+	x.followed, c.making = c.follow(x.live, &x.forms), x
+	return x, ""
 }
 
-// decideUpdate is NextUpdate with an update, all forms of it, and what follows it, nil for nothing. c.mu is held.
-func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *following) (u *Champion, reason string) {
-	had, first := c.published.isUpdate(), c.lag.n == 0 && c.published.update.model == nil
-	next := *c.published
-	for f := range forms {
-		next.forms[f] = forms[f].frozen
-	}
-	next.update = next.forms[c.race.chosen]
-	if c.followed = followed; followed != nil {
-		followed.installTo(&next)
-	}
-	c.published = &next
-	if first {
+// decideUpdate decides whether consumers get an update of the live model. c.mu is held.
+func (c *Cycle) decideUpdate(live *Champion) (u *Champion, reason string) {
+	if c.lag.n == 0 && c.published.update.model == nil {
 		return nil, FirstUpdate
 	}
 	c.updates = c.lag.prefers(c.updates)
@@ -149,7 +144,7 @@ func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *fo
 		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
 		live.Version.Reason += formReasons[c.race.chosen]
 		return live, ""
-	case !had:
+	case !c.published.isUpdate():
 		return nil, "updates predict worse than the last refit, on the events after them"
 	}
 	again := *c.champion
@@ -158,6 +153,85 @@ func (c *Cycle) decideUpdate(live *Champion, forms *[numForms]made, followed *fo
 	again.Version.Decision = "promoted"
 	again.Version.Reason = "the last refit again: updates of it predict worse, on the events after them"
 	return &again, ""
+}
+
+// Make makes what consumers get, nil where they get nothing. O(columns).
+func (x *Update) Make() (u *Champion, reason string, err error) {
+	if x.compaction != nil {
+		u, err = x.compaction.Make()
+		return u, "", err
+	}
+	if x.followed != nil {
+		err = x.followed.start(x.settings, &x.forms)
+	}
+	return x.out, x.reason, err
+}
+
+// TakeUp compares updates and refit by what was made from now on. Deltas of the update before end that have not been published. Call it from the goroutine that
+// updates, once Make has returned without an error.
+func (c *Cycle) TakeUp(x *Update) {
+	if x.compaction != nil {
+		return // the deltas of the update before are its own
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.making != x { // a champion was installed meanwhile
+		return
+	}
+	c.making = nil
+	if c.Stored != nil {
+		c.reached.goOn(x.live.Version.Cut)
+	}
+	next := *c.published
+	for f := range x.forms {
+		next.forms[f] = x.forms[f].frozen
+	}
+	next.update = next.forms[x.form]
+	c.unfollow()
+	if c.followed = x.followed; c.followed != nil {
+		c.followed.installTo(&next)
+	}
+	c.published = &next
+}
+
+// EndUpdate gives up what could not be made or published: deltas of the update before go on.
+func (c *Cycle) EndUpdate(x *Update) {
+	if x.compaction != nil {
+		c.EndCompaction()
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.making == x {
+		c.endMaking()
+	}
+}
+
+// endMaking gives up the update of the live model that is being made. c.mu is held.
+func (c *Cycle) endMaking() {
+	if c.making != nil && c.making.followed != nil {
+		c.making.followed.end()
+	}
+	c.making = nil
+}
+
+// NextUpdate is BeginUpdate, Make and TakeUp at once. Deltas of the update before that were not published are given up.
+func (c *Cycle) NextUpdate() (u *Champion, reason string) {
+	x, reason := c.BeginUpdate()
+	if x == nil {
+		return nil, reason
+	}
+	u, reason, err := x.Make()
+	if err != nil {
+		c.EndUpdate(x)
+		c.EndDeltas()
+		if x.compaction != nil {
+			return c.NextUpdate()
+		}
+		return nil, err.Error()
+	}
+	c.TakeUp(x)
+	return u, reason
 }
 
 // PublishUpdate makes an update what consumers have, from the next event on.

@@ -21,6 +21,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -170,13 +171,13 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
 		if phase.Load() == 1 {
 			writes.Add(1)
 			a.reader.applied.Add(1)
 			panic("write")
 		}
-		return write(ctx, ch)
+		return write(p, ctx, ch)
 	}
 	published := make(map[string]int)
 	var mu sync.Mutex

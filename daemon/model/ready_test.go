@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -31,11 +32,11 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
 		if refusing.Load() {
 			return fmt.Errorf("manifest: %w: too large", snapshot.ErrContents)
 		}
-		return write(ctx, ch)
+		return write(p, ctx, ch)
 	}
 	defer p.start(t)()
 	is := func(cause, text string) bool {

@@ -39,7 +39,7 @@ type trained struct {
 
 // Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the monotonic clock: setting the
 // wall clock neither hastens nor delays anything. What it decides it decides on the goroutine of Run; a refit runs on one of its own, and so does the writing
-// of an update that is made of the one before and its deltas.
+// of an update.
 type Trainer struct {
 	log      *slog.Logger
 	metrics  *Metrics
@@ -370,45 +370,43 @@ func (t *Trainer) update(ctx context.Context) error {
 	if t.waitsForState(nil) {
 		return nil
 	}
-	if x := t.cycle.BeginCompaction(); x != nil {
-		t.write(ctx, x)
+	x, reason := t.cycle.BeginUpdate()
+	if x == nil {
+		t.skipped(reason)
 		return nil
 	}
-	live, reason := t.cycle.NextUpdate()
-	if live == nil {
-		t.log.Info("update skipped", "reason", reason)
-		if reason == cycle.FirstUpdate {
-			t.schedule.UpdateAgain()
-		}
-		return nil
-	}
-	if err := t.versions.publish(ctx, live); err != nil {
-		t.cycle.EndDeltas()
-		t.versions.endDeltas("the update after them was not published")
-		t.schedule.UpdateAgain()
-		return nil
-	}
-	t.cycle.PublishUpdate(live)
-	t.beginDeltas(ctx)
-	return t.versions.emit(live)
+	t.write(ctx, x)
+	return nil
 }
 
-// written is a version that was written beside the trainer.
+// skipped logs that consumers get no update.
+func (t *Trainer) skipped(reason string) {
+	t.log.Info("update skipped", "reason", reason)
+	if reason == cycle.FirstUpdate {
+		t.schedule.UpdateAgain()
+	}
+}
+
+// written is an update that was made and written beside the trainer.
 type written struct {
-	update *cycle.Champion
+	of     *cycle.Update
+	update *cycle.Champion // nil where consumers get none
+	reason string          // why they do not
 	err    error
 }
 
-// write writes a version beside the trainer, which goes on with the deltas of the one before.
-func (t *Trainer) write(ctx context.Context, x *cycle.Compaction) {
+// write makes and writes an update beside the trainer, which goes on with the deltas of the one before.
+func (t *Trainer) write(ctx context.Context, x *cycle.Update) {
 	out, publication, seen := make(chan written, 1), t.versions.publisher.Begin(), t.cycle.Progressive()
 	t.writing = out
 	go func() {
-		var w written
+		w := written{of: x}
 		w.err = recovered(func() (err error) {
-			if w.update, err = x.Make(); err == nil {
+			if w.update, w.reason, err = x.Make(); err == nil && w.update != nil {
 				w.update.Observed = &seen
-				err = traces.Publish(ctx, t.tracer, w.update, publication.Write)
+				err = traces.Publish(ctx, t.tracer, w.update, func(ctx context.Context, ch *cycle.Champion) error {
+					return t.versions.write(publication, ctx, ch)
+				})
 			}
 			return err
 		})
@@ -429,11 +427,16 @@ func (t *Trainer) settle(ctx context.Context) error {
 func (t *Trainer) written(ctx context.Context, w written) error {
 	t.writing = nil
 	return t.contain("update", func() error {
+		if w.err == nil && w.update == nil {
+			t.cycle.TakeUp(w.of)
+			t.skipped(w.reason)
+			return nil
+		}
 		if w.err == nil {
 			t.versions.publisher.End(ctx, w.update)
 		}
 		if err := t.versions.published(ctx, w.err); err != nil {
-			t.cycle.EndCompaction()
+			t.cycle.EndUpdate(w.of)
 			if errors.Is(err, snapshot.ErrConflict) || errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden) || stackOf(err) != "" {
 				t.cycle.EndDeltas()
 				t.versions.endDeltas("the update after them was not published")
@@ -441,6 +444,7 @@ func (t *Trainer) written(ctx context.Context, w written) error {
 			t.schedule.UpdateAgain()
 			return nil
 		}
+		t.cycle.TakeUp(w.of)
 		t.cycle.PublishUpdate(w.update)
 		t.beginDeltas(ctx)
 		t.publishDeltas(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -132,6 +133,50 @@ func TestOneRefitAtATime(t *testing.T) {
 	if begun.Load() != 2 || most.Load() != 1 {
 		t.Errorf("%d refits for one request and a hundred while it ran, %d at once", begun.Load(), most.Load())
 	}
+}
+
+// TestTrainerGoesOnWhileAnUpdateIsWritten: an update of the live model, such as the first after a refit, is written beside the trainer, which begins a refit
+// meanwhile.
+func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, io.Discard)
+	a := p.a
+	p.onlyWhenAsked()
+	fit, write := a.trainer.fit, a.trainer.versions.write
+	var begun, writing, versions atomic.Int32
+	release := make(chan struct{})
+	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		begun.Add(1)
+		return fit(ctx, s)
+	}
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+		if ch.Version.Kind == curves.Update {
+			writing.Add(1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return write(p, ctx, ch)
+	}
+	p.onVersion(func(v report.Version) {
+		if v.Model == "a" {
+			versions.Add(1)
+		}
+	})
+	defer p.start(t)()
+	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	a.trainer.Refit()
+	until(t, "a version", func() bool { return versions.Load() > 0 })
+	until(t, "an update that is written", func() bool {
+		a.reader.applied.Add(1) // as if more came, so that the next one is due
+		a.trainer.Wake()
+		return writing.Load() > 0
+	})
+	a.trainer.Refit()
+	until(t, "a refit meanwhile", func() bool { return begun.Load() == 2 })
+	close(release)
+	until(t, "the update and the refit", func() bool { return versions.Load() >= 3 })
 }
 
 // TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock moves, and what a run before

@@ -32,7 +32,7 @@ type Versions struct {
 	state     *State
 	cycle     *cycle.Cycle
 	publisher *publish.Publisher
-	write     func(context.Context, *cycle.Champion) error // publisher.Publish
+	write     func(*publish.Publication, context.Context, *cycle.Champion) error // Publication.Write
 
 	promoted int
 	kept     int
@@ -71,7 +71,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 	}
 	state.compareWith(publisher.Store())
 	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, tracer: o.Tracer, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
-		publisher: publisher, write: publisher.Publish, strays: make(map[string]bool), mark: func(time.Time, string, int64, string) {}}
+		publisher: publisher, write: (*publish.Publication).Write, strays: make(map[string]bool), mark: func(time.Time, string, int64, string) {}}
 	v.refused()
 	v.nameStrays()
 	return v, nil
@@ -257,7 +257,12 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
-	return v.published(ctx, traces.Publish(ctx, v.tracer, ch, v.write))
+	publication := v.publisher.Begin()
+	err := traces.Publish(ctx, v.tracer, ch, func(ctx context.Context, ch *cycle.Champion) error { return v.write(publication, ctx, ch) })
+	if err == nil {
+		v.publisher.End(ctx, ch)
+	}
+	return v.published(ctx, err)
 }
 
 // published notes what came of writing a version.
