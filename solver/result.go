@@ -99,5 +99,6 @@ type Result struct {
 
 	StochasticEpochs int
 	FISTAIterations  int
+	RowVisits        int // of support vector machines: how often the scores of a row were taken, by sweeps, samples and evaluations
 	NewtonIterations int
 }

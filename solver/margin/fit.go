@@ -33,8 +33,10 @@ type fit struct {
 	alpha []float64   // n×m
 	w     []float64   // columns of x × m: the sum over alpha
 	parts [][]float64 // the rows of w, views
-	move  []float64   // n×m, of Frank–Wolfe: Δα
-	step  []float64   // of the size of w: ΔW
+	// mixture is where the next evaluation takes the objective, nil for w; shown is where the last one did.
+	mixture, shown []float64
+	move           []float64 // n×m, of Frank–Wolfe: Δα
+	step           []float64 // of the size of w: ΔW
 
 	gap       []float64 // w_i times what row i adds to the gap, at the last evaluation
 	objective float64   // P there
@@ -79,10 +81,8 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 			f.square[i] += x * x
 		}
 	}
-	f.alpha, f.w = make([]float64, f.n*f.m), make([]float64, f.x.NumColumns*f.m)
-	for j := range f.x.NumColumns {
-		f.parts = append(f.parts, f.w[j*f.m:(j+1)*f.m])
-	}
+	f.alpha, f.parts = make([]float64, f.n*f.m), make([][]float64, f.x.NumColumns)
+	f.setWeights(make([]float64, f.x.NumColumns*f.m))
 	f.gap, f.sums = make([]float64, f.n), make([][3]float64, (f.n+rowBlock-1)/rowBlock)
 	f.best.w, f.best.dual = make([]float64, len(f.w)), make([]float64, len(f.alpha))
 	f.best.objective, f.best.value = math.Inf(1), math.Inf(-1)
@@ -170,6 +170,7 @@ const maxDual = 1e12
 
 // scores stores W'x_i in dst.
 func (f *fit) scores(dst []float64, i int, s *scratch) {
+	s.visits++
 	clear(dst)
 	index, value := f.x.Row(i)
 	parts := f.parts
@@ -197,6 +198,14 @@ func (f *fit) shift(i int, v []float64, s *scratch) {
 	}
 }
 
+// setWeights puts other weights in the place of W.
+func (f *fit) setWeights(w []float64) {
+	f.w = w
+	for j := range f.parts {
+		f.parts[j] = w[j*f.m : (j+1)*f.m]
+	}
+}
+
 // sum makes W from α.
 func (f *fit) sum() { f.sumTo(f.w, f.alpha) }
 
@@ -215,28 +224,25 @@ func (f *fit) sumTo(dst, a []float64) {
 	})
 }
 
-// evaluate sets objective, dual value and the gap of each row at the current point and, for Frank–Wolfe, the direction to the vertices that the gap points to.
+// evaluate sets objective, dual value and the gap of each row at the current point, or the objective at a mixture, and, for Frank–Wolfe, the direction to the
+// vertices that the gap points to.
 func (f *fit) evaluate() {
-	m, gamma := f.m, f.rule.gamma
+	m, own, dualRidge := f.m, f.w, f.ridge()
+	if f.mixture != nil {
+		f.setWeights(f.mixture)
+		f.mixture = nil
+	}
 	f.workers.Blocks(f.n, rowBlock, func(worker, b, lo, hi int) {
 		s := f.scratch[worker]
-		o := s.scores
 		var loss, dual, linear float64
 		for i := lo; i < hi; i++ {
-			alpha, y, weight := f.alpha[i*m:(i+1)*m], int(f.class[i]), f.p.Weight(i)
-			f.scores(o, i, s)
-			inner, square := 0.0, 0.0
-			for c, x := range alpha {
-				inner += x * o[c]
-				square += x * x
-			}
-			value := f.rule.eval(s.v, o, y, s)
-			conjugate := f.rule.linear(alpha, y) + 0.5*gamma*square
+			weight := f.p.Weight(i)
+			value, inner, conjugate := f.row(i, s)
 			loss += weight * value
 			dual -= weight * conjugate
 			f.gap[i] = weight * max(value+inner+conjugate, 0)
 			if f.move != nil {
-				linear += weight * f.direct(f.move[i*m:(i+1)*m], alpha, y, s)
+				linear += weight * f.direct(f.move[i*m:(i+1)*m], f.alpha[i*m:(i+1)*m], int(f.class[i]), s)
 			}
 		}
 		f.sums[b] = [3]float64{loss, dual, linear}
@@ -247,8 +253,21 @@ func (f *fit) evaluate() {
 			total[k] += x
 		}
 	}
-	ridge := 0.5 * f.s.Lambda * dense.Dot(f.w, f.w)
-	f.objective, f.value, f.linear = total[0]+ridge, total[1]-ridge, total[2]
+	f.objective, f.value, f.linear = total[0]+f.ridge(), total[1]-dualRidge, total[2]
+	f.shown = f.w
+	f.setWeights(own)
+}
+
+// row returns Φ, ⟨α, o⟩ and the conjugate of Φ at −α of a row, which add up to its part in the gap, and leaves its scores o in s.
+func (f *fit) row(i int, s *scratch) (loss, inner, conjugate float64) {
+	alpha, y, o := f.alpha[i*f.m:(i+1)*f.m], int(f.class[i]), s.scores
+	f.scores(o, i, s)
+	square := 0.0
+	for c, x := range alpha {
+		inner += x * o[c]
+		square += x * x
+	}
+	return f.rule.eval(s.v, o, y, s), inner, f.rule.linear(alpha, y) + 0.5*f.rule.gamma*square
 }
 
 // record notes the point of the last evaluation as a step.
@@ -259,13 +278,13 @@ func (f *fit) record() solver.Step {
 	}
 	if f.objective < f.best.objective {
 		f.best.objective, f.stuck = f.objective, 0
-		copy(f.best.w, f.w)
+		copy(f.best.w, f.shown)
 	}
 	copy(f.best.dual, f.alpha)
 	step := solver.Step{Objective: f.objective, Gap: math.Max(f.objective-f.value, 0), Seconds: f.s.Now().Sub(f.started).Seconds()}
 	if f.basis != nil {
 		step.K = f.basis.NumBasis
-		for _, v := range f.w[:step.K*f.m] {
+		for _, v := range f.shown[:step.K*f.m] {
 			if v != 0 {
 				step.Units++
 			}

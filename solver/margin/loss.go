@@ -263,6 +263,7 @@ func (r *rule) linear(alpha []float64, y int) float64 {
 
 // scratch is memory for one row at a time. It belongs to one goroutine.
 type scratch struct {
+	visits int       // calls of fit.scores
 	a      []float64 // margins
 	v      []float64
 	d      []float64 // in order

@@ -37,12 +37,13 @@ func (m Method) String() string {
 // SVM is the algorithm frank_wolfe_svm: a multi-category SVM with one of the losses of this package. The zero value is ready.
 //
 // Settings.Lambda is Λ of the package comment. Of the other settings it takes BiasRidge (positive for a bias), Tolerance (of the gap relative to the
-// objective), MaxIterations (sweeps, or Frank–Wolfe steps), Rough (a gap of 1e-2 is enough), Seed (the order of rows), Workers, OnStep, Yield, Budget and Now.
+// objective), MaxIterations (two for each step of ascent, one of Frank–Wolfe), Rough (a gap of 1e-2 is enough), Seed (the order of rows), Workers, OnStep,
+// Yield, Budget and Now.
 // Steps have K, Units, Objective, Gap and Seconds.
 //
 // A warm start stands on the dual variables: those of rows that left are not there, those of new rows are 0, and all are first projected onto what the
-// loss allows, so that the gap is a bound whatever they were. They do not depend on Λ or the row weights, so that those may change. A warm model has no
-// part in it.
+// loss allows, so that the gap is a bound whatever they were. They do not depend on Λ or the row weights, so that those may change. New rows are learned
+// first, and of a warm model over the same basis the weights are a part of the first point (enter); without dual variables it has no part in a fit.
 // The Model of a result is that of least objective among the steps; Dual is that of the last step. A fit ends Converged, TimeBudget, Interrupted, or
 // Stalled after MaxIterations or where rounding leaves nothing to gain; the gap is certified in any case.
 type SVM struct {
@@ -139,11 +140,18 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 		}
 	}
 	f.sum()
+	tolerance := s.Tolerance
+	if s.Rough {
+		tolerance = max(tolerance, roughGap)
+	}
+	if warm != nil && warm.Dual != nil {
+		f.enter(warm.Model, tolerance)
+	}
 	f.evaluate()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	f.loop(ctx)
+	f.loop(ctx, tolerance)
 	return f.finish(ctx), nil
 }
 
@@ -151,38 +159,45 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 const roughGap = 1e-2
 
 // loop takes steps until there is a reason to stop, kept in result.Status.
-func (f *fit) loop(ctx context.Context) {
-	tolerance := f.s.Tolerance
-	if f.s.Rough {
-		tolerance = max(tolerance, roughGap)
-	}
+func (f *fit) loop(ctx context.Context, tolerance float64) {
 	for {
 		step := f.record()
 		last := len(f.result.Steps) - 1
 		switch {
-		case f.s.OnStep != nil && f.s.OnStep(step, f.model(f.w)):
+		case f.s.OnStep != nil && f.s.OnStep(step, f.model(f.shown)):
 			f.result.Status = solver.Interrupted
 		case f.gapOf() <= tolerance*f.best.objective:
 			f.result.Status = solver.Stalled // a rough one; finish says where it is converged
 		case f.spent():
 			f.result.Status, f.result.CutShort = solver.TimeBudget, true
-		case f.sweeps >= f.s.MaxIterations || f.method == BlockAscent && f.stuck >= maxStuck:
+		case f.taken(last) >= f.s.MaxIterations || f.method == BlockAscent && f.stuck >= maxStuck:
 			f.result.Status = solver.Stalled
 		}
 		if f.result.Status != 0 {
 			return
 		}
+		closed := false
 		if f.method == BlockAscent {
-			f.ascend(last)
+			closed = f.ascend(last, tolerance)
 		} else {
 			f.frankWolfe(last)
 		}
-		f.evaluate()
+		if !closed {
+			f.evaluate()
+		}
 		if ctx.Err() != nil {
 			f.result.Status, f.result.CutShort = statusOf(ctx), true
 			return
 		}
 	}
+}
+
+// taken returns what MaxIterations bounds.
+func (f *fit) taken(steps int) int {
+	if f.method == BlockAscent {
+		return innerSweeps * steps
+	}
+	return steps
 }
 
 // maxStuck is the number of steps of exact ascent in a row without a gain of the dual or a lower objective after which there is none left but rounding.
@@ -202,6 +217,9 @@ func (f *fit) finish(ctx context.Context) *solver.Result {
 	r := &f.result
 	r.Model, r.Objective, r.Gap = f.model(f.best.w), f.best.objective, f.gapOf()
 	r.ConvexObjective, r.GapKind, r.GapBound, r.GapEstimate, r.Dual = r.Objective, solver.Certified, DualObjective, r.Gap, f.best.dual
+	for _, s := range f.scratch {
+		r.RowVisits += s.visits
+	}
 	if r.Gap > 0 {
 		r.GapRelative = r.Gap / r.Objective
 	}

@@ -51,7 +51,7 @@ type convexFit struct {
 }
 
 // fit runs an algorithm on one thread.
-func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem, warm *solver.Model, s solver.Settings) (*convexFit, error) {
+func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*convexFit, error) {
 	f := &convexFit{}
 	s.Workers, s.Now = 1, o.Now
 	s.OnStep = func(step solver.Step, _ *solver.Model) bool {
@@ -59,7 +59,7 @@ func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem
 		return false
 	}
 	began := o.Now()
-	res, err := a.Fit(ctx, p, &solver.Warm{Model: warm}, s)
+	res, err := a.Fit(ctx, p, warm, s)
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
@@ -232,7 +232,7 @@ func (r *convexRun) models(ctx context.Context) error {
 func (r *convexRun) path(ctx context.Context) error {
 	down := func(rows []int, betas []float64, scale float64, visit func(beta float64, f *convexFit)) error {
 		p := r.set.problem(rows, false)
-		var warm *solver.Model
+		var warm *solver.Warm
 		for _, beta := range betas {
 			s := convexSettings(solver.ANOVA, beta*scale, convexRidge)
 			s.MaxBasis = convexRank
@@ -240,7 +240,7 @@ func (r *convexRun) path(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			warm = f.result.Model
+			warm = &solver.Warm{Model: f.result.Model}
 			visit(beta, f)
 		}
 		return nil
@@ -289,7 +289,7 @@ func (r *convexRun) warm(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		warm, err := r.o.fit(ctx, solver.ConvexFM{}, p, first.result.Model, s)
+		warm, err := r.o.fit(ctx, solver.ConvexFM{}, p, &solver.Warm{Model: first.result.Model}, s)
 		if err != nil {
 			return err
 		}

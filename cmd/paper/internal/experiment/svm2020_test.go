@@ -15,7 +15,7 @@ func TestSVM2020(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tables) != 3 || len(r.Bars) != 0 || len(r.Figures) != 1 || len(r.Figures[0].Panels) != 8 {
+	if len(r.Tables) != 4 || len(r.Bars) != 0 || len(r.Figures) != 1 || len(r.Figures[0].Panels) != 8 {
 		t.Fatalf("%d tables, %d bars, figures %v", len(r.Tables), len(r.Bars), r.Figures)
 	}
 	for _, panel := range r.Figures[0].Panels {
@@ -32,6 +32,12 @@ func TestSVM2020(t *testing.T) {
 		}
 	}
 	for _, row := range r.Tables[1].Rows {
+		cold, err := strconv.ParseFloat(row[3], 64)
+		if warm, err2 := strconv.ParseFloat(row[4], 64); err != nil || err2 != nil || warm >= cold && row[0] != "generated" { // which has fewer rows than weights
+			t.Errorf("refits: %v", row)
+		}
+	}
+	for _, row := range r.Tables[2].Rows {
 		last := 1.0
 		for _, cell := range row[2:] {
 			e, err := strconv.ParseFloat(strings.Fields(cell)[0], 64)

@@ -221,7 +221,7 @@ func (s *syntheticSet) convex(o *Options, kernel solver.Kernel) chooser {
 	return func(ctx context.Context, train, judged []int, upTo int, visit func(int, []float64)) error {
 		p, others := s.problem(train), s.problem(judged)
 		scale := strongest * float64(len(train)) / float64(len(all))
-		var warm *solver.Model
+		var warm *solver.Warm
 		for i, strength := range syntheticStrengths[:upTo] {
 			settings := convexSettings(kernel, strength*scale, syntheticRidge)
 			settings.MaxBasis, settings.Tolerance, settings.Rough = syntheticColumns, 1e-3, true
@@ -232,8 +232,8 @@ func (s *syntheticSet) convex(o *Options, kernel solver.Kernel) chooser {
 			if err != nil {
 				return err
 			}
-			warm = f.result.Model
-			visit(i, predictionsOf(warm, others.X))
+			warm = &solver.Warm{Model: f.result.Model}
+			visit(i, predictionsOf(f.result.Model, others.X))
 		}
 		return nil
 	}
