@@ -2,6 +2,7 @@ package solver
 
 import (
 	"context"
+	"errors"
 	"math"
 )
 
@@ -87,7 +88,10 @@ func pathOf(ctx context.Context, a Algorithm, p *Problem, lambdas []float64, s S
 		}
 		s.Lambda = lambda
 		t.record(i, s, func(s Settings) (*Result, error) { return a.Fit(ctx, p, warm, s) })
-		if t.errs[i] != nil {
+		if err := t.errs[i]; err != nil {
+			if i > 0 && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				t.errs[i] = nil // it had not begun
+			}
 			break
 		}
 		warm = &Warm{Model: t.points[i].Result.Model, Dual: t.points[i].Result.Dual}

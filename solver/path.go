@@ -19,6 +19,7 @@ type PathPoint struct {
 	Step  Step
 	Score float64
 	Final bool // Best is Result.Model
+	Left  bool // StepPatience ended the solve; its status is Stalled
 }
 
 // better reports whether a point beats another one: any beats nil, and where nothing can judge the later one does.
@@ -36,9 +37,15 @@ type PathOptions struct {
 	OnStep func(lambda float64, step Step, model *Model, score float64)
 	// Patience > 0 ends the path once that many λ in a row were no better than the best before them.
 	Patience int
+	// StepPatience > 0 leaves a λ once that many steps of it in a row were no better than its best before them.
+	StepPatience int
+	// Carry lets each λ of ConditionalGradient go on from the basis vectors, weights and linear term that the one before ended with, as Solve does from a
+	// warm model, one λ after the other with all workers. The λ are to fall: what is optimal for one is a little short of the optimum of the next, so
+	// that a few vectors are left to find.
+	Carry bool
 	// Algorithm fits; nil is ConditionalGradient.
 	Algorithm Algorithm
-	// Warm is what the first λ of an Algorithm goes on from; nil for nothing. ConditionalGradient has no use for it here.
+	// Warm is what the first λ goes on from, of ConditionalGradient with Carry only; nil for nothing.
 	Warm *Warm
 	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of.
 	FinalOnly bool
@@ -52,10 +59,14 @@ type PathOptions struct {
 // on that. When ctx is done, each solve that has begun ends as Solve does, and those that have not, always the last, are left out; without any
 // point the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
 //
-// Another algorithm of o runs one λ after the other, each from where the one before ended, with all workers.
+// Another algorithm of o, and ConditionalGradient with Carry, runs one λ after the other, each from where the one before ended, with all workers.
 func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
-	if a := o.Algorithm; a != nil && a != (ConditionalGradient{}) && len(lambdas) > 0 {
+	a := o.Algorithm
+	if a == nil {
+		a = ConditionalGradient{}
+	}
+	if (a != ConditionalGradient{} || o.Carry) && len(lambdas) > 0 {
 		return pathOf(ctx, a, p, lambdas, s, o) // which knows what it can do
 	}
 	for _, lambda := range lambdas {
@@ -149,6 +160,7 @@ func (t *pathRun) solve(ctx context.Context, i int, s Settings) {
 func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error)) {
 	point := &PathPoint{Lambda: t.lambdas[i]}
 	var best *PathPoint
+	worse := 0 // steps since the best
 	judge := func(model *Model) float64 {
 		if t.options.Judge == nil {
 			return math.NaN()
@@ -157,26 +169,30 @@ func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error))
 	}
 	s.Lambda = point.Lambda
 	s.OnStep = func(step Step, model *Model) bool {
-		if t.options.FinalOnly && t.options.OnStep == nil {
+		if t.options.FinalOnly && t.options.OnStep == nil && t.options.StepPatience == 0 {
 			return false
 		}
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
 			t.report(point.Lambda, found)
 		}
-		if !t.options.FinalOnly && found.better(best) {
-			best = found
+		if worse++; found.better(best) {
+			best, worse = found, 0
 		}
-		return false
+		point.Left = t.options.StepPatience > 0 && worse >= t.options.StepPatience
+		return point.Left
 	}
 	result, err := fit(s)
 	if err == nil {
 		point.Result = result
+		if point.Left = point.Left && result.Status == Interrupted; point.Left {
+			result.Status = Stalled
+		}
 		last := &PathPoint{Best: result.Model, Score: judge(result.Model), Final: true}
 		if n := len(result.Steps); n > 0 {
 			last.Step = result.Steps[n-1]
 		}
-		if last.better(best) || last.Score == best.Score {
+		if t.options.FinalOnly || last.better(best) || last.Score == best.Score {
 			best = last
 		}
 		point.Best, point.Step, point.Score, point.Final = best.Best, best.Step, best.Score, best.Final

@@ -95,6 +95,77 @@ func TestPath(t *testing.T) {
 	}
 }
 
+// TestPathCarries checks that λ which go on from each other end where cold solves do, in fewer steps, for any number of workers.
+func TestPathCarries(t *testing.T) {
+	train := plantedRatings(51, 700, 8, 9)
+	s := smallSettings()
+	s.MaxBasis, s.Tolerance, s.Rough = 6, 1e-3, true
+	s.Now = func() time.Time { return time.Time{} }
+	top, err := LambdaMax(t.Context(), train, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lambdas := []float64{0.5 * top, 0.3 * top, 0.2 * top, 0.1 * top}
+	cold, _, err := Path(t.Context(), train, lambdas, s, PathOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := func(model *Model) float64 { return modelObjective(train, model, Settings{Penalty: L1, Lambda: 1e-12}) }
+	var first []*PathPoint
+	for _, workers := range []int{1, 2, 8} {
+		s.Workers = workers
+		points, _, err := Path(t.Context(), train, lambdas, s, PathOptions{Carry: true, Judge: judge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = points
+		} else if !reflect.DeepEqual(first, points) {
+			t.Errorf("%d workers give another path", workers)
+		}
+	}
+	steps, coldSteps := 0, 0
+	for i, point := range first {
+		steps, coldSteps = steps+len(point.Result.Steps), coldSteps+len(cold[i].Result.Steps)
+		if got, want := point.Result.Objective, cold[i].Result.Objective; !(got <= 1.005*want) {
+			t.Errorf("λ %g: objective %v, from nothing %v", point.Lambda, got, want)
+		}
+		if n := point.Result.Model.NumBasis; n > s.MaxBasis {
+			t.Errorf("λ %g: %d basis vectors", point.Lambda, n)
+		}
+	}
+	if steps >= coldSteps {
+		t.Errorf("%d steps, %d from nothing", steps, coldSteps)
+	}
+	warm := PathOptions{Carry: true, Warm: &Warm{Model: first[2].Result.Model}}
+	again, _, err := Path(t.Context(), train, lambdas[3:], s, warm)
+	if err != nil || !reflect.DeepEqual(again[0].Result, first[3].Result) {
+		t.Errorf("the last λ from the model of the one before: %v", err)
+	}
+}
+
+// TestPathStepPatience checks that a λ is left when its steps are no better than one before them, and keeps that one as its best.
+func TestPathStepPatience(t *testing.T) {
+	p := plantedRatings(52, 800, 9, 10)
+	s := smallSettings()
+	s.MaxBasis, s.Tolerance, s.Rough = 9, 1e-4, true
+	best := func(model *Model) float64 { return math.Abs(float64(model.NumBasis) - 1) }
+	for _, carry := range []bool{false, true} {
+		points, _, err := Path(t.Context(), p, []float64{2, 1}, s, PathOptions{Judge: best, StepPatience: 3, Carry: carry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := points[0]
+		if !first.Left || first.Result.Status != Stalled || len(first.Result.Steps) != 5 || first.Best.NumBasis != 1 || first.Final {
+			t.Errorf("carry %v: left %v, %v after %d steps, best k %d", carry, first.Left, first.Result.Status, len(first.Result.Steps), first.Best.NumBasis)
+		}
+		points, _, err = Path(t.Context(), p, []float64{2}, s, PathOptions{Judge: best, Carry: carry})
+		if err != nil || points[0].Left || len(points[0].Result.Steps) <= 5 {
+			t.Errorf("carry %v, without: left %v after %d steps (%v)", carry, points[0].Left, len(points[0].Result.Steps), err)
+		}
+	}
+}
+
 // TestPathPatience checks that the end of a path goes by the order of its λ.
 func TestPathPatience(t *testing.T) {
 	p := plantedRatings(52, 800, 9, 10)
@@ -210,16 +281,17 @@ func TestPathCutShortIsRepeated(t *testing.T) {
 	base.MaxBasis, base.Tolerance, base.Workers = 3, 1e-2, 1
 	base.Now = func() time.Time { return time.Time{} }
 	lambdas := []float64{12, 6, 3, 1.5}
-	options := PathOptions{Patience: 2, Judge: func(model *Model) float64 { return modelObjective(p, model, Settings{Penalty: L1, Lambda: 1e-12}) }}
-	change := []func(*Settings){
-		func(s *Settings) { s.Refit, s.Solver, s.FullEvery = Full, FISTA, 2 },
-		func(s *Settings) { s.Solver = Stochastic },
-		func(s *Settings) { s.Solver = SVRG },
-		func(s *Settings) { s.Rough = true },
+	judge := func(model *Model) float64 { return modelObjective(p, model, Settings{Penalty: L1, Lambda: 1e-12}) }
+	change := []func(*Settings, *PathOptions){
+		func(s *Settings, _ *PathOptions) { s.Refit, s.Solver, s.FullEvery = Full, FISTA, 2 },
+		func(s *Settings, o *PathOptions) { s.Rough, o.Carry, o.StepPatience = true, true, 2 },
+		func(s *Settings, _ *PathOptions) { s.Solver = Stochastic },
+		func(s *Settings, _ *PathOptions) { s.Solver = SVRG },
+		func(s *Settings, _ *PathOptions) { s.Rough = true },
 	}
-	for i, change := range tier.Size(change[:1], change) {
-		base := base
-		change(&base)
+	for i, change := range tier.Size(change[:2], change) {
+		base, options := base, PathOptions{Patience: 2, Judge: judge}
+		change(&base, &options)
 		calls := 0
 		whole := base
 		whole.Yield = func() { calls++ }

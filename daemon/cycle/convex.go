@@ -14,6 +14,12 @@ const rowsPerLambda = 10_000
 // autoPatience is how many λ in a row of a cold `lambda: auto` are no better than the best before it tries no more.
 const autoPatience = 2
 
+// A path of `lambda: auto` leaves a λ after stepPatience steps in a row that the select rows say are no better, or as many as stepShare of MaxBasis.
+const (
+	stepPatience = 5
+	stepShare    = 0.25
+)
+
 // lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select rows agree.
 const lambdaStep = 1.5
 
@@ -29,6 +35,7 @@ type candidate struct {
 	path   *solver.Model  // of a polished candidate: where the path it was taken from ended
 	final  bool           // it is the model that solve ended with
 	rough  bool           // that solve was: nothing is polished or certified
+	left   bool           // as solver.PathPoint.Left
 	loss   float64        // on the select rows
 
 	scale     float64 // its outputs are those of the solve times this; 0 is 1
@@ -77,7 +84,7 @@ func (j *refitJob) settings() (solver.Settings, error) {
 	return s, nil
 }
 
-// solvePath runs Algorithm 1 from nothing for every λ, until patience of them in a row are no better, and returns the best model of all
+// solvePath runs Algorithm 1 for every λ, until patience of them in a row are no better, and returns the best model of all
 // steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
 func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*candidate)) (*candidate, error) {
@@ -88,10 +95,27 @@ func (j *refitJob) solvePath(ctx context.Context, p *solver.Problem, lambdas []f
 	return j.polish(ctx, best, p, s)
 }
 
-// walkPath is solvePath without the polish.
+// walkPath is solvePath without the polish. Rough solves of a path that carries go on from one λ to the next and are left early, but for that of the best
+// λ, which goes on to its end; others begin with nothing, each for itself. To solve the best λ from nothing once more takes what that saves and was
+// no better (segment, electricity).
 func (j *refitJob) walkPath(ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*candidate)) (*candidate, error) {
-	return j.path(ctx, p, lambdas, s, solver.PathOptions{Judge: j.judge, Patience: patience}, onStep)
+	o := solver.PathOptions{Judge: j.judge, Patience: patience}
+	if !j.carries || !s.Rough || len(lambdas) < 2 {
+		return j.path(ctx, p, lambdas, s, o, onStep)
+	}
+	o.Carry, o.StepPatience = true, max(stepPatience, int(stepShare*float64(s.MaxBasis)))
+	best, err := j.path(ctx, p, lambdas, s, o, onStep)
+	if err != nil || !best.left || j.budget.over(ctx) {
+		return best, err
+	}
+	calls := j.budget.calls
+	o.StepPatience, o.Warm = 0, &solver.Warm{Model: best.result.Model}
+	whole, err := j.path(ctx, p, []float64{best.lambda}, s, o, onStep)
+	if whole, err = j.orOfPart(ctx, best, calls, whole, err); err != nil || !whole.better(best) {
+		return best, err
+	}
+	return whole, nil
 }
 
 // path runs solver.Path and returns the best model.
@@ -115,7 +139,7 @@ func (j *refitJob) path(ctx context.Context, p *solver.Problem, lambdas []float6
 	j.budget.solved(len(lambdas), o.Ended(points, len(tried)), results...)
 	best := points[at]
 	return &candidate{model: best.Best, lambda: best.Lambda, step: best.Step, result: best.Result, final: best.Final, rough: s.Rough,
-		loss: best.Score}, nil
+		left: best.Left, loss: best.Score}, nil
 }
 
 // pathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
@@ -151,8 +175,8 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	return j.orOfPart(ctx, best, calls, found, err)
 }
 
-// orOfPart returns what was found on all rows, or where the clock ended that before anything was learned of them, what was found on part of them, after so
-// many solves.
+// orOfPart returns what was found, on all rows or by going on, or where the clock ended that before it began, what had been found before, after so many
+// solves.
 func (j *refitJob) orOfPart(ctx context.Context, part *candidate, calls int, found *candidate, err error) (*candidate, error) {
 	if IsInterrupted(err) && j.budget.over(ctx) {
 		j.budget.cut = &snapshot.CutShort{Solves: calls}

@@ -21,8 +21,8 @@ type FitInput struct {
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
-	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, and polishes and certifies the model of
-	// every λ rather than that of the chosen one.
+	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, every λ from nothing and to its end, and
+	// polishes and certifies the model of every λ rather than that of the chosen one.
 	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
@@ -36,7 +36,7 @@ type FitOutcome struct {
 	Champion *Champion
 	Units    int              // non-zero output weights
 	Forms    []report.FitForm // compared on the validation events, none where there was nothing to compare
-	Linear   *solver.Model    // the chosen λ's model before any basis vector, on the champion's vocabulary
+	Linear   *solver.Model    // before any basis vector, on the champion's vocabulary
 	Valid    *report.Metrics  // of the model that was chosen, before it learned from the validation events; nil without any
 	Means    func(ev *event.Event) (global, item float64)
 }
@@ -47,7 +47,8 @@ type FitOutcome struct {
 // learns from the validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
-	j := &refitJob{given: -1, rough: !in.Thorough, model: in.Model, schema: &schema, workers: in.Workers, sample: &Sample{}}
+	j := &refitJob{given: -1, rough: !in.Thorough, carries: !in.Thorough && len(in.Lambdas) == 0, model: in.Model, schema: &schema, workers: in.Workers,
+		sample: &Sample{}}
 	var err error
 	if j.target, err = NewTarget(in.Model, classesOf(in.Train)); err != nil {
 		return nil, err
@@ -75,11 +76,11 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	j.relate(nil)
 	unit := lambdaUnit(j.problem)
-	linear := make(map[float64]*solver.Model)
+	var linear *solver.Model
 	onStep := func(c *candidate) {
 		j.progress.stepped(c)
 		if c.step.K == 0 && j.another() == nil { // the linear model of another is another loss's
-			linear[c.lambda] = c.model
+			linear = c.model
 		}
 		if in.OnStep != nil {
 			var nu *report.Number
@@ -105,7 +106,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	ch := j.challenger(ctx, best, fit, j.mapped(ctx, best.model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
-	out := &FitOutcome{Champion: ch, Linear: linear[best.lambda], Forms: j.chosenForm(best)}
+	out := &FitOutcome{Champion: ch, Linear: linear, Forms: j.chosenForm(best)}
 	if len(in.Valid) > 0 {
 		out.Valid = j.select_.metrics(j.target, ch.Model, in.Group)
 	}

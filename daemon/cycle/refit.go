@@ -33,6 +33,7 @@ type refitJob struct {
 	cold       bool            // it starts from nothing
 	rejections int             // in a row before it
 	rough      bool            // the convex stage is polished and certified only where its model is published
+	carries    bool            // each λ of a path of Algorithm 1 goes on from the one before
 	window     [numRoles]tally // progressive losses
 	repeats    *keptStart      // what a refit that is repeated starts from
 	workers    int

@@ -48,3 +48,45 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestPathGoesOn: the λ of an automatic choice go on from each other and the best one to its end, in a refit each is for itself, and neither
+// predicts the select rows better by much.
+func TestPathGoesOn(t *testing.T) {
+	t.Parallel()
+	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Train.Refit = "output" }))
+	events := stream(6, 800)
+	observeAll(c, events)
+	losses := make(map[bool]float64)
+	for _, carries := range []bool{true, false} {
+		j := prepared(t, &refitJob{given: -1, rough: true, carries: carries, model: c.config, schema: &c.schema, workers: 2, sample: sampleOf(events)})
+		j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, nil) }
+		s, err := j.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Rough = true
+		lambdas, err := j.lambdasFor(t.Context(), j.problem, s)
+		if err != nil || len(lambdas) < 2 {
+			t.Fatalf("%d λ (%v)", len(lambdas), err)
+		}
+		first := make(map[float64]int) // basis vectors of its first step
+		best, err := j.walkPath(t.Context(), j.problem, lambdas, len(lambdas), s, func(c *candidate) {
+			if _, ok := first[c.lambda]; !ok {
+				first[c.lambda] = c.step.K
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := lambdas[len(lambdas)-1]; len(first) != len(lambdas) || first[lambdas[0]] != 0 || (first[last] > 0) != carries {
+			t.Errorf("carries %t: basis vectors to begin with by λ: %v", carries, first)
+		}
+		if best.left {
+			t.Errorf("carries %t: the best λ was left after %d steps", carries, len(best.result.Steps))
+		}
+		losses[carries] = best.loss
+	}
+	if !(losses[true] < 1.01*losses[false]) {
+		t.Errorf("loss on the select rows %g, with each λ for itself %g", losses[true], losses[false])
+	}
+}
