@@ -117,7 +117,11 @@ func (p *page) operation(t *testing.T, op *operation) {
 	if media, ok := op.route.Gives.(web.Media); ok {
 		p.paragraph("Answers with `%s`.", media)
 	} else {
-		p.table([]string{"answer", "type", "meaning"}, members(t, reflect.TypeOf(op.route.Gives), "", noLink))
+		typ, prefix := reflect.TypeOf(op.route.Gives), ""
+		if typ.Kind() == reflect.Slice {
+			typ, prefix = typ.Elem(), "[]."
+		}
+		p.table([]string{"answer", "type", "meaning"}, members(t, typ, prefix, noLink))
 	}
 	rows = nil
 	for _, name := range op.route.Headers {

@@ -95,12 +95,14 @@ var parameters = map[string]object{
 		{"schema", object{{"type", "string"}, {"pattern", `^([0-5]?[0-9]s|60s|1m|0)$`}}}},
 	"?renewed": {{"description", "Renewal that the client knows: another one ends the wait, too."},
 		{"schema", object{{"type", "string"}, {"format", "date-time"}}}},
-	"alert":         {{"description", "Name of an alert of the rules."}, {"schema", stringSchema}},
-	"?rounds":       {{"description", "How many times to send; without it until the stream ends."}, {"schema", countSchema}},
-	"?limit":        {{"description", "How many versions to list, the newest; all without it."}, {"schema", countSchema}},
-	"?with":         {{"description", "Version to compare with; the one that it started from without it."}, {"schema", countSchema}},
-	"?field":        {{"description", "Categorical or list field of the name."}, {"schema", stringSchema}},
-	"?name":         {{"description", "Name to look up."}, {"schema", stringSchema}},
+	"alert":   {{"description", "Name of an alert of the rules."}, {"schema", stringSchema}},
+	"?rounds": {{"description", "How many times to send; without it until the stream ends."}, {"schema", countSchema}},
+	"?limit":  {{"description", "How many versions to list, the newest; all without it."}, {"schema", countSchema}},
+	"?with":   {{"description", "Version to compare with; the one that it started from without it."}, {"schema", countSchema}},
+	"?field":  {{"description", "Categorical or list field of the name."}, {"schema", stringSchema}},
+	"?name":   {{"description", "Name to look up."}, {"schema", stringSchema}},
+	"Inference-Header-Content-Length": {{"description", "Length of the JSON object at the beginning of the body, where elements follow it as the binary tensor " +
+		"data extension says."}, {"schema", countSchema}},
 	"If-None-Match": {{"description", "ETags that the client has."}, {"schema", stringSchema}},
 	"If-Match":      {{"description", "ETags of which the file must have one."}, {"schema", stringSchema}},
 	"If-Range":      {{"description", "ETag that the file must have for Range to count."}, {"schema", stringSchema}},
@@ -117,7 +119,9 @@ var versionSchema = object{{"oneOf", []any{object{{"type", "integer"}, {"format"
 
 // answerHeaders are those of Route.Headers.
 var answerHeaders = map[string]object{
-	"X-Model-Version":  {{"description", "Version that the answer is about, or live."}, {"schema", versionSchema}},
+	"X-Model-Version": {{"description", "Version that the answer is about, or live."}, {"schema", versionSchema}},
+	"Inference-Header-Content-Length": {{"description", "Length of the JSON object, where elements follow it: the answer is application/octet-stream then."},
+		{"schema", countSchema}},
 	"ETag":             {{"description", "Changes when the answer does. The signature of a manifest has none."}, {"schema", stringSchema}},
 	"X-Payload-Digest": {{"description", "Payload digest of the version."}, {"schema", digestSchema}},
 	"Repr-Digest":      {{"description", "SHA-256 of the whole file, as RFC 9530 says. manifest.json has its own in its last line."}, {"schema", stringSchema}},

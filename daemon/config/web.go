@@ -70,6 +70,8 @@ type WebFile struct {
 		CAFile     string `yaml:"client_ca_file"`
 		KeyFile    string `yaml:"key_file"`
 		CA         string `yaml:"client_ca"`
+		Cert       string `yaml:"cert"`
+		CertFile   string `yaml:"cert_file"`
 	} `yaml:"tls_server_config"`
 	Users map[string]string `yaml:"basic_auth_users"`
 }
@@ -89,6 +91,11 @@ func ReadWebFile(path string) (f WebFile, err error) {
 
 // AsksForCertificates reports whether clients must have certificates.
 func (f *WebFile) AsksForCertificates() bool { return f.TLS.ClientAuth == "RequireAndVerifyClientCert" }
+
+// HasTLS reports whether the listener is encrypted.
+func (f *WebFile) HasTLS() bool {
+	return f.TLS.Cert != "" || f.TLS.CertFile != "" || f.TLS.KeyFile != ""
+}
 
 // authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported elsewhere.
 func authenticates(file string) bool {

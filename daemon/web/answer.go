@@ -45,6 +45,15 @@ func send(w http.ResponseWriter, status int, b []byte) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
+// sendWithTail writes an answer that is JSON and what follows it.
+func sendWithTail(w http.ResponseWriter, text, tail []byte) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(inferenceHeader, strconv.Itoa(len(text)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+len(tail)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(append(text, tail...))
+}
+
 // encoded returns an answer as JSON.
 func encoded(status int, v any) (int, []byte) {
 	b, err := json.Marshal(v)
@@ -121,6 +130,11 @@ func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 	if err != nil {
 		return err
 	}
+	return decodeJSON(in, body, v, options...)
+}
+
+// decodeJSON is readJSON for a body, or the part of one, that has been read.
+func decodeJSON(in *inflight, body []byte, v any, options ...jsonv2.Options) error {
 	if err := in.growFor(body); err != nil {
 		return err
 	}

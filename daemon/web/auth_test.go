@@ -102,6 +102,7 @@ var matrix = map[string]struct {
 	"GET /v2/models/{model}/versions/{version}/ready":  {"/v2/models/ratings/versions/1/ready", "", 200, 200},
 	"POST /v2/models/{model}/infer":                    {"/v2/models/ratings/infer", emptyInfer, 200, 200},
 	"POST /v2/models/{model}/versions/{version}/infer": {"/v2/models/ratings/versions/1/infer", emptyInfer, 200, 200},
+	"POST /v2/repository/index":                        {"/v2/repository/index", "{}", 200, 200},
 }
 
 const topBody, explainBody = `{"event":{"user":"u1","age":3,"tags":[]},"over":"item"}`, `{"event":{"user":"u1","item":"i1","age":3,"tags":[]}}`

@@ -360,6 +360,11 @@ func versionOf(r *http.Request) (int64, error) {
 	if text == liveVersion {
 		return 0, &requestError{http.StatusNotFound, "the live model is never published: it has neither manifest nor files, and only scores"}
 	}
+	return parseVersion(text)
+}
+
+// parseVersion returns the number of a version.
+func parseVersion(text string) (int64, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || v < 1 || strconv.FormatInt(v, 10) != text {
 		return 0, badRequest("a version is a whole number from 1")

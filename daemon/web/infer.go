@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -48,13 +49,15 @@ type modelMetadata struct {
 // tensor is an output.
 type tensor struct {
 	tensorMetadata
-	Data any `json:"data"` // flat, row by row
+	Parameters *binaryPart `json:"parameters,omitempty"` // of elements that follow the JSON object
+	Data       any         `json:"data,omitempty"`       // flat, row by row
 }
 
 // inferRequest is the body of an inference request. Parameters other than a history are read over.
 type inferRequest struct {
 	ID string `json:"id,omitzero"` // comes back in the answer
-	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of. Others are not used.
+	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of; and "binary_data_output":
+	// whether the elements of all outputs follow the JSON object. Others are not used.
 	Parameters jsontext.Value  `json:"parameters,omitzero"`
 	Inputs     []requestTensor `json:"inputs"`           // one for each field of the schema
 	Outputs    []requestOutput `json:"outputs,omitzero"` // those that the answer shall have; all of them unless said otherwise
@@ -63,7 +66,7 @@ type inferRequest struct {
 // requestOutput names a tensor that the answer shall have.
 type requestOutput struct {
 	Name       string         `json:"name"`                // outputs, prediction or probabilities
-	Parameters jsontext.Value `json:"parameters,omitzero"` // not used
+	Parameters jsontext.Value `json:"parameters,omitzero"` // binary_data: whether the elements follow the JSON object
 }
 
 // requestTensor is an input.
@@ -71,8 +74,10 @@ type requestTensor struct {
 	Name       string         `json:"name"`                // field of the schema
 	Datatype   string         `json:"datatype"`            // BYTES or FP64; FP32 is taken, too
 	Shape      []int          `json:"shape"`               // rows first, then the elements of each
-	Parameters jsontext.Value `json:"parameters,omitzero"` // not used
-	Data       jsontext.Value `json:"data"`                // flat, or with a list for each row
+	Parameters jsontext.Value `json:"parameters,omitzero"` // binary_data_size: bytes of the elements, which follow the JSON object
+	Data       jsontext.Value `json:"data,omitzero"`       // flat, or with a list for each row; missing where the binary part of the body has the elements
+
+	binary []byte // the elements, nil where Data has them
 }
 
 // inferResponse is the answer. The identity is beside what the protocol asks for.
@@ -83,18 +88,26 @@ type inferResponse struct {
 	Outputs      []tensor `json:"outputs"`       // in the order of the metadata, or of the request
 	answered
 	folded
+
+	binary []byte // what follows the JSON object
 }
+
+// tail returns what follows the JSON object.
+func (r inferResponse) tail() []byte { return r.binary }
 
 // serverMetadata names the program.
 type serverMetadata struct {
 	Name       string   `json:"name"`       // refitd
 	Version    string   `json:"version"`    // of the program
-	Extensions []string `json:"extensions"` // none
+	Extensions []string `json:"extensions"` // binary_tensor_data
 }
+
+// extensions are those of the protocol that are served whole. Of model_repository there is the index alone.
+var extensions = []string{"binary_tensor_data"}
 
 // serverMetadata answers with the name and version of the program.
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, []string{}})
+	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
 }
 
 // serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its servers "ready".
@@ -174,6 +187,46 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, m)
 }
 
+// repositoryRequest asks which models there are. A request without a body is one, too.
+type repositoryRequest struct {
+	Ready bool `json:"ready,omitzero"` // only those that can infer
+}
+
+// modelIndex is a model of the index.
+type modelIndex struct {
+	Name    string `json:"name"`    // of the model
+	Version string `json:"version"` // of its champion, empty without
+	State   string `json:"state"`   // READY, or UNAVAILABLE without a champion
+	Reason  string `json:"reason"`  // of UNAVAILABLE
+}
+
+// repositoryIndex answers with the models of the configuration and their champions. Models are loaded and unloaded by no request: the configuration says which
+// there are, and PUT /v1/models/{model}/aliases/champion which version they infer with.
+func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
+	var ask repositoryRequest
+	if r.ContentLength != 0 {
+		if err := readJSON(r, &ask); err != nil {
+			return err
+		}
+	}
+	return answer(w, http.StatusOK, s.index(ask.Ready))
+}
+
+// index returns the models, those without a champion unless only ready ones are asked for.
+func (s *Server) index(ready bool) []modelIndex {
+	list := []modelIndex{}
+	for _, m := range s.Models {
+		one := modelIndex{Name: m.Name, State: "READY"}
+		if v := s.caches[m.Name].champion(); v != nil {
+			one.Version = v.header
+		} else if one.State, one.Reason = "UNAVAILABLE", "no champion yet"; ready {
+			continue
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
 func inputTensors(s *snapshot.Schema) []tensorMetadata {
 	var list []tensorMetadata
 	add := func(name, datatype string, shape ...int) {
@@ -222,82 +275,111 @@ func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
 	return 0
 }
 
-// infer predicts a row for each element of the input tensors.
+// infer predicts a row for each element of the input tensors. Elements may follow the JSON object as the binary tensor data extension says; the body
+// is application/octet-stream then, and Inference-Header-Content-Length the length of the object. So is the answer where that is asked for.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
-		var ask inferRequest
-		if err := readJSON(r, &ask); err != nil {
-			return nil, err
-		}
-		held := inflightOf(r)
-		rows, err := rowsOf(v.model.Schema(), ask.Inputs, s.Limits(v.manifest.Model).MaxEvents, held)
-		if err == nil {
-			err = held.grow(int64(len(rows)) * v.predictionBytes)
-		}
+		ask, err := readInfer(r)
 		if err != nil {
 			return nil, err
 		}
-		v.fill(rows)
-		past, err := ask.history()
+		past, wholly, err := ask.parameters()
 		if err != nil {
 			return nil, err
 		}
-		d := v.decoders.Get().(*decoding)
-		defer v.decoders.Put(d)
-		over, folded, err := v.over(past, d, held)
-		if err != nil {
-			return nil, err
-		}
-		tensors := outputTensors(v.model)
+		tensors, followed := outputTensors(v.model), []bool(nil)
 		if len(ask.Outputs) > 0 {
-			if tensors, err = chooseTensors(tensors, &ask); err != nil {
+			if tensors, followed, err = chooseTensors(tensors, ask, wholly); err != nil {
 				return nil, err
 			}
 		}
-		predictions, unseen, absent := make([]snapshot.Prediction, len(rows)), 0, 0
-		for i := range rows {
-			if predictions[i], err = over.Predict(&rows[i]); err != nil {
-				return nil, err
-			}
-			if err = held.growForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
-				return nil, err
-			}
-			unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
+		predictions, folded, err := s.predicted(v, ask.Inputs, past, inflightOf(r))
+		if err != nil {
+			return nil, err
 		}
-		s.counted(v, len(rows), unseen, absent)
 		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, answered: v.answered(), folded: folded}
-		for _, t := range tensors {
+		for i, t := range tensors {
 			t.Shape = slices.Clone(t.Shape)
-			t.Shape[0] = len(rows)
-			out.Outputs = append(out.Outputs, tensor{t, tensorValues(t, v.model.Schema(), predictions)})
+			t.Shape[0] = len(predictions)
+			output := tensor{tensorMetadata: t, Data: tensorValues(t, v.model.Schema(), predictions)}
+			if followed == nil && wholly || followed != nil && followed[i] {
+				before := len(out.binary)
+				out.binary = appendElements(out.binary, output.Data)
+				output.Parameters, output.Data = &binaryPart{len(out.binary) - before}, nil
+			}
+			out.Outputs = append(out.Outputs, output)
 		}
 		return out, nil
 	})
 }
 
-// history returns that of the parameters, nil without one.
-func (ask *inferRequest) history() (history, error) {
+// predicted returns the predictions for the rows of tensors, whatever protocol they came by.
+func (s *Server) predicted(v *scorer, inputs []requestTensor, past history, held *inflight) ([]snapshot.Prediction, folded, error) {
+	for i := range inputs {
+		if err := held.grow(valueBytes * int64(inputs[i].binaryElements())); err != nil {
+			return nil, folded{}, err
+		}
+	}
+	rows, err := rowsOf(v.model.Schema(), inputs, s.Limits(v.manifest.Model).MaxEvents, held)
+	if err == nil {
+		err = held.grow(int64(len(rows)) * v.predictionBytes)
+	}
+	if err != nil {
+		return nil, folded{}, err
+	}
+	v.fill(rows)
+	d := v.decoders.Get().(*decoding)
+	defer v.decoders.Put(d)
+	over, folded, err := v.over(past, d, held)
+	if err != nil {
+		return nil, folded, err
+	}
+	predictions, unseen, absent := make([]snapshot.Prediction, len(rows)), 0, 0
+	for i := range rows {
+		if predictions[i], err = over.Predict(&rows[i]); err != nil {
+			return nil, folded, err
+		}
+		if err = held.growForNames(predictions[i].Unseen, predictions[i].Absent); err != nil {
+			return nil, folded, err
+		}
+		unseen, absent = unseen+len(predictions[i].Unseen), absent+len(predictions[i].Absent)
+	}
+	s.counted(v, len(rows), unseen, absent)
+	return predictions, folded, nil
+}
+
+// parameters returns the history, nil without one, and whether the elements of all outputs follow the JSON object.
+func (ask *inferRequest) parameters() (history, bool, error) {
 	if len(ask.Parameters) == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	var parameters struct {
 		History history `json:"history"`
+		Binary  bool    `json:"binary_data_output"`
 	}
 	err := unmarshal(`"parameters"`, ask.Parameters, &parameters, atMost(0))
-	return parameters.History, err
+	return parameters.History, parameters.Binary, err
 }
 
-// chooseTensors returns the tensors that a request names, in its order.
-func chooseTensors(all []tensorMetadata, ask *inferRequest) ([]tensorMetadata, error) {
-	var chosen []tensorMetadata
+// chooseTensors returns the tensors that a request names, in its order, and of which the elements follow the JSON object: all of them, with wholly, unless
+// an output says otherwise.
+func chooseTensors(all []tensorMetadata, ask *inferRequest, wholly bool) (chosen []tensorMetadata, followed []bool, err error) {
 	for _, o := range ask.Outputs {
 		i := slices.IndexFunc(all, func(t tensorMetadata) bool { return t.Name == o.Name })
 		if i < 0 {
-			return nil, badRequest("outputs: the model has no tensor %q", o.Name)
+			return nil, nil, badRequest("outputs: the model has no tensor %q", o.Name)
 		}
-		chosen = append(chosen, all[i])
+		parameters := struct {
+			Binary bool `json:"binary_data"`
+		}{wholly}
+		if len(o.Parameters) > 0 {
+			if err := unmarshal(fmt.Sprintf(`the "parameters" of the output %q`, o.Name), o.Parameters, &parameters); err != nil {
+				return nil, nil, err
+			}
+		}
+		chosen, followed = append(chosen, all[i]), append(followed, parameters.Binary)
 	}
-	return chosen, nil
+	return chosen, followed, nil
 }
 
 // tensorValues returns the elements of an output tensor, row by row.

@@ -161,6 +161,9 @@ func distinct(list []string) []string {
 // elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for. null
 // stands for absent or, if that is nil, is refused.
 func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
+	if t.binary != nil {
+		return binaryElements(t, want, absent)
+	}
 	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
 	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0

@@ -114,7 +114,10 @@ var Routes = []Route{
 	{Methods: "GET", Paths: v2 + "/ready " + v2 + byVersion + "/ready", Serve: (*Server).modelReady, Summary: "Can a model infer?",
 		Gives: modelReadyAnswer{}, With: []int{200, 503}, Refuses: ofStore[:1], Headers: says},
 	{Methods: "POST", Paths: v2 + "/infer " + v2 + byVersion + "/infer", Serve: (*Server).infer, Summary: "Predict tensors",
-		Takes: inferRequest{}, Gives: inferResponse{}, Refuses: ofVersion, Headers: says},
+		Takes: inferRequest{}, Gives: inferResponse{}, Refuses: ofVersion, Params: []string{inferenceHeader},
+		Headers: []string{versionHeader, inferenceHeader}},
+	{Methods: "POST", Paths: "/v2/repository/index", Serve: (*Server).repositoryIndex, Summary: "The models that there are, and whether they can infer",
+		Takes: repositoryRequest{}, Gives: []modelIndex{}},
 }
 
 // errLifecycle refuses what changes the daemon or a store unless it was switched on.
@@ -152,6 +155,10 @@ func (s *Server) mux() http.Handler {
 		addProfiles(mux)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGRPC(r) {
+			s.serveGRPC(w, r)
+			return
+		}
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
 			mux.ServeHTTP(w, r)

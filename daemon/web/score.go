@@ -91,6 +91,10 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 			prometheus.Labels{"version": v.header, "trace_id": traceOf(r)})
 	}()
 	status, text := encoded(http.StatusOK, body)
+	if with, ok := body.(interface{ tail() []byte }); ok && status == http.StatusOK && len(with.tail()) > 0 {
+		sendWithTail(w, text, with.tail())
+		return nil
+	}
 	inflightOf(r).shrink(int64(len(text))) // a client that takes its time holds no more than that
 	send(w, status, text)
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"google.golang.org/grpc"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
@@ -109,6 +110,7 @@ type Server struct {
 	caches    map[string]*modelCache
 	metrics   *metrics
 	scrapes   http.Handler
+	grpc      *grpc.Server
 	budget    *budget
 	places    *places
 	downloads chan struct{} // a place for each file on its way
@@ -138,6 +140,7 @@ func New(o Options) *Server {
 	}
 	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2,
 		EnableOpenMetrics: true})
+	s.grpc = newGRPC(s)
 	s.handler = s.guard(s.mux())
 	return s
 }
@@ -183,11 +186,25 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	log := slog.New(withoutQuotes{s.Log.Handler()})
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	if !s.encrypts() { // else HTTP/2 is agreed on with TLS, unless the file says otherwise
+		server.Protocols = new(http.Protocols)
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
+	}
 	addresses, systemd, file := []string{listener.Addr().String()}, false, s.ConfigFile
 	return serve(ctx, server, func() error {
 		return withoutValues(toolkit.Serve(&boundedListener{listener, s.places}, server,
 			&toolkit.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}, log))
 	})
+}
+
+// encrypts reports whether the listener has TLS. A file that cannot be read is reported by the toolkit.
+func (s *Server) encrypts() bool {
+	if s.ConfigFile == "" {
+		return false
+	}
+	f, err := config.ReadWebFile(s.ConfigFile)
+	return err != nil || f.HasTLS()
 }
 
 // ServeHealth serves /-/healthy alone, without TLS and authentication, until ctx is done: a flood of passwords to be checked does not

@@ -1,0 +1,154 @@
+package web
+
+import (
+	"encoding/binary"
+	"math"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// The binary tensor data extension (triton-inference-server/server, docs/protocol/extension_binary_data.md): elements follow the JSON object of a request
+// or an answer, in the order of their tensors, without gaps, in little-endian order. A BYTES is its length in 4 bytes and its bytes; a BOOL is a byte, 0 or 1;
+// FP64 and FP32 are as IEEE 754 has them, and NaN is what null is in JSON.
+
+// inferenceHeader has the length of the JSON object where something follows it.
+const inferenceHeader = "Inference-Header-Content-Length"
+
+// binaryPart are the parameters of a tensor whose elements follow the JSON object.
+type binaryPart struct {
+	Size int `json:"binary_data_size"` // bytes of the elements
+}
+
+// readInfer reads an inference request, with the elements that follow its JSON object.
+func readInfer(r *http.Request) (*inferRequest, error) {
+	ask, length := new(inferRequest), r.Header.Get(inferenceHeader)
+	if length == "" {
+		if err := readJSON(r, ask); err != nil {
+			return nil, err
+		}
+		return ask, ask.takeBinary(nil)
+	}
+	in := inflightOf(r)
+	body, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 || n > len(body) {
+		return nil, badRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes", inferenceHeader, length, len(body))
+	}
+	if err := decodeJSON(in, body[:n], ask); err != nil {
+		return nil, err
+	}
+	return ask, ask.takeBinary(body[n:])
+}
+
+// takeBinary gives the inputs what follows the JSON object.
+func (ask *inferRequest) takeBinary(rest []byte) error {
+	for i := range ask.Inputs {
+		t := &ask.Inputs[i]
+		var parameters struct {
+			Size *int64 `json:"binary_data_size"`
+		}
+		if len(t.Parameters) > 0 {
+			if err := unmarshal(`the "parameters" of the input `+strconv.Quote(t.Name), t.Parameters, &parameters); err != nil {
+				return err
+			}
+		}
+		n := parameters.Size
+		switch {
+		case n == nil:
+			continue
+		case *n < 0 || *n > int64(len(rest)):
+			return badRequest("inputs: the tensor %q has binary_data_size %d, and %d bytes are left of what follows the JSON object, whose length %s says",
+				t.Name, *n, len(rest), inferenceHeader)
+		case len(t.Data) > 0:
+			return badRequest("inputs: the tensor %q has both data and binary_data_size", t.Name)
+		}
+		t.binary, rest = rest[:*n:*n], rest[*n:]
+	}
+	if len(rest) > 0 {
+		return badRequest("inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size", len(rest))
+	}
+	return nil
+}
+
+// width returns the bytes of an element, of a BYTES the fewest.
+func width(datatype string) int {
+	if datatype == "FP64" {
+		return 8
+	}
+	return 4
+}
+
+// binaryElements returns how many elements there can be at most in the binary part of a tensor.
+func (t *requestTensor) binaryElements() int { return len(t.binary) / width(t.Datatype) }
+
+// binaryElements returns the elements of a tensor whose binary part has them. NaN stands for absent or, if that is nil, is refused.
+func binaryElements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
+	rest, list := t.binary, make([]T, 0, min(want, t.binaryElements()))
+	for len(rest) > 0 {
+		n := width(t.Datatype)
+		if len(rest) < n {
+			return nil, badRequest("inputs: the binary part of the tensor %q ends within element %d", t.Name, len(list))
+		}
+		if len(list) == want {
+			return nil, badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
+		}
+		var v T
+		switch p := any(&v).(type) {
+		case *string:
+			length := binary.LittleEndian.Uint32(rest)
+			if int64(length) > int64(len(rest)-n) {
+				return nil, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", len(list), t.Name, length, len(rest)-n)
+			}
+			if *p = string(rest[n : n+int(length)]); !utf8.ValidString(*p) {
+				return nil, badRequest("inputs: element %d of the tensor %q is not UTF-8", len(list), t.Name)
+			}
+			n += int(length)
+		case *float64:
+			if n == 4 {
+				*p = float64(math.Float32frombits(binary.LittleEndian.Uint32(rest)))
+			} else {
+				*p = math.Float64frombits(binary.LittleEndian.Uint64(rest))
+			}
+			if math.IsNaN(*p) {
+				if absent == nil {
+					return nil, badRequest("inputs: the tensor %q has a NaN at %d", t.Name, len(list))
+				}
+				v = *absent
+			}
+		}
+		list, rest = append(list, v), rest[n:]
+	}
+	if len(list) != want {
+		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
+	}
+	return list, nil
+}
+
+// appendElements appends what tensorValues returned.
+func appendElements(b []byte, values any) []byte {
+	switch list := values.(type) {
+	case []report.Number:
+		for _, v := range list {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(v)))
+		}
+	case []string:
+		for _, v := range list {
+			b = append(binary.LittleEndian.AppendUint32(b, uint32(len(v))), v...)
+		}
+	case []bool:
+		for _, v := range list {
+			if v {
+				b = append(b, 1)
+			} else {
+				b = append(b, 0)
+			}
+		}
+	}
+	return b
+}
