@@ -33,7 +33,7 @@ type cli struct {
 	} `embed:"" prefix:"log."`
 
 	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned: an embedded broker, a generated stream and the daemon."`
-	Init       initCmd       `cmd:"" help:"Look at a file of events and write a configuration for them."`
+	Init       initCmd       `cmd:"" help:"Look at a file or a topic of events and write a configuration for them."`
 	Check      checkCmd      `cmd:"" help:"Check a configuration file."`
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`

@@ -56,10 +56,22 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(a.ctx, daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh,
-		CheckState: checkState, Out: a.out, Log: a.log, Load: c.load, EnableLifecycle: c.EnableLifecycle, EnableProfiling: c.EnableProfiling})
+	options := daemon.Options{Config: conf, UntilEnd: c.Until == "end", For: c.For, StartFresh: c.StartFresh,
+		CheckState: checkState, Out: a.out, Log: a.log, Load: c.load, EnableLifecycle: c.EnableLifecycle, EnableProfiling: c.EnableProfiling}
+	screen := runScreen{out: a.stdout}
+	if a.terminal {
+		if screen.log, options.Log, err = a.openRunLog(conf.Storage.Path); err != nil {
+			return err
+		}
+		defer screen.log.Close()
+		options.Out = report.NewEmitter(&screen, false)
+	}
+	d, err := daemon.New(a.ctx, options)
 	if err != nil {
 		return err
+	}
+	if a.terminal {
+		defer screen.show(a.ctx, d, conf.Storage.Path)()
 	}
 	ctx, stop := context.WithCancel(a.ctx)
 	var wg sync.WaitGroup

@@ -34,6 +34,7 @@ type Schema struct {
 	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
 	Positive    string   // binary: the name that stands for label 1 where labels are names; empty takes 0, 1, false and true
 	Negative    string   // binary: the one name that stands for 0; empty takes any other than Positive
+	Choices     bool     // binary: every event is a choice, whose label is 1; Label, if not empty, names what kind of one it is
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
 	Time        string   // field with the event time; empty uses the record's own time stamp
@@ -49,9 +50,15 @@ type Schema struct {
 	// them from values, as scoring does, leaves Derived empty.
 	Derived []Derived
 
+	// Kinds has the weights of choices by what Label says of them, at least 0 and at most MaxKindWeight: events of weight 0 are filtered.
+	Kinds map[string]float64
+
 	// Of has, by name of a field, the categorical field that it is said to be a function of; others may be, too.
 	Of map[string]string
 }
+
+// MaxKindWeight is the largest weight of a kind of choices.
+const MaxKindWeight = 1000
 
 // MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other labels leaves them nothing.
 const MaxLabel = 1e9

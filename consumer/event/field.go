@@ -55,6 +55,9 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 	case Multilabel:
 		return WrongType
 	}
+	if s.Choices {
+		return p.kindOfChoice(kind, raw)
+	}
 	if s.Task == Binary && s.Positive != "" {
 		return p.named(kind, raw)
 	}
@@ -70,6 +73,23 @@ func (p *parse) label(kind jsontext.Kind, raw []byte) (r Reason) {
 	if !s.AcceptsLabel(ev.Label) {
 		return LabelRange
 	}
+	return ""
+}
+
+// kindOfChoice reads the kind of a choice, which decides what it weighs.
+func (p *parse) kindOfChoice(kind jsontext.Kind, raw []byte) Reason {
+	name, r := p.id(kind, raw)
+	if r != "" {
+		return r
+	}
+	weight, known := p.d.schema.Kinds[name]
+	switch {
+	case !known:
+		return LabelUnknown
+	case weight == 0:
+		return Filtered
+	}
+	p.d.kindWeight = weight
 	return ""
 }
 

@@ -54,7 +54,9 @@ type JSON struct {
 	absent    []target // the optional fields, which prepare makes absent
 	before    field    // stands before the first field of an event
 	turn      uint64   // counts events
-	classes   map[string]bool
+
+	kindWeight float64 // of the event at hand: see Schema.Kinds
+	classes    map[string]bool
 
 	src     bytes.Buffer
 	json    *jsontext.Decoder
@@ -119,7 +121,9 @@ func NewJSON(s Schema, l Limits) *JSON {
 			*count++
 		}
 	}
-	claim(s.Label, roleLabel, 0, &d.mustLearn)
+	if s.Label != "" {
+		claim(s.Label, roleLabel, 0, &d.mustLearn)
+	}
 	if s.Time != "" {
 		claim(s.Time, roleTime, 0, &d.mustLearn)
 	}
@@ -167,6 +171,7 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 			return r
 		}
 	}
+	ev.Weight *= d.kindWeight
 	if len(d.schema.Cross) > 0 {
 		d.joined = d.schema.crosses(ev, d.joined, d.intern)
 	}
@@ -221,6 +226,9 @@ func (p *parse) hasTime() bool {
 func (d *JSON) prepare(ev *Event, recordTime int64) {
 	s := &d.schema
 	ev.Label, ev.Time, ev.Weight, ev.Identity = 0, recordTime, 1, ""
+	if d.kindWeight = 1; s.Choices {
+		ev.Label = 1
+	}
 	ev.Categorical = slices.Grow(ev.Categorical[:0], len(s.Categorical))[:len(s.Categorical)]
 	ev.Numeric = slices.Grow(ev.Numeric[:0], len(s.Numeric))[:len(s.Numeric)]
 	ev.Multi = slices.Grow(ev.Multi[:0], len(s.Multi))[:len(s.Multi)]

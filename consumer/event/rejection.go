@@ -62,7 +62,12 @@ func (d *JSON) expected(as role, r Reason) string {
 	switch r {
 	case NumberRange:
 		return fmt.Sprintf("a number of magnitude up to %g, and not a subnormal one", d.limits.MaxNumber)
+	case Filtered:
+		return "a kind of event whose weight is not 0"
 	case LabelUnknown:
+		if s.Choices {
+			return "one of the kinds of schema.event_weights"
+		}
 		if s.Task == Binary {
 			return s.ExpectedLabel()
 		}
@@ -88,6 +93,9 @@ func (d *JSON) expected(as role, r Reason) string {
 	case roleMulti:
 		return list
 	case roleLabel:
+		if s.Choices {
+			return id
+		}
 		switch s.Task {
 		case Multiclass:
 			return id
@@ -127,7 +135,7 @@ func (p *parse) got() string {
 		return "a string that spells NaN or an infinity"
 	case NumberRange, LabelRange, WeightInvalid:
 		return "another number"
-	case LabelUnknown:
+	case LabelUnknown, Filtered:
 		return "another class"
 	case TimeInvalid:
 		return "another " + kindNoun(p.kind)
@@ -203,6 +211,8 @@ func (s *Schema) Causes() []Cause {
 		if s.Task == Multilabel {
 			add(s.Label, TooLarge)
 		}
+	case s.Choices:
+		add(s.Label, append(slices.Clone(id), LabelUnknown, Filtered)...)
 	case s.Task == Binary && s.Positive != "":
 		add(s.Label, id...)
 		if s.Negative != "" {

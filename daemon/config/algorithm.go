@@ -143,7 +143,7 @@ func (m *Model) Choose(name string, degree int) {
 	}
 	t.Algorithm, t.Degree = cmp.Or(name, t.Algorithm), cmp.Or(degree, t.Degree)
 	t.Refit, t.Augment = Auto, Switch(Auto)
-	if a := t.algorithmOf(); a != nil && !slices.Contains(a.lossesOf(event.Task(m.Schema.Task)), t.Loss) {
+	if a := t.algorithmOf(); a != nil && !slices.Contains(a.lossesOf(m.Schema.Learned()), t.Loss) {
 		t.Loss = Auto
 	}
 	if t.FeatureMap == "" && !t.ConvexAlone() {
@@ -186,7 +186,7 @@ func (v *validator) algorithm(m *Model, path string) {
 		v.bad(path+".degree", d, fmt.Sprintf("2, or train.kernel: homogeneous: the schema has %d fields, and kernel anova multiplies different ones",
 			len(s.Names())+len(s.Numeric)))
 	}
-	task := event.Task(m.Schema.Task)
+	task := m.Schema.Learned()
 	switch losses := a.lossesOf(task); {
 	case !slices.Contains(event.Tasks, task):
 	case len(losses) == 0:

@@ -126,7 +126,7 @@ func TestDefaultsFile(t *testing.T) {
 	m := DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
 	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
-		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}, Derived: []Derived{}}
+		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}, Derived: []Derived{}, EventWeights: []EventWeight{}}
 	m.Sample.Quotas, m.Publish.TrustedKeys, m.Score.Input = []Quota{}, []string{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}

@@ -48,6 +48,7 @@ type Input struct {
 	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
 	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp, or of the clock, is replaced
 
+	Negatives  Negatives  `json:"negatives,omitzero"` // task implicit: what choices are compared with
 	Mapping    Mapping    `json:"mapping,omitzero"`
 	DeadLetter DeadLetter `json:"dead_letter"`
 }
@@ -75,6 +76,8 @@ type Schema struct {
 	Categorical []string `json:"categorical"`
 	Numeric     []string `json:"numeric"`
 	Multi       []string `json:"multi"`
+
+	EventWeights []EventWeight `json:"event_weights,omitempty"` // task implicit: what events weigh by their kind, which Label says
 
 	// Cross has lists of categorical fields, each of which makes one more: see event.Cross.
 	Cross [][]string `json:"cross,omitempty"`
@@ -244,12 +247,13 @@ func DefaultModel() Model {
 // Resolve replaces the automatic settings by what they stand for: loss, kernel, augment and refit by task and features, the held-out
 // size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
 func (m *Model) Resolve() {
+	m.resolveImplicit()
 	t := &m.Train
 	a := t.algorithmOf()
 	if a == nil {
 		a = algorithms[0]
 	}
-	if losses := a.lossesOf(event.Task(m.Schema.Task)); t.Loss == Auto && len(losses) > 0 {
+	if losses := a.lossesOf(m.Schema.Learned()); t.Loss == Auto && len(losses) > 0 {
 		t.Loss = losses[0]
 	}
 	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
@@ -326,7 +330,7 @@ func (m *Model) variationalPossible() bool { return m.Train.Kernel == "anova" }
 
 // Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
 func (s *Schema) Outputs() int {
-	switch task := event.Task(s.Task); {
+	switch task := s.Learned(); {
 	case task == event.Ordinal:
 		return s.Levels - 1
 	case task.HasClasses():
@@ -363,10 +367,11 @@ func (s *Schema) Event() event.Schema {
 		crosses = append(crosses, cross)
 	}
 	return event.Schema{
-		Task: event.Task(s.Task), Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
+		Task: s.Learned(), Choices: s.Task == Implicit, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
 		LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
 		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of, Derived: s.derivedFields(),
+		Kinds: s.kinds(),
 	}
 }
 
@@ -420,7 +425,7 @@ func (m *Model) hashWithSchedule() string {
 // one must not be continued. Where rejected records go is no part of it.
 func (m *Model) SampleHash() string {
 	in := m.Input
-	in.DeadLetter = DeadLetter{}
+	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
 	schema := m.Schema
 	schema.Of = nil // which changes no row
 	sample := m.Sample

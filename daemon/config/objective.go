@@ -94,7 +94,7 @@ func smoothLosses() (names []string) {
 
 // Objective returns that of a model, once its settings are resolved.
 func (m *Model) Objective() (Objective, error) {
-	a, task := m.Train.algorithmOf(), event.Task(m.Schema.Task)
+	a, task := m.Train.algorithmOf(), m.Schema.Learned()
 	if a == nil {
 		a = algorithms[0]
 	}

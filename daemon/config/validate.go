@@ -189,6 +189,7 @@ func (v *validator) model(m *Model, path string) {
 	}
 	v.input(&m.Input, at("input"))
 	v.schema(&m.Schema, at("schema"))
+	v.implicit(m, path)
 	v.mapping(m, at("input.mapping"))
 	v.sample(m, at("sample"))
 	v.train(m, at("train"))
@@ -291,8 +292,8 @@ func (v *validator) schema(s *Schema, path string) {
 	for i, t := range event.Tasks {
 		tasks[i] = string(t)
 	}
-	v.oneOf(path+".task", s.Task, tasks...)
-	if s.Label == "" {
+	v.oneOf(path+".task", s.Task, append(tasks, Implicit)...)
+	if s.Label == "" && s.Task != Implicit {
 		v.bad(path+".label", "", "the name of the field with the label")
 	}
 	if task == event.Ordinal {

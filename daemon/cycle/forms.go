@@ -58,7 +58,7 @@ func OtherForms(m *config.Model) (n int) {
 			n++
 		}
 	}
-	if NamesFootprint(m) > 0 && event.Task(m.Schema.Task) == event.Binary {
+	if NamesFootprint(m) > 0 && m.Schema.Learned() == event.Binary {
 		n++
 	}
 	return n

@@ -21,7 +21,7 @@ import (
 func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	v, t := ch.Vocabulary, ch.Target
 	c := &snapshot.Contents{
-		Schema: snapshot.Schema{Task: m.Schema.Task, Label: m.Schema.Label, Levels: m.Schema.Levels, Classes: t.Classes,
+		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
 			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
 			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi, Numeric: v.Numeric,
 			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},

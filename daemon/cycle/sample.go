@@ -134,7 +134,7 @@ func (e *encoded) metrics(t *Target, model *solver.Model, group func(*event.Even
 
 // groupOf returns the ranking group of rating tasks: the name in the first categorical field. Other tasks have none.
 func groupOf(m *config.Model) func(*event.Event) string {
-	if len(m.Schema.Categorical) == 0 || !event.Task(m.Schema.Task).IsNumeric() {
+	if len(m.Schema.Categorical) == 0 || !m.Schema.Learned().IsNumeric() {
 		return nil
 	}
 	return func(ev *event.Event) string { return ev.Categorical[0] }

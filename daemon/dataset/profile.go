@@ -198,43 +198,57 @@ func (p *Profile) readCSV(path string, limit int) error {
 
 func (p *Profile) readJSON(path string, limit int) error {
 	return scanLines(path, nil, func(line []byte, _ int) error {
-		d := jsontext.NewDecoder(bytes.NewReader(line))
-		if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-			return nil
-		}
-		p.Rows++
-		for d.PeekKind() == '"' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return nil
-			}
-			field := name.String()
-			value, err := d.ReadValue()
-			if err != nil {
-				return nil
-			}
-			switch c := p.column(field); value.Kind() {
-			case 'n':
-			case '"':
-				text, err := jsontext.AppendUnquote(nil, value)
-				if err == nil && len(text) > 0 {
-					c.add(string(text))
-				}
-			case '[':
-				c.Present++
-				c.Lists++
-			case '{':
-				c.Present++
-				c.Nested++
-			default:
-				c.add(string(value))
-			}
-		}
+		p.addJSON(line)
 		if p.Rows >= limit {
 			return ErrStop
 		}
 		return nil
 	})
+}
+
+// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows.
+func ProfileOf(values [][]byte) *Profile {
+	p := &Profile{Format: JSONL}
+	for _, value := range values {
+		p.addJSON(value)
+	}
+	return p
+}
+
+// addJSON looks at a value, if it is a JSON object.
+func (p *Profile) addJSON(value []byte) {
+	d := jsontext.NewDecoder(bytes.NewReader(value))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return
+	}
+	p.Rows++
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return
+		}
+		field := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		switch c := p.column(field); value.Kind() {
+		case 'n':
+		case '"':
+			text, err := jsontext.AppendUnquote(nil, value)
+			if err == nil && len(text) > 0 {
+				c.add(string(text))
+			}
+		case '[':
+			c.Present++
+			c.Lists++
+		case '{':
+			c.Present++
+			c.Nested++
+		default:
+			c.add(string(value))
+		}
+	}
 }
 
 func (p *Profile) readParquet(path string, limit int) error {

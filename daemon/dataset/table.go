@@ -113,7 +113,7 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 	}
 	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}
 	label, ok := kinds[schema.Task]
-	if schema.Positive != "" {
+	if schema.Positive != "" || schema.Choices {
 		label = textCell
 	}
 	if !ok {

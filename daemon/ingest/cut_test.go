@@ -45,7 +45,7 @@ func TestConsistentCut(t *testing.T) {
 			running = false
 		default:
 		}
-		s, err := TakeSample(store)
+		s, err := TakeSample(m, store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestConsistentCut(t *testing.T) {
 				}
 			}
 		}
-		want, err := TakeSample(other)
+		want, err := TakeSample(m, other)
 		if err != nil {
 			t.Fatal(err)
 		}

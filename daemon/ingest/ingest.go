@@ -48,6 +48,8 @@ type Ingest struct {
 	absence      event.Absence
 	missing      *event.Missing           // nil without a mapping
 	pasts        *Pasts                   // nil without derived fields
+	choices      *candidates              // nil unless events are choices
+	filled       bool                     // choices has those of the store
 	forgotten    []string                 // fields of which values are forgotten
 	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
 	clock        int64                    // the last latest
@@ -121,7 +123,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.readers = append(g.readers, r)
 	}
 	schema := m.Schema.Event()
-	g.absence, g.pasts = schema.Absence(), NewPasts(m, store)
+	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, keptChoices)
 	g.queue.init(store)
 	g.forgotten = store.ForgottenFields()
 	return g
@@ -156,7 +158,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 	o := sketch.Options{
 		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
-		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "", ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
+		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0, ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
 		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), cycle.RowBytes
@@ -300,6 +302,12 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	}
 	c := &j.counts
 	if g.cycle != nil {
+		if g.choices != nil && !g.filled {
+			if err := g.choices.fill(g.store); err != nil {
+				return fmt.Errorf("ingest: choices of the state: %w", err)
+			}
+			g.filled = true
+		}
 		c.Unlearned += g.observeRecords(p, d)
 	}
 	for i := range p.Records {
@@ -389,8 +397,8 @@ func (c *Counts) count(r *sketch.Record) {
 	}
 }
 
-// TakeSample reads a consistent cut of the store as a refit wants it.
-func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
+// TakeSample reads a consistent cut of the store as a refit of the model wants it.
+func TakeSample(m *config.Model, store *sketch.Store) (*cycle.Sample, error) {
 	s, err := store.Sample()
 	if err != nil {
 		return nil, err
@@ -402,6 +410,9 @@ func TakeSample(store *sketch.Store) (*cycle.Sample, error) {
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	for _, c := range s.Cut {
 		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
+	}
+	if err := withNegatives(m, s, out); err != nil {
+		return nil, fmt.Errorf("ingest: negatives: %w", err)
 	}
 	return out, nil
 }
@@ -465,7 +476,7 @@ const recalled = 10_000
 
 // Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Before
 // that, those before it are given to what learns on from refit to refit. Rows on which the cycle panics are left out and counted.
-func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
+func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
 	for _, p := range cut {
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
@@ -481,9 +492,7 @@ func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, 
 		}
 	}
 	learn := func(rows []*sketch.Row, row func(i int, r *sketch.Row) error) {
-		slices.SortStableFunc(rows, func(a, b *sketch.Row) int {
-			return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-		})
+		slices.SortStableFunc(rows, compareTimes)
 		for i := 0; i < len(rows) && err == nil; i++ {
 			var failed bool
 			if failed, err = learnRow(func() error { return row(i, rows[i]) }); failed {
@@ -491,9 +500,12 @@ func Relearn(c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, 
 			}
 		}
 	}
-	learn(before, func(i int, r *sketch.Row) error { return c.Recall(r.Payload, i >= len(before)-recalled) })
+	each := payloadsOf(m)
+	learn(before, func(i int, r *sketch.Row) error {
+		return each(r, func(payload []byte) error { return c.Recall(payload, i >= len(before)-recalled) })
+	})
 	learn(after, func(_ int, r *sketch.Row) error {
-		return c.Relearn(cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, r.Payload)
+		return each(r, func(payload []byte) error { return c.Relearn(placeOf(r), payload) })
 	})
 	return panicked, err
 }

@@ -53,11 +53,19 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 		if i < len(d.scores) {
 			o.Prescored = &d.scores[i]
 		}
-		g.run = append(g.run, o)
+		if g.choices != nil {
+			g.run = g.choices.observations(g.run, o)
+		} else {
+			g.run = append(g.run, o)
+		}
 	}
+	var last cycle.Position
 	observe := func(run []cycle.Observation) {
 		g.observe(run, func(i int, value any) {
-			unlearned++
+			if run[i].Position != last { // else another one of the negatives of the event
+				unlearned++
+				last = run[i].Position
+			}
 			g.panicked(p, run[i].Position.Offset, value)
 		})
 	}

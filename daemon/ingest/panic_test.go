@@ -92,12 +92,13 @@ func TestPanicOnOneRecord(t *testing.T) {
 
 // TestPanicAhead: an event on which scoring ahead panics is reported once, when it is observed; the process and the other events do not notice.
 func TestPanicAhead(t *testing.T) {
-	g, store := newIngest(t, ratings(1000), "")
+	m := ratings(1000)
+	g, store := newIngest(t, m, "")
 	r := rand.New(rand.NewPCG(1, 1))
 	if err := g.Apply(t.Context(), batch(r, 0, 0, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	sample, err := TakeSample(store)
+	sample, err := TakeSample(m, store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestPanicAhead(t *testing.T) {
 func TestPanicAtTheStart(t *testing.T) {
 	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
 	for _, cut := range [][]report.Cut{nil, {{Topic: "t", Next: 2}}, {{Topic: "t", Next: 3}}} {
-		if n, err := Relearn(nil, &sketch.Sample{Train: rows}, cut); n != 2 || err != nil { // no cycle at all: every call panics
+		if n, err := Relearn(ratings(100), nil, &sketch.Sample{Train: rows}, cut); n != 2 || err != nil { // no cycle at all: every call panics
 			t.Errorf("cut %v: %d rows panicked, error %v", cut, n, err)
 		}
 	}

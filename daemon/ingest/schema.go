@@ -84,6 +84,9 @@ func rulesOf(m *config.Model) string {
 	if s.Positive != "" {
 		rules += fmt.Sprintf(" labels %q", []string{s.Positive, s.Negative})
 	}
+	if len(s.EventWeights) > 0 {
+		rules += fmt.Sprintf(" weights %q", fmt.Sprint(s.EventWeights))
+	}
 	if limit := m.RowLimit(); limit > 0 {
 		rules += fmt.Sprint(" row ", int64(limit))
 	}

@@ -21,7 +21,7 @@ func groupOf(m *config.Model) func(*event.Event) []byte {
 	if len(m.Sample.Quotas) == 0 {
 		return nil
 	}
-	if event.Task(m.Schema.Task) == event.Multiclass {
+	if m.Schema.Learned() == event.Multiclass {
 		return func(ev *event.Event) []byte { return []byte(ev.Classes[0]) }
 	}
 	return func(ev *event.Event) []byte { return strconv.AppendInt(nil, int64(ev.Label), 10) }

@@ -2,7 +2,6 @@
 package memory
 
 import (
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -46,8 +45,8 @@ func Of(c *config.Config) config.Memory {
 
 // parts returns the upper bound in bytes of each part of a model: n rows of what sample.max_bytes allows, d features, k basis vectors, and outputs.
 func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
-	n, h := m.Sample.Size, m.Sample.Holdout.Size
-	maxBytes := int64(m.Sample.MaxBytes)
+	size, n, h := m.Sample.Size+m.Sample.Holdout.Size, m.Sample.Size*m.Rows(), m.Sample.Holdout.Size*m.Rows()
+	maxBytes := int64(m.Sample.MaxBytes) * int64(m.Rows())
 	heldOut := int64(float64(maxBytes) * float64(h) / float64(n))
 	names, numbers := len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
@@ -61,7 +60,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.Refit == "variational" {
 		basis = m.Train.VariationalBasis(n)
 	}
-	separate := event.Task(m.Schema.Task).HasClasses()                    // linear weights, see posterior.State
+	separate := m.Schema.Learned().HasClasses()                           // linear weights, see posterior.State
 	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form groups: two vectors for one of two, 1 + MaxGroups of more
 	vectors := k
 	if grouped {
@@ -73,14 +72,14 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	model := solver.ModelFootprint(d, vectors, outputs, m.Train.Linear > 0)
 	maxName := int(m.Input.MaxIDBytes)
 	parts := map[string]int64{
-		"sample_index":  sketch.IndexFootprint(n+h, m.Sample.Cap.By != ""),
+		"sample_index":  sketch.IndexFootprint(size, m.Sample.Cap.By != ""),
 		"training_rows": maxBytes + solver.RowsFootprint(n, numbers, outputs), // the entries of names are in maxBytes
 		"held_out_rows": heldOut + solver.RowsFootprint(h, numbers, outputs),
 		"vocabulary":    cycle.VocabularyFootprint(n, d, maxName, maxBytes),
 		"models":        models * model,
 		"refit":         fitFootprint(m, n, entries, d, basis, outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
-		"badger":        sketch.DiskFootprint(n+h, 0), // the payloads are in maxBytes
+		"badger":        sketch.DiskFootprint(size, 0), // the payloads are in maxBytes
 		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
 	}
 	if m.Train.KernelDegree() == 3 {
@@ -124,7 +123,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, of, apart)
 	}
-	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, event.Task(m.Schema.Task))
+	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, m.Schema.Learned())
 	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
 		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)
 	}

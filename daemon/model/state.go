@@ -263,7 +263,7 @@ func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 	if err != nil {
 		return ingest.StateError(err, s.dir)
 	}
-	panicked, err := ingest.Relearn(learning, sample, cut)
+	panicked, err := ingest.Relearn(s.settings, learning, sample, cut)
 	if panicked > 0 {
 		s.log.Error("rows not folded in again", "reason", "panic", "rows", panicked)
 	}

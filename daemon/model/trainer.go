@@ -250,7 +250,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		}
 	}()
 	defer t.pause.begin(ctx)()
-	sample, err := ingest.TakeSample(t.state.store)
+	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
 	if err != nil {
 		return trained{err: ingest.StateError(err, t.state.dir)}
 	}

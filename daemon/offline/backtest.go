@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -99,6 +98,8 @@ type backtest struct {
 	schedule  cycle.Schedule
 	plot      *backtestPlot // nil without --plot
 	consumers []*backtestConsumer
+	choices   *choices // nil unless events are choices
+	popular   backtestPopular
 }
 
 func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
@@ -135,8 +136,11 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 	}
 	b := &backtest{BacktestOptions: o, out: out, cycle: c, store: store, ingest: ingest.New(o.Model, store, c), began: o.Now()}
 	if o.Plot != "" {
-		b.plot = newBacktestPlot(event.Task(o.Model.Schema.Task).IsNumeric())
+		b.plot = newBacktestPlot(o.Model.Schema.Learned().IsNumeric())
 		c.WatchLosses()
+	}
+	if b.choices = newChoices(o.Model); b.choices != nil && len(b.Consumer) == 0 {
+		b.Consumer = []string{consumerUpdates}
 	}
 	if err := b.newConsumers(); err != nil {
 		return nil, err
@@ -167,13 +171,12 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if i == n-n/10 {
 			b.cycle.StartTail()
 			for _, c := range b.consumers {
-				c.tail = cycle.NewQuality(c.target, nil)
+				c.tail, c.tailHits = cycle.NewQuality(c.target, nil), hits{}
 			}
+			b.popular.tail = hits{}
 		}
-		for _, c := range b.consumers {
-			if err := c.observe(&examples[i].Event); err != nil {
-				return err
-			}
+		if err := b.consume(&examples[i].Event, int64(i)); err != nil {
+			return err
 		}
 		if err := b.ingest.Feed(backtestTopic, 0, int64(i), &examples[i].Event); err != nil {
 			return err
@@ -197,6 +200,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
 	for _, c := range b.consumers {
 		b.summary.Consumers = append(b.summary.Consumers, c.report(b.summary.LastTenth.Live))
+	}
+	if b.choices != nil {
+		b.summary.Consumers = append(b.summary.Consumers, b.popular.report())
 	}
 	if b.plot != nil {
 		if err := b.plot.write(b.Plot); err != nil {
@@ -239,7 +245,7 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 
 func (b *backtest) refit(ctx context.Context) error {
 	start := b.Now()
-	sample, err := ingest.TakeSample(b.store)
+	sample, err := ingest.TakeSample(b.Model, b.store)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,9 @@ type backtestConsumer struct {
 	histories map[string]*entityHistory
 	all, tail *cycle.Quality // tail is nil before the last tenth begins
 	folded    int64
+	choices   *choices // of the backtest; nil unless events are choices
+
+	hits, tailHits hits
 }
 
 // entityHistory is what the consumer keeps of one entity.
@@ -70,7 +73,7 @@ func (b *backtest) newConsumers() error {
 		}
 		schema := b.Model.Schema.Event()
 		c := &backtestConsumer{mode: mode, every: every, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
-			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: cycle.NewQuality(target, nil)}
+			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: cycle.NewQuality(target, nil), choices: b.choices}
 		if by := b.Model.Train.FoldIn.By; history && len(by) > 0 {
 			c.field = slices.Index(schema.Categorical, by[0])
 		}
@@ -141,6 +144,43 @@ func (b *backtest) take(ch *cycle.Champion) error {
 	return nil
 }
 
+// consume shows an event to the consumers, the negatives of a choice before it.
+func (b *backtest) consume(ev *event.Event, offset int64) error {
+	for _, c := range b.consumers {
+		for negative := range b.ingest.Negatives(ev, cycle.Position{Topic: backtestTopic, Offset: offset}) {
+			if err := c.observe(negative); err != nil {
+				return err
+			}
+		}
+		if err := c.observe(ev); err != nil {
+			return err
+		}
+	}
+	if b.choices == nil {
+		return nil
+	}
+	if b.cycle.Champion() != nil { // else consumers have nothing to compare with
+		place := b.choices.popular.place(ev.Categorical[b.choices.field], b.choices.of(ev))
+		b.popular.all.add(place)
+		b.popular.tail.add(place)
+	}
+	b.choices.note(ev)
+	return nil
+}
+
+// backtestPopular is what a consumer finds that needs no model: the most popular names so far.
+type backtestPopular struct{ all, tail hits }
+
+// consumerPopular is its mode in reports.
+const consumerPopular = "popularity"
+
+func (p *backtestPopular) report() report.BacktestConsumer {
+	r := report.BacktestConsumer{Mode: consumerPopular, All: report.Metrics{N: p.all.n}, LastTenth: report.Metrics{N: p.tail.n}}
+	p.all.addTo(&r.All)
+	p.tail.addTo(&r.LastTenth)
+	return r
+}
+
 // observe scores an event, and then knows it.
 func (c *backtestConsumer) observe(ev *event.Event) error {
 	if !c.target.Encode(c.targets, ev) {
@@ -149,14 +189,24 @@ func (c *backtestConsumer) observe(ev *event.Event) error {
 	in := cycle.InputOf(c.schema, ev)
 	h := c.historyOf(ev)
 	if c.model != nil {
+		version := topper(c.model)
 		switch over, err := c.overlay(h); {
 		case err != nil:
 			return err
 		case over != nil:
 			over.Score(c.outputs, &in, &c.scratch)
 			c.folded++
+			version = over
 		default:
 			c.model.Score(c.outputs, &in, &c.scratch)
+		}
+		if c.choices != nil && ev.Label > 0 {
+			place, err := c.choices.place(version, ev, &in, &c.scratch)
+			if err != nil {
+				return err
+			}
+			c.hits.add(place)
+			c.tailHits.add(place)
 		}
 		c.all.Add(ev, c.outputs, c.targets)
 		if c.tail != nil {
@@ -237,6 +287,8 @@ func (c *backtestConsumer) report(live *report.Metrics) report.BacktestConsumer 
 		c.tail = cycle.NewQuality(c.target, nil)
 	}
 	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
+	c.hits.addTo(&r.All)
+	c.tailHits.addTo(&r.LastTenth)
 	if live != nil {
 		r.BehindLive = behind(&r.LastTenth, live)
 	}

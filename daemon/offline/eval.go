@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/progress"
@@ -22,6 +23,8 @@ type EvalOptions struct {
 	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format of the file: movielens, jsonl, libsvm, csv or parquet."`
 	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
+	Rank     string           `placeholder:"FIELD" help:"Events are choices, without a label: rank the names of this field for each group."`
+	Seen     string           `placeholder:"FILE" help:"Earlier choices, of the same format, which --rank leaves out of what it ranks."`
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
 	Strict   bool             `help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time `kong:"-"`
@@ -48,6 +51,11 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if o.Group == "" {
 		o.Group = rankingField
 	}
+	if o.Rank != "" {
+		m.Schema.Task, m.Schema.Label = config.Implicit, ""
+	} else if o.Seen != "" {
+		return usage("--seen", "--seen is for --rank FIELD")
+	}
 	set, err := ReadEvents(m, o.Data, o.Format, o.Table, o.Progress)
 	if err == nil {
 		err = derive(m, set)
@@ -61,20 +69,24 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	}
 	lacking := report.Absent{}
 	absent(m, set, lacking)
-	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
-	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
-	for i := range set.Examples {
-		o.Progress.Add(1)
-		e.add(&set.Examples[i].Event)
-	}
 	manifest := version.Manifest()
-	all, seen, unseen := e.all.Metrics(), e.seen.Metrics(), e.unseen.Metrics()
+	summary := report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest, Rejected: set.Skipped.Lines,
+		Dropped: drops, Absent: lacking}
+	var all *report.Metrics
+	if o.Rank != "" {
+		if all, err = evalRanking(&o, m, version, set); err != nil {
+			return err
+		}
+	} else {
+		all = o.predictions(&summary, m, version, target, set)
+	}
+	summary.Metrics = *all
 	missed, err := unmet(o.Require, all)
 	if err != nil {
 		return err
 	}
-	err = out.Emit("summary", report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest,
-		Metrics: *all, Seen: seen, Unseen: unseen, Rejected: set.Skipped.Lines, Dropped: drops, Absent: lacking, Seconds: report.Seconds(o.Now().Sub(began))})
+	summary.Seconds = report.Seconds(o.Now().Sub(began))
+	err = out.Emit("summary", summary)
 	switch {
 	case err != nil:
 		return err
@@ -82,6 +94,19 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitNo, Err: missed, Key: "--require", Reported: out.IsJSON()}
 	}
 	return strictly(o.Strict, drops, out)
+}
+
+// predictions compares the prediction of each event with its label.
+func (o *EvalOptions) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model, target *cycle.Target,
+	set *dataset.Set) *report.Metrics {
+	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
+	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
+	for i := range set.Examples {
+		o.Progress.Add(1)
+		e.add(&set.Examples[i].Event)
+	}
+	summary.Seen, summary.Unseen = e.seen.Metrics(), e.unseen.Metrics()
+	return e.all.Metrics()
 }
 
 // evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the others.

@@ -44,6 +44,9 @@ const rankingField = "user"
 // An interrupted fit ends with the best model so far and status interrupted.
 func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	began := o.Now()
+	if o.Model.Schema.Task == config.Implicit {
+		return usage("--model", "fit takes events with labels, and those of task implicit are choices alone: backtest --store DIR learns and publishes them")
+	}
 	o.Model.Train.Seed = o.Seed
 	o.Apply(o.Model)
 	if err := checkFigure("--path", o.Path); err != nil {

@@ -15,41 +15,82 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// InitOptions say which file to make a configuration for.
+// InitOptions say which file or topic to make a configuration for.
 type InitOptions struct {
-	Data   string         `required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
+	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
+	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `default:"" enum:",csv,jsonl,parquet" help:"Format of the file: csv, jsonl or parquet. Without, it is told by the first line."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
+
+	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
+
+	Values func() ([][]byte, error) `kong:"-"` // of the records of Topic
 }
 
 // profileRows bounds the rows that are looked at.
 const profileRows = 200_000
 
-// Init looks at a file of events and writes a configuration for a model of them, with a comment for each guess. An existing file is not replaced.
+// profile looks at the events.
+func (o *InitOptions) profile() (*dataset.Profile, error) {
+	switch {
+	case o.Topic == "" && len(o.BootstrapServers) > 0:
+		return nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
+	case o.Topic == "":
+		profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
+		if err != nil {
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+		}
+		return profile, nil
+	case o.Format != "" && o.Format != dataset.JSONL:
+		return nil, usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
+	case len(o.BootstrapServers) == 0:
+		return nil, usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
+	}
+	values, err := o.Values()
+	if err != nil {
+		return nil, err
+	}
+	profile := dataset.ProfileOf(values)
+	if profile.Rows == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: there is nothing to look at", len(values), o.Topic)}
+	}
+	return profile, nil
+}
+
+// Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a comment for each guess. An existing
+// file is not replaced.
 func Init(o InitOptions, out *report.Emitter) error {
 	if o.Data == dataset.Stdin {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
 			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
 	}
-	profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
+	profile, err := o.profile()
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+		return err
 	}
 	g, err := guessSchema(profile, o.Label)
 	if err != nil {
 		return err
 	}
+	source, key := o.Data, "--data"
+	if o.Topic != "" {
+		source, key = o.Topic, "--topic"
+	}
 	if o.Model == "" {
-		o.Model = nameOf(o.Data)
+		o.Model = nameOf(source)
+		if o.Topic != "" {
+			o.Model = strings.ToLower(strings.Trim(notInName.ReplaceAllString(o.Topic, "-"), "-_"))
+		}
 	}
 	if o.Output == "" {
 		o.Output = o.Model + ".yaml"
 	}
-	text := g.yaml(o.Model, o.Data)
+	text := g.yaml(&o)
 	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: o.Data, Topic: o.Topic}
 	}
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -62,9 +103,13 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %w", err)}
 	}
-	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: o.Data, Format: string(profile.Format), Rows: int64(profile.Rows),
+	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--format", string(profile.Format)}
+	if o.Topic != "" {
+		next = []string{"refitd", "run", "--config.file", o.Output, "--until", "end"}
+	}
+	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: source, Format: string(profile.Format), Rows: int64(profile.Rows),
 		Task: g.schema.Task, Label: g.schema.Label, LabelWhy: g.labelWhy, Fields: g.fields,
-		Next: []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--format", string(profile.Format)}})
+		Next: next})
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -79,18 +124,24 @@ func nameOf(path string) string {
 }
 
 // yaml writes the configuration.
-func (g *guess) yaml(model, data string) string {
+func (g *guess) yaml(o *InitOptions) string {
 	var b strings.Builder
 	s := &g.schema
 	line := func(format string, arguments ...any) { fmt.Fprintf(&b, format+"\n", arguments...) }
-	line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(data))
+	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
+	if o.Topic != "" {
+		servers, topic, why = o.BootstrapServers, o.Topic, ""
+		line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:", g.rows, o.Topic)
+	} else {
+		line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(o.Data))
+	}
 	line("#   refitd check config --config.file THIS --print-defaults")
 	line("")
-	line("kafka: {bootstrap_servers: [\"127.0.0.1:9092\"], group_id: refitd-%s}  # where the events will come from; backtest needs none", model)
+	line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
 	line("storage: {path: state}")
 	line("models:")
-	line("  - name: %s", model)
-	line("    input: {topics: [%s]}", model)
+	line("  - name: %s", o.Model)
+	line("    input: {topics: [%s]}", quoted(topic))
 	line("    schema:")
 	line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
 	line("      label: %s", quoted(s.Label))

@@ -9,7 +9,7 @@ import (
 type InitSummary struct {
 	Config   string      `json:"config"` // the file that was written
 	Model    string      `json:"model"`
-	Data     string      `json:"data"`      // the file that was looked at
+	Data     string      `json:"data"`      // the file or topic that was looked at
 	Format   string      `json:"format"`    // csv or jsonl
 	Rows     int64       `json:"rows"`      // that were looked at
 	Task     string      `json:"task"`      // guessed

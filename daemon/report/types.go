@@ -303,7 +303,7 @@ type BacktestSummary struct {
 
 // BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each event before it is learned from.
 type BacktestConsumer struct {
-	Mode       string  `json:"mode"`                 // refits, updates, history, deltas:T or deltas:T+history
+	Mode       string  `json:"mode"`                 // refits, updates, history, deltas:T or deltas:T+history; popularity for the names chosen most so far
 	All        Metrics `json:"all"`                  // over the events since there is a version
 	LastTenth  Metrics `json:"last_tenth"`           // the same over the last tenth of the events
 	BehindLive *Number `json:"behind_live"`          // its RMSE, or loss of classes, over the last tenth less that of the live model; null if not known

@@ -23,6 +23,8 @@ type topRequest struct {
 	Class   string         `json:"class,omitzero"`   // of multiclass and multilabel models: what to rank by
 	// History are events with their labels, as in the topic, oldest first: those of an entity that the event is of.
 	History history `json:"history,omitzero"`
+	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
+	ExcludeHistory bool `json:"exclude_history,omitzero"`
 }
 
 // topItem is a name of a top list.
@@ -69,6 +71,14 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		}
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
+		}
+		if ask.ExcludeHistory {
+			field := slices.Index(v.model.Schema().Categorical, ask.Over)
+			for _, value := range ask.History {
+				if r := d.labelled.Decode(&d.event, value, 0); r == nil { // over has decoded all of them
+					ask.Exclude = append(ask.Exclude, d.event.Categorical[field])
+				}
+			}
 		}
 		in, rejection := d.decode(event, -1)
 		if rejection != nil {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/broker"
 	"github.com/refitd/refitd/daemon/config"
@@ -87,9 +88,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	var logFile string
 	if o.Terminal != nil && !o.BrokerOnly {
-		f, err := openLog(o.Dir)
+		f, err := terminal.OpenLog(o.Dir)
 		if err != nil {
-			return err
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir", Path: o.Dir}
 		}
 		defer f.Close()
 		logFile, o.Log = f.Name(), o.Terminal(f)
@@ -150,19 +151,6 @@ func (d *demo) run(ctx context.Context, addr string) error {
 		return err
 	}
 	return d.summarise()
-}
-
-// openLog opens the file that the log goes to while a terminal shows the state.
-func openLog(dir string) (*os.File, error) {
-	err := os.MkdirAll(dir, 0o755)
-	var f *os.File
-	if err == nil {
-		f, err = os.OpenFile(filepath.Join(dir, "refitd.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	}
-	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir", Path: dir}
-	}
-	return f, nil
 }
 
 // introduce says where the page and the broker are, and whether an earlier run is gone on from.

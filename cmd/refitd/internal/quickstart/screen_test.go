@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -50,7 +51,7 @@ func TestScreenIsRedrawnInPlace(t *testing.T) {
 	}
 	lines := shown(t, out.String())
 	for _, line := range lines {
-		if utf8.RuneCountInString(line) > screenColumns {
+		if utf8.RuneCountInString(line) > terminal.Columns {
 			t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
 		}
 	}

@@ -1,0 +1,112 @@
+// Package terminal draws the state of something that runs at the end of a terminal, in place, below the lines that stay.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Columns is the width of the terminals that a screen fits.
+const Columns = 80
+
+// LogFile is the name of the file that the log goes to while a terminal shows the state.
+const LogFile = "refitd.log"
+
+// OpenLog opens that file of a directory, which it makes, to append to it. Its owner alone can read it.
+func OpenLog(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, LogFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+}
+
+// Screen shows a state at the end of a terminal, redrawn in place, and texts above it, which stay. No line of the state is longer than Columns, so that none
+// wraps and the lines to go up are known. It is safe for concurrent use.
+type Screen struct {
+	mu    sync.Mutex
+	w     io.Writer
+	head  []string // where the page and the log are
+	body  []string // as drawn last
+	drawn int      // lines of the last drawing, to go up for the next one
+}
+
+// New returns a screen that names the page and the file of the log. Nothing is drawn yet.
+func New(w io.Writer, page, log string) *Screen {
+	return &Screen{w: w, head: []string{"page " + page, "log  " + log, "Ctrl-C ends it"}, body: []string{"starting …"}}
+}
+
+// Draw shows a state in the place of the one before.
+func (s *Screen) Draw(lines []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.body = lines
+	return s.draw("")
+}
+
+// Note writes what happened after a time above the state.
+func (s *Screen) Note(elapsed time.Duration, text string) error {
+	var out strings.Builder
+	for i, line := range wrapped(text, Columns-10) {
+		mark := strings.Repeat(" ", 10)
+		if i == 0 {
+			mark = fmt.Sprintf("%5.0fs  > ", elapsed.Seconds())
+		}
+		out.WriteString(mark + line + "\n")
+	}
+	_, err := s.Write([]byte(out.String()))
+	return err
+}
+
+// Write writes whole lines above the state.
+func (s *Screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(text), s.draw(string(text))
+}
+
+// draw replaces the last drawing by a text that stays and the state below it, in one write.
+func (s *Screen) draw(above string) error {
+	lines := append(append([]string{strings.Repeat("─", Columns)}, s.head...), s.body...)
+	var out strings.Builder
+	if s.drawn > 0 {
+		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn) // up, to the left, and all below is gone
+	}
+	out.WriteString(above)
+	for _, line := range lines {
+		out.WriteString(cut(line, Columns) + "\n")
+	}
+	s.drawn = len(lines)
+	_, err := io.WriteString(s.w, out.String())
+	return err
+}
+
+// cut shortens a line to so many characters; what is left out of the middle of a long path or address is "…".
+func cut(line string, columns int) string {
+	runes := []rune(line)
+	if len(runes) <= columns {
+		return line
+	}
+	half := (columns - 1) / 2
+	return string(runes[:half]) + "…" + string(runes[len(runes)-(columns-1-half):])
+}
+
+// wrapped divides a text between words into lines of so many characters at most.
+func wrapped(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += cut(word, columns)
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,118 @@
+// Package topic looks at the newest records of a topic, without a group and without leaving a trace.
+package topic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/cluster"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// What is looked at, at most.
+const (
+	MaxRecords = 10_000
+	maxBytes   = 64 << 20
+	maxTime    = 30 * time.Second
+	idle       = 3 * time.Second // without a record, where offsets below the end have none: aborted, or compacted away
+)
+
+// Newest returns the values of the newest committed records of a topic, of each partition as many, and how many were read, those without a value included.
+// Errors have exit code 3.
+func Newest(ctx context.Context, k *config.Kafka, name string) (values [][]byte, read int, err error) {
+	return newest(ctx, k, name, MaxRecords)
+}
+
+func newest(ctx context.Context, k *config.Kafka, name string, limit int) (values [][]byte, read int, err error) {
+	fail := func(err error) ([][]byte, int, error) {
+		return nil, 0, &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("topic: look at %s: %w", name, err), Key: "--topic", Topic: name}
+	}
+	options, err := cluster.ClientOptions(k)
+	if err != nil {
+		return nil, 0, err
+	}
+	from, left, err := begin(ctx, options, name, limit)
+	if err != nil {
+		return fail(err)
+	}
+	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	if err != nil {
+		return fail(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	bytes := 0
+	for len(left) > 0 && bytes < maxBytes && read < limit {
+		waiting, stop := context.WithTimeout(ctx, idle)
+		fetches := client.PollFetches(waiting)
+		stop()
+		for _, e := range fetches.Errors() {
+			if !errors.Is(e.Err, context.DeadlineExceeded) {
+				return fail(e.Err)
+			}
+		}
+		if fetches.NumRecords() == 0 {
+			break
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if end, ok := left[r.Partition]; !ok || r.Offset >= end || read >= limit {
+				return // came since
+			} else if r.Offset == end-1 {
+				delete(left, r.Partition)
+			}
+			if read++; r.Value != nil {
+				values, bytes = append(values, r.Value), bytes+len(r.Value)
+			}
+		})
+	}
+	return values, read, nil
+}
+
+// begin returns from which offset of each partition to read and below which, such that there are no more than limit together.
+func begin(ctx context.Context, options []kgo.Opt, name string, limit int) (from map[int32]kgo.Offset, left map[int32]int64, err error) {
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	topics, err := admin.ListTopics(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := topics[name].Err; err != nil {
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return nil, nil, errors.New("there is no such topic")
+		}
+		return nil, nil, err
+	}
+	start, err := admin.ListStartOffsets(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	end, err := admin.ListCommittedOffsets(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(start.Error(), end.Error()); err != nil {
+		return nil, nil, err
+	}
+	from, left = make(map[int32]kgo.Offset), make(map[int32]int64)
+	share := int64(max(1, limit/max(1, len(end[name]))))
+	for p, e := range end[name] {
+		first := max(start[name][p].Offset, e.Offset-share)
+		if first < e.Offset {
+			from[p], left[p] = kgo.NewOffset().At(first), e.Offset
+		}
+	}
+	return from, left, nil
+}

@@ -1,0 +1,64 @@
+package topic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/broker"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// TestNewest: the newest records of each partition come, as many of each, and no more than were asked for; a topic that is empty or is not there is told apart.
+func TestNewest(t *testing.T) {
+	b, err := broker.Start(broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, name := range []string{"full", "empty"} {
+		if err := b.CreateTopic(t.Context(), name, 2, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range 100 {
+		r := &kgo.Record{Topic: "full", Partition: int32(i % 2), Value: fmt.Appendf(nil, "%d", i)}
+		if i == 99 {
+			r.Value = nil
+		}
+		if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := &config.Kafka{BootstrapServers: []string{b.Addr()}, ClientID: "test"}
+	values, read, err := newest(t.Context(), k, "full", 20)
+	if err != nil || read != 20 || len(values) != 19 {
+		t.Fatalf("%d values of %d records, %v", len(values), read, err)
+	}
+	seen := make(map[string]bool)
+	for _, v := range values {
+		seen[string(v)] = true
+	}
+	for i := 80; i < 99; i++ {
+		if !seen[fmt.Sprint(i)] {
+			t.Errorf("record %d of 80 to 99 is not among them", i)
+		}
+	}
+	if values, read, err := newest(t.Context(), k, "empty", 20); err != nil || read != 0 || len(values) != 0 {
+		t.Errorf("an empty topic has %d values of %d records, %v", len(values), read, err)
+	}
+	_, _, err = Newest(context.Background(), k, "none")
+	if e, ok := errors.AsType[*report.ExitError](err); !ok || e.Code != report.ExitBroker || e.Topic != "none" {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+}

@@ -1,0 +1,127 @@
+package offline
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// choicesOf returns choices of users of two tastes, each of which is for half of the items; popular items are as popular in both.
+func choicesOf(n int) string {
+	r := rand.New(rand.NewPCG(5, 5))
+	var b strings.Builder
+	for i := range n {
+		user := r.IntN(60)
+		item := 2*int(40*r.Float64()*r.Float64()) + user%2
+		fmt.Fprintf(&b, `{"user":"u%d","item":"i%d","ts":%d}`+"\n", user, item, 1_700_000_000_000+1000*i)
+	}
+	return b.String()
+}
+
+func choosing(t *testing.T) *config.Model {
+	t.Helper()
+	m := configured(t)
+	m.Schema = config.Schema{Task: config.Implicit, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Train.Loss, m.Train.FoldIn.By, m.Evaluate.BaselineBy, m.Train.EveryEvents = config.Auto, nil, "", 1000
+	m.Resolve()
+	return m
+}
+
+// TestChoices: over choices the versions of a backtest find more of what users choose next than popularity does, the same each time; what is published is
+// ranked by eval, and what users have seen is left out there.
+func TestChoices(t *testing.T) {
+	tier.NotUnderRace(t)
+	data, store := writeFile(t, "choices.jsonl", choicesOf(3000)), t.TempDir()
+	run := func(store string) []line {
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Backtest(t.Context(), BacktestOptions{Model: choosing(t), Data: data, Format: dataset.JSONL, Order: dataset.FileOrder, Store: store,
+				Clock: clockOf(t, "events:100"), Now: clock}, out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	lines := run(store)
+	consumers := last(lines)["consumers"].([]any)
+	updates, popular := consumers[0].(line), consumers[1].(line)
+	if updates["mode"] != "updates" || popular["mode"] != "popularity" {
+		t.Fatalf("consumers %v", consumers)
+	}
+	if found, want := number(t, updates, "last_tenth.recall_10"), number(t, popular, "last_tenth.recall_10"); found < want+0.1 {
+		t.Errorf("recall@10 %g, of popularity %g", found, want)
+	}
+	if gain, auc := number(t, updates, "last_tenth.ndcg_10"), number(t, updates, "last_tenth.auc"); gain <= number(t, popular, "last_tenth.ndcg_10") || auc < 0.6 {
+		t.Errorf("nDCG@10 %g, AUC %g", gain, auc)
+	}
+	if again := last(run("")); number(t, again, "progressive.all.live.loss") != number(t, last(lines), "progressive.all.live.loss") {
+		t.Error("same choices, another loss")
+	}
+	eval := func(o EvalOptions) (line, error) {
+		o.Snapshot, o.Data, o.Format, o.Now = SnapshotRef{Versions: Versions{Store: store, Model: choosing(t).Name}}, data, dataset.JSONL, clock
+		lines, err := collect(t, func(out *report.Emitter) error { return Eval(o, out) })
+		if err != nil {
+			return nil, err
+		}
+		return last(lines), nil
+	}
+	held, err := eval(EvalOptions{Rank: "item"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, auc := number(t, held, "metrics.n"), number(t, held, "metrics.auc"); n != 60 || auc < 0.8 {
+		t.Errorf("AUC %g of %g users", auc, n)
+	}
+	if found := number(t, held, "metrics.recall_10"); found < 0.5 || found > 1 {
+		t.Errorf("recall@10 %g", found)
+	}
+	if _, err := eval(EvalOptions{Rank: "shop"}); err == nil || !strings.Contains(err.Error(), "--rank shop") {
+		t.Errorf("an unknown field: %v", err)
+	}
+	if _, err := eval(EvalOptions{Seen: data}); err == nil {
+		t.Error("--seen without --rank")
+	}
+}
+
+// TestPopularity: places are those of a sort, whatever comes first.
+func TestPopularity(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	p := popularity{at: make(map[string]int)}
+	counts, seen := make(map[string]int), map[string]bool{"n3": true, "n11": true}
+	for range 3000 {
+		name := fmt.Sprintf("n%d", int(40*r.Float64()*r.Float64()))
+		place := p.place(name, seen)
+		above, equal := 0, 0
+		for other, n := range counts {
+			if seen[other] || other == name {
+				continue
+			}
+			if n > counts[name] {
+				above++
+			} else if n == counts[name] {
+				equal++
+			}
+		}
+		found := place > 0
+		switch {
+		case seen[name] || counts[name] == 0:
+			if found {
+				t.Fatalf("%s has place %d: it is seen, or new", name, place)
+			}
+		case found && (place <= above || place > above+equal+1) || !found && above+equal < rankedItems:
+			t.Fatalf("%s has place %d: %d are more popular, %d as popular", name, place, above, equal)
+		}
+		p.add(name)
+		counts[name]++
+	}
+	if !slices.IsSortedFunc(p.counts, func(a, b int) int { return b - a }) {
+		t.Errorf("counts %v", p.counts)
+	}
+}
