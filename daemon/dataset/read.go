@@ -28,7 +28,7 @@ func Read(path string, o Options) (*Set, error) {
 		add = s.jsonAdder(o)
 	case LIBSVM:
 		add = s.libsvmAdder(o)
-	case Lines:
+	case Lines, HalfStars:
 		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl, libsvm, csv or parquet", o.Format)
 	default:
 		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl, libsvm, csv or parquet", string(o.Format))
@@ -79,6 +79,9 @@ func (s *Set) scanTable(path string, table *Table, err error, take func(value []
 	return each(path, table.Next, &s.Skipped, take)
 }
 
+// halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as many.
+const halfStarLevels = 10
+
 // jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
@@ -90,6 +93,9 @@ func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 			rating, ok := parseRating(line)
 			if !ok {
 				return badLine(notMovieLens)
+			}
+			if o.Schema.Task == event.Ordinal && o.Schema.Levels == halfStarLevels {
+				rating.inHalves()
 			}
 			value = rating.appendJSON(nil)
 			if !rating.hasTime {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"unicode/utf8"
 
@@ -35,14 +36,17 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 	var skipped Skipped
 	var read func(line []byte) (Record, event.Reason)
 	switch format {
-	case MovieLens:
+	case MovieLens, HalfStars:
 		if keyField != "user" && keyField != "item" {
-			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format movielens: use user or item", keyField)
+			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format %s: use user or item", keyField, string(format))
 		}
 		read = func(line []byte) (Record, event.Reason) {
 			r, ok := parseRating(line)
 			if !ok {
 				return Record{}, notMovieLens
+			}
+			if format == HalfStars {
+				r.inHalves()
 			}
 			key := r.user
 			if keyField == "item" {
@@ -67,7 +71,7 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 	case Lines:
 		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
-		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, jsonl, libsvm, csv, parquet or lines", string(format))
+		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines", string(format))
 	}
 	err := scanLines(path, progress, func(line []byte, number int) error {
 		if format != Lines {
@@ -180,9 +184,19 @@ func parseRating(line []byte) (rating, bool) {
 	return r, true
 }
 
+// inHalves makes a number of stars, from half a one to five, the number of halves: a level from 1 to 10. Another number becomes 0, which is no level.
+func (r *rating) inHalves() {
+	stars, err := strconv.ParseFloat(string(r.number), 64)
+	if halves := 2 * stars; err == nil && halves == math.Trunc(halves) && halves >= 1 && halves <= 10 {
+		r.number = strconv.AppendInt(nil, int64(halves), 10)
+	} else {
+		r.number = []byte("0") // which is no level
+	}
+}
+
 // isRatingsHeader reports whether a line is the header of a MovieLens file.
 func isRatingsHeader(format Format, line []byte, number int) bool {
-	return format == MovieLens && number == 1 && string(bytes.TrimPrefix(line, []byte(byteOrderMark))) == ratingsHeader
+	return (format == MovieLens || format == HalfStars) && number == 1 && string(bytes.TrimPrefix(line, []byte(byteOrderMark))) == ratingsHeader
 }
 
 // isNumber reports whether b is a JSON number, and nothing else: no other JSON value begins and ends as one.

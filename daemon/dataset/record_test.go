@@ -72,6 +72,38 @@ func TestTodaysMovieLens(t *testing.T) {
 	}
 }
 
+// TestHalfStars: half stars are levels from 1 to 10 for a model with ten, and in records that are replayed as such.
+func TestHalfStars(t *testing.T) {
+	path := write(t, "ratings.csv", ratingsHeader+"\n1,17,4.0,944249077\n1,25,0.5,944250228\n2,17,5,944250229\n2,18,4.25,944250230\n2,19,5.5,944250231\n"+
+		"2,20,0,944250232\n")
+	records, _ := scan(t, path, HalfStars, "user")
+	if len(records) != 6 || string(records[1].Value) != `{"user":"1","item":"25","rating":1,"ts":944250228000}` ||
+		!strings.Contains(string(records[3].Value), `"rating":0,`) {
+		t.Errorf("records %v", records)
+	}
+	levels := event.Schema{Task: event.Ordinal, Label: "rating", Levels: 10, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	read := func(format Format) (*Set, error) {
+		decoder := event.NewJSON(levels, event.DefaultLimits())
+		return Read(path, Options{Format: format, Schema: levels, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+			return decoder.Decode(ev, value, -1)
+		}})
+	}
+	set, err := read(MovieLens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := set.Examples; len(e) != 3 || e[0].Label != 8 || e[1].Label != 1 || e[2].Label != 10 || set.Skipped.Lines != 3 {
+		t.Errorf("%+v, %s", e, set.Skipped.String())
+	}
+	levels.Levels = 5
+	if set, err = read(MovieLens); err != nil || len(set.Examples) != 2 || set.Examples[0].Label != 4 {
+		t.Errorf("five levels are whole stars: %+v, %v", set, err)
+	}
+	if _, err := read(HalfStars); err == nil || !strings.Contains(err.Error(), "--format half-stars is for replay only") {
+		t.Errorf("half-stars in a verb: %v", err)
+	}
+}
+
 func TestJSONLRecords(t *testing.T) {
 	lines := []struct {
 		text, key string

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+)
+
+// blocks returns the blocks of code of a Markdown text in one language, in their order.
+func blocks(text, language string) (list []string) {
+	for {
+		_, rest, found := strings.Cut(text, "\n```"+language+"\n")
+		if !found {
+			return list
+		}
+		block, after, _ := strings.Cut(rest, "\n```\n")
+		list, text = append(list, block), "\n"+after
+	}
+}
+
+// TestTutorial runs every command of the tutorial, and its consumers, in their order: the broker of the text on a free port.
+func TestTutorial(t *testing.T) {
+	tier.NotUnderRace(t)
+	source, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(source, "configs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	text, dir := strings.ReplaceAll(string(b), "127.0.0.1:9092", address), t.TempDir()
+	shell := blocks(text, "sh")
+	if len(shell) < 6 {
+		t.Fatalf("%d blocks of commands", len(shell))
+	}
+	script := "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"
+	for i, block := range shell {
+		script += fmt.Sprintf("echo '== block %d'\n%s\n", i+1, block)
+		if strings.Contains(block, "refitd init --data") { // which writes the usual addresses
+			script += fmt.Sprintf(`sed -i 's/127.0.0.1:9092/%s/; s/^storage:.*/&\nweb: {listen_address: "127.0.0.1:0"}/' visits.yaml`+"\n", address)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+	var out bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"wrote visits.yaml", "6000", "last tenth", "wrote of-topic.yaml"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in what the commands print:\n%s", want, out.String())
+		}
+	}
+	if st, err := os.Stat(filepath.Join(dir, "loss.svg")); err != nil || st.Size() == 0 {
+		t.Errorf("no plot: %v", err)
+	}
+	consumer := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(consumer, []byte(blocks(text, "go")[0]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	goRun := exec.CommandContext(t.Context(), "go", "run", consumer, filepath.Join(dir, "snapshots"))
+	goRun.Dir = source
+	checkShops(t, "Go", goRun)
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Log("the consumer in Python is not run: there is no python3")
+		return
+	}
+	python := exec.CommandContext(t.Context(), "python3", "-c", blocks(text, "python")[0])
+	python.Dir, python.Env = dir, append(os.Environ(), "PYTHONPATH="+filepath.Join(source, "snapshot", "python"), "PYTHONDONTWRITEBYTECODE=1")
+	checkShops(t, "Python", python)
+}
+
+// checkShops runs a consumer: the three shops that it names for an even user are even.
+func checkShops(t *testing.T, language string, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", language, err, out)
+		return
+	}
+	even := 0
+	for shop := range 40 {
+		name := fmt.Sprintf("s%d", shop)
+		for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }) {
+			if word == name && shop%2 == 0 {
+				even++
+			} else if word == name {
+				t.Errorf("%s names %s", language, name)
+			}
+		}
+	}
+	if even < 3 {
+		t.Errorf("%s names %d even shops:\n%s", language, even, out)
+	}
+}
