@@ -135,6 +135,18 @@ func (v *validator) eventWeights(s *Schema, schema string) {
 	}
 }
 
+// KindOf returns a kind of event, and what schema.weight has to say beside it, which together weigh as much: the kind itself is not stored. Without kinds
+// it is empty.
+func (s *Schema) KindOf(weight float64) (kind string, beside float64) {
+	beside = weight
+	for _, w := range s.EventWeights {
+		if w.Weight > 0 && (kind == "" || w.Weight == weight && s.Weight == "") {
+			kind, beside = w.Event, weight/w.Weight
+		}
+	}
+	return kind, beside
+}
+
 // kinds returns the weights of kinds in the decoder's terms, nil without any.
 func (s *Schema) kinds() map[string]float64 {
 	if len(s.EventWeights) == 0 {

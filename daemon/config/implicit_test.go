@@ -37,6 +37,14 @@ models:
 	if kinds := c.Models[0].Schema.Event().Kinds; len(kinds) != 3 || kinds["buy"] != 5 {
 		t.Errorf("kinds %v", kinds)
 	}
+	s := &c.Models[0].Schema
+	if kind, beside := s.KindOf(5); kind != "buy" || beside != 1 {
+		t.Errorf("an event of weight 5 is %s × %g", kind, beside)
+	}
+	s.Weight = "w"
+	if kind, beside := s.KindOf(5); kind != "view" || beside != 5 {
+		t.Errorf("an event of weight 5, which may be its own, is %s × %g", kind, beside)
+	}
 	for _, bad := range []struct{ input, schema, want string }{
 		{", negatives: {of: user}", "task: binary, label: y, categorical: [user, item]", "input.negatives"},
 		{"", "task: binary, label: y, categorical: [user, item], event_weights: [{event: a, weight: 1}]", "schema.event_weights"},

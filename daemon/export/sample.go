@@ -55,8 +55,13 @@ func Rows(s *sketch.Sample, f func(*Row) error) error {
 // _inclusion_probability, _topic, _partition and _offset, which it ignores.
 func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 	o := object{dst: append(dst, '{')}
-	ev := &r.Event
+	ev, weight := &r.Event, r.Event.Weight
 	switch event.Task(m.Task) {
+	case config.Implicit:
+		var kind string
+		if kind, weight = m.KindOf(weight); kind != "" {
+			o.add(m.Label, kind)
+		}
 	case event.Multiclass:
 		o.add(m.Label, ev.Classes[0])
 	case event.Multilabel:
@@ -69,7 +74,7 @@ func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 		o.add(m.Label, ev.Label)
 	}
 	if m.Weight != "" {
-		o.add(m.Weight, ev.Weight)
+		o.add(m.Weight, weight)
 	}
 	if m.Time != "" {
 		o.add(m.Time, timeIn(m.TimeUnit, ev.Time))

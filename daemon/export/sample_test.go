@@ -56,6 +56,26 @@ func TestGapsAreExportedAsGaps(t *testing.T) {
 	}
 }
 
+// TestChoicesAreExported: a choice is one again, of a kind that weighs as much.
+func TestChoicesAreExported(t *testing.T) {
+	for _, c := range []struct{ weight, line string }{{"", `{"kind":"buy","user":`}, {"w", `{"kind":"view","w":5,"user":`}} {
+		m := config.DefaultModel()
+		m.Name = "choices"
+		m.Schema = config.Schema{Task: config.Implicit, Label: "kind", Weight: c.weight, Categorical: []string{"user", "item"},
+			EventWeights: []config.EventWeight{{Event: "none", Weight: 0}, {Event: "view", Weight: 1}, {Event: "buy", Weight: 5}}}
+		m.Resolve()
+		e := event.Event{Label: 1, Weight: 5, Categorical: []string{"u", "i"}}
+		line, err := AppendJSON(nil, &m.Schema, &Row{Event: e, Weight: 1, Topic: "t"})
+		if err != nil || !bytes.HasPrefix(line, []byte(c.line)) {
+			t.Fatalf("%s, error %v", line, err)
+		}
+		var back event.Event
+		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil || !bytes.Equal(cycle.AppendEvent(nil, &back), cycle.AppendEvent(nil, &e)) {
+			t.Errorf("%s is %+v, was %+v (%v)", line, back, e, r)
+		}
+	}
+}
+
 // What is exported as JSON Lines is accepted by the daemon's decoder as the event it was, for every task.
 func TestJSONRowsAreEventsAgain(t *testing.T) {
 	for _, task := range []string{"regression", "binary", "named", "multiclass", "multilabel"} {

@@ -39,5 +39,17 @@ func PastsFootprint(m *config.Model) int64 {
 	return assumedFull * maxEntities * int64(pastBytes+pastNameBytes*names)
 }
 
+// candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and what belongs to it.
+const candidateBytes = 512
+
+// ChoicesFootprint returns the bytes that negatives are drawn from: the names of the last choices, and those of a sample while it is taken. It is 0 for a
+// model whose events have labels.
+func ChoicesFootprint(m *config.Model) int64 {
+	if m.ChosenField() < 0 {
+		return 0
+	}
+	return candidateBytes * int64(keptChoices+m.Sample.Size+m.Sample.Holdout.Size)
+}
+
 // assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where its name is the key of records.
 const assumedFull = 1

@@ -91,6 +91,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if len(m.Schema.Derived) > 0 {
 		parts["derived_fields"] = ingest.PastsFootprint(m)
 	}
+	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
+		parts["choices"] = bytes
+	}
 	if forms := cycle.OtherForms(m); forms > 0 { // an update in its other forms, and one as it is built
 		parts["models"] += int64(forms+1) * model
 		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)

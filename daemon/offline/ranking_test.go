@@ -82,6 +82,9 @@ func TestChoices(t *testing.T) {
 	if found := number(t, held, "metrics.recall_10"); found < 0.5 || found > 1 {
 		t.Errorf("recall@10 %g", found)
 	}
+	if seen, err := eval(EvalOptions{Rank: "item", Seen: data}); err != nil || number(t, seen, "metrics.n") != 60 {
+		t.Errorf("choices that were seen are to be found all the same: %v", err)
+	}
 	if _, err := eval(EvalOptions{Rank: "shop"}); err == nil || !strings.Contains(err.Error(), "--rank shop") {
 		t.Errorf("an unknown field: %v", err)
 	}

@@ -115,6 +115,17 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			t.Errorf("%s has %g, the library says %g, %v", item.Name, item.Prediction, p.Value, err)
 		}
 	}
+	// What the history has is left out on request, beside what the request names.
+	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
+		"history": history[:2], "exclude_history": true})
+	if len(top.Items) != 2 || top.Items[0].Name+top.Items[1].Name != "i3i4" && top.Items[0].Name+top.Items[1].Name != "i4i3" {
+		t.Errorf("without i1 and i2: %+v", top.Items)
+	}
+	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
+		"history": history[:2], "exclude_history": true, "exclude": []string{"i4"}})
+	if len(top.Items) != 1 || top.Items[0].Name != "i3" {
+		t.Errorf("without i1, i2 and i4: %+v", top.Items)
+	}
 }
 
 func TestHistoryIsRefused(t *testing.T) {
