@@ -63,7 +63,7 @@ var rules = map[string]object{
 	"DeadLetter.Topic":       {{"pattern", "^$|" + topicPattern}},
 	"Publish.Topic":          {{"pattern", "^$|" + topicPattern}},
 	"Publish.Store":          {{"minLength", 1}},
-	"Schema.Label":           {{"minLength", 1}},
+	"Negatives.PerEvent":     {{"minimum", 0}, {"maximum", 32}},
 	"Schema.Classes":         {{"uniqueItems", true}},
 	"Schema.Categorical":     {{"items", fieldEntry}},
 	"Schema.Numeric":         {{"items", fieldEntry}},
@@ -73,7 +73,7 @@ var rules = map[string]object{
 	"Derived.Kind":           {{"enum", event.Kinds}},
 	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
 	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
-	"Schema.Task":            {{"enum", event.Tasks}},
+	"Schema.Task":            {{"enum", append(slices.Clone(event.Tasks), config.Implicit)}},
 	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
 
@@ -91,6 +91,8 @@ var fieldEntry = object{{"anyOf", []any{
 var features = object{
 	{"anyOf", []any{feature("categorical"), feature("numeric"), feature("multi")}},
 	{"allOf", []any{
+		object{{"if", object{{"properties", object{{"task", object{{"const", config.Implicit}}}}}, {"required", []string{"task"}}}},
+			{"else", object{{"required", []string{"label"}}, {"properties", object{{"label", object{{"minLength", 1}}}}}}}},
 		object{{"if", object{{"properties", object{{"task", object{{"const", "ordinal"}}}}}}},
 			{"then", object{{"required", []string{"levels"}}, {"properties", object{{"levels", object{{"minimum", 2}}}}}}}},
 		object{{"if", object{{"properties", object{{"task", object{{"enum", []string{"multiclass", "multilabel"}}}}}}}},
@@ -191,7 +193,7 @@ func (c *configSchema) mapping(v reflect.Value, path string, fallback bool) obje
 			one.set(m.key, m.value)
 		}
 		c.used[p.place()] = true
-		if none || one.get("required") != nil || strings.HasSuffix(path, "quotas[]") || key == "models" {
+		if none && p.place() != "Schema.Label" || one.get("required") != nil || strings.HasSuffix(path, "quotas[]") || key == "models" {
 			required = append(required, p.key)
 		}
 		members.set(p.key, one)

@@ -18,7 +18,7 @@ import (
 // Options say what to send where.
 type Options struct {
 	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; gzip is detected."`
-	Format           dataset.Format `required:"" enum:"movielens,half-stars,jsonl,libsvm,csv,parquet,lines" help:"Of the file; half-stars is movielens in levels 1 to 10."`
+	Format           dataset.Format `required:"" enum:"movielens,half-stars,jsonl,libsvm,csv,parquet,lines" help:"Of the file; half-stars: as levels 1 to 10."`
 	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `required:"" help:"Topic; it is created if absent."`
 	Partitions       int            `default:"4" help:"Partitions of a topic that is created."`
