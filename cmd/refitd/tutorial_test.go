@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
@@ -47,7 +48,7 @@ func TestTutorial(t *testing.T) {
 	if len(shell) < 6 {
 		t.Fatalf("%d blocks of commands", len(shell))
 	}
-	script := "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"
+	script := "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n"
 	for i, block := range shell {
 		script += fmt.Sprintf("echo '== block %d'\n%s\n", i+1, block)
 		if strings.Contains(block, "refitd init --data") { // which writes the usual addresses
@@ -57,6 +58,7 @@ func TestTutorial(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 	var out bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
+	cmd.WaitDelay = time.Minute // of a broker that outlives the shell
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
