@@ -77,8 +77,8 @@ func TestTutorial(t *testing.T) {
 	goRun := exec.CommandContext(t.Context(), "go", "run", consumer, filepath.Join(dir, "snapshots"))
 	goRun.Dir = source
 	checkShops(t, "Go", goRun)
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Log("the consumer in Python is not run: there is no python3")
+	if exec.CommandContext(t.Context(), "python3", "-c", "import numpy").Run() != nil {
+		t.Log("the consumer in Python is not run: there is no python3 with numpy")
 		return
 	}
 	python := exec.CommandContext(t.Context(), "python3", "-c", blocks(text, "python")[0])
