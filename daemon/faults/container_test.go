@@ -67,6 +67,11 @@ func build(t *testing.T, context, file string) image {
 			b.list(rest, &b.made.entrypoint)
 		case "CMD":
 			b.list(rest, &b.made.cmd)
+		case "ARG":
+		case "LABEL":
+			if name, value, _ := strings.Cut(rest, "="); !strings.HasPrefix(name, "org.opencontainers.image.") || value == "" {
+				t.Errorf("LABEL %s", rest)
+			}
 		case "EXPOSE", "STOPSIGNAL":
 			if want := map[string]string{"EXPOSE": "9464", "STOPSIGNAL": "SIGTERM"}[step]; rest != want {
 				t.Errorf("%s %s, want %s", step, rest, want)
