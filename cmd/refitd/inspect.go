@@ -10,12 +10,23 @@ import (
 type inspectCmd struct {
 	offline.SnapshotRef
 
+	BOM         bool   `name:"bom" help:"Print the version's bill of materials in CycloneDX 1.6 JSON, with its model card."`
 	StoragePath string `name:"storage.path" placeholder:"DIR" help:"State directory of a daemon that is stopped: print the state, not a version."`
 	State       bool   `help:"With --config.file: print the state of a daemon that is stopped, not a version."`
 }
 
 // Run prints a version, or with --state or --storage.path a state.
 func (c *inspectCmd) Run(a *app) error {
+	if c.BOM && (c.State || c.StoragePath != "") {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--bom", Err: errors.New("--bom is of versions: leave it out with --state and --storage.path")}
+	}
+	if c.BOM {
+		b, err := offline.BOM(c.SnapshotRef)
+		if err != nil {
+			return err
+		}
+		return a.print(string(b))
+	}
 	if !c.State && c.StoragePath == "" {
 		return offline.InspectSnapshot(c.SnapshotRef, a.out)
 	}

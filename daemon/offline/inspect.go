@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/diff"
+	"github.com/refitd/refitd/daemon/export"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -45,6 +46,22 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Path: path, Key: key}
 	}
 	return store, nil
+}
+
+// BOM returns the bill of materials of a version, once its files and golden events were found to be as published.
+func BOM(ref SnapshotRef) ([]byte, error) {
+	if err := ref.locate(); err != nil {
+		return nil, err
+	}
+	m, err := ref.open()
+	if err != nil {
+		return nil, err
+	}
+	manifest := m.Manifest()
+	if cut, err := snapshot.NewStore(ref.Store).Cut(&manifest); err == nil { // else there is none to be shown
+		manifest.Cut = cut
+	}
+	return export.BOM(&manifest)
 }
 
 // InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and whether this
