@@ -170,6 +170,7 @@ func (m *Metrics) add(c *config.Model) {
 		m.notices.WithLabelValues(model, r)
 		m.deltasSent.WithLabelValues(model, r)
 	}
+	m.noticesPending.WithLabelValues(model)
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)
 	}
