@@ -396,7 +396,9 @@ func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, erro
 			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
 		}
 		for _, p := range t.Partitions {
-			parts = append(parts, TopicPartition{t.Name, int32(p.ID)})
+			if tp := (TopicPartition{t.Name, int32(p.ID)}); c.opts.owns(tp) {
+				parts = append(parts, tp)
+			}
 		}
 	}
 	return c.source.offsets(ctx, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())

@@ -64,6 +64,9 @@ func (c *Consumer) refresh(ctx context.Context) error {
 		}
 		for _, p := range t.Partitions {
 			tp := TopicPartition{t.Name, int32(p.ID)}
+			if !c.opts.owns(tp) {
+				continue
+			}
 			if _, ok := c.ends[tp]; c.ends != nil && !ok {
 				continue
 			}

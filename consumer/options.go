@@ -64,9 +64,11 @@ const (
 
 // Options configure a Consumer. Start from DefaultOptions; Brokers, Topics, Logger and Registerer have no default.
 type Options struct {
-	Brokers  []string // host:port of one or more brokers to start from
-	Topics   []string // every partition of these is read
-	GroupID  string   // where offsets are shown to lag tools; empty shows none
+	Brokers []string // host:port of one or more brokers to start from
+	Topics  []string // every partition of these is read, or those that Owns says
+	// Owns reports whether a partition is read; nil reads every one. Several consumers may divide a topic.
+	Owns     func(topic string, partition int32) bool
+	GroupID  string // where offsets are shown to lag tools; empty shows none
 	ClientID string
 	// Dial connects to a broker; nil is the system's TCP. A simulation has a network of its own.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -128,6 +130,11 @@ func DefaultOptions() Options {
 		RequestTimeout:       15 * time.Second,
 		StallTimeout:         time.Minute,
 	}
+}
+
+// owns reports whether a partition is read.
+func (o *Options) owns(tp TopicPartition) bool {
+	return o.Owns == nil || o.Owns(tp.Topic, tp.Partition)
 }
 
 // advise ends a text with the advice about its cause.

@@ -3,9 +3,10 @@ package sketch
 import "fmt"
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
-// doubling of their age), the counters, aux, a marker and a time bound.
+// doubling of their age), the counters, aux, a marker a time bound
+// and a note.
 const (
-	spareOps   = 2 + 3 + 1 + 7 + 3 + 1
+	spareOps   = 2 + 3 + 1 + 7 + 3 + 1 + 1
 	spareBytes = 24 << 10
 )
 
@@ -175,14 +176,19 @@ func (s *Store) step(l *LedgerRow, place int32, r *Record) error {
 
 // keep offers an applied record to the reservoir of its role.
 func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
-	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
-	if res != s.all[r.Role] {
+	if res := s.reservoir(r.Role, r.group); res != s.all[r.Role] {
 		res.eligible++
 		s.pending.counted = true
 	}
 	if r.Forgotten {
 		return nil
 	}
+	return s.offer(l, place, r)
+}
+
+// offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
+func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
+	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
 	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
 		uint32(s.costOf(r.Payload))}
 	if old := res.find(r.id); old != nil {

@@ -29,6 +29,8 @@ const (
 	prefixCheckpoint = 'k' // since 2
 	prefixLedger     = 'l'
 	prefixDeadLetter = 'o' // since 2
+	prefixMerged     = 'm' // since 2; a state that has none is read as before
+	prefixNote       = 'n' // since 2; a state that has none is read as before
 	prefixPurge      = 'p' // of a key that is there while the tables are merged
 	prefixRow        = 'r'
 	prefixSettings   = 's'

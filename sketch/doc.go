@@ -32,6 +32,10 @@
 //	h topic 0x00 partition incarnation        ledger row of a topic that was made again
 //	k topic 0x00 partition incarnation next   checkpoint: the ledger row as it was
 //	l topic 0x00 partition     ledger row; the partition big-endian
+//	m                          how far shares of shards were merged, as the caller counts
+//	m shard                    counters of a shard whose rows were merged
+//	n                          there are notes for a mirror
+//	n number                   note: the keys that a transaction changed
 //	o topic 0x00 partition incarnation offset    dead letter of the outbox
 //	r role id                  sample row; role one byte, id the 16 bytes of the identity hash
 //	t topic 0x00 partition incarnation from   time bound, from that offset on

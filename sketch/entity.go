@@ -97,13 +97,10 @@ func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
 	if err != nil {
 		return fmt.Errorf("sketch: entities: %w", err)
 	}
-	maxOps, maxBytes := s.backend.limits()
 	for i := range changed {
 		r := &changed[i]
-		if int64(len(s.pending.ops)+spareOps) > maxOps || s.pending.bytes+int64(len(r.Value)+spareBytes) > maxBytes {
-			if err := s.commit(nil); err != nil {
-				return err
-			}
+		if err := s.commitIfFull(int64(len(r.Value)), 0); err != nil {
+			return err
 		}
 		s.pending.putEntity(r.topic, r.number, &r.Entity)
 	}

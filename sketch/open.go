@@ -226,7 +226,8 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *was
 	}
 	s := &Store{settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{}, bounds: map[int32]*bound{},
-		markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery), cost: o.Cost}
+		markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery), cost: o.Cost,
+		merges: o.Merges}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {
@@ -236,6 +237,9 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		s.show(int32(place))
 	}
 	s.show()
+	if err := s.findNotes(); err != nil {
+		return nil, err
+	}
 	chosen.Format = formatVersion
 	if was == nil {
 		for _, m := range o.Forgotten {
@@ -247,6 +251,9 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		err = s.commit(nil)
 	} else if chosen.Unsettled || !reflect.DeepEqual(*was, chosen) || slices.ContainsFunc(s.all, (*reservoir).isOver) {
 		err = s.resize(chosen)
+	}
+	if err == nil && o.Mirror {
+		err = s.startMirror()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sketch: write settings: %w", err)
@@ -277,6 +284,9 @@ func (s *Store) fill(ctx context.Context, c cut) error {
 		s.markers[m.Hash] = m
 	}
 	s.reasons = acc.reasons
+	if err := s.loadShares(c); err != nil {
+		return err
+	}
 	if err := s.loadCheckpoints(c); err != nil {
 		return err
 	}

@@ -57,6 +57,10 @@ type Options struct {
 	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state has its own.
 	Forgotten []Marker
 
+	// Mirror has the store note what a copy of it lacks, for Excerpt, from now on and until Unmirror. Without it, a state that notes goes on to do so.
+	Mirror bool
+	Merges bool // the store takes shares of others: Merge, not Apply. Its rows are looked up by identity, which takes a map entry for each
+
 	Lineage    string       // id of a new state; "" = drawn at random. An existing state keeps its own
 	ConfigHash string       // kept for State, never compared
 	Logger     *slog.Logger // nil = silent

@@ -15,6 +15,7 @@ type piece struct {
 	touched []bool           // those, by their place
 	bounds  []*bound         // time bounds to write, by bind
 	counted bool             // whether the counters changed
+	noted   bool             // whether rows take room in a note, too
 	slab    []byte           // keys and values of ops
 	bytes   int64            // what ops and ledger rows take, rather more than the backend counts
 
@@ -46,6 +47,9 @@ func (p *piece) add(start, mid int, fresh bool) {
 	}
 	p.ops = append(p.ops, o)
 	p.bytes += int64(len(b)) + opOverhead
+	if p.noted && mirrored(o.key) {
+		p.bytes += 2 + int64(len(o.key))
+	}
 }
 
 // put sets a key; encode appends the value, sealed for the key.
@@ -126,6 +130,9 @@ func (s *Store) commit(aux []byte) error {
 	if aux != nil {
 		p.put([]byte{prefixAux}, false, func(b, key []byte) []byte { return seal(key, append(b, aux...), len(b)) })
 	}
+	if s.mirror.on {
+		s.noteChanges()
+	}
 	if s.note != nil {
 		change, err := s.changeOf(p.ops)
 		if err == nil {
@@ -149,6 +156,15 @@ func (s *Store) commit(aux []byte) error {
 	}
 	s.show(p.changed...)
 	p.reset()
+	return nil
+}
+
+// commitIfFull commits what is pending, without aux, unless so many ops and bytes more fit into the piece.
+func (s *Store) commitIfFull(bytes int64, ops int) error {
+	maxOps, maxBytes := s.backend.limits()
+	if len(s.pending.ops) > 0 && (int64(len(s.pending.ops)+len(s.pending.changed)+ops+spareOps) > maxOps || s.pending.bytes+bytes+spareBytes > maxBytes) {
+		return s.commit(nil)
+	}
 	return nil
 }
 

@@ -36,8 +36,24 @@ func (s *Store) KeepForgotten(path string) error {
 }
 
 // RememberOf is Remember for the markers of another state, or of this one at another time, in the terms of this one.
-func (s *Store) RememberOf(w *Witness) error {
+func (s *Store) RememberOf(w *Witness) error { return s.Remember(s.markersOf(w)) }
+
+// Knows reports whether RememberOf would change nothing.
+func (s *Store) Knows(w *Witness) bool {
+	markers := s.markersOf(w)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(markers, func(m Marker) bool {
+		old, ok := s.markers[m.Hash]
+		old.Cut = slices.Clone(old.Cut)
+		return !ok || old.extend(m.Cut)
+	})
+}
+
+// markersOf returns the markers of another state in the terms of this one.
+func (s *Store) markersOf(w *Witness) []Marker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	markers := w.Forgotten
 	if w.Lineage != s.settings.origin() { // the other state counted incarnations on its own
 		markers = w.carriedTo(func(topic string) uint32 {
@@ -51,8 +67,7 @@ func (s *Store) RememberOf(w *Witness) error {
 			markers[i].Row = nil
 		}
 	}
-	s.mu.Unlock()
-	return s.Remember(markers)
+	return markers
 }
 
 // Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state lacks are to be

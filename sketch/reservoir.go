@@ -315,7 +315,7 @@ func (r *reservoir) down(i int) {
 func (s *Store) makeReservoirs() {
 	add := func(role Role, halfLife time.Duration, class string) *reservoir {
 		r := &reservoir{rule: newRule(&s.settings, halfLife), role: role, index: len(s.all), class: class}
-		if s.settings.Identity != "" || s.settings.CapBy != "" {
+		if s.settings.Identity != "" || s.settings.CapBy != "" || s.merges {
 			r.positions = map[identity]int32{}
 		}
 		if s.settings.CapBy != "" {

@@ -33,9 +33,12 @@ type Store struct {
 	duplicates  int64               // applied since the start under an identity that was in the sample
 	err         error               // the first storage error (I9)
 	note        func(*Change) error // of Recorded
+	mirror      mirror
+	shares      map[uint32]counters // by shard, of what was merged
 
 	checkpointEvery int64
 	cost            func(payload []byte) int
+	merges          bool
 }
 
 type partition struct {

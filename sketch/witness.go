@@ -141,6 +141,9 @@ func (s *Store) witnessOf() (*Witness, error) {
 	return w, nil
 }
 
+// Testify returns what Witness writes down.
+func (s *Store) Testify() (*Witness, error) { return s.witnessOf() }
+
 // Witness writes down how far the state has come, durably, so that the next Open notices if Badger has lost some of it. Close does it too.
 // It does nothing for a store in memory and for one of OpenExisting, and returns the storage error of a store that has one.
 func (s *Store) Witness() error {

@@ -32,6 +32,7 @@ type Model struct {
 	Serve    Serve    `json:"serve"`
 	Score    Score    `json:"score,omitzero"`
 	Notify   Notify   `json:"notify,omitzero"`
+	Shard    Shard    `json:"shard,omitzero"`
 }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
@@ -241,6 +242,7 @@ func DefaultModel() Model {
 			Tensors: tensorsF64, Deltas: Deltas{MaxRows: 100_000, MaxBytes: 256 << 20}, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
 		Serve: Serve{MaxEvents: 1000, MaxItems: 1000},
 		Score: Score{Start: "earliest", Transactions: Auto},
+		Shard: Shard{Role: RoleAll},
 	}
 }
 
@@ -393,7 +395,7 @@ func (m *Model) hashWithSchedule() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify, c.Shard = "", 0, Deltas{}, Serve{}, Score{}, Notify{}, Shard{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

@@ -70,7 +70,8 @@ func (v *validator) topics(models []Model) {
 	for i := range models {
 		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
 		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"), m.Publish.Topic},
-			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}} {
+			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic},
+			{at("shard.topic"), m.Shard.Topic}} {
 			if w.topic != "" {
 				written = append(written, w)
 			}
@@ -90,7 +91,8 @@ func (v *validator) topics(models []Model) {
 			}
 		}
 		for _, other := range written {
-			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) { // models share one of each kind
+			if w.topic == other.topic && w.key > other.key && // models share one of each kind but the last
+				(kind(w.key) != kind(other.key) || kind(w.key) == "shard.topic") {
 				v.bad(w.key, w.topic, "a topic of its own: it is "+other.key)
 			}
 		}

@@ -201,6 +201,7 @@ func (v *validator) model(m *Model, path string) {
 	v.serve(m, path)
 	v.score(m, at("score"))
 	v.notify(&m.Notify, at("notify"))
+	v.shard(m, at("shard"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.deltas(&m.Publish, at("publish"))
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)

@@ -125,9 +125,12 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	schema := m.Schema.Event()
 	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, keptChoices)
 	g.queue.init(store)
-	g.forgotten = store.ForgottenFields()
+	g.Recalled()
 	return g
 }
+
+// Recalled has what is ingested from now on look for the subjects that the store has been told to forget.
+func (g *Ingest) Recalled() { g.forgotten = g.store.ForgottenFields() }
 
 // Missing counts the events that lack what the mapping of the model names; nil without a mapping. It may be asked while events are decoded.
 func (g *Ingest) Missing() *event.Missing { return g.missing }

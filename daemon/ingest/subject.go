@@ -62,17 +62,12 @@ func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int,
 	if err := erasePasts(m, store); err != nil {
 		return 0, err
 	}
-	var ev event.Event
-	names := make(map[string]string)
 	var damage error
-	rows, err = store.Erase(ctx, func(field string, payload []byte) (out [][]byte) {
-		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
-			damage = fmt.Errorf("ingest: forget: %w", err)
-			return nil
-		}
-		clear(names)
-		for _, value := range valuesOf(m, field, &ev) {
-			out = append(out, []byte(value))
+	values := Values(m)
+	rows, err = store.Erase(ctx, func(field string, payload []byte) [][]byte {
+		out, err := values(field, payload)
+		if err != nil {
+			damage = err
 		}
 		return out
 	})
@@ -80,6 +75,22 @@ func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int,
 		err = damage
 	}
 	return rows, err
+}
+
+// Values returns a function that returns the values that the payload of a row has in a field.
+func Values(m *config.Model) func(field string, payload []byte) ([][]byte, error) {
+	var ev event.Event
+	names := make(map[string]string)
+	return func(field string, payload []byte) (out [][]byte, err error) {
+		clear(names)
+		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+			return nil, fmt.Errorf("ingest: forget: %w", err)
+		}
+		for _, value := range valuesOf(m, field, &ev) {
+			out = append(out, []byte(value))
+		}
+		return out, nil
+	}
 }
 
 // Names returns a function that reports whether the payload of a row has a value in a field. Of the identity field rows say nothing: any may.

@@ -58,10 +58,11 @@ type Metrics struct {
 	deadLetters *deadletter.Metrics
 	announced   *prometheus.CounterVec
 
-	notices        *prometheus.CounterVec
-	noticesPending *prometheus.GaugeVec
-	deltasSent     *prometheus.CounterVec
-	scores         *scoring.Metrics
+	notices             *prometheus.CounterVec
+	noticesPending      *prometheus.GaugeVec
+	deltasSent          *prometheus.CounterVec
+	scores              *scoring.Metrics
+	rowsSent, bytesSent *prometheus.CounterVec // of shards
 }
 
 // The values of labels that are known beforehand.
@@ -130,6 +131,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
+		rowsSent: counter("shard_rows_sent_total",
+			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
+		bytesSent: counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
 
@@ -174,6 +178,8 @@ func (m *Metrics) add(c *config.Model) {
 	for _, s := range refitStatuses {
 		m.trainEnded.WithLabelValues(model, s)
 	}
+	m.rowsSent.WithLabelValues(model)
+	m.bytesSent.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
 	m.untrusted.WithLabelValues(model)

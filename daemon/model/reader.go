@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type reader struct {
 	deadLetters *deadletter.Sender                // nil if rejected records are only counted
 	onStored    func()                            // there is something new to train on
 	pasts       *ingest.Pasts                     // nil without derived fields
+	team        *team                             // of a shard or a trainer; else nil
 
 	began       time.Time
 	newest      int64          // event time applied since the start, milliseconds; of the goroutine that reads
@@ -61,6 +63,9 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if r.deadLetters, err = deadLetters(o, state); err != nil {
 		return nil, err
 	}
+	if o.Settings.Shard.IsShard() {
+		learning = nil // what its events teach is the trainer's to learn
+	}
 	sink := ingest.New(o.Settings, state.store, learning)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	r.pasts, r.missing = sink.Pasts(), sink.Missing()
@@ -76,6 +81,10 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if o.Settings.Input.OnGap == "record" {
 		read.AcceptGap = state.store.AcceptGap
 	}
+	if r.team, err = newTeam(o, r, sink); err != nil {
+		return nil, err
+	}
+	read.Owns = r.team.owns()
 	read.Share, read.Logger, read.Registerer = o.Share, o.Log, o.Registerer
 	if r.consumer, err = consumer.New(read, state.guard.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
@@ -85,7 +94,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 
 // findEnds asks for the log ends, with UntilEnd.
 func (r *reader) findEnds(ctx context.Context) (err error) {
-	if !r.options.UntilEnd {
+	if !r.options.UntilEnd || r.team.merges() {
 		return nil
 	}
 	if r.ends, err = r.consumer.Ends(ctx); err != nil && ctx.Err() == nil {
@@ -97,7 +106,11 @@ func (r *reader) findEnds(ctx context.Context) (err error) {
 
 // run reads until ctx is done or the ends are reached.
 func (r *reader) run(ctx context.Context) error {
-	if err := r.consumer.RunUntil(ctx, r.ends); err != nil {
+	read := func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) }
+	if r.team != nil {
+		return r.team.run(ctx, read)
+	}
+	if err := read(ctx); err != nil {
 		return r.state.storageError(err)
 	}
 	return nil
@@ -137,7 +150,7 @@ func (r *reader) lostState() error {
 			r.state.dir, r.options.Config.Kafka.GroupID, tp, offset, advice)
 		return lost
 	}
-	if before := r.state.before; before != "" {
+	if before := r.state.before; before != "" && r.team == nil {
 		lost.Err = fmt.Errorf("model: %s: state is empty but %s: %s", r.state.dir, before, advice)
 		return lost
 	}
@@ -155,6 +168,7 @@ func (r *reader) committed() map[consumer.TopicPartition]int64 {
 	if err != nil {
 		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
 	}
+	maps.DeleteFunc(committed, func(tp consumer.TopicPartition, _ int64) bool { return !r.team.reads(tp.Topic, tp.Partition) })
 	return committed
 }
 
@@ -254,10 +268,18 @@ func (r *reader) onResume(topic string, partition int32) {
 	}
 }
 
+// partitions returns where the partitions are, of a trainer those that its shards read.
+func (r *reader) partitions() []consumer.PartitionStatus {
+	if r.team.merges() {
+		return r.team.partitions()
+	}
+	return r.consumer.Status().Partitions
+}
+
 // lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
 func (r *reader) lag() int64 {
-	total := int64(0)
-	for _, p := range r.consumer.Status().Partitions {
+	total := r.team.lag()
+	for _, p := range r.partitions() {
 		if p.Halted == "" {
 			total += p.Lag
 		}
@@ -268,7 +290,7 @@ func (r *reader) lag() int64 {
 // logEnds returns the end of each partition's log as last seen, -1 if it was not.
 func (r *reader) logEnds() map[consumer.TopicPartition]int64 {
 	ends := make(map[consumer.TopicPartition]int64)
-	for _, p := range r.consumer.Status().Partitions {
+	for _, p := range r.partitions() {
 		ends[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}] = p.HighWatermark
 	}
 	return ends

@@ -61,6 +61,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if dead := &o.Settings.Input.DeadLetter; dead.Topic != "" {
 		options.OutboxRows = dead.MaxRows
 	}
+	options.Mirror, options.Merges = o.Settings.Shard.IsShard(), o.Settings.Shard.IsTrainer()
 	s := &State{settings: o.Settings, log: o.Log, guard: space.New(dir, options.MinFreeBytes, o.Log), dir: dir}
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err
@@ -83,6 +84,9 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	forgotten := ingest.Forgotten{Dir: dir, Model: o.Settings, Log: o.Log}
 	if err = forgotten.Recall(ctx, s.store, dir); err == nil {
 		err = forgotten.Keep(s.store)
+	}
+	if err == nil && !options.Mirror {
+		err = s.store.Unmirror()
 	}
 	if err == nil {
 		err = s.settle()

@@ -68,7 +68,7 @@ func (m *Model) Status() web.ModelStatus {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
 		out.Applied += l.Applied
 	}
-	for _, p := range m.reader.consumer.Status().Partitions {
+	for _, p := range m.reader.partitions() {
 		out.Lag += p.Lag
 		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
 		account := web.PartitionStatus{Topic: p.Topic, Partition: p.Partition, Next: p.Next, End: p.HighWatermark, Lag: p.Lag, Halted: p.Halted,

@@ -198,6 +198,9 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
+	if !t.reader.team.trains() {
+		return nil
+	}
 	applied := t.reader.applied.Load()
 	for _, alarm := range t.cycle.DriftAlarms() {
 		t.schedule.Alarmed(applied)
@@ -214,7 +217,7 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	if now := time.Now(); t.writing == nil && t.schedule.UpdateDue(&t.settings.Publish, now, applied) && !t.deltasWait(ctx) {
+	if now := time.Now(); t.writing == nil && t.reader.team == nil && t.schedule.UpdateDue(&t.settings.Publish, now, applied) && !t.deltasWait(ctx) {
 		t.schedule.Updated(now, applied)
 		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
 			return err
@@ -233,7 +236,7 @@ func (t *Trainer) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if !t.untilEnd || ctx.Err() != nil || !t.pause.over(time.Now()) {
+	if !t.untilEnd || ctx.Err() != nil || !t.reader.team.trains() || !t.pause.over(time.Now()) {
 		return nil
 	}
 	return t.install(ctx, t.refit(ctx))

@@ -39,6 +39,10 @@ func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
 			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q", e.Model.Name, e.Field, fields)}
 	}
+	if e.Model.Shard.IsShard() {
+		return &report.ExitError{Code: report.ExitUsage, Key: "shard.role",
+			Err: errors.New("state: this is the state of a shard: forget the subject in that of the trainer, from which all shards take it up")}
+	}
 	if e.Value == "" {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--value", Err: errors.New("state: --value is empty: name the subject")}
 	}

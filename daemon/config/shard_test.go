@@ -1,0 +1,78 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestShardKeys: what shard may say, that the merge topic is a model's own, and that no role is in the digests of what is learned.
+func TestShardKeys(t *testing.T) {
+	t.Parallel()
+	const text = `
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+models:
+  - name: a
+    input: {topics: [ratings], dead_letter: {topic: dead}}
+    schema: {task: binary, label: y, categorical: [user], time: ts}
+    sample: {seed: 7}
+    shard: {role: shard, count: 4, index: "3", topic: merge}
+  - name: b
+    input: {topics: [ratings]}
+    schema: {task: binary, label: y, categorical: [user]}
+    sample: {seed: 7}
+    shard: {role: trainer, count: 4, topic: merge-b}
+`
+	c, err := Parse("c.yaml", []byte(text), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := &c.Models[0], &c.Models[1]
+	if n, err := a.Shard.Number(); err != nil || n != 3 || !a.Shard.IsShard() || a.Shard.IsTrainer() || !b.Shard.IsTrainer() {
+		t.Errorf("shard %d, %v: %+v, %+v", n, err, a.Shard, b.Shard)
+	}
+	for p, want := range []bool{false, false, false, true, false, false, false, true} {
+		if a.Shard.Owns(3, int32(p)) != want {
+			t.Errorf("partition %d is of shard 3: %t", p, !want)
+		}
+	}
+	whole := *a
+	whole.Shard = Shard{Role: RoleAll}
+	if whole.Hash() != a.Hash() || whole.SampleHash() != a.SampleHash() {
+		t.Error("the role is in the digest of the settings, or of the sample's")
+	}
+	for _, bad := range []struct{ from, to, key string }{
+		{"role: shard", "role: worker", "models[0].shard.role"},
+		{"role: shard", "role: all", "models[0].shard.role"},
+		{"count: 4", "count: 0", "models[0].shard.count"},
+		{"count: 4", "count: 1001", "models[0].shard.count"},
+		{`index: "3"`, `index: "4"`, "models[0].shard.index"},
+		{`index: "3"`, `index: one`, "models[0].shard.index"},
+		{`index: "3", `, ``, "models[0].shard.index"},
+		{"role: trainer,", `role: trainer, index: "1",`, "models[1].shard.index"},
+		{"topic: merge}", "topic: ratings}", "models[0].shard.topic"},
+		{"topic: merge}", "topic: dead}", "models[0].shard.topic"},
+		{"topic: merge}", "topic: merge-b}", "models[1].shard.topic"},
+		{", topic: merge}", "}", "models[0].shard.topic"},
+		{"{seed: 7}", "{size: 100}", "models[0].sample.seed"},
+		{"time: ts}", "time: ts, derived: [{name: last, kind: last, by: user, field: user, n: 1}]}", "models[0].shard.role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "models[0].shard.role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    score: {topic: scores}", "models[0].shard.role"},
+	} {
+		_, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv)
+		if err == nil || !strings.Contains(err.Error(), bad.key+":") {
+			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
+		}
+	}
+}
+
+// TestOrdinal: the number of a shard may be that at the end of the host's name.
+func TestOrdinal(t *testing.T) {
+	t.Parallel()
+	s := Shard{Role: RoleShard, Count: 4, Index: Ordinal}
+	for host, want := range map[string]int{"refitd-0": 0, "refitd-3": 3, "my-refitd-2.headless.ns.svc": 2, "refitd-4": -1, "refitd": -1, "r2d2": -1, "": -1} {
+		n, err := s.numberOn(host)
+		if want < 0 && (err == nil || !strings.Contains(err.Error(), "shard.index")) || want >= 0 && (err != nil || n != want) {
+			t.Errorf("host %q: shard %d, %v, want %d", host, n, err, want)
+		}
+	}
+}

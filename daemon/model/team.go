@@ -1,0 +1,178 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/consumer"
+	"github.com/refitd/refitd/daemon/cluster"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/sketch"
+)
+
+// sendTimeout bounds the wait for what a shard has still to send when it is stopped.
+const sendTimeout = 10 * time.Second
+
+// team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the trainer. A nil team is a model that is whole;
+// all methods but run may be called of one.
+type team struct {
+	reader   *reader
+	sink     *ingest.Ingest
+	settings *config.Shard
+	number   int             // of the shard
+	sender   *shard.Sender   // of a shard
+	receiver *shard.Receiver // of a trainer
+}
+
+// newTeam returns the part of the model, nil if it is whole. The error carries its exit code.
+func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
+	s := &o.Settings.Shard
+	if !s.IsShard() && !s.IsTrainer() {
+		return nil, nil
+	}
+	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	t := &team{reader: r, sink: sink, settings: s}
+	if s.IsTrainer() {
+		t.receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: s.Topic, Model: o.Settings.Name, Count: s.Count, Store: r.state.store, Log: o.Log,
+			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
+				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
+			}, OnMerged: t.onMerged})
+		return t, nil
+	}
+	if t.number, err = s.Number(); err != nil {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "shard.index", Err: err}
+	}
+	name := o.Settings.Name
+	t.sender = shard.NewSender(shard.SenderOptions{Kafka: kafka, Topic: s.Topic, Model: name, Count: s.Count, Number: t.number, Store: r.state.store, Log: o.Log,
+		Forget: t.forget, Lag: r.lag, OnSent: func(pairs int, bytes int64) {
+			o.Metrics.rowsSent.WithLabelValues(name).Add(float64(pairs))
+			o.Metrics.bytesSent.WithLabelValues(name).Add(float64(bytes))
+		}})
+	return t, nil
+}
+
+// merges reports whether events come from shards.
+func (t *team) merges() bool { return t != nil && t.receiver != nil }
+
+// trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is.
+func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() }
+
+// owns returns which partitions are read, nil if all are.
+func (t *team) owns() func(topic string, partition int32) bool {
+	if t == nil || t.sender == nil {
+		return nil
+	}
+	return func(_ string, partition int32) bool { return t.settings.Owns(t.number, partition) }
+}
+
+// reads reports whether a partition is read.
+func (t *team) reads(topic string, partition int32) bool {
+	owns := t.owns()
+	return owns == nil || owns(topic, partition)
+}
+
+// trouble says why rows do not get from the shards to the trainer, or "".
+func (t *team) trouble() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.merges():
+		return t.receiver.Trouble()
+	}
+	return t.sender.Trouble()
+}
+
+// lag returns the records that the shards of a trainer have not applied yet, as they said last.
+func (t *team) lag() (total int64) {
+	if t.merges() {
+		for _, s := range t.receiver.Status() {
+			total += s.Lag
+		}
+	}
+	return total
+}
+
+// onMerged counts what a shard's share brought, and wakes the trainer.
+func (t *team) onMerged(events map[string]int64) {
+	r := t.reader
+	if len(events) == 0 {
+		return
+	}
+	watermark := int64(sketch.NoTime)
+	for _, l := range r.state.store.Ledger() {
+		watermark = max(watermark, l.Watermark)
+	}
+	for topic, n := range events {
+		r.applied.Add(n)
+		r.options.Metrics.applied(r.options.Settings.Name, ingest.Counts{Topic: topic, Applied: n, Watermark: watermark})
+	}
+	r.reading.Store(int64(time.Since(r.began)))
+	r.onStored()
+}
+
+// forget takes subjects that the trainer was told to forget out of a shard's state.
+func (t *team) forget(ctx context.Context, w *sketch.Witness) error {
+	state := t.reader.state
+	forgotten := ingest.Forgotten{Dir: state.dir, Model: state.settings, Log: state.log}
+	err := forgotten.Recall(ctx, state.store, state.dir, w)
+	if err == nil {
+		err = forgotten.Keep(state.store)
+	}
+	t.sink.Recalled()
+	return err
+}
+
+// run reads and sends, or merges, until ctx is done or, with an end, it is reached and everything is sent. The error carries its exit code.
+func (t *team) run(ctx context.Context, read func(context.Context) error) error {
+	if t.merges() {
+		return t.exit(t.receiver.Run(ctx, t.reader.options.UntilEnd))
+	}
+	if err := t.sender.Prepare(ctx); err != nil || ctx.Err() != nil {
+		return t.exit(err)
+	}
+	readCtx, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	sendCtx, stopSending := context.WithCancel(context.WithoutCancel(ctx)) // what was read last is sent, too
+	defer stopSending()
+	done, sent := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer stopReading()
+		sent <- t.sender.Run(sendCtx, done)
+	}()
+	err := read(readCtx)
+	close(done)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendTimeout, stopSending) })()
+	return t.exit(errors.Join(err, <-sent))
+}
+
+// exit gives an error its exit code.
+func (t *team) exit(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, shard.ErrTopic):
+		return &report.ExitError{Code: report.ExitUsage, Key: "shard.topic", Err: fmt.Errorf("model: %w", err)}
+	case errors.Is(err, shard.ErrSuperseded):
+		return &report.ExitError{Code: report.ExitUsage, Key: "shard.index", Err: fmt.Errorf("model: %w", err)}
+	case errors.Is(err, shard.ErrForgotten):
+		return &report.ExitError{Code: report.ExitState, Path: t.reader.state.dir, Err: fmt.Errorf("model: %w", err)}
+	}
+	return t.reader.state.storageError(err)
+}
+
+// partitions returns the accounts of a trainer as a consumer has them.
+func (t *team) partitions() (out []consumer.PartitionStatus) {
+	for _, l := range t.reader.state.store.Ledger() {
+		out = append(out, consumer.PartitionStatus{Topic: l.Topic, Partition: l.Partition, Next: l.Next, HighWatermark: -1, Halted: l.Halted})
+	}
+	return out
+}

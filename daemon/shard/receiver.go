@@ -1,0 +1,448 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/produce"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+const (
+	wishEvery  = 200 * time.Millisecond // between two words to the shards, where thresholds have risen
+	silentFor  = 4 * beatEvery          // without a head a shard counts as lost
+	maxRefusal = 200                    // bytes of the reason why a head is refused
+)
+
+// ReceiverOptions are those of a Receiver. All but OnMerged are required.
+type ReceiverOptions struct {
+	Kafka  []kgo.Opt // brokers, encryption, sign-in
+	Topic  string    // the merge topic
+	Model  string
+	Count  int           // shards
+	Store  *sketch.Store // of sketch.Options.Merges
+	Log    *slog.Logger
+	Values func(field string, payload []byte) ([][]byte, error) // as in sketch.Share
+	Owns   func(shard int, topic string, partition int32) bool
+	// OnMerged is called after each share with the events that the accounts of each topic grew by.
+	OnMerged func(events map[string]int64)
+}
+
+// Receiver merges what the shards of a model send into the trainer's store. Make it with NewReceiver, call Run once. Its other methods are safe for concurrent
+// use.
+type Receiver struct {
+	ReceiverOptions
+	client *kgo.Client // that writes; nil until it is needed, and after a failure
+	shards []incoming
+	next   int64 // offset to be read
+	gaps   int   // offsets passed over since the start: compaction took their records
+	told   []byte
+	toldAt time.Time
+	resend map[int]instance
+	policy policy
+
+	mu      sync.Mutex // guards what follows
+	current bool       // everything was read that the topic had at the start
+	failing string
+	status  []Status
+}
+
+// incoming is what has been read of a shard.
+type incoming struct {
+	by       instance
+	known    bool // how much of by was counted
+	waiting  map[string][]byte
+	since    int64    // offset of the first pair that waits
+	received int64    // pairs of by since counted
+	counted  int64    // Sent of its last head
+	gaps     int      // Receiver.gaps at that head
+	lost     instance // of which pairs are missing; zero for none
+}
+
+// Status is what is known of a shard.
+type Status struct {
+	Seen    time.Time // of its last head, as the broker stamped it; zero before
+	Host    string
+	Lag     int64
+	Refused string // why its last head was not merged; empty if it was
+}
+
+// NewReceiver returns a receiver. Nothing is connected before Run.
+func NewReceiver(o ReceiverOptions) *Receiver {
+	if o.OnMerged == nil {
+		o.OnMerged = func(map[string]int64) {}
+	}
+	return &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
+		policy: policyOf(o.Model, o.Count, o.Store)}
+}
+
+// Status returns what is known of the shards, in their order.
+func (r *Receiver) Status() []Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.status)
+}
+
+// Current reports whether everything has been merged that the topic had when the receiver began. Before that the state may be one that the sample of all
+// shards never was: compaction takes rows out that a later head has no more.
+func (r *Receiver) Current() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// Trouble says why not everything is merged that the shards send, or "".
+func (r *Receiver) Trouble() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failing != "" {
+		return r.failing
+	}
+	for i, s := range r.status {
+		switch {
+		case s.Refused != "":
+			return fmt.Sprintf("shard %d of %d: refused: %s", i, len(r.status), s.Refused)
+		case r.current && s.Seen.IsZero():
+			return fmt.Sprintf("shard %d of %d: has not sent anything yet", i, len(r.status))
+		case r.current && time.Since(s.Seen) > silentFor:
+			return fmt.Sprintf("shard %d of %d: has sent nothing since %s", i, len(r.status), s.Seen.UTC().Format(time.RFC3339))
+		}
+	}
+	if !r.current {
+		return "shard: reading the merge topic " + r.Topic
+	}
+	return ""
+}
+
+func (r *Receiver) fails(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing = ""
+	if err != nil {
+		r.failing = fmt.Sprintf("shard: the merge topic %s: %v", r.Topic, err)
+	}
+}
+
+// Run merges until ctx is done or, with untilEnd, everything is merged that the topic had at the start. The error wraps ErrTopic, or is one of the state.
+func (r *Receiver) Run(ctx context.Context, untilEnd bool) error {
+	defer r.close()
+	for failures := 1; ; failures++ {
+		err := r.run(ctx, untilEnd)
+		switch {
+		case ctx.Err() != nil, err == nil:
+			return nil
+		case errors.Is(err, ErrTopic), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+			return err
+		}
+		if failures == 1 {
+			r.Log.Error("merge topic cannot be read: tried again until it can", "topic", r.Topic, "error", err)
+		}
+		r.fails(err)
+		_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+	}
+}
+
+func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
+	if err := r.connect(); err != nil {
+		return err
+	}
+	if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
+		return err
+	}
+	start, end, err := bounds(ctx, r.client, r.Topic)
+	if err != nil {
+		return err
+	}
+	resume, memo, ok, err := r.Store.Merged()
+	switch {
+	case err != nil:
+		return err
+	case ok && (resume > end || resume < start):
+		return fmt.Errorf("topic %s (shard.topic) has offsets %d to %d, but %d was merged: it is another topic of that name, or has lost its end; "+
+			"begin with an empty state: %w", r.Topic, start, end, resume, ErrTopic)
+	case !ok:
+		resume = start
+	}
+	if err := r.recall(memo); err != nil {
+		return err
+	}
+	r.next = resume
+	reader, err := kgo.NewClient(append([]kgo.Opt{readFrom(r.Topic, resume)}, r.Kafka...)...)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	r.fails(nil)
+	for {
+		if r.next >= end {
+			r.mu.Lock()
+			if !r.current {
+				r.Log.Info("merge topic read", "topic", r.Topic, "next", r.next)
+			}
+			r.current = true
+			r.mu.Unlock()
+			if err := r.wish(ctx, untilEnd); err != nil {
+				return err
+			}
+			if untilEnd {
+				return nil
+			}
+		}
+		if err := r.poll(ctx, reader); err != nil {
+			return err
+		}
+	}
+}
+
+// poll merges what the next fetch has. It returns, too, when it is time for a word to the shards.
+func (r *Receiver) poll(ctx context.Context, reader *kgo.Client) error {
+	pollCtx, cancel := context.WithTimeout(ctx, wishEvery)
+	defer cancel()
+	fetches := reader.PollFetches(pollCtx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := fetches.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	for records := fetches.RecordIter(); !records.Done(); {
+		if err := r.take(records.Next()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes up a record.
+func (r *Receiver) take(rec *kgo.Record) error {
+	if rec.Offset > r.next {
+		r.gaps++
+	}
+	r.next = rec.Offset + 1
+	kind, number, key, ok := parseKey(rec.Key)
+	if !ok || kind == kindTrainer {
+		return nil
+	}
+	if number >= r.Count {
+		r.Log.Warn("record of a shard that there is none of", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
+		return nil
+	}
+	if kind == kindPair {
+		by, ok := instanceOf(rec, r.policy)
+		in := &r.shards[number]
+		if !ok || !in.turn(by) {
+			return nil
+		}
+		if in.waiting == nil {
+			in.waiting, in.since = map[string][]byte{}, rec.Offset
+		}
+		in.waiting[string(key)] = rec.Value
+		in.received++
+		return nil
+	}
+	if rec.Value == nil {
+		return nil
+	}
+	return r.takeHead(number, rec)
+}
+
+// turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one goes on waiting: the head that it belongs to may
+// have been superseded.
+func (in *incoming) turn(by instance) bool {
+	switch c := by.compare(in.by); {
+	case c < 0:
+		return false
+	case c > 0:
+		in.known = in.by != instance{} // else there may have been more of it before
+		in.by, in.received, in.counted = by, 0, 0
+	}
+	return true
+}
+
+func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
+	var h head
+	in := &r.shards[number]
+	err := decode(rec, r.Model, &h)
+	switch {
+	case err != nil:
+	case h.Shard != number:
+		err = fmt.Errorf("it says that it is of shard %d", h.Shard)
+	case h.Count != r.Count:
+		err = fmt.Errorf("%s has shard.count %d, the trainer %d: all have to have the same", h.Host, h.Count, r.Count)
+	default:
+		err = r.fit(number, &h)
+	}
+	if err != nil {
+		r.heard(number, rec, &h, err)
+		return nil
+	}
+	if !in.turn(h.By) {
+		return nil
+	}
+	if missing := h.Sent - in.counted - in.received; in.known && in.gaps == r.gaps && missing > 0 {
+		in.lost = h.By
+		r.heard(number, rec, &h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
+	}
+	in.counted, in.received, in.known, in.gaps = h.Sent, 0, true, r.gaps
+	if none := (instance{}); in.lost != none && h.Resent != in.lost {
+		r.resend[number] = in.lost
+		return nil
+	}
+	in.lost = instance{}
+	delete(r.resend, number)
+	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1}
+	if share.Memo, err = r.memo(); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.waiting)) {
+		share.Pairs = append(share.Pairs, sketch.Pair{Key: []byte(key), Value: in.waiting[key]})
+	}
+	for i := range r.shards {
+		if other := &r.shards[i]; i != number && other.waiting != nil {
+			share.Resume = min(share.Resume, other.since)
+		}
+	}
+	events, err := r.Store.Merge(share)
+	switch {
+	case errors.Is(err, sketch.ErrBehind): // its pairs wait for a head that is not
+		r.heard(number, rec, &h, nil)
+		return nil
+	case errors.Is(err, sketch.ErrForeign):
+		r.heard(number, rec, &h, err)
+		return nil
+	case err != nil:
+		return err
+	}
+	in.waiting = nil
+	r.heard(number, rec, &h, nil)
+	r.OnMerged(events)
+	return nil
+}
+
+// counted is what a memo says of a shard.
+type counted struct {
+	By   instance `json:"by"`
+	Sent int64    `json:"sent"`
+	Lost instance `json:"lost,omitzero"`
+}
+
+// memo returns how much of each shard has been counted, so that a trainer that is started again misses what the topic loses meanwhile.
+func (r *Receiver) memo() ([]byte, error) {
+	out := make([]counted, len(r.shards))
+	for i := range r.shards {
+		in := &r.shards[i]
+		out[i] = counted{in.by, in.counted, in.lost}
+	}
+	return json.Marshal(out)
+}
+
+// recall takes up a memo.
+func (r *Receiver) recall(memo []byte) error {
+	for i := range r.shards {
+		r.shards[i] = incoming{}
+	}
+	var list []counted
+	if len(memo) > 0 {
+		if err := json.Unmarshal(memo, &list); err != nil {
+			return fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
+		}
+	}
+	for i := range list[:min(len(list), len(r.shards))] {
+		c := &list[i]
+		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, known: c.By != instance{}, gaps: r.gaps}
+	}
+	return nil
+}
+
+// fit refuses a head of another sample, or with a partition that is not the shard's.
+func (r *Receiver) fit(number int, h *head) error {
+	if err := r.Store.Agrees(h.Head.Settings); err != nil {
+		return err
+	}
+	for _, p := range h.Head.Ledger {
+		topic, partition, err := sketch.PartitionOf(p.Key)
+		if err != nil {
+			return err
+		}
+		if !r.Owns(number, topic, partition) {
+			return fmt.Errorf("it has %s/%d, which is no partition of shard %d of %d", topic, partition, number, r.Count)
+		}
+	}
+	return nil
+}
+
+// heard notes a head, and why it was refused, if it was.
+func (r *Receiver) heard(number int, rec *kgo.Record, h *head, err error) {
+	s := Status{Seen: rec.Timestamp, Host: h.Host, Lag: h.Lag}
+	if err != nil {
+		s.Refused = err.Error()
+		s.Refused = strings.ToValidUTF8(s.Refused[:min(len(s.Refused), maxRefusal)], "")
+	}
+	r.mu.Lock()
+	before := r.status[number]
+	r.status[number] = s
+	r.mu.Unlock()
+	if err != nil && before.Refused != s.Refused {
+		r.Log.Error("shard refused", "topic", r.Topic, "offset", rec.Offset, "shard", number, "host", h.Host, "error", err)
+	}
+}
+
+// wish tells the shards what thresholds the sample has come to, which subjects are forgotten, and who has to send everything again, where that has changed.
+func (r *Receiver) wish(ctx context.Context, now bool) error {
+	if !now && time.Since(r.toldAt) < wishEvery {
+		return nil
+	}
+	h, err := r.Store.Head()
+	if err != nil {
+		return err
+	}
+	w := wishes{Format: formatVersion, Model: r.Model, Settings: h.Settings, Thresholds: r.Store.Thresholds(), Resend: r.resend}
+	if len(r.Store.ForgottenFields()) > 0 {
+		if w.Forgotten, err = r.Store.Testify(); err != nil {
+			return err
+		}
+		w.Forgotten.Partitions = slices.DeleteFunc(w.Forgotten.Partitions, func(t sketch.Testimony) bool { return t.Incarnation == 0 })
+	}
+	value, err := json.Marshal(&w)
+	if err != nil {
+		return fmt.Errorf("shard: %w", err)
+	}
+	if r.toldAt = time.Now(); bytes.Equal(value, r.told) {
+		return nil
+	}
+	if err := r.connect(); err != nil {
+		return err
+	}
+	if err := r.client.ProduceSync(ctx, &kgo.Record{Key: []byte{kindTrainer}, Value: value}).FirstErr(); err != nil {
+		r.close()
+		return err
+	}
+	r.told = value
+	return nil
+}
+
+func (r *Receiver) connect() (err error) {
+	if r.client == nil {
+		r.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(r.Topic)}, r.Kafka...)...)
+	}
+	return err
+}
+
+func (r *Receiver) close() {
+	if r.client != nil {
+		r.client.Close()
+		r.client = nil
+	}
+}

@@ -1,0 +1,204 @@
+// Package shard carries the samples of shards to a trainer, over a compacted topic with one partition: the merge topic. Each shard writes what changes of its
+// rows, then a head with the accounts that they belong to; the trainer merges both (sketch.Store.Merge) and writes back the thresholds that all samples have
+// come to, so that the shards send no more than the sample of all of them needs. It knows nothing of events, of models or of learning.
+package shard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/produce"
+	"github.com/refitd/refitd/sketch"
+)
+
+// formatVersion is that of the records. Readers refuse later ones.
+const formatVersion = 1
+
+// The kinds of records, the first byte of their keys:
+//
+//	p shard u32 | key of the state     a row, a checkpoint or a time bound, as the state has it; a tombstone where it has none any more
+//	h shard u32                        a head: JSON
+//	t                                  what the trainer asks for: JSON
+//
+// Pairs carry a header with the policy that their sample follows and the instance that wrote them. Integers are big-endian.
+const (
+	kindPair    = 'p'
+	kindHead    = 'h'
+	kindTrainer = 't'
+)
+
+const instanceHeader = "i"
+
+// A head says how far a shard has come. The pairs before it, of the same instance, belong to it.
+type head struct {
+	Format int         `json:"format"`
+	Model  string      `json:"model"`
+	Shard  int         `json:"shard"`
+	Count  int         `json:"count"`
+	By     instance    `json:"by"`
+	State  string      `json:"state"`           // which stays with a state directory
+	Host   string      `json:"host"`            // for messages
+	Sent   int64       `json:"sent"`            // pairs that this instance has sent in all
+	Resent instance    `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
+	Lag    int64       `json:"lag"`             // records of its partitions that it has not applied yet
+	Head   sketch.Head `json:"head"`
+}
+
+// wishes is what the trainer asks of the shards.
+type wishes struct {
+	Format     int                `json:"format"`
+	Model      string             `json:"model"`
+	Settings   []byte             `json:"settings"` // of the trainer's state, as in a sketch.Head
+	Thresholds []sketch.Threshold `json:"thresholds"`
+	Forgotten  *sketch.Witness    `json:"forgotten,omitempty"` // of the trainer's state, if subjects were
+	Resend     map[int]instance   `json:"resend,omitempty"`    // shards of which something was lost
+}
+
+// An instance is a run of a shard. The later of two counts.
+type instance struct {
+	Epoch uint64 `json:"epoch"` // one more than the last one that the topic has
+	Name  string `json:"name"`  // drawn at random
+}
+
+func (a instance) compare(b instance) int {
+	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), strings.Compare(a.Name, b.Name))
+}
+
+// header marks the pairs of an instance.
+func (a instance) header(of policy) kgo.RecordHeader {
+	return kgo.RecordHeader{Key: instanceHeader, Value: append(binary.BigEndian.AppendUint64(of[:], a.Epoch), a.Name...)}
+}
+
+// instanceOf returns which instance a pair is of; ok is false if it follows another policy.
+func instanceOf(r *kgo.Record, of policy) (a instance, ok bool) {
+	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == instanceHeader })
+	if i < 0 || len(r.Headers[i].Value) < len(of)+8 || !bytes.HasPrefix(r.Headers[i].Value, of[:]) {
+		return a, false
+	}
+	b := r.Headers[i].Value[len(of):]
+	return instance{binary.BigEndian.Uint64(b), string(b[8:])}, true
+}
+
+// A policy stands for the model, the number of shards and the settings of the sample: pairs of another one are of another sample.
+type policy [8]byte
+
+func policyOf(model string, count int, store *sketch.Store) policy {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", model, count, store.Fingerprint()))
+	return policy(sum[:8])
+}
+
+func keyOf(kind byte, shard int, key []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(shard)), key...)
+}
+
+// parseKey returns what a record is; ok is false if it is none of this package.
+func parseKey(b []byte) (kind byte, shard int, key []byte, ok bool) {
+	if len(b) == 1 && b[0] == kindTrainer {
+		return kindTrainer, 0, nil, true
+	}
+	if len(b) < 5 || b[0] != kindPair && b[0] != kindHead || b[0] == kindHead && len(b) > 5 {
+		return 0, 0, nil, false
+	}
+	return b[0], int(binary.BigEndian.Uint32(b[1:])), b[5:], true
+}
+
+// decode reads the JSON of a record of this model.
+func decode(r *kgo.Record, model string, into any) error {
+	var about struct {
+		Format int    `json:"format"`
+		Model  string `json:"model"`
+	}
+	if err := json.Unmarshal(r.Value, &about); err != nil {
+		return fmt.Errorf("the record at offset %d cannot be read: %w", r.Offset, err)
+	}
+	if about.Format > formatVersion {
+		return fmt.Errorf("the record at offset %d has format %d, this build reads up to %d", r.Offset, about.Format, formatVersion)
+	}
+	if about.Model != model {
+		return fmt.Errorf("the record at offset %d is of model %q, not of %q: a model has a merge topic of its own", r.Offset, about.Model, model)
+	}
+	if err := json.Unmarshal(r.Value, into); err != nil {
+		return fmt.Errorf("the record at offset %d cannot be read: %w", r.Offset, err)
+	}
+	return nil
+}
+
+// The settings of the merge topic that matter. What is superseded stays for an hour, so that who reads on within it reads everything that was written.
+const (
+	cleanupPolicy = "cleanup.policy"
+	compact       = "compact"
+	compactionLag = "min.compaction.lag.ms"
+	lagMillis     = 3_600_000
+)
+
+// ErrTopic: the merge topic is not what it has to be, which only an operator can change.
+var ErrTopic = errors.New("the merge topic cannot be used")
+
+// check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample.
+func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
+	policy, lag := compact, strconv.Itoa(lagMillis)
+	created, err := produce.Ensure(ctx, client, topic, 1, map[string]*string{cleanupPolicy: &policy, compactionLag: &lag})
+	if err != nil {
+		return fmt.Errorf("topic %s (shard.topic): %w", topic, err)
+	}
+	if created {
+		log.Info("topic created", "topic", topic, cleanupPolicy, compact)
+		return nil
+	}
+	admin := kadm.NewClient(client)
+	found, err := admin.ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("topic %s (shard.topic): %w", topic, err)
+	}
+	if n := len(found[topic].Partitions); n > 1 {
+		return fmt.Errorf("topic %s (shard.topic) has %d partitions, want 1: %w", topic, n, ErrTopic)
+	}
+	described, err := admin.DescribeTopicConfigs(ctx, topic)
+	if err != nil { // not being allowed to look is no reason not to go on
+		log.Warn("settings of the topic cannot be read: it has to be compacted, and only that", "topic", topic, "error", err)
+		return nil
+	}
+	for _, d := range described {
+		for _, c := range d.Configs {
+			if value := strings.TrimSpace(c.MaybeValue()); c.Key == cleanupPolicy && value != compact {
+				return fmt.Errorf("topic %s (shard.topic) has %s %s, which loses rows of the sample: set it to %s and have each shard send everything "+
+					"again by a new topic: %w", topic, cleanupPolicy, value, compact, ErrTopic)
+			}
+		}
+	}
+	return nil
+}
+
+// bounds returns the first and the next offset of the merge topic.
+func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end int64, err error) {
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	from, _ := starts.Lookup(topic, 0)
+	to, _ := ends.Lookup(topic, 0)
+	return from.Offset, to.Offset, errors.Join(from.Err, to.Err)
+}
+
+// readFrom has a client read the merge topic from an offset on.
+func readFrom(topic string, offset int64) kgo.Opt {
+	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}})
+}

@@ -1,0 +1,345 @@
+package shard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/produce"
+	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+const (
+	sendEvery    = 200 * time.Millisecond // between two looks at what changed
+	beatEvery    = 20 * time.Second       // between two heads where nothing did
+	excerptBytes = 1 << 20
+	retryMin     = 500 * time.Millisecond
+	retryMax     = 30 * time.Second
+)
+
+// ErrSuperseded: another process runs the same shard, and was started later.
+var ErrSuperseded = errors.New("another process is this shard")
+
+// ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before anything is read.
+var ErrForgotten = errors.New("subjects were forgotten: start again")
+
+// SenderOptions are those of a Sender. All but OnSent and Lag are required.
+type SenderOptions struct {
+	Kafka  []kgo.Opt // brokers, encryption, sign-in
+	Topic  string    // the merge topic
+	Model  string
+	Count  int // shards
+	Number int // of this one
+	Store  *sketch.Store
+	Log    *slog.Logger
+	// Forget takes the subjects of a trainer's state out of Store, before anything is read.
+	Forget func(ctx context.Context, w *sketch.Witness) error
+	OnSent func(pairs int, bytes int64) // called after each head
+	Lag    func() int64                 // records of the shard's partitions that are not applied yet
+}
+
+// Sender sends the sample of a shard to the merge topic. Make it with NewSender, call Prepare, then Run, each once.
+type Sender struct {
+	SenderOptions
+	by      instance
+	state   string
+	client  *kgo.Client
+	sent    int64
+	resent  instance // of which pairs were missed, the last time that everything was sent again
+	strange error    // the trainer is of another sample
+	beat    time.Time
+	failing atomic.Pointer[string]
+
+	mu     sync.Mutex // guards what follows, which the goroutine that reads the topic writes
+	wishes *wishes    // the last ones, nil when they are done
+	other  *head      // of a later instance of the same shard
+	next   int64      // offset to be read
+}
+
+// NewSender returns a sender. Nothing is connected before Prepare.
+func NewSender(o SenderOptions) *Sender {
+	if o.OnSent == nil {
+		o.OnSent = func(int, int64) {}
+	}
+	if o.Lag == nil {
+		o.Lag = func() int64 { return 0 }
+	}
+	return &Sender{SenderOptions: o, by: instance{Name: rand.Text()}}
+}
+
+// Trouble says why nothing can be sent, or "".
+func (s *Sender) Trouble() string {
+	if text := s.failing.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// Prepare connects, looks at the topic until it can, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of Forget.
+func (s *Sender) Prepare(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		err := s.prepare(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrTopic) {
+			if err == nil {
+				err = s.recall(ctx)
+			}
+			s.fails(nil)
+			return err
+		}
+		if failures == 1 {
+			s.Log.Error("merge topic cannot be read: tried again until it can", "topic", s.Topic, "error", err)
+		}
+		s.fails(err)
+		_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+	}
+}
+
+func (s *Sender) fails(err error) {
+	if err == nil {
+		s.failing.Store(nil)
+		return
+	}
+	text := fmt.Sprintf("shard: the merge topic %s: %v", s.Topic, err)
+	s.failing.Store(&text)
+}
+
+// prepare reads the topic to its end to learn which instances of this shard there were, and what the trainer asks for.
+func (s *Sender) prepare(ctx context.Context) error {
+	client, err := produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic)}, s.Kafka...)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := check(ctx, client, s.Topic, s.Log); err != nil {
+		return err
+	}
+	start, end, err := bounds(ctx, client, s.Topic)
+	if err != nil {
+		return err
+	}
+	s.next = start
+	if err := s.read(ctx, end); err != nil {
+		return err
+	}
+	own, err := s.Store.Testify()
+	if err != nil {
+		return err
+	}
+	before := s.other
+	s.state, s.other, s.by.Epoch = own.Lineage, nil, 1
+	if before == nil {
+		return nil
+	}
+	s.by.Epoch = before.By.Epoch + 1
+	if before.State != s.state { // while that was the shard, nobody took what this one sent
+		return s.Store.Resend()
+	}
+	return nil
+}
+
+// read reads on to an offset, or until ctx is done where it is negative.
+func (s *Sender) read(ctx context.Context, end int64) error {
+	client, err := kgo.NewClient(append([]kgo.Opt{readFrom(s.Topic, s.next)}, s.Kafka...)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for end < 0 || s.next < end {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachRecord(s.see)
+	}
+	return nil
+}
+
+// see takes up a record of the topic.
+func (s *Sender) see(r *kgo.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = r.Offset + 1
+	kind, number, _, ok := parseKey(r.Key)
+	switch {
+	case !ok || r.Value == nil:
+	case kind == kindHead && number == s.Number:
+		h := new(head)
+		if err := decode(r, s.Model, h); err != nil {
+			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
+		} else if h.By.compare(s.by) > 0 && (s.other == nil || h.By.compare(s.other.By) > 0) {
+			s.other = h
+		}
+	case kind == kindTrainer:
+		w := new(wishes)
+		if err := decode(r, s.Model, w); err != nil {
+			s.Log.Warn("thresholds passed over", "topic", s.Topic, "error", err)
+		} else {
+			s.wishes = w
+		}
+	}
+}
+
+// recall forgets the subjects that the trainer has forgotten.
+func (s *Sender) recall(ctx context.Context) error {
+	w := s.wishes
+	if w == nil || s.Store.Agrees(w.Settings) != nil || w.Forgotten == nil || s.Store.Knows(w.Forgotten) {
+		return nil
+	}
+	return s.Forget(ctx, w.Forgotten)
+}
+
+// Run sends until done is closed, and then what is left, or until ctx is done. The error wraps ErrSuperseded or ErrForgotten, or is one
+// of the state.
+func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
+	readCtx, stop := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { s.follow(readCtx) })
+	defer reading.Wait()
+	defer stop()
+	defer s.close()
+	tick := time.NewTicker(sendEvery)
+	defer tick.Stop()
+	for failures, last := 0, false; ; {
+		if err := s.obey(); err != nil {
+			return err
+		}
+		err := s.send(ctx)
+		switch {
+		case errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+			return err
+		case ctx.Err() != nil:
+			s.Log.Warn("rows not sent at the end: the next start does it", "topic", s.Topic, "error", err)
+			return nil
+		case err != nil:
+			s.close()
+			s.by.Epoch, s.sent = s.by.Epoch+1, 0 // what arrived of it is not known, and does not count
+			if failures++; failures == 1 {
+				s.Log.Error("rows not sent: tried again until they are", "topic", s.Topic, "error", err)
+			}
+			s.fails(err)
+			_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+			continue
+		case last:
+			return nil
+		}
+		failures = 0
+		s.fails(s.strange)
+		select {
+		case <-ctx.Done():
+		case <-done:
+			last = true
+		case <-tick.C:
+		}
+	}
+}
+
+// follow reads the topic until ctx is done.
+func (s *Sender) follow(ctx context.Context) {
+	for failures := 1; ctx.Err() == nil; failures++ {
+		if err := s.read(ctx, -1); ctx.Err() == nil {
+			s.Log.Warn("merge topic cannot be read: tried again until it can", "topic", s.Topic, "error", err)
+			_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+		}
+	}
+}
+
+// obey does what the trainer asks for, and ends the shard where another process is it.
+func (s *Sender) obey() error {
+	s.mu.Lock()
+	w, other := s.wishes, s.other
+	s.wishes = nil
+	s.mu.Unlock()
+	if other != nil {
+		return fmt.Errorf("shard %d of model %s runs on %s, too, and was started later there: each of the %d shards is one process: %w",
+			s.Number, s.Model, other.Host, s.Count, ErrSuperseded)
+	}
+	if w == nil {
+		return nil
+	}
+	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
+		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w", s.strange)
+		s.Log.Error("trainer is of another sample", "topic", s.Topic, "error", s.strange)
+		return nil
+	}
+	if w.Forgotten != nil && !s.Store.Knows(w.Forgotten) {
+		return ErrForgotten
+	}
+	if _, err := s.Store.Raise(w.Thresholds); err != nil {
+		return err
+	}
+	if lost, ok := w.Resend[s.Number]; ok && lost != s.resent {
+		s.resent = lost
+		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)
+		s.by.Epoch, s.sent = s.by.Epoch+1, 0
+		return s.Store.Resend()
+	}
+	return nil
+}
+
+// send sends what changed, up to a head.
+func (s *Sender) send(ctx context.Context) error {
+	var e *sketch.Excerpt
+	for {
+		var err error
+		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
+			return err
+		}
+		if s.client == nil {
+			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic)}, s.Kafka...)...); err != nil {
+				return err
+			}
+		}
+		size, err := s.produce(ctx, e)
+		if err != nil {
+			return err
+		}
+		s.OnSent(len(e.Pairs), size)
+		if e.Head != nil {
+			s.beat = time.Now()
+			return s.Store.Mirrored(e)
+		}
+	}
+}
+
+// produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it: it says that they are there.
+func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, err error) {
+	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(policyOf(s.Model, s.Count, s.Store))
+	for _, p := range e.Pairs {
+		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
+		size += int64(len(p.Key) + len(p.Value))
+	}
+	if err := s.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return 0, err
+	}
+	s.sent += int64(len(records))
+	if e.Head == nil {
+		return size, nil
+	}
+	host, _ := os.Hostname() // for messages
+	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
+		Host: host, Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Head: *e.Head})
+	if err != nil {
+		return 0, fmt.Errorf("shard: %w", err)
+	}
+	return size + int64(len(value)), s.client.ProduceSync(ctx, &kgo.Record{Key: keyOf(kindHead, s.Number, nil), Value: value}).FirstErr()
+}
+
+func (s *Sender) close() {
+	if s.client != nil {
+		s.client.Close()
+		s.client = nil
+	}
+}

@@ -1,0 +1,366 @@
+package sketch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same settings.
+var ErrForeign = errors.New("not of the same sample")
+
+// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged with a later head.
+var ErrBehind = errors.New("behind what was merged")
+
+// A Share is what a store that reads some of the partitions has sent of itself: excerpts of it up to one with a head.
+type Share struct {
+	Shard uint32
+	Pairs []Pair
+	Head  *Head
+	// Resume is where the caller goes on reading once this is merged, and Memo what it has to know then; see Store.Merged.
+	Resume int64
+	Memo   []byte
+	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.
+	Values func(field string, payload []byte) ([][]byte, error)
+}
+
+// Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of events, and so is the union of such samples
+// cut to k: each row that the sample of all events has is among the largest of its shard, too. So once all shares are merged, rows and accounts are those of a
+// store that applied all records itself. Merging a share again changes nothing: accounts only grow, and thresholds only rise.
+//
+// It returns by how many events the accounts of each topic grew. An error wrapping ErrForeign or ErrBehind means that nothing was merged.
+func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	h, err := s.read(m)
+	if err != nil {
+		return nil, err
+	}
+	duplicates := s.duplicates
+	defer func() { s.duplicates = duplicates }() // what is sent again is none
+	events = s.advance(h)
+	s.contribute(m.Shard, h.counters)
+	for i := range m.Pairs {
+		if err := s.mergePair(&m.Pairs[i], m.Values); err != nil {
+			return nil, s.stop(err)
+		}
+	}
+	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
+		evicted, threshold := h.counters.of(i)
+		if _, err := s.raise(r, Threshold{evicted, threshold}); err != nil {
+			return nil, err
+		}
+	}
+	s.pending.put([]byte{prefixMerged}, false, func(b, key []byte) []byte {
+		return seal(key, append(binary.BigEndian.AppendUint64(b, uint64(m.Resume)), m.Memo...), len(b))
+	})
+	return events, s.commit(nil)
+}
+
+// Merged returns Resume and Memo of the last share merged; ok is false before one was.
+func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
+	err = s.backend.view(func(c cut) error {
+		memo, ok, err = stored(c, []byte{prefixMerged}, unseal)
+		if err == nil && ok && len(memo) < 8 {
+			err = corrupt("what was merged has %d bytes", len(memo))
+		}
+		return err
+	})
+	if err != nil || !ok {
+		return 0, nil, false, err
+	}
+	return int64(binary.BigEndian.Uint64(memo)), bytes.Clone(memo[8:]), true, nil
+}
+
+// Fingerprint returns a digest of what samples have to agree in to be merged; see Agrees.
+func (s *Store) Fingerprint() Digest {
+	s.mu.Lock()
+	policy := s.settings
+	s.mu.Unlock()
+	policy.Format, policy.Lineage, policy.Origin, policy.ConfigHash, policy.Since = 0, "", "", "", nil
+	policy.Partial, policy.Unsettled, policy.NotOfLog = false, false, false
+	return sha256.Sum256(appendSettings(nil, []byte{prefixSettings}, &policy))
+}
+
+// account is a head, decoded.
+type account struct {
+	ledger   []LedgerRow // those of incarnations that are over first, as a Head has them
+	counters counters
+}
+
+// read decodes and checks a share before anything of it is taken. Its error wraps ErrForeign.
+func (s *Store) read(m *Share) (*account, error) {
+	foreign := func(format string, args ...any) error {
+		return fmt.Errorf("sketch: merge shard %d: %w: %w", m.Shard, ErrForeign, fmt.Errorf(format, args...))
+	}
+	if m.Head == nil {
+		return nil, foreign("it has no head")
+	}
+	theirs, err := decodeSettings([]byte{prefixSettings}, m.Head.Settings)
+	if err != nil {
+		return nil, foreign("%w", err)
+	}
+	if err := s.settings.agrees(theirs); err != nil {
+		return nil, foreign("%w", err)
+	}
+	h := &account{counters: counters{reasons: map[string]int64{}}}
+	if len(m.Head.Counters) > 0 {
+		if h.counters, err = decodeCounters([]byte{prefixCounters}, m.Head.Counters); err != nil {
+			return nil, foreign("%w", err)
+		}
+		if n := len(s.settings.Quotas); len(h.counters.classes) != n {
+			return nil, foreign("it counts %d classes of %d", len(h.counters.classes), n)
+		}
+	}
+	accounts, behind := map[incarnation]*LedgerRow{}, ""
+	for _, p := range m.Head.Ledger {
+		l, err := decodeLedger(p.Key, p.Value)
+		if err == nil {
+			err = l.audit()
+		}
+		if err != nil {
+			return nil, foreign("%w", err)
+		}
+		if place := s.place(l.Topic, l.Partition, l.Incarnation); place >= 0 {
+			switch own := &s.ledger[place]; {
+			case own.Start != l.Start:
+				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
+			case own.Next == l.Next && own.Digest != l.Digest:
+				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next, own.Digest)
+			case l.Next < own.Next:
+				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
+			}
+		}
+		h.ledger = append(h.ledger, l)
+	}
+	if behind != "" {
+		return nil, fmt.Errorf("sketch: merge shard %d: %s: %w", m.Shard, behind, ErrBehind)
+	}
+	for i := range h.ledger {
+		l := &h.ledger[i]
+		accounts[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = l
+	}
+	for i := range m.Pairs {
+		p := &m.Pairs[i]
+		if len(p.Key) == 0 || !mirrored(p.Key) {
+			return nil, foreign("it has a key %.40q", p.Key)
+		}
+		if p.Value == nil {
+			continue
+		}
+		if p.Key[0] != prefixRow {
+			if _, err := unseal(p.Key, p.Value); err != nil {
+				return nil, foreign("%w", err)
+			}
+			continue
+		}
+		_, _, ok := parseRowKey(p.Key)
+		row, err := decodeRow(p.Key, p.Value)
+		if err == nil && !ok {
+			err = corrupt("row at key %x", p.Key)
+		}
+		if err != nil {
+			return nil, foreign("%w", err)
+		}
+		l := accounts[incarnation{partition{string(row.topic), row.partition}, row.incarnation}]
+		if l != nil && row.offset < l.Start {
+			return nil, foreign("row of %s/%d has offset %d, its accounts begin at %d", row.topic, row.partition, row.offset, l.Start)
+		}
+		if s.settings.grouped() != (row.group != identity{}) {
+			return nil, foreign("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition, row.offset)
+		}
+	}
+	return h, nil
+}
+
+// Agrees returns an error wrapping ErrForeign unless Head.Settings of another store are those of a sample of other partitions, by the same rules.
+func (s *Store) Agrees(sealed []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	theirs, err := decodeSettings([]byte{prefixSettings}, sealed)
+	if err == nil {
+		err = s.settings.agrees(theirs)
+	}
+	if err != nil {
+		return fmt.Errorf("sketch: %w: %w", ErrForeign, err)
+	}
+	return nil
+}
+
+// agrees returns a *ConfigError with the first setting in which a sample of other partitions differs.
+func (s *settings) agrees(theirs settings) error {
+	for _, r := range []struct {
+		option      string
+		ours, other any
+	}{{"Size", s.Size, theirs.Size}, {"HoldoutSize", s.HoldoutSize, theirs.HoldoutSize}, {"MaxCost", s.MaxCost, theirs.MaxCost},
+		{"Rules", s.Rules, theirs.Rules}} {
+		if r.ours != r.other {
+			return &ConfigError{Option: r.option, Stored: fmt.Sprint(r.ours), Configured: fmt.Sprint(r.other)}
+		}
+	}
+	_, err := s.succeed(theirs, false)
+	return err
+}
+
+// advance makes the accounts those of a head that is not stale.
+func (s *Store) advance(h *account) map[string]int64 {
+	events := map[string]int64{}
+	grew := func(topic string, n int64) {
+		if n > 0 {
+			events[topic] += n
+		}
+	}
+	for i := range h.ledger {
+		l := &h.ledger[i]
+		place := s.place(l.Topic, l.Partition, l.Incarnation)
+		if place < 0 {
+			if current, ok := s.places[partition{l.Topic, l.Partition}]; ok && !l.archived {
+				s.archive(current)
+			}
+			fresh := *l
+			fresh.Rows = [NumRoles]int64{}
+			s.adopt(fresh)
+			place = int32(len(s.ledger) - 1)
+			s.touch(place)
+			grew(l.Topic, l.Applied)
+			continue
+		}
+		own := &s.ledger[place]
+		if l.archived && !own.archived {
+			s.archive(place)
+		}
+		if own.Next == l.Next && own.Halted == l.Halted {
+			continue
+		}
+		grew(l.Topic, l.Applied-own.Applied)
+		rows, over := own.Rows, own.archived
+		*own = *l
+		own.Rows, own.archived = rows, over
+		s.touch(place)
+	}
+	return events
+}
+
+// archive ends the incarnation of a partition.
+func (s *Store) archive(place int32) {
+	l := &s.ledger[place]
+	s.pending.drop(l.key())
+	delete(s.places, partition{l.Topic, l.Partition})
+	l.archived, l.Halted = true, ""
+	s.touch(place)
+	if !s.settings.NotOfLog {
+		s.settings.NotOfLog = true
+		s.pending.putSettings(&s.settings)
+	}
+}
+
+// contribute replaces what a shard has counted, and adds up what all have.
+func (s *Store) contribute(shard uint32, c counters) {
+	if s.shares == nil {
+		s.shares = map[uint32]counters{}
+	}
+	s.shares[shard] = c
+	s.pending.put(shareKey(shard), false, func(b, key []byte) []byte { return appendCounters(b, key, &c) })
+	s.addUp()
+	s.pending.counted = true
+}
+
+func shareKey(shard uint32) []byte { return binary.BigEndian.AppendUint32([]byte{prefixMerged}, shard) }
+
+func (s *Store) addUp() {
+	s.reasons = map[string]int64{}
+	for _, r := range s.all[NumRoles:] {
+		r.eligible = 0
+	}
+	for _, shard := range slices.Sorted(maps.Keys(s.shares)) {
+		c := s.shares[shard]
+		for reason, n := range c.reasons {
+			s.reasons[reason] += n
+		}
+		for i := range c.classes {
+			s.all[int(NumRoles)+i].eligible += c.classes[i].eligible
+		}
+	}
+}
+
+// loadShares brings what the shards have counted into memory.
+func (s *Store) loadShares(c cut) error {
+	return c.each([]byte{prefixMerged}, func(key, value []byte) error {
+		if len(key) == 1 {
+			return nil
+		}
+		if len(key) != 1+4 {
+			return corrupt("key %x is of no shard", key)
+		}
+		counted, err := decodeCounters(key, value)
+		if s.shares == nil {
+			s.shares = map[uint32]counters{}
+		}
+		s.shares[binary.BigEndian.Uint32(key[1:])] = counted
+		return err
+	})
+}
+
+// mergePair takes one changed key. A row that was put out at its shard is put out here by better ones, or by the shard's threshold.
+func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([][]byte, error)) error {
+	size := int64(len(p.Key) + len(p.Value))
+	if p.Key[0] != prefixRow {
+		if err := s.commitIfFull(size, 1); err != nil {
+			return err
+		}
+		if p.Value == nil {
+			s.pending.drop(p.Key)
+		} else {
+			s.pending.put(p.Key, false, func(b, _ []byte) []byte { return append(b, p.Value...) })
+		}
+		return nil
+	}
+	if p.Value == nil {
+		return nil
+	}
+	role, id, _ := parseRowKey(p.Key)
+	row, err := decodeRow(p.Key, p.Value)
+	if err != nil {
+		return err
+	}
+	place := s.place(string(row.topic), row.partition, row.incarnation)
+	if place < 0 || row.offset >= s.ledger[place].Next { // of a process that ended before its head: its successor sends it again
+		return nil
+	}
+	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {
+		return err
+	}
+	if err := s.commitIfFull(size, 1+s.costOf(row.payload)/MinCost); err != nil {
+		return err
+	}
+	return s.offer(&s.ledger[place], place, &Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
+		id: id, group: row.group})
+}
+
+// isForgotten reports whether a row is of a subject that is to be forgotten.
+func (s *Store) isForgotten(row *storedRow, id identity, values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
+	for _, m := range s.markers {
+		at, ok := m.cut(string(row.topic), row.partition)
+		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {
+			continue
+		}
+		if m.Row != nil && bytes.Equal(m.Row, id[:]) {
+			return true, nil
+		}
+		named, err := values(m.Field, row.payload)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(named, func(value []byte) bool { return SubjectHash(m.Field, value) == m.Hash }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

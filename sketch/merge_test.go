@@ -1,0 +1,440 @@
+package sketch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+)
+
+// A team is shards with a trainer, beside one store that applies all that they do.
+type team struct {
+	rng     *rand.Rand
+	o       Options
+	whole   *Store
+	shards  []*teamShard
+	trainer *teamTrainer
+	logs    []*teamLog
+	topic   []teamMessage
+
+	settling bool // only what changed is sent
+	putBack  bool // a shard was: what it had sent since then may stay in the topic
+}
+
+// A teamLog is a partition's log, of which its shard has read some.
+type teamLog struct {
+	topic   string
+	number  int32
+	shard   int
+	records []Record
+}
+
+type teamShard struct {
+	backend *memory
+	backup  *memory // nil without one
+	store   *Store
+	after   *Excerpt
+}
+
+type teamMessage struct {
+	shard int
+	pairs []Pair
+	head  *Head
+}
+
+// A teamTrainer reads the topic as a trainer does: pairs wait for the head that they belong to.
+type teamTrainer struct {
+	backend *memory
+	store   *Store
+	at      int
+	waiting []map[string][]byte
+	since   []int // where the first of those is
+}
+
+func openTeamStore(b backend, o Options) (*Store, error) {
+	o.Lineage = "" // each has its own
+	return load(context.Background(), b, &o, o.choose)
+}
+
+func newTeam(rng *rand.Rand) (*team, error) {
+	t := &team{rng: rng, o: settingsOf(rng)}
+	if rng.IntN(4) == 0 && t.o.Identity == "" && t.o.CapBy == "" {
+		t.o.MaxCost = int64(t.o.Size) * (MinCost + 100)
+	}
+	t.o.CheckpointEvery = 1000
+	var err error
+	if t.whole, err = openTeamStore(newMemory(), t.o); err != nil {
+		return nil, err
+	}
+	for range 1 + rng.IntN(4) {
+		sh := &teamShard{backend: newMemory()}
+		if err := t.restart(sh); err != nil {
+			return nil, err
+		}
+		t.shards = append(t.shards, sh)
+	}
+	t.trainer = &teamTrainer{backend: newMemory()}
+	if err := t.restartTrainer(); err != nil {
+		return nil, err
+	}
+	for i := range 2 + rng.IntN(5) {
+		l := &teamLog{topic: []string{"a", "b"}[i%2], number: int32(i / 2), shard: i / 2 % len(t.shards)}
+		t.logs = append(t.logs, l)
+		for _, s := range []*Store{t.whole, t.shards[l.shard].store} {
+			if err := s.Begin(l.topic, l.number, 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *team) restart(sh *teamShard) (err error) {
+	o := t.o
+	o.Mirror = true
+	sh.store, err = openTeamStore(sh.backend, o)
+	sh.after = nil
+	return err
+}
+
+func (t *team) restartTrainer() (err error) {
+	o := t.o
+	o.Merges = true
+	tr := t.trainer
+	if tr.store, err = openTeamStore(tr.backend, o); err != nil {
+		return err
+	}
+	resume, _, _, err := tr.store.Merged()
+	tr.at, tr.waiting, tr.since = int(resume), make([]map[string][]byte, len(t.shards)), make([]int, len(t.shards))
+	return err
+}
+
+// produce adds records to a log.
+func (t *team) produce(l *teamLog) {
+	for range 1 + t.rng.IntN(20) {
+		r := Record{Offset: int64(len(l.records)), Fate: []Fate{Applied, Applied, Applied, Applied, Rejected, Control, Aborted}[t.rng.IntN(7)], CRC: t.rng.Uint32()}
+		switch r.Fate {
+		case Rejected:
+			r.Reason = []string{"json", "label"}[t.rng.IntN(2)]
+		case Applied:
+			user := fmt.Sprint("u", t.rng.IntN(6))
+			r.Time, r.Weight = int64(t.rng.IntN(5000)), 1
+			if t.o.Weighted {
+				r.Weight = 0.1 + t.rng.Float64()
+			}
+			if t.o.Identity != "" {
+				r.Identity = fmt.Appendf(nil, "i%d", t.rng.IntN(60))
+			}
+			if t.o.HoldoutBy != "" {
+				r.HoldoutKey = []byte(user)
+			}
+			if t.o.CapBy != "" {
+				r.Group = []byte(user)
+			} else if len(t.o.Quotas) > 0 {
+				r.Group = fmt.Appendf(nil, "c%d", 1+t.rng.IntN(3))
+			}
+			r.Payload = fmt.Appendf(nil, "%s %0*d", user, 1+t.rng.IntN(400), t.rng.IntN(10))
+		}
+		l.records = append(l.records, r)
+	}
+}
+
+// deliver has the shard of a log, and the store of all, read on.
+func (t *team) deliver(l *teamLog, n int) error {
+	sh := t.shards[l.shard].store
+	from, ok := sh.Position(l.topic, l.number)
+	if !ok { // a copy from before it was begun
+		if err := sh.Begin(l.topic, l.number, 0); err != nil {
+			return err
+		}
+	}
+	to := min(from+int64(n), int64(len(l.records)))
+	for _, s := range []*Store{sh, t.whole} {
+		p := &Part{Topic: l.topic, Partition: l.number, Base: from, Next: to, Records: slices.Clone(l.records[from:to])}
+		for i := range p.Records {
+			r := &p.Records[i]
+			user, _, _ := bytes.Cut(r.Payload, []byte(" "))
+			r.Forgotten = r.Fate == Applied && s.Forgets(l.topic, l.number, r.Offset, "user", user)
+		}
+		if err := s.Apply(p, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send has a shard put an excerpt into the topic; some are cut short by a crash before it knows that they are there.
+func (t *team) send(i, limit int, crash bool) (sent bool, err error) {
+	sh := t.shards[i]
+	e, err := sh.store.Excerpt(limit, sh.after, t.rng.IntN(9) == 0 && !t.settling)
+	if err != nil || e == nil {
+		return false, err
+	}
+	t.topic = append(t.topic, teamMessage{i, e.Pairs, e.Head})
+	switch {
+	case crash:
+		return true, t.restart(sh)
+	case e.Head == nil:
+		sh.after = e
+		return true, nil
+	}
+	sh.after = nil
+	if l := among(t.rng, t.logs); l.shard == i && !t.settling { // meanwhile
+		if err := t.deliver(l, 3); err != nil {
+			return false, err
+		}
+	}
+	return true, sh.store.Mirrored(e)
+}
+
+// read has the trainer read the next message.
+func (t *team) read() error {
+	tr := t.trainer
+	m := t.topic[tr.at]
+	if tr.waiting[m.shard] == nil {
+		tr.waiting[m.shard], tr.since[m.shard] = map[string][]byte{}, tr.at
+	}
+	for _, p := range m.pairs {
+		tr.waiting[m.shard][string(p.Key)] = p.Value
+	}
+	tr.at++
+	if m.head == nil {
+		return nil
+	}
+	share := &Share{Shard: uint32(m.shard), Head: m.head, Values: namesOf, Resume: int64(tr.at)}
+	for key, value := range tr.waiting[m.shard] {
+		share.Pairs = append(share.Pairs, Pair{[]byte(key), value})
+	}
+	for i := range tr.waiting {
+		if i != m.shard && tr.waiting[i] != nil {
+			share.Resume = min(share.Resume, int64(tr.since[i]))
+		}
+	}
+	_, err := tr.store.Merge(share)
+	if errors.Is(err, ErrBehind) {
+		return nil
+	}
+	tr.waiting[m.shard] = nil
+	return err
+}
+
+// namesOf is userOf, which never fails.
+func namesOf(field string, payload []byte) ([][]byte, error) { return userOf(field, payload), nil }
+
+// settle reads all logs to their end, sends everything and reads it.
+func (t *team) settle() error {
+	t.settling = true
+	defer func() { t.settling = false }()
+	for _, l := range t.logs {
+		if err := t.deliver(l, len(l.records)); err != nil {
+			return err
+		}
+	}
+	for i := range t.shards {
+		for more := true; more; {
+			var err error
+			if more, err = t.send(i, 200, false); err != nil {
+				return err
+			}
+		}
+	}
+	for t.trainer.at < len(t.topic) {
+		if err := t.read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *team) step() error {
+	i := t.rng.IntN(len(t.shards))
+	sh, l := t.shards[i], among(t.rng, t.logs)
+	switch t.rng.IntN(24) {
+	case 0, 1, 2, 3:
+		t.produce(l)
+	case 4, 5, 6, 7, 8:
+		return t.deliver(l, t.rng.IntN(15))
+	case 9, 10, 11:
+		_, err := t.send(i, 1+t.rng.IntN(2000), t.rng.IntN(4) == 0)
+		return err
+	case 12, 13, 14, 15:
+		if t.trainer.at < len(t.topic) {
+			return t.read()
+		}
+	case 16, 17:
+		_, err := sh.store.Raise(t.trainer.store.Thresholds())
+		return err
+	case 18:
+		return t.restart(sh)
+	case 19:
+		return t.restartTrainer()
+	case 20:
+		return sh.store.Resend()
+	case 22:
+		sh.backup = copyOf(sh.backend)
+	case 23:
+		if sh.backup != nil {
+			sh.backend, t.putBack = copyOf(sh.backup), true
+			return t.restart(sh)
+		}
+	case 21:
+		if t.o.Identity != "" || t.rng.IntN(4) > 0 { // which older event of an identity comes back is not decided
+			return nil
+		}
+		if err := t.settle(); err != nil {
+			return err
+		}
+		return t.forget(fmt.Sprint("u", t.rng.IntN(6)))
+	}
+	return nil
+}
+
+func (t *team) forget(user string) error {
+	stores := []*Store{t.whole, t.trainer.store}
+	for _, sh := range t.shards {
+		sh.backup = nil // a shard learns of the subjects before it goes on
+		stores = append(stores, sh.store)
+	}
+	for _, s := range stores {
+		if _, err := s.ForgetSubject("user", []byte(user)); err != nil {
+			return err
+		}
+		if _, err := s.Erase(context.Background(), userOf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows returns the rows by role.
+func (sh *teamShard) rows() [NumRoles]int {
+	rows, _ := sh.store.Size()
+	return rows
+}
+
+// copyOf returns a copy of a backend.
+func copyOf(m *memory) *memory {
+	out, ops := newMemory(), []op{}
+	for key, at := range m.values {
+		ops = append(ops, op{key: []byte(key), value: at.value})
+	}
+	out.commit(ops)
+	return out
+}
+
+// compact leaves what a compacted topic may have left: of each key the last message.
+func (t *team) compact() {
+	type key struct {
+		shard int
+		key   string
+	}
+	seen := map[key]bool{}
+	for i := len(t.topic) - 1; i >= 0; i-- {
+		m := &t.topic[i]
+		m.pairs = slices.DeleteFunc(slices.Clone(m.pairs), func(p Pair) bool {
+			k := key{m.shard, string(p.Key)}
+			was := seen[k]
+			seen[k] = true
+			return was
+		})
+		if k := (key{m.shard, "head"}); m.head != nil {
+			if seen[k] {
+				m.head = nil
+			}
+			seen[k] = true
+		}
+	}
+}
+
+// check compares the trainer with the store of all.
+func (t *team) check() error {
+	want, err := t.whole.State()
+	if err != nil {
+		return err
+	}
+	got, err := t.trainer.store.State()
+	if err != nil {
+		return fmt.Errorf("trainer: %w", err)
+	}
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{{"digest", got.SampleDigest, want.SampleDigest}, {"rows", got.Rows, want.Rows}, {"accounts", got.Partitions, want.Partitions},
+		{"reasons", got.RejectedByReason, want.RejectedByReason}, {"watermark", got.Watermark, want.Watermark}} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			return fmt.Errorf("%s: %v, one store has %v", c.what, c.got, c.want)
+		}
+	}
+	if a, b := t.trainer.store.Thresholds(), t.whole.Thresholds(); !reflect.DeepEqual(a, b) {
+		return fmt.Errorf("thresholds %v, one store has %v", a, b)
+	}
+	for i, sh := range t.shards {
+		if err := sh.store.Check(); err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+	}
+	return t.trainer.store.Check()
+}
+
+// TestTeams: whatever shards are read in which order, cut short, sent twice, started again or put back to a copy, the trainer ends with the rows, the accounts
+// and the thresholds of one store that applied everything, and so does one that begins with what compaction left of the topic: the rows of the shards, no more.
+func TestTeams(t *testing.T) {
+	for seed := range uint64(tier.Size(150, 20_000)) {
+		if err := runTeam(seed); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+func runTeam(seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	team, err := newTeam(rng)
+	for range 20 + rng.IntN(100) {
+		if err == nil {
+			err = team.step()
+		}
+	}
+	if err == nil {
+		err = team.settle()
+	}
+	if err == nil {
+		err = team.check()
+	}
+	if err != nil || len(team.whole.ForgottenFields()) > 0 {
+		return err
+	}
+	team.compact()
+	live, rows := 0, 0
+	for _, m := range team.topic {
+		for _, p := range m.pairs {
+			if p.Value != nil && p.Key[0] == prefixRow {
+				live++
+			}
+		}
+	}
+	for _, sh := range team.shards {
+		for _, n := range sh.rows() {
+			rows += n
+		}
+	}
+	if live != rows && !team.putBack {
+		return fmt.Errorf("the topic has %d rows, the shards %d", live, rows)
+	}
+	team.trainer = &teamTrainer{backend: newMemory()}
+	if err = team.restartTrainer(); err == nil {
+		err = team.settle()
+	}
+	if err == nil {
+		err = team.check()
+	}
+	if err != nil {
+		return fmt.Errorf("made anew: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,382 @@
+package sketch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows, checkpoints and time bounds. The notes stay
+// until the copy has them, so that no crash loses one. What the copy gets is read at one commit, together with the accounts of that commit: what came and
+// went in between is not sent at all.
+
+// A Pair is a key of the database with its value, sealed as it is stored; nil where there is none any more.
+type Pair struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value,omitempty"`
+}
+
+// An Excerpt is what a copy of a store lacks, as of one commit.
+type Excerpt struct {
+	Pairs []Pair // rows, checkpoints and time bounds that changed
+	Head  *Head  // nil if there are more changes, which the next excerpt has
+
+	notes   [][]byte // the notes that it and those before it cover
+	commits int64    // of the store when it was made
+}
+
+// A Head is the accounts that the pairs up to it belong to, as they are stored. With them a copy holds all that it needs of the records before their
+// positions.
+type Head struct {
+	Settings []byte `json:"settings"`
+	Counters []byte `json:"counters,omitempty"` // none while no record was rejected and no row put out
+	Ledger   []Pair `json:"ledger"`
+}
+
+// mirror is what a store keeps of its notes.
+type mirror struct {
+	on      bool
+	next    uint64 // number of the next note
+	commits int64  // that changed something, since the start
+	sent    int64  // of those, the ones up to the last head that the copy has; -1 at the start
+}
+
+// keysOfNote bounds the keys of one note, so that its value stays small.
+const keysOfNote = 2048
+
+// mirrored reports whether a copy needs a key.
+func mirrored(key []byte) bool {
+	switch key[0] {
+	case prefixRow, prefixCheckpoint, prefixBound:
+		return true
+	}
+	return false
+}
+
+// findNotes looks for the notes of a state.
+func (s *Store) findNotes() error {
+	s.mirror = mirror{sent: -1}
+	err := s.backend.view(func(c cut) error {
+		return c.each([]byte{prefixNote}, func(key, value []byte) error {
+			s.mirror.on = true
+			if len(key) == 1+8 {
+				s.mirror.next = binary.BigEndian.Uint64(key[1:]) + 1
+			}
+			_, err := unseal(key, value)
+			return err
+		})
+	})
+	s.pending.noted = s.mirror.on
+	return err
+}
+
+// startMirror has a state that notes nothing begin to, with everything there is.
+func (s *Store) startMirror() error {
+	if s.mirror.on {
+		return nil
+	}
+	s.pending.noted = true
+	s.pending.put([]byte{prefixNote}, true, func(b, key []byte) []byte { return seal(key, b, len(b)) })
+	s.mirror.on = true
+	return s.noteAll()
+}
+
+// Resend notes everything, for a copy that was lost, or that has lost something.
+func (s *Store) Resend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.mirror.on {
+		return s.err
+	}
+	s.mirror.sent = -1
+	return s.noteAll()
+}
+
+func (s *Store) noteAll() error {
+	var keys [][]byte
+	err := s.backend.view(func(c cut) error {
+		for _, prefix := range []byte{prefixRow, prefixCheckpoint, prefixBound} {
+			if err := c.each([]byte{prefix}, func(key, _ []byte) error {
+				keys = append(keys, bytes.Clone(key))
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), keysOfNote)
+		s.putNote(keys[:n])
+		keys = keys[n:]
+		if err := s.commitIfFull(0, 1); err != nil {
+			return err
+		}
+	}
+	return s.commit(nil)
+}
+
+// Unmirror ends the notes of a store that no copy follows any more, and drops those there are.
+func (s *Store) Unmirror() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || !s.mirror.on {
+		return s.err
+	}
+	var keys [][]byte
+	if err := s.backend.view(func(c cut) error {
+		return c.each([]byte{prefixNote}, func(key, _ []byte) error {
+			keys = append(keys, bytes.Clone(key))
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	s.mirror.on, s.pending.noted = false, false
+	slices.Reverse(keys) // the key that says that there are notes is the first, and goes last
+	return s.dropNotes(keys)
+}
+
+// noteChanges adds notes of what the pending piece changes.
+func (s *Store) noteChanges() {
+	ops := s.pending.ops
+	var keys [][]byte
+	changed := false
+	for i := range ops {
+		o := &ops[i]
+		if o.skip || o.key[0] == prefixNote {
+			continue
+		}
+		changed = true
+		if mirrored(o.key) {
+			keys = append(keys, o.key)
+		}
+	}
+	if changed {
+		s.mirror.commits++
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), keysOfNote)
+		s.putNote(keys[:n])
+		keys = keys[n:]
+	}
+}
+
+// putNote adds a note: length u16 | key, for each key.
+func (s *Store) putNote(keys [][]byte) {
+	s.pending.put(noteKey(s.mirror.next), true, func(b, key []byte) []byte {
+		from := len(b)
+		for _, k := range keys {
+			b = append(binary.BigEndian.AppendUint16(b, uint16(len(k))), k...)
+		}
+		return seal(key, b, from)
+	})
+	s.mirror.next++
+}
+
+func noteKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{prefixNote}, n) }
+
+// eachNoted calls visit with the keys of a note.
+func eachNoted(key, value []byte, visit func(key []byte) error) error {
+	b, err := unseal(key, value)
+	if err != nil {
+		return err
+	}
+	for len(b) > 0 {
+		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) || binary.BigEndian.Uint16(b) == 0 {
+			return corrupt("note at key %x ends inside a key", key)
+		}
+		n := int(binary.BigEndian.Uint16(b))
+		if err := visit(b[2 : 2+n]); err != nil {
+			return err
+		}
+		b = b[2+n:]
+	}
+	return nil
+}
+
+// Excerpt returns what the copy lacks, in pairs of some limit bytes, or nil if it has everything. Where it has no head, the next one goes on after it. Applying
+// goes on meanwhile. When the copy has everything up to a head, Mirrored has to be told; until then, and after a crash, the same is returned again.
+// With always, an excerpt without changes is returned, too.
+func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error) {
+	s.mu.Lock()
+	on, commits, sent := s.mirror.on, s.mirror.commits, s.mirror.sent
+	s.mu.Unlock()
+	if !on {
+		return nil, nil
+	}
+	e := &Excerpt{commits: commits}
+	var last []byte
+	if after != nil {
+		e.notes = after.notes
+		last = e.notes[len(e.notes)-1]
+	}
+	size, whole := 0, true
+	err := s.backend.view(func(c cut) error {
+		seen := map[string]bool{}
+		err := c.each([]byte{prefixNote}, func(key, value []byte) error {
+			if len(key) == 1 || bytes.Compare(key, last) <= 0 {
+				return nil
+			}
+			if size >= limit {
+				whole = false
+				return nil
+			}
+			e.notes = append(e.notes, bytes.Clone(key))
+			return eachNoted(key, value, func(key []byte) error {
+				if seen[string(key)] {
+					return nil
+				}
+				seen[string(key)] = true
+				value, err := c.get(key)
+				e.Pairs = append(e.Pairs, Pair{bytes.Clone(key), bytes.Clone(value)})
+				size += len(key) + len(value)
+				return err
+			})
+		})
+		if err != nil || !whole {
+			return err
+		}
+		e.Head, err = headOf(c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sketch: excerpt: %w", err)
+	}
+	if len(e.notes) == 0 && commits == sent && !always {
+		return nil, nil
+	}
+	return e, nil
+}
+
+// Head returns the accounts as of the last commit.
+func (s *Store) Head() (h *Head, err error) {
+	err = s.backend.view(func(c cut) error {
+		h, err = headOf(c)
+		return err
+	})
+	return h, err
+}
+
+// PartitionOf returns the partition of a key of Head.Ledger.
+func PartitionOf(key []byte) (topic string, number int32, err error) {
+	if len(key) == 0 || keyTail[key[0]] == 0 || len(key) < 3+keyTail[key[0]] {
+		return "", 0, fmt.Errorf("sketch: key %.40q: %w", key, ErrForeign)
+	}
+	tail := len(key) - keyTail[key[0]]
+	return string(key[1 : tail-1]), int32(binary.BigEndian.Uint32(key[tail:])), nil
+}
+
+// headOf reads the accounts of a cut.
+func headOf(c cut) (*Head, error) {
+	h := new(Head)
+	for _, v := range []struct {
+		prefix byte
+		to     *[]byte
+	}{{prefixSettings, &h.Settings}, {prefixCounters, &h.Counters}} {
+		value, err := c.get([]byte{v.prefix})
+		if err != nil {
+			return nil, err
+		}
+		*v.to = bytes.Clone(value)
+	}
+	for _, prefix := range []byte{prefixArchive, prefixLedger} {
+		if err := c.each([]byte{prefix}, func(key, value []byte) error {
+			h.Ledger = append(h.Ledger, Pair{bytes.Clone(key), bytes.Clone(value)})
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// Mirrored drops the notes of an excerpt with a head that the copy has, and of those before it, durably.
+func (s *Store) Mirrored(e *Excerpt) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.mirror.sent = e.commits
+	return s.dropNotes(e.notes)
+}
+
+func (s *Store) dropNotes(keys [][]byte) error {
+	for _, key := range keys {
+		if err := s.commitIfFull(0, 1); err != nil {
+			return err
+		}
+		s.pending.drop(key)
+	}
+	return s.commit(nil)
+}
+
+// A Threshold is what the rank of a row of a sample has to reach, once an event was put out of it.
+type Threshold struct {
+	Evicted bool   `json:"evicted"`
+	Rank    uint64 `json:"rank"`
+}
+
+// Thresholds returns those of the samples, in an order that follows from the settings. What is below them is not in the sample of any events that include
+// those applied: they only rise.
+func (s *Store) Thresholds() []Threshold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Threshold, len(s.all))
+	for i, r := range s.all {
+		out[i] = Threshold{r.evicted, r.threshold}
+		if r.perGroup > 0 && r.evicted && len(r.heap) >= r.capacity && r.capacity > 0 {
+			out[i].Rank = max(r.threshold, r.heap[0].rank-1) // as seal has it
+		}
+	}
+	return out
+}
+
+// Raise gives up the rows below thresholds of a sample of more events, under the same settings: they are not in it, and neither is what this store will yet
+// apply below them. It returns how many those were. Lower thresholds change nothing.
+func (s *Store) Raise(t []Threshold) (dropped int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	if len(t) != len(s.all) {
+		return 0, fmt.Errorf("sketch: raise %d thresholds of %d samples: %w", len(t), len(s.all), ErrPart)
+	}
+	for i := range t {
+		n, err := s.raise(s.all[i], t[i])
+		dropped += n
+		if err != nil {
+			return dropped, err
+		}
+	}
+	return dropped, s.commit(nil)
+}
+
+func (s *Store) raise(r *reservoir, t Threshold) (dropped int, err error) {
+	if !t.Evicted || r.evicted && t.Rank <= r.threshold {
+		return 0, nil
+	}
+	var below []entry
+	for _, e := range r.heap {
+		if e.rank < t.Rank {
+			below = append(below, e)
+		}
+	}
+	if len(r.heap)-len(below) < r.capacity && r.maxCost == 0 && !s.settings.Partial {
+		s.settings.Partial, s.settings.Since = true, s.positions()
+		s.pending.putSettings(&s.settings)
+	}
+	slices.SortFunc(below, func(a, b entry) int { return a.compare(&b.ranked) }) // a crash in between leaves none below the threshold
+	if err := s.expel(r, below, 0, func(int) {}); err != nil {
+		return 0, err
+	}
+	r.lose(t.Rank)
+	s.pending.counted = true
+	return len(below), nil
+}
