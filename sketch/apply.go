@@ -3,8 +3,7 @@ package sketch
 import "fmt"
 
 // Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
-// doubling of their age), the counters, aux, a marker a time bound
-// and a note.
+// doubling of their age), the counters, aux, a marker, a time bound and a note.
 const (
 	spareOps   = 2 + 3 + 1 + 7 + 3 + 1 + 1
 	spareBytes = 24 << 10

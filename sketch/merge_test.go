@@ -385,7 +385,11 @@ func (t *team) check() error {
 // TestTeams: whatever shards are read in which order, cut short, sent twice, started again or put back to a copy, the trainer ends with the rows, the accounts
 // and the thresholds of one store that applied everything, and so does one that begins with what compaction left of the topic: the rows of the shards, no more.
 func TestTeams(t *testing.T) {
-	for seed := range uint64(tier.Size(150, 20_000)) {
+	n := tier.Size(150, 1500)
+	if tier.Asked(tier.Long) && tier.Asked(tier.Load) {
+		n = 20_000 // minutes
+	}
+	for seed := range uint64(n) {
 		if err := runTeam(seed); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
