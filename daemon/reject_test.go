@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 
@@ -117,7 +118,8 @@ func TestMalformedRecords(t *testing.T) {
 func TestAbortedTransactionsTeachNothing(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("t1"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("t1"),
+		kgo.TransactionTimeout(10*time.Minute)) // the broker ends none of itself on a slow machine
 	if err != nil {
 		t.Fatal(err)
 	}
