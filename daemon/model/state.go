@@ -49,6 +49,7 @@ type State struct {
 	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
 	before    string         // how far the topics had been read for that version, empty if none was cut from them
 	numbers   *numbers
+	counted   atomic.Bool // a storage error of this run
 	closed    bool
 }
 
@@ -274,9 +275,9 @@ func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 	return err
 }
 
-// storageError counts a storage error and gives it its exit code.
+// storageError gives a storage error its exit code and counts it, once in a run: reading and refits may both meet the one that ends it.
 func (s *State) storageError(err error) error {
-	if errors.Is(err, sketch.ErrStorage) && !errors.Is(err, sketch.ErrGone) {
+	if errors.Is(err, sketch.ErrStorage) && !errors.Is(err, sketch.ErrGone) && s.counted.CompareAndSwap(false, true) {
 		if noteErr := noteFailure(s.dir, time.Now()); noteErr != nil {
 			s.log.Error("storage error not recorded", "error", noteErr)
 		}
