@@ -15,8 +15,8 @@ const (
 )
 
 // ascend sweeps over the rows that the gap is in, in an order drawn from the seed and the step, and reports whether the gap of the least objective so far,
-// which the dual closes without an evaluation of all rows, came within the tolerance.
-func (f *fit) ascend(step int, tolerance float64) bool {
+// which the dual closes without an evaluation of all rows, came as close as was asked for.
+func (f *fit) ascend(step int) bool {
 	total := 0.0
 	for _, g := range f.gap {
 		total += g
@@ -36,7 +36,7 @@ func (f *fit) ascend(step int, tolerance float64) bool {
 			f.sum()
 		}
 		before := value
-		if value = f.dual(); f.best.objective-value <= tolerance*f.best.objective && !f.workers.Cancelled() {
+		if value = f.dual(); f.isClose(value) && !f.workers.Cancelled() {
 			f.objective, f.value, f.shown = f.best.objective, value, f.best.w
 			return true
 		}

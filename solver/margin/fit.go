@@ -41,6 +41,7 @@ type fit struct {
 	gap       []float64 // w_i times what row i adds to the gap, at the last evaluation
 	objective float64   // P there
 	value     float64   // D there
+	nothing   float64   // P without weights, of a rough fit
 	linear    float64   // of Frank–Wolfe: ⟨∇D, Δα⟩
 	sums      [][3]float64
 	sweeps    int
@@ -79,6 +80,13 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 		_, value := f.x.Row(i)
 		for _, x := range value {
 			f.square[i] += x * x
+		}
+	}
+	if s.Rough {
+		none := f.scratch[0].scores
+		clear(none)
+		for i, y := range f.class {
+			f.nothing += p.Weight(i) * f.rule.eval(f.scratch[0].v, none, int(y), f.scratch[0])
 		}
 	}
 	f.alpha, f.parts = make([]float64, f.n*f.m), make([][]float64, f.x.NumColumns)

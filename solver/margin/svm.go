@@ -37,7 +37,7 @@ func (m Method) String() string {
 // SVM is the algorithm frank_wolfe_svm: a multi-category SVM with one of the losses of this package. The zero value is ready.
 //
 // Settings.Lambda is Λ of the package comment. Of the other settings it takes BiasRidge (positive for a bias), Tolerance (of the gap relative to the
-// objective), MaxIterations (two for each step of ascent, one of Frank–Wolfe), Rough (a gap of 1e-2 is enough), Seed (the order of rows), Workers, OnStep,
+// objective), MaxIterations (two for each step of ascent, one of Frank–Wolfe), Rough (see roughGap), Seed (the order of rows), Workers, OnStep,
 // Yield, Budget and Now.
 // Steps have K, Units, Objective, Gap and Seconds.
 //
@@ -140,33 +140,47 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 		}
 	}
 	f.sum()
-	tolerance := s.Tolerance
-	if s.Rough {
-		tolerance = max(tolerance, roughGap)
-	}
 	if warm != nil && warm.Dual != nil {
+		tolerance := s.Tolerance
+		if s.Rough {
+			tolerance = max(tolerance, roughGap)
+		}
 		f.enter(warm.Model, tolerance)
 	}
 	f.evaluate()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	f.loop(ctx, tolerance)
+	f.loop(ctx)
 	return f.finish(ctx), nil
 }
 
-// roughGap is the relative gap at which a rough fit ends.
-const roughGap = 1e-2
+// A rough fit ends at a relative gap of roughGap that is at most roughGain of what the model has gained over no weights: by the former alone a fit with a
+// strong Λ, whose least objective is near that of no weights, would end with these.
+const (
+	roughGap  = 1e-2
+	roughGain = 0.1
+)
+
+// isClose reports whether the gap to a value of the dual is as small as was asked for.
+func (f *fit) isClose(value float64) bool {
+	best := f.best.objective
+	enough := f.s.Tolerance * best
+	if f.s.Rough {
+		enough = max(enough, min(roughGap*best, roughGain*(f.nothing-best)))
+	}
+	return best-value <= enough
+}
 
 // loop takes steps until there is a reason to stop, kept in result.Status.
-func (f *fit) loop(ctx context.Context, tolerance float64) {
+func (f *fit) loop(ctx context.Context) {
 	for {
 		step := f.record()
 		last := len(f.result.Steps) - 1
 		switch {
 		case f.s.OnStep != nil && f.s.OnStep(step, f.model(f.shown)):
 			f.result.Status = solver.Interrupted
-		case f.gapOf() <= tolerance*f.best.objective:
+		case f.isClose(f.best.value):
 			f.result.Status = solver.Stalled // a rough one; finish says where it is converged
 		case f.spent():
 			f.result.Status, f.result.CutShort = solver.TimeBudget, true
@@ -178,7 +192,7 @@ func (f *fit) loop(ctx context.Context, tolerance float64) {
 		}
 		closed := false
 		if f.method == BlockAscent {
-			closed = f.ascend(last, tolerance)
+			closed = f.ascend(last)
 		} else {
 			f.frankWolfe(last)
 		}

@@ -302,6 +302,13 @@ func TestCutShort(t *testing.T) {
 	if rough := fitted(t, SVM{}, p, nil, s); rough.Status != solver.Stalled || rough.GapRelative > roughGap || rough.GapRelative <= 0 {
 		t.Errorf("rough: %v, relative gap %v", rough.Status, rough.GapRelative)
 	}
+	// So strong that no weights are within roughGap of the optimum: a rough fit does not end with these.
+	s.Lambda = 1e5
+	nothing := float64(p.X.NumRows()) // the hinge of every row is 1
+	rough := fitted(t, SVM{}, p, nil, s)
+	if gain := nothing - rough.Objective; nothing-rough.Objective+rough.Gap > roughGap*nothing || rough.Gap > roughGain*gain || gain <= 0 {
+		t.Errorf("rough with a strong ridge: objective %g of %g, gap %g", rough.Objective, nothing, rough.Gap)
+	}
 }
 
 // TestBasis fits the output layer over a basis and compares it with a fit over the same activations as features.
