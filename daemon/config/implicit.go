@@ -12,8 +12,8 @@ import (
 // beside names that were not chosen, which are drawn: see Negatives.
 const Implicit = "implicit"
 
-// Negatives are what a choice is compared with: names of a field that others have chosen, drawn for each choice in proportion to the square root of how
-// often they were. The draw depends on the seed of training, on where the event is in the log and on those names alone.
+// Negatives are what a choice is compared with: names of a field that have been chosen, drawn for each choice, all alike, however often they were. The draw
+// depends on the seed of training, on where the event is in the log and on those names alone.
 type Negatives struct {
 	Of       string `json:"of"`        // categorical field with what is chosen; empty is the second one
 	PerEvent int    `json:"per_event"` // names for each choice, 1 to 32; 0 is 4
