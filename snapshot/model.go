@@ -233,19 +233,10 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	k, numOut := c.NumBasis, c.NumOutputs
 	copy(dst, c.Bias)
 	s.sum, s.kern = slices.Grow(s.sum[:0], k)[:k], slices.Grow(s.kern[:0], k)[:k]
-	sum, kern := s.sum, s.kern
-	clear(sum)
-	clear(kern)
-	if c.Degree == cubic && c.Kernel == ANOVA {
-		m.addTriples(dst, s)
+	if m.isPair(s) {
+		m.addPair(dst, s)
 	} else {
-		for e, j := range s.index {
-			basis, linear := m.row(int(j))
-			addRow(dst, sum, kern, basis, linear, s.value[e])
-		}
-		if s.own != nil {
-			addRow(dst, sum, kern, s.own.basis, s.own.linear, 1)
-		}
+		m.addRows(dst, s)
 	}
 	for j, x := range s.phi {
 		if x != 0 { // most bins
@@ -254,9 +245,58 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 			}
 		}
 	}
+	addKernels(dst, s.kern, c.Weights)
+}
+
+// isPair reports whether the encoded event has two columns, and the kernel is the product of their coordinates.
+func (m *Model) isPair(s *Scratch) bool {
+	n := len(s.index)
+	if s.own != nil {
+		n++
+	}
+	return n == 2 && m.contents.Kernel == ANOVA && m.contents.Degree != cubic
+}
+
+// addPair adds the linear weights of an event of two columns to dst and leaves the sums of their coordinates and the kernels.
+func (m *Model) addPair(dst []float64, s *Scratch) {
+	one, linear := m.row(int(s.index[0]))
+	x, y := s.value[0], 1.0
+	other, otherLinear := one, linear
+	if s.own != nil {
+		other, otherLinear = s.own.basis, s.own.linear
+	} else {
+		other, otherLinear = m.row(int(s.index[1]))
+		y = s.value[1]
+	}
+	addLinear(dst, linear, x)
+	addLinear(dst, otherLinear, y)
+	sum, kern := s.sum[:len(one)], s.kern[:len(one)]
+	other = other[:len(one)]
+	for r, a := range one {
+		a *= x
+		b := other[r] * y
+		sum[r], kern[r] = a+b, a*b
+	}
+}
+
+// addRows is addPair for any number of columns.
+func (m *Model) addRows(dst []float64, s *Scratch) {
+	c, sum, kern := &m.contents, s.sum, s.kern
+	clear(sum)
+	clear(kern)
+	if c.Degree == cubic && c.Kernel == ANOVA {
+		m.addTriples(dst, s) // whose recurrence has the kernels
+		return
+	}
+	for e, j := range s.index {
+		basis, linear := m.row(int(j))
+		addRow(dst, sum, kern, basis, linear, s.value[e])
+	}
+	if s.own != nil {
+		addRow(dst, sum, kern, s.own.basis, s.own.linear, 1)
+	}
 	kern = kern[:len(sum)]
 	switch {
-	case c.Degree == cubic && c.Kernel == ANOVA: // the recurrence has them
 	case c.Degree == cubic:
 		for r, a := range sum {
 			kern[r] = a * a * a
@@ -270,15 +310,11 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 			kern[r] = a * a
 		}
 	}
-	addKernels(dst, kern, c.Weights)
 }
 
 // addRow adds the linear weights of a column of value x to dst, its coordinates to sum and their squares to squares.
 func addRow(dst, sum, squares, basis, linear []float64, x float64) {
-	dst = dst[:len(linear)]
-	for o, w := range linear {
-		dst[o] += w * x
-	}
+	addLinear(dst, linear, x)
 	sum, squares = sum[:len(basis)], squares[:len(basis)]
 	for r, h := range basis {
 		a := h * x
@@ -287,10 +323,17 @@ func addRow(dst, sum, squares, basis, linear []float64, x float64) {
 	}
 }
 
+func addLinear(dst, linear []float64, x float64) {
+	dst = dst[:len(linear)]
+	for o, w := range linear {
+		dst[o] += w * x
+	}
+}
+
 // addKernels adds Σ_r V[r,c] kern_r to each output, r ascending, several outputs at a time: sums in registers are quicker than in memory.
 func addKernels(dst, kern, weights []float64) {
 	numOut, o := len(dst), 0
-	for ; o+4 <= numOut; o += 4 {
+	for ; o+4 <= numOut && o+5 != numOut; o += 4 {
 		a, at := (*[4]float64)(dst[o:]), o
 		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
 		for _, v := range kern {
@@ -302,6 +345,21 @@ func addKernels(dst, kern, weights []float64) {
 			at += numOut
 		}
 		a[0], a[1], a[2], a[3] = a0, a1, a2, a3
+	}
+	if o+5 == numOut { // one alone takes as long as four
+		a, at := (*[5]float64)(dst[o:]), o
+		a0, a1, a2, a3, a4 := a[0], a[1], a[2], a[3], a[4]
+		for _, v := range kern {
+			w := (*[5]float64)(weights[at:])
+			a0 += w[0] * v
+			a1 += w[1] * v
+			a2 += w[2] * v
+			a3 += w[3] * v
+			a4 += w[4] * v
+			at += numOut
+		}
+		a[0], a[1], a[2], a[3], a[4] = a0, a1, a2, a3, a4
+		return
 	}
 	for ; o < numOut; o++ {
 		a, at := dst[o], o

@@ -133,11 +133,13 @@ func (r *reader) begin(topic string, partition int32, offset int64) error {
 	if err := r.lostState(); err != nil {
 		return err
 	}
+	r.state.begun.Store(true)
 	return r.state.store.Begin(topic, partition, offset)
 }
 
 // lostState refuses to begin the first partition of an empty state that is not the first one, unless that was asked for. Models that read a
-// topic together show their offsets in the same group: then only all of them could have lost their state. Versions are a model's own.
+// topic together show their offsets in the same group: then only all of them could have lost their state, and once one of them has begun the offsets
+// may be of this run. Versions are a model's own.
 func (r *reader) lostState() error {
 	if !r.state.takeFresh() || r.options.StartFresh {
 		return nil
@@ -159,9 +161,6 @@ func (r *reader) lostState() error {
 
 // committed returns the offsets of the group, as far as they are this model's.
 func (r *reader) committed() map[consumer.TopicPartition]int64 {
-	if r.siblingHasState() {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), committedTimeout)
 	defer cancel()
 	committed, err := r.consumer.Committed(ctx)
@@ -169,16 +168,19 @@ func (r *reader) committed() map[consumer.TopicPartition]int64 {
 		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
 	}
 	maps.DeleteFunc(committed, func(tp consumer.TopicPartition, _ int64) bool { return !r.team.reads(tp.Topic, tp.Partition) })
+	if r.siblingHasBegun() { // asked after the group: what a sibling shows there it has begun before
+		return nil
+	}
 	return committed
 }
 
-// siblingHasState reports whether another model that reads one of the topics had a state when it was opened.
-func (r *reader) siblingHasState() bool {
+// siblingHasBegun reports whether another model that reads one of the topics has begun a partition, in this run or before it.
+func (r *reader) siblingHasBegun() bool {
 	if r.options.Siblings == nil {
 		return false
 	}
 	return slices.ContainsFunc(r.options.Siblings(), func(m *Model) bool {
-		return m.reader != r && !m.state.empty && sharesTopic(m.reader.options.Settings, r.options.Settings)
+		return m.reader != r && m.state.begun.Load() && sharesTopic(m.reader.options.Settings, r.options.Settings)
 	})
 }
 

@@ -45,6 +45,7 @@ type State struct {
 	dir       string
 	empty     bool           // it was when it was opened
 	fresh     atomic.Bool    // it still is, and nobody has asked the group
+	begun     atomic.Bool    // it was not, or is known to be the first one
 	rollbacks int64          // offsets that were applied once and have to be read again
 	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
 	before    string         // how far the topics had been read for that version, empty if none was cut from them
@@ -100,6 +101,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	s.guard.Look()
 	s.empty = len(s.store.Ledger()) == 0
 	s.fresh.Store(s.empty)
+	s.begun.Store(!s.empty)
 	for _, r := range s.store.Rollbacks() {
 		s.rollbacks += r.Offsets()
 	}
