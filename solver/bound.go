@@ -36,6 +36,9 @@ type dualBound struct {
 	failure float64   // probability, over the random start of Lanczos, that it is none; 0 for an eigensolver
 	vectors []float64 // d×columns: where the bound is nearly attained if it is tight
 	columns int
+	// Of one output by Lanczos, further eigenvectors as in ritz.
+	beside       [][]float64
+	besideValues []float64
 }
 
 // tight reports whether the bound is Ω* itself but for the accuracy of an eigenvalue.
@@ -62,9 +65,9 @@ const (
 )
 
 // boundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap, otherwise by Lanczos
-// iterations until the bound is within tolerance of the norm or boundSteps are done. The operators must be prepared. It returns an
-// unusable bound when the solve is cancelled.
-func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualBound {
+// iterations until the bound is within tolerance of the norm, it is enough or boundSteps are done. Enough may be nil. The operators must be prepared. It
+// returns an unusable bound when the solve is cancelled.
+func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enough func(upper, lower float64) bool) dualBound {
 	if g.x.NumColumns == 0 { // there is no vector
 		return dualBound{kind: OutputNorms, columns: g.outputs}
 	}
@@ -79,7 +82,13 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualB
 			steps = max(steps, min(singleSteps, int(singleRoom)/d))
 		}
 		run := newKrylov(g.workers, d, m, min(steps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
-		return dualBound{run.bound(rng, failure, false, tolerance, penalty.RowDual), OutputNorms, failure, run.top(), m}
+		bound := dualBound{
+			value: run.bound(rng, failure, false, tolerance, penalty.RowDual, enough), kind: OutputNorms, failure: failure, vectors: run.top(), columns: m,
+		}
+		if m == 1 {
+			bound.beside, bound.besideValues = run.besides(besideDominant)
+		}
+		return bound
 	}
 	switch {
 	case penalty == L1 || m == 1:
@@ -89,7 +98,9 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64) dualB
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := signPatterns(m)
 		run := newKrylov(g.workers, d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
-		return dualBound{run.bound(rng, boundFailure, false, tolerance, normInf), SignPatterns, boundFailure, run.top(), s}
+		return dualBound{
+			value: run.bound(rng, boundFailure, false, tolerance, normInf, enough), kind: SignPatterns, failure: boundFailure, vectors: run.top(), columns: s,
+		}
 	}
 	best, other := outputs(boundFailure/2), g.boundSquares(rng, tolerance, boundFailure/2)
 	if other.value *= math.Sqrt(float64(m)); other.value < best.value {
@@ -128,7 +139,7 @@ func (g *gamma) boundSquares(rng *rand.Rand, tolerance, failure float64) dualBou
 		}
 	})
 	root := func(values []float64) float64 { return math.Sqrt(max(0, slices.Min(values))) }
-	return dualBound{value: run.bound(rng, failure, true, tolerance, root), kind: kind, failure: failure}
+	return dualBound{value: run.bound(rng, failure, true, tolerance, root, nil), kind: kind, failure: failure}
 }
 
 // split returns the first feature of the second field if all rows have one feature of a first and one of a second field, and 0 else.
@@ -245,15 +256,17 @@ func (g *gamma) denseWork() float64 {
 	return work
 }
 
-// bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of their Ritz values or the memory is
-// full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest eigenvalue. That all of
+// bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of their Ritz values or enough, unless
+// that is nil, or the memory is full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest eigenvalue. That all of
 // them hold has at least the probability 1 − failure.
 //
 // The Lanczos vector after k steps is p(A) b with p(t) = Π (t − θ_j) / Π β_j, so that Σ_i γ_i² p(λ_i)² = 1 for the components γ_i of b along the
 // eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer,
 // Hochstenbach and Van der Vorst 2000; Hochstenbach 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)),
 // so |γ| < ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ larger.
-func (k *krylov) bound(rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64) float64 {
+func (k *krylov) bound(
+	rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64, enough func(upper, lower float64) bool,
+) float64 {
 	d, m := len(k.vectors[0])/k.columns, k.columns
 	start := make([]float64, d*m)
 	for i := range start {
@@ -275,7 +288,11 @@ func (k *krylov) bound(rng *rand.Rand, failure float64, nonnegative bool, tolera
 		return norm(upper)
 	}
 	k.used = k.iterate(start, func(used int) bool {
-		return used%5 == 0 && ratio(used) <= (1+tolerance)*norm(lower)
+		if used%5 != 0 {
+			return false
+		}
+		bound, attained := ratio(used), norm(lower)
+		return bound <= (1+tolerance)*attained || enough != nil && enough(bound, attained)
 	})
 	return ratio(k.used)
 }

@@ -7,20 +7,28 @@ import "math"
 // on, with the last selection. There the point is certified unless the solve is cancelled.
 func (r *solve) conclude() (goesOn bool) {
 	r.concluded, r.certificate = len(r.result.Steps), nil
+	if r.spectrum != nil {
+		certified, found := r.certifiedHere()
+		if certified || r.workers.cancelled() {
+			return false
+		}
+		if found && r.spectrum.moves() && r.rounds < maxRounds && r.helped() {
+			return true
+		}
+	}
 	r.settle()
 	if r.workers.cancelled() {
 		return false
 	}
-	first := r.rounds == 0
-	helped := first || r.best-r.objective > stallFraction*r.s.Tolerance*r.objective
-	r.rounds, r.best = r.rounds+1, r.objective
+	goesOn = r.helped() && r.rounds < maxRounds
 	terms := r.gapTerms()
-	r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), r.s.Seed)
-	goesOn = helped && r.rounds < maxRounds
-	if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
-		return true
+	if !r.spectrum.moves() { // else the certificate finds as much
+		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), r.s.Seed)
+		if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
+			return true
+		}
 	}
-	if r.certificate = r.certify(); r.workers.cancelled() {
+	if r.certificate = r.certify(false); r.workers.cancelled() {
 		return false
 	}
 	gap := r.certificate.terms.at(r.certificate.bound.value)
@@ -29,6 +37,32 @@ func (r *solve) conclude() (goesOn bool) {
 		return true
 	}
 	return false
+}
+
+// helped reports whether the objective fell since the conclusion before, and counts this one.
+func (r *solve) helped() bool {
+	fell := r.rounds == 0 || r.best-r.objective > stallFraction*r.s.Tolerance*r.objective
+	r.rounds, r.best = r.rounds+1, r.objective
+	return fell
+}
+
+// certifiedHere makes a certificate of the current point if the last search lets it hope that this is within Tolerance, and reports whether it is; if it is not,
+// whether the certificate found vectors to enter, which are the last selection then.
+func (r *solve) certifiedHere() (certified, found bool) {
+	terms := r.gapTerms()
+	enough := r.s.Tolerance * terms.objective
+	if terms.at(r.last.criterion) > enough {
+		return false, false
+	}
+	c := r.certify(true)
+	if r.workers.cancelled() {
+		return false, false
+	}
+	if terms.at(c.bound.value) <= enough {
+		r.certificate = c
+		return true, false
+	}
+	return false, c.exact && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > enough
 }
 
 // maxRounds bounds how often a solve goes on after it was brought to its optimum.
@@ -47,7 +81,11 @@ func (r *solve) settle() {
 	for range rounds {
 		before := r.objective
 		r.merge()
-		if !r.spectrum.isWhole() { // else basis vectors are at their best
+		switch {
+		case r.spectrum.isWhole(): // basis vectors are at their best
+		case r.spectrum.moves():
+			r.descend(settleSweeps, tolerance)
+		default:
 			r.refitJointly(FISTA, fitLimits{tolerance, fullSpan, max(r.s.FullIterations, settleIterations)}, false)
 		}
 		r.refitOutput(tolerance, fullSpan)
@@ -69,8 +107,11 @@ func (r *solve) settle() {
 // each other, and as blocks they come nearer by two fifths a round.
 const maxSettle = 60
 
-// settleIterations bounds a joint refit of settle.
-const settleIterations = 100
+// settleIterations bounds a joint refit of settle, settleSweeps one by descents.
+const (
+	settleIterations = 100
+	settleSweeps     = 50
+)
 
 // certificate is what is known about the optimum at a point.
 type certificate struct {
@@ -93,8 +134,9 @@ func (r *solve) estimate(terms gapTerms) *certificate {
 	return &certificate{terms: terms, bound: dualBound{value: r.last.criterion}}
 }
 
-// certify bounds Ω*(∇F) at the current point from above. Where the bound is attained, the vector that attains it becomes the last selection.
-func (r *solve) certify() *certificate {
+// certify bounds Ω*(∇F) at the current point from above. Where the bound is attained, the vector that attains it becomes the last selection, of a convex
+// factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
+func (r *solve) certify(hopeful bool) *certificate {
 	if r.workers.cancelled() {
 		return &certificate{}
 	}
@@ -102,8 +144,15 @@ func (r *solve) certify() *certificate {
 	if r.s.Kernel.Degree() == 3 {
 		return r.estimate(terms)
 	}
+	var enough func(upper, lower float64) bool
+	if r.spectrum != nil { // what was asked for will do: more would take most of a warm refit
+		enough = func(upper, lower float64) bool {
+			gap := r.s.Tolerance * terms.objective
+			return terms.at(upper) <= gap || hopeful && terms.at(lower) > gap
+		}
+	}
 	slack := boundSlack * terms.at(r.last.criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
-	c := &certificate{terms: terms, bound: r.gamma.boundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed)}
+	c := &certificate{terms: terms, bound: r.gamma.boundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed, enough)}
 	if r.workers.cancelled() {
 		return c
 	}
@@ -127,5 +176,8 @@ func (r *solve) certify() *certificate {
 		}
 	}
 	r.last.criterion = max(0, best)
+	if r.spectrum != nil {
+		r.last.eigen.beside, r.last.eigen.besideValues = c.bound.beside, c.bound.besideValues
+	}
 	return c
 }

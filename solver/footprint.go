@@ -23,6 +23,13 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 	return 8*(int64(n)*int64(k+12*outputs+beside)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
 }
 
+// FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors of ANOVA by descents: the entries by columns,
+// the vectors, inner products and derivatives in them, and three numbers for every row.
+func FactorsFootprint(n, entries, d, k int) int64 {
+	inner := int64(n) * int64(k)
+	return 24*int64(n)*int64(entries) + 8*(int64(d)*int64(k)+inner+min(inner, maxMoves)+3*int64(n))
+}
+
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
 func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }
 

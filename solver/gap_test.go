@@ -68,7 +68,7 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 	eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, _ float64) {
 		for _, steps := range []int{0, 1, 2, 3, 5, 9, 20} {
 			run := solvedTo(t, p, s, steps)
-			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, s.Tolerance, 1)
+			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, s.Tolerance, 1, nil)
 			excess := run.objective - optimum
 			gap := terms.at(bound.value)
 			if gap < excess-1e-7 || gap > run.objective || !near(terms.objective, run.objective, 1e-12, 0) {
@@ -125,7 +125,7 @@ func TestGapWithRidge(t *testing.T) {
 						run.loss = rowLosses(run.output.workers, p, run.pred, run.gamma.grad)
 						run.gamma.prepare()
 						run.total()
-						terms, bound := run.gapTerms(), run.gamma.boundDual(pen, s.Tolerance, 1)
+						terms, bound := run.gapTerms(), run.gamma.boundDual(pen, s.Tolerance, 1, nil)
 						excess := run.objective - best.Objective
 						if gap := terms.at(bound.value); gap < excess {
 							t.Errorf("%d steps, linear term × %g: gap %v, a better objective is %v lower", steps, shrink, gap, excess)
@@ -236,7 +236,7 @@ func TestLanczosBound(t *testing.T) {
 			k.bound(rng, boundFailure, nonnegative, 1e-3, func(v []float64) float64 {
 				bounds = append(bounds[:0], v...)
 				return normInf(v)
-			})
+			}, nil)
 			for c := range truth {
 				if bounds[c] < truth[c]*(1-1e-12) {
 					t.Errorf("seed %d, kind %d, d %d, %d steps: bound %v of %v", seed, seed%6, d, steps, bounds[c], truth[c])
@@ -268,7 +268,7 @@ func TestLanczosBoundIsSharp(t *testing.T) {
 		}
 		values[0] = 1.2 // three steps see it or not, by the part it has in the start
 		k := diagonalKrylov(d, 1, 3, [][]float64{values})
-		if k.bound(rng, failure, true, 1e-9, normInf) < slices.Max(values) {
+		if k.bound(rng, failure, true, 1e-9, normInf, nil) < slices.Max(values) {
 			failed++
 		}
 	}
@@ -297,7 +297,7 @@ func TestDualBounds(t *testing.T) {
 				norms[c] = dominantAbs(t, g, c)
 			}
 			for _, pen := range allPenalties {
-				bound := g.boundDual(pen, 1e-3, 5)
+				bound := g.boundDual(pen, 1e-3, 5, nil)
 				found := g.selectBasis(pen, nil, fineOracle, 1).criterion
 				want, exact := pen.RowDual(norms), pen == L1 || m == 1
 				if pen == L1Linf && m <= 4 {

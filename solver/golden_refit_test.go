@@ -224,7 +224,7 @@ func TestGoldenLinearGap(t *testing.T) {
 				run.output.outputGradient(gradient, run.gamma.grad)
 				inner := mat.Dot(mat.NewVecDense(len(gradient), gradient), mat.NewVecDense(len(run.v), run.v))
 				dual := run.gamma.selectBasis(pen, nil, fineOracle, 1).criterion
-				bound := run.gamma.boundDual(pen, 1e-6, 1)
+				bound := run.gamma.boundDual(pen, 1e-6, 1, nil)
 				if tight := bound.tight(pen, m); tight != (pen != L1L2) || bound.value < want.Dual*(1-1e-8) || tight && !near(bound.value, want.Dual, 1e-8, 0) {
 					t.Errorf("bound %v (%s) of the dual norm, want %v", bound.value, bound.kind, want.Dual)
 				}

@@ -3,6 +3,8 @@ package solver
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of two fields Γ_c
@@ -65,10 +67,8 @@ func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz 
 			break
 		}
 	}
-	if e, size, ok := krylov.tridiagonal(0, krylov.used); search.beside > 0 && ok {
-		for _, t := range e.outermost(search.beside) {
-			found.beside, found.besideValues = append(found.beside, krylov.combine(0, e, size, t)), append(found.besideValues, e.values[t])
-		}
+	if search.beside > 0 {
+		found.beside, found.besideValues = krylov.besides(search.beside)
 	}
 	if search.wide && !g.workers.cancelled() {
 		for c := range m {
@@ -100,6 +100,18 @@ func (k *krylov) outer(c int) [][]float64 {
 		vectors = append(vectors, k.combine(c, e, size, t))
 	}
 	return vectors
+}
+
+// besides returns the Ritz vectors of the first column, in the Krylov space of the last run, of the count largest |values| but for the largest.
+func (k *krylov) besides(count int) (vectors [][]float64, values []float64) {
+	e, size, ok := k.tridiagonal(0, k.used)
+	if !ok {
+		return nil, nil
+	}
+	for _, t := range e.outermost(count) {
+		vectors, values = append(vectors, k.combine(0, e, size, t)), append(values, e.values[t])
+	}
+	return vectors, values
 }
 
 // combine returns the Ritz vector of column c that belongs to values[t] of its tridiagonal matrix of the given size.
@@ -338,6 +350,10 @@ func (k *krylov) extract(found *ritz, used int, vectors bool) float64 {
 
 // columnDots stores ⟨a_c, b_c⟩ in dst for the m columns of two feature-major blocks.
 func columnDots(dst, a, b []float64, m int) {
+	if m == 1 {
+		dst[0] = dense.Dot(a, b[:len(a)])
+		return
+	}
 	dst = dst[:m]
 	clear(dst)
 	for i := 0; i < len(a); i += m {
@@ -350,6 +366,10 @@ func columnDots(dst, a, b []float64, m int) {
 
 // columnAxpy subtracts coef_c times column c of a from column c of dst.
 func columnAxpy(dst, coef, a []float64, m int) {
+	if m == 1 {
+		dense.AddScaled(dst[:len(a)], -coef[0], a)
+		return
+	}
 	coef = coef[:m]
 	for i := 0; i < len(a); i += m {
 		x, y := dst[i:i+m], a[i:i+m]

@@ -125,6 +125,19 @@ func (f *linearFit) beside(offset []float64) *besideWeights {
 func (f *linearFit) predictTo(dst, theta []float64) {
 	m := f.p.Outputs
 	f.workers.blocks(f.p.X.NumRows(), f.size, func(_, _, lo, hi int) {
+		if m == 1 && f.ridge != 0 { // the same, without slices of one number
+			bias := theta[len(theta)-1]
+			for i := lo; i < hi; i++ {
+				sum := bias
+				index, value := f.p.X.Row(i)
+				value = value[:len(index)]
+				for e, j := range index {
+					sum += value[e] * theta[j]
+				}
+				dst[i] = sum
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			f.predictRow(dst[i*m:i*m+m], theta, i)
 		}
@@ -182,6 +195,19 @@ func (f *linearFit) sumRows(dst, rows []float64) {
 	m := f.p.Outputs
 	f.workers.blocks(f.p.X.NumRows(), f.size, func(_, b, lo, hi int) {
 		f.partials[b] = room(f.partials[b], len(dst))
+		if sum := f.partials[b]; m == 1 && f.ridge != 0 { // as in predictTo
+			bias := len(sum) - 1
+			for i := lo; i < hi; i++ {
+				g := rows[i]
+				sum[bias] += g
+				index, value := f.p.X.Row(i)
+				value = value[:len(index)]
+				for e, j := range index {
+					sum[j] += value[e] * g
+				}
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			f.addRow(f.partials[b], rows[i*m:i*m+m], i)
 		}

@@ -255,6 +255,6 @@ func (q *quarticForm) bound(rng *rand.Rand, failure float64) (value, fails float
 		return math.Sqrt(max(0, e.values[size-1])), 0, true
 	}
 	run := newKrylov(q.workers, size, 1, min(quarticBoundSteps, size), q.mulTo)
-	top := run.bound(rng, failure, true, quarticBoundAccuracy, func(v []float64) float64 { return v[0] })
+	top := run.bound(rng, failure, true, quarticBoundAccuracy, func(v []float64) float64 { return v[0] }, nil)
 	return math.Sqrt(max(0, top)), failure, !q.workers.cancelled()
 }

@@ -237,7 +237,7 @@ func TestFlattenings(t *testing.T) {
 	if want > other {
 		want, other = other, want
 	}
-	bound := g.boundDual(L1L2, 1e-3, 3)
+	bound := g.boundDual(L1L2, 1e-3, 3, nil)
 	found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
 	if bound.kind != Flattenings || bound.value < want*(1-1e-12) || bound.value > 1.01*want || bound.value < found || other < 1.05*want {
 		t.Errorf("bound %v (%s), flattenings %v and %v, found %v", bound.value, bound.kind, want, other, found)

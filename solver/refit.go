@@ -1,10 +1,14 @@
 package solver
 
+import "slices"
+
 // Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis vectors a shorter
 // span does: the next refit starts from there, and the last one takes the full span.
 const (
 	fullSpan  = 10
 	shortSpan = 5
+	// movedSpan is that of a refit over the span of vectors that moved to where they are best: it has to drop those that are not needed.
+	movedSpan = 2
 )
 
 // refit fits the linear term and the output weights in turn.
@@ -12,6 +16,13 @@ func (r *solve) refit(start bool) {
 	span, iterations := shortSpan, 10 // iterations of the linear term
 	if start || r.exact() {
 		span, iterations = fullSpan, 150
+	}
+	if r.spectrum.moves() && !r.exact() {
+		span = movedSpan
+	}
+	if start && r.spectrum.moves() && r.k > 0 { // which refits the linear term as well, and weights alone would lose vectors that were moved from where they are
+		r.refitOutput(r.s.Tolerance, span)
+		return
 	}
 	if !start {
 		r.refitOutput(r.s.Tolerance, span)
@@ -73,6 +84,7 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 	limits := fitLimits{tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
 	constrained := r.s.Tau > 0
 	switch {
+	case r.spectrum.moves() && r.spectrum.fit != nil && !slices.Contains(r.v, 0): // descents begin from the weights that there are
 	case r.s.Solver == Stochastic:
 		r.stochasticEpochs(stochasticEpochs)
 	case r.s.Solver == SVRG:
@@ -88,6 +100,9 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 	}
 	r.balance()
 	if r.spectrum != nil {
+		if r.spectrum.fit != nil {
+			r.descend(stepSweeps, tolerance)
+		}
 		r.refitSpectrum(limits)
 	}
 }

@@ -225,6 +225,14 @@ const stallFraction = 0.01
 // if Tolerance is not larger: what is left to gain is then in directions beside those of the model, which single vectors approach slowly.
 const slowDecrease = 1e-4
 
+// slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to their best, and more by the next ones.
+func (r *solve) slow() float64 {
+	if r.spectrum.moves() {
+		return max(basisShare*r.s.Tolerance, slowDecrease)
+	}
+	return max(r.s.Tolerance, slowDecrease)
+}
+
 // triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
 // no stall.
 const triesPerBasis = 20
@@ -277,7 +285,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		case limit:
 			r.result.Status = BasisLimit
 			return
-		case !r.rough() && (none || decrease <= max(r.s.Tolerance, slowDecrease)*r.objective):
+		case !r.rough() && (none || decrease <= r.slow()*r.objective):
 			if r.spent() {
 				r.result.Status = TimeBudget
 				return
@@ -414,7 +422,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 			r.certificate = nil
 		}
 		if r.certificate == nil {
-			r.certificate = r.certify()
+			r.certificate = r.certify(false)
 		}
 		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
 			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)

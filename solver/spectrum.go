@@ -9,9 +9,13 @@ import (
 
 // spectrum is what a solve knows of Z = Σ_r v_r h_r h_r' beside the vectors and their weights.
 type spectrum struct {
-	fit   *correctiveFit // nil for diagonal refits
-	split int            // of Rows.split, for ANOVA
+	fit     *correctiveFit // nil for diagonal refits
+	split   int            // of Rows.split, for ANOVA
+	factors *factorDescent // nil where refits move no vectors: not of ANOVA, or of the whole Z, or WeightsOnly
 }
+
+// moves reports whether refits move the vectors together with their weights.
+func (s *spectrum) moves() bool { return s != nil && s.factors != nil }
 
 // wholeColumns is up to how many columns, if MaxBasis leaves room for all, refits are of the whole Z: a pass over dense rows then costs no more than one over
 // the span of so many vectors, and no vector is missing from it, so that one refit takes the place of dozens. On 500 dense rows of 50 columns

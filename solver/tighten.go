@@ -33,7 +33,7 @@ func (r *solve) tighten(objective, gap float64) float64 {
 		r.score()
 		terms := r.gapTerms()
 		r.last = r.gamma.selectBasis(r.s.Penalty, nil, fineOracle.by(r.s.Selection), r.s.Seed)
-		bound := r.gamma.boundDual(r.s.Penalty, r.s.Tolerance, r.s.Seed)
+		bound := r.gamma.boundDual(r.s.Penalty, r.s.Tolerance, r.s.Seed, nil)
 		now := terms.at(bound.value)
 		if bound.failure > 0 || r.workers.cancelled() {
 			break

@@ -36,7 +36,7 @@ type cli struct {
 	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
-	FM2015  overSplits `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 1 and, on ML-100k, table 2 and figure 1: convex factorization machines."`
+	FM2015  overSplits `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 1 and, on MovieLens, table 2 and figure 1: convex factorization machines."`
 	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
 
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`

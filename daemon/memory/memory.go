@@ -170,6 +170,8 @@ func fitFootprint(m *config.Model, n, entries, d, basis, outputs int) int64 {
 		return bytes
 	}
 	switch a := a.(type) {
+	case solver.ConvexFM:
+		return bytes + solver.FactorsFootprint(n, entries, d, m.Train.MaxBasis)
 	case coordinate.Descent:
 		return max(bytes, a.Footprint(n, entries, d, m.Train.MaxBasis, outputs))
 	case margin.SVM:

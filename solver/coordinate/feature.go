@@ -13,7 +13,7 @@ func (g *group) sweepFeatures() bool {
 	}
 	work := g.scratch(2 * m)
 	for j := range g.d {
-		rows, values := g.x.column(j)
+		rows, values := g.x.Column(j)
 		g.block.load(g, rows)
 		if linear {
 			g.block.weigh(g.w[j*m:j*m+m], values, work, g.ridges[0], nil)
@@ -63,15 +63,15 @@ func (g *group) moveFeature(j int, ridges []float64) bool {
 
 // restTo stores the derivatives ∂K(p_s,x)/∂p_j of basis vectors lo ≤ s < hi in dst, one after the other, each for the rows of column j.
 func (g *group) restTo(dst []float64, j, lo, hi int) {
-	a, b := g.x.start[j], g.x.start[j+1]
+	a, b := g.x.Start[j], g.x.Start[j+1]
 	n := b - a
-	if g.degree == 2 && g.x.mate != nil {
-		g.pairsTo(dst, g.x.mate[a:b], g.x.product[a:b], lo, hi)
+	if g.degree == 2 && g.x.Mate != nil {
+		g.pairsTo(dst, g.x.Mate[a:b], g.x.Product[a:b], lo, hi)
 		return
 	}
 	g.work = sized(g.work, max(g.d, 2*(hi-lo)))
 	sum, square := g.work[:hi-lo], g.work[hi-lo:2*(hi-lo)]
-	for e, i := range g.x.row[a:b] {
+	for e, i := range g.x.Rows[a:b] {
 		clear(sum)
 		clear(square)
 		own := 0.0

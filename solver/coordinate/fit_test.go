@@ -266,7 +266,7 @@ func TestGradients(t *testing.T) {
 						if g.lifted {
 							continue
 						}
-						rows, values := g.x.column(j)
+						rows, values := g.x.Column(j)
 						slot := make([]float64, len(rows))
 						g.forms(g.unit(s))
 						g.derivatives(slot, rows, values, g.h[j*g.k+s])
@@ -284,7 +284,7 @@ func TestGradients(t *testing.T) {
 				for t0, u := range g.p {
 					s, factor := t0%g.k, t0/g.k
 					for j := range u {
-						rows, values := g.x.column(j)
+						rows, values := g.x.Column(j)
 						g.factorForms(s)
 						slot := make([]float64, len(rows))
 						g.factorDerivatives(slot, rows, values, g.products(g.a, factor), factor, s, j)
@@ -295,7 +295,7 @@ func TestGradients(t *testing.T) {
 					one := make([]float64, g.m)
 					one[c] = 1
 					g.checkSlope(t, &g.b[c], nil, g.ones, one, g.ridges[1]*g.b[c])
-					rows, values := g.x.column(c)
+					rows, values := g.x.Column(c)
 					g.checkSlope(t, &g.w[c*g.m+c], rows, values, one, g.ridges[0]*g.w[c*g.m+c])
 					if g.rule == ridged {
 						g.checkSlope(t, &g.v[c], nil, append([]float64(nil), g.activations(0)...), one, g.beta*g.v[c])

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/columns"
 )
 
 // sharedPath returns a path below the shared folder next to the project, or skips the test where there is none.
@@ -92,7 +93,7 @@ func (c goldenCase) group(t *testing.T, d Descent, kernel solver.Kernel, k int) 
 	s := solver.DefaultSettings()
 	s.Kernel, s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge = kernel, c.Beta, k, 0, 0
 	d.Relaxation = 1 // as in the paper
-	g := newGroup(d, p, newColumns(p.X), s, &pace{ctx: t.Context(), left: quantum}, 0, 1)
+	g := newGroup(d, p, columns.New(p.X.NumColumns, p.X.Start, p.X.Index, p.X.Value), s, &pace{ctx: t.Context(), left: quantum}, 0, 1)
 	g.byFeature = false
 	return g
 }

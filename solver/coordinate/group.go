@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/columns"
 )
 
 // point is what a descent moves.
@@ -37,7 +38,7 @@ const (
 
 // group is the descent of the outputs that have to be descended together: all of them, or one.
 type group struct {
-	x       *columns
+	x       *columns.Matrix
 	rows    *solver.Rows
 	n, d, m int
 	k       int    // units
@@ -275,7 +276,7 @@ func (g *group) randomize(rng *rand.Rand, variance float64) {
 	spread := math.Sqrt(variance)
 	scale := make([]float64, g.d)
 	for j := range scale {
-		_, values := g.x.column(j)
+		_, values := g.x.Column(j)
 		top := 1.0
 		for _, x := range values {
 			top = max(top, math.Abs(x))

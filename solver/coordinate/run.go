@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/columns"
 )
 
 // Limits of starts.
@@ -75,7 +76,7 @@ func newRun(ctx context.Context, d Descent, p *solver.Problem, s solver.Settings
 	}
 	d = d.complete()
 	r := &run{ctx: ctx, d: d, p: p, s: s, pace: &pace{ctx: ctx, yield: s.Yield, left: quantum}, started: s.Now()}
-	x := newColumns(p.X)
+	x := columns.New(p.X.NumColumns, p.X.Start, p.X.Index, p.X.Value)
 	if d.Shared || p.Outputs == 1 || gradientsOf(p.Loss) == perRow {
 		r.add(newGroup(d, p, x, s, r.pace, 0, p.Outputs))
 		return r
@@ -92,7 +93,7 @@ func (r *run) add(g *group) {
 }
 
 // newGroup returns the descent of outputs lo to hi.
-func newGroup(d Descent, p *solver.Problem, x *columns, s solver.Settings, pace *pace, lo, hi int) *group {
+func newGroup(d Descent, p *solver.Problem, x *columns.Matrix, s solver.Settings, pace *pace, lo, hi int) *group {
 	n, m := p.X.NumRows(), hi-lo
 	g := &group{x: x, rows: p.X, n: n, d: p.X.NumColumns, m: m, k: s.MaxBasis, loss: p.Loss, target: p.Targets, weight: p.Weights, kernel: s.Kernel,
 		degree: s.Kernel.Degree(), lifted: d.lifted(s.Kernel), norm: solver.L1, beta: s.Lambda, ridges: [2]float64{s.LinearRidge, s.BiasRidge}, pace: pace}
@@ -122,7 +123,7 @@ func newGroup(d Descent, p *solver.Problem, x *columns, s solver.Settings, pace 
 			g.output = append(g.output, unit/each)
 		}
 	}
-	g.byFeature = !g.lifted && x.short()
+	g.byFeature = !g.lifted && x.Short()
 	g.filled = make([]bool, g.k)
 	g.v, g.w, g.b = make([]float64, g.k*m), make([]float64, g.d*m), make([]float64, m)
 	if g.lifted {

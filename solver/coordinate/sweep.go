@@ -44,7 +44,7 @@ func (g *group) moveLinear() bool {
 	}
 	work := g.scratch(2 * g.m)
 	for j := range g.d {
-		rows, values := g.x.column(j)
+		rows, values := g.x.Column(j)
 		g.block.load(g, rows)
 		g.block.weigh(g.w[j*g.m:j*g.m+g.m], values, work, g.ridges[0], nil)
 		g.block.store(g)
@@ -62,7 +62,7 @@ func (g *group) sweepUnits() bool {
 		g.forms(p)
 		ridge := g.basisRidge(s)
 		for j := range p {
-			rows, values := g.x.column(j)
+			rows, values := g.x.Column(j)
 			g.block.load(g, rows)
 			g.slot = sized(g.slot, len(rows))
 			g.derivatives(g.slot, rows, values, p[j])
@@ -144,7 +144,7 @@ func (g *group) sweepFactors() bool {
 			u, v := g.p[t*g.k+s], g.v[s*g.m:s*g.m+g.m]
 			rest := g.products(g.a, t)
 			for j := range u {
-				rows, values := g.x.column(j)
+				rows, values := g.x.Column(j)
 				g.block.load(g, rows)
 				g.slot = sized(g.slot, len(rows))
 				g.factorDerivatives(g.slot, rows, values, rest, t, s, j)

@@ -19,15 +19,34 @@ const (
 	convexTolerance = 5e-3
 )
 
-// convexBetas are the path, from which the validation rows choose.
-var convexBetas = []float64{40, 20, 12}
+// convexBenchmark is a set of table 2 with its path over β, from which the validation rows choose, and what has to be reached on it; 0 where there is no bar.
+type convexBenchmark struct {
+	ratings  *ratingBenchmark
+	beta     float64   // of the models that are compared
+	betas    []float64 // in falling order
+	betaRMSE float64   // with beta
+	pathRMSE float64   // along the path
+	peer     bool      // proximal gradient on Z as well
+	paper    string    // test RMSE there
+}
 
-// What convex factorization machines have to reach on ML-100k: a reference in numpy has .9273 at rank 17 with β = 20, and .9218 along the path.
+// A reference in numpy has .9273 at rank 17 with β = 20 on ML-100k, and .9218 along the path.
+var convexBenchmarks = []convexBenchmark{
+	{&ratingBenchmarks[0], convexBeta, []float64{40, 20, 12}, 0.928, 0.922, true,
+		"convex FM (use diag) .93, (ignore diag) .93, original FM .93, ridge .95"},
+	{&ratingBenchmarks[1], 60, []float64{120, 80, 60, 40}, 0, 0, false,
+		"convex FM (use diag) .87, (ignore diag) .85, original FM .86, ridge .91"},
+}
+
+// What convex factorization machines have to reach.
 const (
-	convexRMSE, convexPathRMSE = 0.928, 0.922
-	convexBasis                = 20
-	convexGap                  = 0.01
-	convexSeconds              = 3.0
+	convexBasis   = 20
+	convexGap     = 0.01
+	convexSeconds = 3.0
+	// convexNear of the least objective is what the solvers are compared at.
+	convexNear = 0.01
+	// convexOptimum is the tolerance of the fit that the least objective comes from.
+	convexOptimum = 1e-4
 )
 
 // Parts of the cold time that a warm refit may take, by the share of rows that were replaced.
@@ -68,7 +87,7 @@ func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem
 	return f, ctx.Err()
 }
 
-// FM2015 repeats tables and figures of Blondel et al. 2015: table 2 and figure 1 on ML-100k, table 1 on generated data.
+// FM2015 repeats tables and figures of Blondel et al. 2015: table 2 and figure 1 on MovieLens, table 1 on generated data.
 func FM2015(ctx context.Context, o Options) (*Report, error) {
 	names := o.Sets
 	if len(names) == 0 {
@@ -76,15 +95,17 @@ func FM2015(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := &Report{Name: "fm2015"}
 	for _, name := range names {
-		part := generatedTable
-		switch name {
-		case ratingBenchmarks[0].name:
-			part = convexTable
-		case generatedName:
+		var err error
+		at := slices.IndexFunc(convexBenchmarks, func(b convexBenchmark) bool { return b.ratings.name == name })
+		switch {
+		case at >= 0:
+			err = convexBenchmarks[at].table(ctx, &o, r)
+		case name == generatedName:
+			err = generatedTable(ctx, &o, r)
 		default:
-			return nil, fmt.Errorf("%w: --sets names %q: known are %s and %s", ErrOptions, name, ratingBenchmarks[0].name, generatedName)
+			err = fmt.Errorf("%w: --sets names %q: known are %s, %s and %s", ErrOptions, name, ratingBenchmarks[0].name, ratingBenchmarks[1].name, generatedName)
 		}
-		if err := part(ctx, &o, r); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -97,24 +118,25 @@ func FM2015(ctx context.Context, o Options) (*Report, error) {
 // generatedName is the name of the set that table 1 of Blondel et al. 2015 is about.
 const generatedName = "generated"
 
-// convexTable adds to r table 2 and figure 1 with three quarters of the ratings of ML-100k to train on: convex factorization machines with and without the
-// diagonal and with both refits, a factorization machine and a linear model, the path over β, and what a warm start saves.
-func convexTable(ctx context.Context, o *Options, r *Report) error {
-	b := &ratingBenchmarks[0]
-	set, err := readRatings(o.file(b.file...))
+// table adds to r table 2 and figure 1 with three quarters of the ratings to train on: convex factorization machines with and without the diagonal and with
+// both refits, a factorization machine and a linear model, the path over β, and what a warm start saves.
+func (b *convexBenchmark) table(ctx context.Context, o *Options, r *Report) error {
+	set, err := readRatings(o.file(b.ratings.file...))
 	if err != nil {
 		return err
 	}
-	main := Table{Title: "Table 2 of Blondel et al. 2015: " + b.name + ", test RMSE", Header: []string{"split", "model", "β", "rank", "test RMSE",
-		"objective", "certified gap", "nuclear norm", "seconds"}}
-	shares := Table{Name: "warm", Title: "Refits from the model before some rows were replaced, to the same certified gap",
-		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold objective", "warm objective"}}
+	main := Table{Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
+		Header: []string{"split", "model", "β", "rank", "test RMSE", "objective", "certified gap", "nuclear norm", "seconds"}}
+	near := Table{Name: "near-" + b.ratings.name, Title: "Seconds until the objective is within a part of the least",
+		Header: []string{"split", "solver", "10 %", "1 %", "0.1 %"}}
+	shares := Table{Name: "warm-" + b.ratings.name, Title: "Refits from the model before some rows were replaced, to the same certified gap",
+		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold steps", "warm steps", "cold objective", "warm objective"}}
 	o.Progress.Stage("fitting", "fits", 0)
 	for number := range o.splits(1) {
 		p := split(len(set.level), uint32(number))
-		run := &convexRun{beta: convexBeta, betas: convexBetas, o: o, set: set, parts: p, number: number, report: r, main: &main, shares: &shares}
+		run := &convexRun{convexBenchmark: *b, o: o, set: set, parts: p, number: number, report: r, main: &main, near: &near, shares: &shares}
 		if o.Quick { // β grows with the rows
-			run.beta, run.betas = 0.3*convexBeta, []float64{0.4 * convexBeta, 0.3 * convexBeta}
+			run.beta, run.betas = 0.3*b.beta, []float64{0.4 * b.beta, 0.3 * b.beta}
 			run.parts = parts{valid: p.valid[:2000], train: p.train[:4000], test: p.test[:2000]}
 		}
 		for _, f := range []func(context.Context) error{run.models, run.path, run.warm} {
@@ -123,20 +145,19 @@ func convexTable(ctx context.Context, o *Options, r *Report) error {
 			}
 		}
 	}
-	r.Tables = append(r.Tables, main, shares)
+	r.Tables = append(r.Tables, main, near, shares)
 	return nil
 }
 
 // convexRun is one split.
 type convexRun struct {
-	beta         float64
-	betas        []float64
-	o            *Options
-	set          *ratingSet
-	parts        parts
-	number       int
-	report       *Report
-	main, shares *Table
+	convexBenchmark
+	o                  *Options
+	set                *ratingSet
+	parts              parts
+	number             int
+	report             *Report
+	main, near, shares *Table
 }
 
 // known returns the rows to train on once β is chosen: three quarters of all.
@@ -159,19 +180,18 @@ func (r *convexRun) add(name string, beta float64, f *convexFit) {
 		"seconds", f.seconds)
 }
 
-// bar adds a bar of at most that much.
+// bar adds a bar of at most that much, unless that is 0.
 func (r *convexRun) bar(name string, got, want float64) {
-	r.report.Bars = append(r.report.Bars, Bar{Name: fmt.Sprintf("split %d, %s", r.number, name), Got: got, AtMost: true, Want: want})
+	if want > 0 {
+		r.report.Bars = append(r.report.Bars, Bar{Name: fmt.Sprintf("%s, split %d, %s", r.ratings.name, r.number, name), Got: got, AtMost: true, Want: want})
+	}
 }
 
-// models fits all of them with one β, and draws their objectives against the seconds. The objective of the factorization machine is that of problem (3), never
-// less than the convex one of the same model.
+// models fits all of them with one β.
 func (r *convexRun) models(ctx context.Context) error {
 	p := r.set.problem(r.known(), false)
 	machine := coordinate.Descent{Objective: coordinate.Direct, Weights: coordinate.Ones}
-	panel := plot.Panel{Title: fmt.Sprintf("ML-100k, β = %g, split %d", r.beta, r.number), XLabel: "time (s)",
-		YLabel: "objective above the least", LogX: true, LogY: true}
-	least := math.Inf(1)
+	var lines []plot.Line
 	for _, c := range []struct {
 		name   string
 		a      solver.Algorithm
@@ -191,40 +211,109 @@ func (r *convexRun) models(ctx context.Context) error {
 		s := convexSettings(c.kernel, r.beta, convexRidge)
 		s.MaxBasis = c.basis
 		if c.drawn && c.a == machine {
-			s.Tolerance = 1e-4
+			s.Tolerance = convexOptimum
 		}
 		f, err := r.o.fit(ctx, c.a, p, nil, s)
 		if err != nil {
 			return err
 		}
 		r.add(c.name, r.beta, f)
-		if len(panel.Lines) == 0 {
-			r.bar("β 20, test RMSE", r.set.rmse(f.result.Model, r.parts.test), convexRMSE)
+		if len(lines) == 0 && r.betaRMSE > 0 {
+			r.bar("β 20, test RMSE", r.set.rmse(f.result.Model, r.parts.test), r.betaRMSE)
 			r.bar("β 20, rank", float64(f.result.Rank), convexBasis)
 			r.bar("β 20, certified gap", f.result.GapRelative, convexGap)
 			r.bar("β 20, seconds", f.seconds, convexSeconds)
 		}
-		if !c.drawn {
-			continue
+		if c.drawn {
+			lines = append(lines, f.line(c.name))
 		}
-		line := plot.Line{Name: c.name}
-		for _, at := range append(f.trace, [2]float64{f.seconds, f.result.Objective}) {
-			line.X, line.Y = append(line.X, at[0]), append(line.Y, at[1])
-			least = min(least, at[1])
-		}
-		panel.Lines = append(panel.Lines, line)
 	}
-	numbers := Table{Name: fmt.Sprintf("objective-%d", r.number), Header: []string{"model", "seconds", "objective"}}
-	for _, line := range panel.Lines {
+	if r.peer {
+		line, err := r.proximal(ctx)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line)
+	}
+	s := convexSettings(solver.ANOVA, r.beta, convexRidge)
+	s.MaxBasis, s.Tolerance = convexRank, convexOptimum
+	f, err := r.o.fit(ctx, solver.ConvexFM{}, p, nil, s)
+	if err != nil {
+		return err
+	}
+	r.add("convex FM (ignore diag), for the optimum", r.beta, f)
+	r.compare(lines, f.result.Objective)
+	return nil
+}
+
+// line is what is drawn of a fit.
+func (f *convexFit) line(name string) plot.Line {
+	line := plot.Line{Name: name}
+	for _, at := range append(f.trace, [2]float64{f.seconds, f.result.Objective}) {
+		line.X, line.Y = append(line.X, at[0]), append(line.Y, at[1])
+	}
+	return line
+}
+
+// proximal runs the peer.
+func (r *convexRun) proximal(ctx context.Context) (plot.Line, error) {
+	const name = "proximal gradient on Z"
+	began := r.o.Now()
+	line := plot.Line{Name: name}
+	peer := newProximal(r.set, r.known(), r.beta)
+	model, err := peer.run(ctx, func(objective float64) {
+		line.X, line.Y = append(line.X, r.o.Now().Sub(began).Seconds()), append(line.Y, objective)
+	})
+	if err != nil {
+		return line, err
+	}
+	r.o.Progress.Add(1)
+	last := len(line.X) - 1
+	r.main.Rows = append(r.main.Rows, []string{fmt.Sprint(r.number), name, fmt.Sprint(r.beta), fmt.Sprint(model.NumBasis),
+		fmt.Sprintf("%.4f", r.set.rmse(model, r.parts.test)), fmt.Sprintf("%.1f", line.Y[last]), "-", "-", fmt.Sprintf("%.2f", line.X[last])})
+	return line, nil
+}
+
+// compare draws objectives against seconds and says when each came near the least: that of the lines or the given one. The objective of the factorization
+// machine is that of problem (3), never less than the convex one of the same model.
+func (r *convexRun) compare(lines []plot.Line, least float64) {
+	panel := plot.Panel{Title: fmt.Sprintf("%s, β = %g, split %d", r.ratings.name, r.beta, r.number), XLabel: "time (s)",
+		YLabel: "objective above the least", LogX: true, LogY: true, Lines: lines}
+	numbers := Table{Name: fmt.Sprintf("objective-%s-%d", r.ratings.name, r.number), Header: []string{"model", "seconds", "objective"}}
+	for _, line := range lines {
+		least = min(least, slices.Min(line.Y))
 		for i := range line.Y {
 			numbers.add(line.Name, line.X[i], line.Y[i])
-			line.Y[i] = line.Y[i]/least - 1
 		}
 	}
+	own, others := math.Inf(1), math.Inf(1)
+	for at, line := range lines {
+		for i := range line.Y {
+			line.Y[i] = line.Y[i]/least - 1
+		}
+		row := []string{fmt.Sprint(r.number), line.Name}
+		for _, part := range []float64{0.1, convexNear, 0.001} {
+			cell, seconds := "-", math.Inf(1)
+			if i := slices.IndexFunc(line.Y, func(y float64) bool { return y <= part }); i >= 0 {
+				seconds = line.X[i]
+				cell = fmt.Sprintf("%.2f", seconds)
+			}
+			if row = append(row, cell); part != convexNear {
+				continue
+			}
+			if at == 0 {
+				own = seconds
+			} else if line.Name != lines[1].Name { // not the other refit
+				others = min(others, seconds)
+			}
+		}
+		r.near.Rows = append(r.near.Rows, row)
+	}
+	if r.peer {
+		r.bar("seconds to 1 % of the least objective, over those of the first other solver", own/others, 1)
+	}
 	r.report.Numbers = append(r.report.Numbers, numbers)
-	figure := plot.Figure{Columns: 1, Panels: []plot.Panel{panel}, Legend: "solver"}
-	r.report.Figures = append(r.report.Figures, Figure{Name: numbers.Name, Figure: figure})
-	return nil
+	r.report.Figures = append(r.report.Figures, Figure{Name: numbers.Name, Figure: plot.Figure{Columns: 1, Panels: []plot.Panel{panel}, Legend: "solver"}})
 }
 
 // path chooses β on the validation rows along a warm-started path and goes down it again with all rows but those of the test. As the reference's, the bar
@@ -268,7 +357,7 @@ func (r *convexRun) path(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	r.bar("lowest test RMSE along the path", lowest, convexPathRMSE)
+	r.bar("lowest test RMSE along the path", lowest, r.pathRMSE)
 	return nil
 }
 
@@ -296,6 +385,7 @@ func (r *convexRun) warm(ctx context.Context) error {
 		part := warm.seconds / cold.seconds
 		r.shares.Rows = append(r.shares.Rows, []string{fmt.Sprint(r.number), fmt.Sprintf("%.0f %%", 100*c.replaced),
 			fmt.Sprintf("%.2f", cold.seconds), fmt.Sprintf("%.2f", warm.seconds), fmt.Sprintf("1/%.1f", 1/part),
+			fmt.Sprint(len(cold.result.Steps)), fmt.Sprint(len(warm.result.Steps)),
 			fmt.Sprintf("%.1f", cold.result.Objective), fmt.Sprintf("%.1f", warm.result.Objective)})
 		r.o.Log.Info("warm", "split", r.number, "replaced", c.replaced, "cold_seconds", cold.seconds, "warm_seconds", warm.seconds,
 			"cold_gap", cold.result.GapRelative, "warm_gap", warm.result.GapRelative)

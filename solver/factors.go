@@ -1,0 +1,282 @@
+package solver
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/columns"
+	"github.com/refitd/refitd/solver/internal/dense"
+)
+
+// factorDescent moves all basis vectors of a convex factorization machine with the ANOVA kernel and their eigenvalues at once, with linear term and bias: for
+// factors p_r = √|v_r| h_r of fixed signs s_r,
+//
+//	min over P, w and b of  Σ_i w_i ℓ(t_i, ⟨w,x_i⟩ + b + Σ_r s_r K(p_r, x_i)) + λ Σ_r ‖p_r‖² + ½ α ‖w‖² + ½ α_b b²,
+//
+// is the convex problem where P has as many columns as Z has eigenvalues, as ‖Z‖_* is the least Σ ‖p_r‖² (Srebro, Rennie and Jaakkola 2004). Refits over the
+// span of the vectors, which move none of them, take dozens of eigenvectors to come as near.
+//
+// It is coordinate descent, feature by feature over all factors and w_j, exact in every coordinate of squared loss, as K is linear in one. For another loss
+// each sweep minimises the bound of its second derivatives by Loss.Curvature. The objective never rises. A sweep costs O(nnz(X) k); it runs on one goroutine,
+// as each coordinate wants the one before.
+type factorDescent struct {
+	p       *Problem
+	lambda  float64
+	linear  *linearFit
+	workers workers
+	columns *columns.Matrix
+	bound   float64 // of ℓ″
+
+	k       int
+	sign    []float64
+	factors []float64 // P, d×k feature-major
+	inner   []float64 // n×k: ⟨p_r, x_i⟩; empty where every row has two entries
+	pred    []float64 // n, where the sweep began
+	begun   []float64 // n: the gradients there
+	slope   []float64 // n: gradients, of the bound for another loss than the squared one
+
+	// Of one feature:
+	near     []float64 // slope of its rows
+	weight   []float64 // weights of its rows
+	moves    []float64 // k by rows: ∂K/∂p_jr
+	weighted []float64 // one of them times the weights
+}
+
+// relaxation multiplies the steps of factors, as coordinate.Descent.Relaxation does.
+const relaxation = 1.5
+
+func newFactorDescent(p *Problem, linear *linearFit, lambda float64, workers workers) *factorDescent {
+	x := p.X
+	return &factorDescent{
+		p: p, lambda: lambda, linear: linear, workers: workers, bound: p.Loss.Curvature(1), columns: columns.New(x.NumColumns, x.Start, x.Index, x.Value),
+	}
+}
+
+// begin takes unit vectors, their weights and the predictions of the whole model, which it copies.
+func (f *factorDescent) begin(vectors [][]float64, v, pred []float64) {
+	d, n := f.p.X.NumColumns, f.p.X.NumRows()
+	f.k = len(vectors)
+	f.sign, f.factors = room(f.sign, f.k), room(f.factors, d*f.k)
+	for r, h := range vectors {
+		f.sign[r] = math.Copysign(1, v[r])
+		size := math.Sqrt(math.Abs(v[r]))
+		for j, x := range h {
+			f.factors[j*f.k+r] = size * x
+		}
+	}
+	if f.columns.Mate == nil {
+		f.inner = room(f.inner, n*f.k)
+		for i := range n {
+			index, value := f.p.X.Row(i)
+			for e, j := range index {
+				dense.AddScaled(f.inner[i*f.k:(i+1)*f.k], value[e], f.factors[int(j)*f.k:int(j+1)*f.k])
+			}
+		}
+	}
+	f.pred, f.begun, f.slope = append(f.pred[:0], pred...), room(f.begun, n), room(f.slope, n)
+}
+
+// end returns unit vectors and weights, without those that came to nothing.
+func (f *factorDescent) end() (vectors [][]float64, v []float64) {
+	for r := range f.k {
+		h := make([]float64, f.p.X.NumColumns)
+		for j := range h {
+			h[j] = f.factors[j*f.k+r]
+		}
+		if size := norm2(h); size > 0 && !math.IsInf(1/size, 0) {
+			floats.Scale(1/size, h)
+			vectors, v = append(vectors, h), append(v, f.sign[r]*size*size)
+		}
+	}
+	return vectors, v
+}
+
+// run sweeps until one lowers the objective by less than tolerance of it, at most so often. It reports false if it was called off.
+func (f *factorDescent) run(sweeps int, tolerance float64) bool {
+	for range sweeps {
+		loss := rowLosses(f.workers, f.p, f.pred, f.slope)
+		objective := loss + f.linear.penalty() + f.lambda*floats.Dot(f.factors, f.factors)
+		copy(f.begun, f.slope)
+		fall, ok := f.sweep()
+		if !ok {
+			return false
+		}
+		for i, x := range f.slope {
+			if w := f.bound * f.p.Weight(i); w > 0 {
+				f.pred[i] += (x - f.begun[i]) / w
+			}
+		}
+		if fall <= tolerance*objective {
+			break
+		}
+	}
+	return !f.workers.cancelled()
+}
+
+// descentPause is after how many entries a sweep asks whether to go on.
+const descentPause = 1 << 14
+
+// sweep moves every coordinate once and returns by what the objective, or its bound, fell. It reports false if it was called off.
+func (f *factorDescent) sweep() (fall float64, ok bool) {
+	fall = f.moveBias()
+	entries := 0
+	for j := range f.p.X.NumColumns {
+		if entries += f.columns.Start[j+1] - f.columns.Start[j]; entries >= descentPause || j == 0 {
+			if entries = 0; !f.workers.yield() {
+				return fall, false
+			}
+		}
+		fall += f.moveFeature(j)
+	}
+	return fall, true
+}
+
+// moveBias moves the bias.
+func (f *factorDescent) moveBias() (fall float64) {
+	if f.linear.biasRidge == 0 {
+		return 0
+	}
+	bias := &f.linear.theta[len(f.linear.theta)-1]
+	slope, curve := floats.Sum(f.slope)+f.linear.biasRidge**bias, f.linear.biasRidge
+	for i := range f.slope {
+		curve += f.bound * f.p.Weight(i)
+	}
+	step := slope / curve
+	*bias -= step
+	for i := range f.slope {
+		f.slope[i] -= step * f.bound * f.p.Weight(i)
+	}
+	return 0.5 * step * slope
+}
+
+// moveFeature moves the linear weight of feature j and its coordinate of every factor.
+func (f *factorDescent) moveFeature(j int) (fall float64) {
+	rows, values := f.columns.Column(j)
+	f.nearOf(j)
+	if f.linear.ridge > 0 {
+		fall += f.move(&f.linear.theta[j], values, 1, f.linear.ridge, 1)
+	}
+	chunk := max(1, min(f.k, maxMoves/max(1, len(rows))))
+	for lo := 0; lo < f.k; lo += chunk {
+		fall += f.moveFactors(j, lo, min(f.k, lo+chunk))
+	}
+	f.slopesOf(j)
+	return fall
+}
+
+// nearOf gathers slopes and weights of the rows of feature j.
+func (f *factorDescent) nearOf(j int) {
+	rows, _ := f.columns.Column(j)
+	f.near, f.weight = f.near[:0], f.weight[:0]
+	for _, i := range rows {
+		f.near = append(f.near, f.slope[i])
+	}
+	if f.p.Weights != nil {
+		for _, i := range rows {
+			f.weight = append(f.weight, f.p.Weights[i])
+		}
+	}
+}
+
+// slopesOf takes them back.
+func (f *factorDescent) slopesOf(j int) {
+	rows, _ := f.columns.Column(j)
+	for e, i := range rows {
+		f.slope[i] = f.near[e]
+	}
+}
+
+// maxMoves bounds the derivatives that are kept at a time.
+const maxMoves = 1 << 20
+
+// moveFactors moves coordinate j of the factors from lo to hi.
+func (f *factorDescent) moveFactors(j, lo, hi int) (fall float64) {
+	f.movesTo(j, lo, hi)
+	rows, values := f.columns.Column(j)
+	n, own := len(rows), f.factors[j*f.k+lo:j*f.k+hi]
+	for r := range own {
+		fall += f.move(&own[r], f.moves[r*n:(r+1)*n], f.sign[lo+r], 2*f.lambda, relaxation)
+	}
+	if f.columns.Mate != nil {
+		return fall
+	}
+	for e, i := range rows {
+		x, inner := values[e], f.inner[int(i)*f.k+lo:int(i)*f.k+hi]
+		if x == 0 {
+			continue
+		}
+		for r, p := range own { // what the other features of the row give, and the new coordinate
+			inner[r] = f.moves[r*n+e]/x + x*p
+		}
+	}
+	return fall
+}
+
+// movesTo stores ∂K/∂p_jr of the rows of feature j in moves, for the factors from lo to hi: x_ij times what the other features of a row give ⟨p_r, x_i⟩.
+func (f *factorDescent) movesTo(j, lo, hi int) {
+	from, to := f.columns.Start[j], f.columns.Start[j+1]
+	n, k := to-from, f.k
+	if cap(f.moves) < n*(hi-lo) {
+		f.moves = make([]float64, n*(hi-lo))
+	}
+	f.moves = f.moves[:n*(hi-lo)]
+	if f.columns.Mate != nil {
+		for e, l := range f.columns.Mate[from:to] {
+			x := f.columns.Product[from+e]
+			for r, p := range f.factors[int(l)*k+lo : int(l)*k+hi] {
+				f.moves[r*n+e] = x * p
+			}
+		}
+		return
+	}
+	own := f.factors[j*k+lo : j*k+hi]
+	for e, i := range f.columns.Rows[from:to] {
+		x := f.columns.Value[from+e]
+		for r, p := range f.inner[int(i)*k+lo : int(i)*k+hi] {
+			f.moves[r*n+e] = x * (p - x*own[r])
+		}
+	}
+}
+
+// move moves one coordinate, on which predictions of the rows in near depend by sign·direction, with a ridge ½·ridge·x² on it. It returns by what the
+// objective fell.
+func (f *factorDescent) move(x *float64, direction []float64, sign, ridge, relax float64) (fall float64) {
+	weighted := direction
+	if f.p.Weights != nil {
+		f.weighted = append(f.weighted[:0], direction...)
+		floats.Mul(f.weighted, f.weight)
+		weighted = f.weighted
+	}
+	curve := f.bound*dense.Dot(weighted, direction) + ridge
+	if !(curve > 0) {
+		return 0
+	}
+	step := relax * (sign*dense.Dot(direction, f.near) + ridge**x) / curve
+	if step == 0 || math.IsNaN(step) {
+		return 0
+	}
+	*x -= step
+	dense.AddScaled(f.near, -sign*step*f.bound, weighted)
+	return 0.5 * step * step * curve * (2 - relax) / relax
+}
+
+// stepSweeps are the sweeps of a refit between two selections.
+const stepSweeps = 6
+
+// descend moves basis vectors, their weights and the linear term together, in at most so many sweeps, until one lowers the objective by no more than tolerance
+// of it. It does nothing where refits move no vectors.
+func (r *solve) descend(sweeps int, tolerance float64) {
+	if !r.spectrum.moves() || r.k == 0 || r.workers.cancelled() {
+		return
+	}
+	f := r.spectrum.factors
+	r.evaluate()
+	f.begin(r.basis, r.v, r.pred)
+	if !f.run(sweeps, tolerance) {
+		return
+	}
+	vectors, v := f.end()
+	r.replace(vectors)
+	copy(r.v, v)
+}
