@@ -257,8 +257,8 @@ func (g *gamma) denseWork() float64 {
 }
 
 // bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of their Ritz values or enough, unless
-// that is nil, or the memory is full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest eigenvalue. That all of
-// them hold has at least the probability 1 − failure.
+// that is nil, or the memory is full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest
+// eigenvalue. That all of them hold has at least the probability 1 − failure.
 //
 // The Lanczos vector after k steps is p(A) b with p(t) = Π (t − θ_j) / Π β_j, so that Σ_i γ_i² p(λ_i)² = 1 for the components γ_i of b along the
 // eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer,

@@ -46,8 +46,8 @@ func (r *solve) helped() bool {
 	return fell
 }
 
-// certifiedHere makes a certificate of the current point if the last search lets it hope that this is within Tolerance, and reports whether it is; if it is not,
-// whether the certificate found vectors to enter, which are the last selection then.
+// certifiedHere makes a certificate of the current point if the last search lets it hope that this is within Tolerance, and reports whether it is; if it
+// is not, whether the certificate found vectors to enter, which are the last selection then.
 func (r *solve) certifiedHere() (certified, found bool) {
 	terms := r.gapTerms()
 	enough := r.s.Tolerance * terms.objective

@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// proximal is the peer of figure 1 of Blondel et al. 2015: the proximal gradient method on the interactions of a convex factorization machine over ratings, each
-// of one user and one item. The step there shrinks the eigenvalues of Z; with the diagonal ignored Z counts by its block B of users and items alone, and its
+// proximal is the peer of figure 1 of Blondel et al. 2015: the proximal gradient method on the interactions of a convex factorization machine over
+// ratings, each of one user and one item. The step there shrinks the eigenvalues of Z; with the diagonal ignored Z counts
+// by its block B of users and items alone, and its
 // least nuclear norm for a B is 2‖B‖_*, so that the method works on
 //
 //	min over B, w of  ½ Σ_i (y_i − w_u(i) − w_m(i) − B_u(i)m(i))² + β‖B‖_*
