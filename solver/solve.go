@@ -255,12 +255,12 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.result.Status = statusOf(ctx)
 			return
 		}
-		terms := r.gapTerms()
 		if r.s.WeightsOnly {
-			r.result.Steps, r.result.Status = append(r.result.Steps, r.step(selection{}, terms.objective)), BasisLimit
+			r.result.Steps, r.result.Status = append(r.result.Steps, r.step(selection{}, r.objective)), BasisLimit
 			r.complete = r.here()
 			return
 		}
+		terms := r.gapTerms()
 		found := r.search(terms.threshold())
 		now := r.step(found, terms.at(found.criterion))
 		if ctx.Err() != nil {

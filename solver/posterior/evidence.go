@@ -1,10 +1,6 @@
 package posterior
 
-import (
-	"math"
-
-	"github.com/refitd/refitd/solver/internal/dense"
-)
+import "math"
 
 // updatePrecision re-estimates D of every field and basis vector: the number of features over Σ (mean² + variance).
 func (r *Refit) updatePrecision() {
@@ -78,12 +74,7 @@ func (r *Refit) updateBias() {
 	parts := make([]float64, 2*outputs*((len(r.mean)+sweepBlock-1)/sweepBlock))
 	r.parallel(len(r.mean), func(b, lo, hi int) {
 		top, bottom := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
-		r.bounds(lo, hi, func(i, c int, _, xi, e float64) {
-			w := r.problem.Weight(i)
-			omega := w * jaakkolaExp(xi, e)
-			top[c] += 0.5*w*r.problem.Targets[i*outputs+c] - omega*r.mean[i]
-			bottom[c] += omega
-		})
+		r.bounds(lo, hi, func(t *boundTile) { r.addBias(top, bottom, t) })
 	})
 	top, bottom := make([]float64, outputs), make([]float64, outputs)
 	for b := 0; b < len(parts); b += 2 * outputs {
@@ -136,18 +127,11 @@ func (r *Refit) likelihood() float64 {
 	}
 	blocks := make([]float64, (len(r.mean)+sweepBlock-1)/sweepBlock)
 	r.parallel(len(r.mean), func(b, lo, hi int) {
-		outputs := len(s.Bias)
-		product := 1.0 // of the row's factors 1 + e, each at most 2
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
-		r.bounds(lo, hi, func(i, c int, o, xi, e float64) {
-			r.observeBound(i, c, xi, e)
-			w := r.problem.Weight(i)
-			blocks[b] += 0.5 * w * (r.problem.Targets[i*outputs+c]*o - xi)
-			if product *= 1 + e; c == outputs-1 || c%maxFactors == maxFactors-1 {
-				blocks[b] -= w * math.Log(product)
-				product = 1
-			}
+		r.bounds(lo, hi, func(t *boundTile) {
+			blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])
+			r.observeTile(t)
 		})
 	})
 	total := 0.0
@@ -156,39 +140,3 @@ func (r *Refit) likelihood() float64 {
 	}
 	return total
 }
-
-// maxFactors is how many factors of at most 2 are multiplied before a logarithm is taken.
-const maxFactors = 512
-
-// bounds calls visit for every output of the rows [lo, hi) in order, with the mean of the output, ξ = √E[o²] and exp(−ξ): what the bound on
-// the logistic loss needs at its tightest. The exponentials are taken many at a time.
-func (r *Refit) bounds(lo, hi int, visit func(i, c int, o, xi, e float64)) {
-	bias := r.state.Bias
-	m := len(bias)
-	rows := max(1, boundBlock/m)
-	work := make([]float64, 2*rows*m)
-	xi, e := work[:rows*m], work[rows*m:]
-	for ; lo < hi; lo += rows {
-		last := min(hi, lo+rows)
-		at := 0
-		for i := lo; i < last; i++ {
-			for _, b := range bias {
-				o := b + r.mean[i]
-				xi[at] = math.Sqrt(o*o + r.spread[i])
-				e[at] = -xi[at]
-				at++
-			}
-		}
-		dense.Exp(e[:at], e[:at])
-		at = 0
-		for i := lo; i < last; i++ {
-			for c, b := range bias {
-				visit(i, c, b+r.mean[i], xi[at], e[at])
-				at++
-			}
-		}
-	}
-}
-
-// boundBlock is how many outputs bounds takes at a time: 4 KB of numbers.
-const boundBlock = 256

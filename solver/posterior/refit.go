@@ -151,16 +151,8 @@ func (r *Refit) observe() {
 		}
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
-		r.bounds(lo, hi, func(i, c int, _, xi, e float64) { r.observeBound(i, c, xi, e) })
+		r.bounds(lo, hi, r.observeTile)
 	})
-}
-
-// observeBound adds what output c of row i contributes to the pseudo-observations.
-func (r *Refit) observeBound(i, c int, xi, e float64) {
-	bias, w := r.state.Bias, r.problem.Weight(i)
-	omega := jaakkolaExp(xi, e)
-	r.omega[i] += w * omega
-	r.right[i] += w * (0.5*r.problem.Targets[i*len(bias)+c] - omega*bias[c])
 }
 
 // sweepField updates the features of one field. Features of a field that never meet in one example are independent given the others
