@@ -1,14 +1,18 @@
 package daemon_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/sketch"
 )
 
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
@@ -76,6 +80,69 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKilledRunsOfChoices: the state knows choices alone, and the negatives that a refit learns beside them are drawn anew after each kill. They are those of
+// an undisturbed run, row by row, and so is the version.
+func TestKilledRunsOfChoices(t *testing.T) {
+	t.Parallel()
+	n, kills := tier.Size(8_000, 40_000), tier.Size(2, 5)
+	b := daemontest.New(t)
+	b.ProduceRatings(7, n) // whatever their level, users chose items
+	edits := append([]string{"task: ordinal, label: rating, levels: 5", "task: implicit",
+		"start: earliest", "start: earliest, negatives: {of: item, per_event: 3}"}, daemontest.Simple...)
+	calm := b.Configure("chosen-calm", edits...)
+	want := b.Run(calm)
+	if want.Err != nil {
+		t.Fatal(want.Err)
+	}
+	rows := sampleOf(t, calm)
+	if negatives := len(rows.Train) - int(want.State(t).Rows.Train); negatives < 2*int(want.State(t).Rows.Train) {
+		t.Fatalf("%d negatives of %d choices", negatives, want.State(t).Rows.Train)
+	}
+	for name, edit := range map[string]string{"quiet": "every_events: 0", "refitting": "every_events: 3000"} {
+		path := b.Configure("chosen-"+name, append(slices.Clone(edits), "every_events: 0", edit, "fetch_max_wait: 100ms",
+			"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+		for i := range kills {
+			if !daemontest.KillAfter(t, path, n/(2*kills)) {
+				t.Logf("%s: kill %d came late: nothing was left to read", name, i)
+			}
+		}
+		cmd, stderr := daemontest.ChildOf(t, path)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		got := daemontest.Parse(t, out, nil)
+		if a, b := got.State(t), want.State(t); !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: after kills\n%+v\nundisturbed\n%+v", name, a, b)
+		}
+		if !reflect.DeepEqual(sampleOf(t, path), rows) {
+			t.Errorf("%s: other negatives after kills", name)
+		}
+		if a, b := payloads(&got), payloads(&want); len(b) == 0 || name == "quiet" && !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: payloads %v, undisturbed %v", name, a, b)
+		}
+		if p := got.Summary.Models[0].Progressive; p.N < int64(n) { // and the negatives that were drawn as events came
+			t.Errorf("%s: %d events scored, %d came", name, p.N, n)
+		}
+	}
+}
+
+// sampleOf returns what a refit of the state of a configuration would learn from, without what differs between two copies.
+func sampleOf(t *testing.T, path string) *cycle.Sample {
+	t.Helper()
+	_, m, dir := daemontest.Load(t, path)
+	store, err := sketch.OpenExisting(t.Context(), dir, daemontest.Quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample, err := ingest.TakeSample(m, store)
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sample.Lineage = ""
+	return sample
 }
 
 // endsAlike runs a configuration to the log ends after kills and compares state and scored events with those of an undisturbed run over n events.
