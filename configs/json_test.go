@@ -102,6 +102,7 @@ var verbs = []struct {
 	{"export libsvm", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
 	{"completion", nil}, // text for a shell, and for man
 	{"man", nil},
+	{"version", nil},
 }
 
 // commandLine returns the verbs that the command line has, from the structs of flags in cmd/refitd.

@@ -32,4 +32,5 @@ var examples = map[string]string{
 	"export libsvm": "refitd export libsvm --storage.path state --model ratings --output sample.svm",
 	"completion":    "refitd completion bash > /etc/bash_completion.d/refitd",
 	"man":           "refitd man > /usr/local/share/man/man1/refitd.1",
+	"version":       "refitd version --bom > refitd.cdx.json",
 }

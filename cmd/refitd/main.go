@@ -60,6 +60,7 @@ type cli struct {
 	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
 	Man        manCmd        `cmd:"" help:"Print the manual page, refitd(1), as roff."`
+	VersionCmd versionCmd    `cmd:"" name:"version" help:"Print the version of this program, or what it is made of."`
 }
 
 // app is what a verb needs of the process.

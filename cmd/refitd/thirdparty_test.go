@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write THIRD_PARTY.md")
+var update = flag.Bool("update", false, "write THIRD_PARTY.md and licences.json")
 
 const thirdPartyHead = `# Third-party modules
 
@@ -25,8 +26,8 @@ Authors). Modules that only tests need are in go.mod and not here.
 |---|---|---|---|---|
 `
 
-// licences are found by a phrase that only they have.
-var licences = []struct {
+// licencePhrases: licences are found by a phrase that only they have.
+var licencePhrases = []struct {
 	name string
 	text *regexp.Regexp
 }{
@@ -43,10 +44,11 @@ var (
 	copyright   = regexp.MustCompile(`(?m)^\W*(Copyright (?:\(c\)|\(C\)|©|\d).*?)(?:\. All rights reserved)?\.?\s*$`)
 )
 
-// TestThirdParty: THIRD_PARTY.md lists the modules that are linked, at their versions and with their licences.
+// TestThirdParty: THIRD_PARTY.md lists the modules that are linked, at their versions and with their licences; licences.json has these for the bill of
+// materials of the command.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
-	rows := make(map[string]string)
+	rows, named := make(map[string]string), make(map[string][]string)
 	in := make(map[string][]string)
 	for _, command := range []string{"refitd", "paper"} {
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}",
@@ -65,7 +67,11 @@ func TestThirdParty(t *testing.T) {
 				continue
 			}
 			in[f[0]] = append(in[f[0]], command)
-			rows[f[0]] = fmt.Sprintf("| %s | %s | %s | %s |", f[0], f[1], strings.Join(in[f[0]], ", "), licence(t, f[2]))
+			names, holders := licence(t, f[2])
+			rows[f[0]] = fmt.Sprintf("| %s | %s | %s | %s | %s |", f[0], f[1], strings.Join(in[f[0]], ", "), strings.Join(names, ", "), strings.Join(holders, "; "))
+			if command == "refitd" {
+				named[f[0]] = names
+			}
 		}
 	}
 	var modules []string
@@ -77,24 +83,75 @@ func TestThirdParty(t *testing.T) {
 	for _, module := range modules {
 		fmt.Fprintln(want, rows[module])
 	}
-	path := filepath.Join("..", "..", "THIRD_PARTY.md")
-	if *update {
-		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
+	list, err := json.MarshalIndent(named, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][]byte{filepath.Join("..", "..", "THIRD_PARTY.md"): want.Bytes(), "licences.json": append(list, '\n')} {
+		if *update {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what is linked (%v): go test ./cmd/refitd -run ThirdParty -update", path, err)
 		}
 	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("THIRD_PARTY.md is not what is linked (%v): go test ./cmd/refitd -run ThirdParty -update", err)
+}
+
+// TestVersionBOM: the command's own bill of materials has every module that go.mod links into it, at its version, with a sum and a licence. This one is of
+// a test binary, which has those of tests, too; .ci/debian compares that of the command with what the Go command reads from it.
+func TestVersionBOM(t *testing.T) {
+	t.Parallel()
+	var out, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"version", "--bom"}, nil, &out, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var bill struct {
+		Components []struct {
+			Name, Version string
+			Hashes        []any
+			Licenses      []any
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &bill); err != nil {
+		t.Fatal(err)
+	}
+	names, err := licencesByModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := make(map[string]string)
+	for _, c := range bill.Components {
+		versions[c.Name] = c.Version
+		if _, linked := names[c.Name]; linked && (len(c.Hashes) != 1 || len(c.Licenses) == 0) {
+			t.Errorf("%+v", c)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "THIRD_PARTY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := regexp.MustCompile(`(?m)^\| (\S+) \| (\S+) \| refitd`).FindAllStringSubmatch(string(text), -1)
+	if len(linked) < 30 {
+		t.Fatalf("%d modules in THIRD_PARTY.md", len(linked))
+	}
+	for _, m := range linked {
+		if versions[m[1]] != m[2] {
+			t.Errorf("%s: version %q, %s is linked", m[1], versions[m[1]], m[2])
+		}
+	}
+	if versions["std"] == "" {
+		t.Error("the standard library is missing")
 	}
 }
 
 // licence returns the names of the licences in the files of a module, and whose copyright they say it is.
-func licence(t *testing.T, dir string) string {
+func licence(t *testing.T, dir string) (names, holders []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Skipf("not checked: %v", err)
 	}
-	var names, holders []string
 	add := func(list *[]string, s string) {
 		if s = strings.ReplaceAll(strings.TrimSpace(s), "|", "/"); !slices.Contains(*list, s) {
 			*list = append(*list, s)
@@ -108,7 +165,7 @@ func licence(t *testing.T, dir string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range licences {
+		for _, l := range licencePhrases {
 			if l.text.Match(text) && !(l.name == "BSD-2-Clause" && slices.Contains(names, "BSD-3-Clause")) {
 				add(&names, l.name)
 			}
@@ -122,5 +179,5 @@ func licence(t *testing.T, dir string) string {
 	if len(names) == 0 {
 		t.Errorf("%s: no licence is known in its files", dir)
 	}
-	return strings.Join(names, ", ") + " | " + strings.Join(holders, "; ")
+	return names, holders
 }

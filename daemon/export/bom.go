@@ -14,29 +14,43 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The parts of a bill of materials in CycloneDX 1.6 (ECMA-424) that a version has.
+// The parts of a bill of materials in CycloneDX 1.6 (ECMA-424) that a version or a program has.
 type (
 	bom struct {
-		Format   string         `json:"bomFormat"`
-		Spec     string         `json:"specVersion"`
-		Serial   string         `json:"serialNumber"`
-		Version  int            `json:"version"`
-		Metadata bomMetadata    `json:"metadata"`
-		Parts    []bomComponent `json:"components,omitempty"`
+		Format       string          `json:"bomFormat"`
+		Spec         string          `json:"specVersion"`
+		Serial       string          `json:"serialNumber"`
+		Version      int             `json:"version"`
+		Metadata     bomMetadata     `json:"metadata"`
+		Parts        []bomComponent  `json:"components,omitempty"`
+		Dependencies []bomDependency `json:"dependencies,omitempty"`
 	}
 	bomMetadata struct {
-		Timestamp string       `json:"timestamp"`
-		Tools     bomTools     `json:"tools"`
+		Timestamp string       `json:"timestamp,omitempty"`
+		Tools     bomTools     `json:"tools,omitzero"`
 		Component bomComponent `json:"component"`
+	}
+	bomDependency struct {
+		Ref string   `json:"ref"`
+		On  []string `json:"dependsOn"`
+	}
+	bomLicence struct {
+		Licence bomLicenceID `json:"license"`
+	}
+	bomLicenceID struct {
+		ID string `json:"id"` // of SPDX
 	}
 	bomTools struct {
 		Components []bomComponent `json:"components"`
 	}
 	bomComponent struct {
 		Type       string        `json:"type"`
+		Ref        string        `json:"bom-ref,omitempty"`
 		Name       string        `json:"name"`
 		Version    string        `json:"version,omitempty"`
 		Hashes     []bomHash     `json:"hashes,omitempty"`
+		Licences   []bomLicence  `json:"licenses,omitempty"`
+		PURL       string        `json:"purl,omitempty"`
 		Card       *modelCard    `json:"modelCard,omitempty"`
 		Properties []bomProperty `json:"properties,omitempty"`
 	}
@@ -80,7 +94,6 @@ type (
 // far, fields, losses on held-out rows), its files with their digests, and the program that made it. It depends on the manifest alone.
 func BOM(m *snapshot.Manifest) ([]byte, error) {
 	digest := sha256.Sum256([]byte(m.Digest))
-	id := hex.EncodeToString(digest[:16])
 	name, version, _ := strings.Cut(m.Writer, " ")
 	card := &modelCard{Parameters: cardParameters{Approach: map[string]string{"type": "supervised"}, Task: m.Schema.Task, Family: "factorization machine",
 		Architecture: fmt.Sprintf("%s of degree %d, %d basis vectors, %d features, %d outputs, link %s", m.Kernel, m.Degree, m.NumBasis, m.NumFeatures,
@@ -114,17 +127,28 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 			model.Properties = append(model.Properties, p)
 		}
 	}
-	out := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Serial: fmt.Sprintf("urn:uuid:%s-%s-4%s-8%s-%s", id[:8], id[8:12], id[13:16], id[17:20], id[20:]),
+	out := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Serial: serial(digest[:]),
 		Metadata: bomMetadata{Timestamp: m.Created.UTC().Format(time.RFC3339), Component: model,
 			Tools: bomTools{[]bomComponent{{Type: "application", Name: name, Version: version}}}}}
 	for _, f := range m.Files {
 		out.Parts = append(out.Parts, bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}})
 	}
-	b, err := json.MarshalIndent(out, "", "  ")
+	return out.encode()
+}
+
+// encode returns the document as text.
+func (b *bom) encode() ([]byte, error) {
+	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("export: bill of materials: %w", err)
 	}
-	return append(b, '\n'), nil
+	return append(text, '\n'), nil
+}
+
+// serial is a UUID for what a digest is of, so that the same content has the same.
+func serial(digest []byte) string {
+	id := hex.EncodeToString(digest[:16])
+	return fmt.Sprintf("urn:uuid:%s-%s-4%s-8%s-%s", id[:8], id[8:12], id[13:16], id[17:20], id[20:])
 }
 
 // bare returns a digest without the name of its kind.
