@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,18 +28,23 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"refitd": main})
 }
 
-// TestScripts runs the command against an embedded broker, whose address is $BROKER.
+// TestScripts runs the command against an embedded broker, whose address is $BROKER. $TESTDATA is the directory of that name.
 func TestScripts(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(broker.Close)
+	testdata, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BROKER", broker.ListenAddrs()[0])
+			env.Setenv("TESTDATA", testdata)
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

@@ -165,6 +165,8 @@ func (r *Rebuild) open(ctx context.Context) error {
 			options.Seed, options.DrawSeed = w.Seed, false
 		}
 		options.Forgotten = w.Carried()
+	} else if errors.Is(err, sketch.ErrFormat) {
+		return ingest.StateError(fmt.Errorf("rebuild: %w", err), r.dir) // of a later build, and not damaged
 	} else if !errors.Is(err, sketch.ErrNoState) {
 		return ingest.StateError(fmt.Errorf("rebuild: %w: remove the file to begin at the earliest records, with another seed; "+
 			"subjects that were erased stay out as far as a copy of their list is beside the state or the versions", err), r.dir)
