@@ -26,6 +26,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
@@ -166,6 +167,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		announced.Go(func() { m.Announce(webCtx) })
 		scored.Go(func() {
 			m.Score(scoreCtx, func(last *web.Champion) *web.Champion { return d.surface.Champion(m.Name(), last) })
+		})
+		scored.Go(func() {
+			m.Rank(scoreCtx, func() *snapshot.Model { return d.surface.Published(m.Name()) })
 		})
 		group.Go(func() error { return m.Run(groupCtx) })
 	}

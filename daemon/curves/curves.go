@@ -48,12 +48,19 @@ var Roles = [...]string{"published", "live", "global_mean", "item_mean", "sgd_bi
 // Losses are the window losses of Roles, NaN where there is none: the RMSE of numbers, the error rate of classes.
 type Losses [len(Roles)]float32
 
+// Lists are the lists that choices are looked for in.
+var Lists = [...]string{"published", "popularity"}
+
+// Recalls are recall@10 of Lists, NaN where there is none.
+type Recalls [len(Lists)]float32
+
 // Point is how a model does at a moment.
 type Point struct {
-	At     time.Time
-	Events int64 // scored since the state was made
-	Lag    int64
-	Losses Losses
+	At      time.Time
+	Events  int64 // scored since the state was made
+	Lag     int64
+	Losses  Losses
+	Recalls Recalls
 }
 
 // Mark is something that happened to a model.
@@ -70,7 +77,9 @@ type Curves struct {
 	Events []int64                    `json:"events"` // scored since the state was made
 	Lag    []int64                    `json:"lag"`    // records that were not applied yet
 	Losses map[string][]report.Number `json:"losses"` // over the window, by predictor; null where it had none
-	Marks  []Mark                     `json:"marks"`  // what happened, oldest first
+	// Recall10 is recall@10 of choices, by list: published and popularity. It is absent of models with labels.
+	Recall10 map[string][]report.Number `json:"recall_10,omitempty"`
+	Marks    []Mark                     `json:"marks"` // what happened, oldest first
 }
 
 // Ring is the curves of one model. It is safe for concurrent use.
@@ -87,10 +96,11 @@ type Ring struct {
 type point struct {
 	at, events, lag int64
 	losses          Losses
+	recalls         Recalls
 }
 
 // Footprint returns the bytes that the curves of a model take, with those of a copy that is written.
-func Footprint() int64 { return maxPoints*(64+100) + maxMarks*(maxText+200) }
+func Footprint() int64 { return maxPoints*(72+130) + maxMarks*(maxText+200) }
 
 // Open returns the curves that an earlier run has kept in a file, or empty ones. A file that cannot be read is logged, and replaced by Save.
 func Open(path string, log *slog.Logger) *Ring {
@@ -121,15 +131,26 @@ func (r *Ring) restore(c *Curves) error {
 	}
 	r.points, r.marks = make([]point, n), c.Marks
 	for i := range r.points {
-		r.points[i] = point{at: c.At[i], events: c.Events[i], lag: c.Lag[i], losses: NoLosses()}
+		r.points[i] = point{at: c.At[i], events: c.Events[i], lag: c.Lag[i], losses: NoLosses(), recalls: NoRecalls()}
 	}
-	for role, name := range Roles {
-		list := c.Losses[name]
+	take := func(lists map[string][]report.Number, name string, to func(*point) *float32) error {
+		list := lists[name]
 		if list != nil && len(list) != n {
-			return fmt.Errorf("curves: %d losses of %s for %d points", len(list), name, n)
+			return fmt.Errorf("curves: %d values of %s for %d points", len(list), name, n)
 		}
 		for i, v := range list {
-			r.points[i].losses[role] = float32(v)
+			*to(&r.points[i]) = float32(v)
+		}
+		return nil
+	}
+	for role, name := range Roles {
+		if err := take(c.Losses, name, func(p *point) *float32 { return &p.losses[role] }); err != nil {
+			return err
+		}
+	}
+	for i, name := range Lists {
+		if err := take(c.Recall10, name, func(p *point) *float32 { return &p.recalls[i] }); err != nil {
+			return err
 		}
 	}
 	if !slices.IsSortedFunc(r.points, func(a, b point) int { return cmp.Compare(a.at, b.at) }) {
@@ -146,6 +167,14 @@ func NoLosses() (l Losses) {
 	return l
 }
 
+// NoRecalls is of a model without choices that were looked at.
+func NoRecalls() (l Recalls) {
+	for i := range l {
+		l[i] = float32(math.NaN())
+	}
+	return l
+}
+
 // Add adds a point and thins out the older ones. Points from after it, of a clock that was set back since, go.
 func (r *Ring) Add(p Point) {
 	r.mu.Lock()
@@ -154,7 +183,7 @@ func (r *Ring) Add(p Point) {
 	for len(r.points) > 0 && r.points[len(r.points)-1].at >= now {
 		r.points = r.points[:len(r.points)-1]
 	}
-	r.points = append(r.points, point{now, p.Events, p.Lag, p.Losses})
+	r.points = append(r.points, point{now, p.Events, p.Lag, p.Losses, p.Recalls})
 	kept := r.points[:1]
 	for i := 1; i < len(r.points); i++ {
 		last := i == len(r.points)-1
@@ -185,20 +214,27 @@ func (r *Ring) Since(after int64) *Curves {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from, _ := slices.BinarySearchFunc(r.points, after+1, func(p point, at int64) int { return cmp.Compare(p.at, at) })
-	c := &Curves{At: []int64{}, Events: []int64{}, Lag: []int64{}, Losses: map[string][]report.Number{}, Marks: []Mark{}}
+	c := &Curves{At: []int64{}, Events: []int64{}, Lag: []int64{}, Losses: map[string][]report.Number{}, Recall10: map[string][]report.Number{},
+		Marks: []Mark{}}
 	for _, p := range r.points[from:] {
 		c.At, c.Events, c.Lag = append(c.At, p.at), append(c.Events, p.events), append(c.Lag, p.lag)
 	}
-	for role, name := range Roles {
+	give := func(lists map[string][]report.Number, name string, of func(*point) float32) {
 		list, any := make([]report.Number, 0, len(c.At)), false
-		for _, p := range r.points[from:] {
-			v := short(p.losses[role])
+		for i := range r.points[from:] {
+			v := short(of(&r.points[from+i]))
 			any = any || !math.IsNaN(float64(v))
 			list = append(list, v)
 		}
 		if any {
-			c.Losses[name] = list
+			lists[name] = list
 		}
+	}
+	for role, name := range Roles {
+		give(c.Losses, name, func(p *point) float32 { return p.losses[role] })
+	}
+	for i, name := range Lists {
+		give(c.Recall10, name, func(p *point) float32 { return p.recalls[i] })
 	}
 	for _, m := range r.marks {
 		if m.At > after {

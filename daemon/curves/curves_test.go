@@ -18,7 +18,7 @@ var began = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 func pointAt(d time.Duration, loss float32) Point {
-	p := Point{At: began.Add(d), Events: int64(d / time.Millisecond), Lag: 7, Losses: NoLosses()}
+	p := Point{At: began.Add(d), Events: int64(d / time.Millisecond), Lag: 7, Losses: NoLosses(), Recalls: NoRecalls()}
 	p.Losses[1] = loss
 	return p
 }

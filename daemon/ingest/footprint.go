@@ -3,6 +3,7 @@ package ingest
 import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 )
 
@@ -42,13 +43,13 @@ func PastsFootprint(m *config.Model) int64 {
 // candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and what belongs to it.
 const candidateBytes = 512
 
-// ChoicesFootprint returns the bytes that negatives are drawn from: the names of the last choices, and those of a sample while it is taken. It is 0 for a
-// model whose events have labels.
+// ChoicesFootprint returns the bytes that negatives are drawn from: the names of the last choices, and those of a sample while it is taken; and of what lists
+// of the daemon leave out. It is 0 for a model whose events have labels.
 func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes * int64(keptChoices+m.Sample.Size+m.Sample.Holdout.Size)
+	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(KeptChoices, int(m.Input.MaxIDBytes))
 }
 
 // assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where its name is the key of records.

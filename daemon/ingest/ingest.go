@@ -28,6 +28,9 @@ type Ingest struct {
 	OutboxTrouble func() string
 	// OnPanic, if not nil, is called after a panic of the decoder or the cycle on one record, maybe from several goroutines at once.
 	OnPanic func(topic string, partition int32, offset int64, value any)
+	// OnChoice, if not nil, is called with each choice before it is learned from, in order, first with those of the state from before the start. It must not
+	// keep the event, whose names it may, nor wait.
+	OnChoice func(ev *event.Event, before bool)
 	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
 	OnPart func(*sketch.Part)
 	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see BoundsOf.
@@ -123,7 +126,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 		g.readers = append(g.readers, r)
 	}
 	schema := m.Schema.Event()
-	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, keptChoices)
+	g.absence, g.pasts, g.choices = schema.Absence(), NewPasts(m, store), newCandidates(m, KeptChoices)
 	g.queue.init(store)
 	g.Recalled()
 	return g
@@ -306,7 +309,7 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	c := &j.counts
 	if g.cycle != nil {
 		if g.choices != nil && !g.filled {
-			if err := g.choices.fill(g.store); err != nil {
+			if err := g.choices.fill(g.store, g.OnChoice); err != nil {
 				return fmt.Errorf("ingest: choices of the state: %w", err)
 			}
 			g.filled = true

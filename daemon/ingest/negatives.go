@@ -22,8 +22,8 @@ import (
 // choice with the same chance, whatever they were. With a fixed number of them, or behind the choice, the order of events would say the labels, and what
 // learns from event to event would learn that.
 
-// keptChoices is how many of the last choices observed events are compared with.
-const keptChoices = 16_384
+// KeptChoices is how many of the last choices observed events are compared with, and lists leave out.
+const KeptChoices = 16_384
 
 // mostNegatives is how many times input.negatives.per_event one choice has of them at most.
 const mostNegatives = 16
@@ -258,7 +258,7 @@ func (g *Ingest) Negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.E
 
 // payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the rows that it was called for before.
 func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte) error) error {
-	c := newCandidates(m, keptChoices)
+	c := newCandidates(m, KeptChoices)
 	var ev event.Event
 	names := make(map[string]string)
 	return func(r *sketch.Row, f func(payload []byte) error) error {
@@ -283,8 +283,8 @@ func placeOf(r *sketch.Row) cycle.Position {
 	return cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
-// fill notes the choices of a sample, the newest last, once: what the process knows of those before its start.
-func (c *candidates) fill(store *sketch.Store) error {
+// fill notes the choices of a sample, the newest last, once: what the process knows of those before its start. onChoice may be nil.
+func (c *candidates) fill(store *sketch.Store, onChoice func(ev *event.Event, before bool)) error {
 	s, err := store.Sample()
 	if err != nil {
 		return err
@@ -297,6 +297,9 @@ func (c *candidates) fill(store *sketch.Store) error {
 			return err
 		}
 		c.note(&ev)
+		if onChoice != nil {
+			onChoice(&ev, true)
+		}
 	}
 	return nil
 }

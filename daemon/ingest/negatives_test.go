@@ -176,8 +176,8 @@ func TestNegativesAfterRestart(t *testing.T) {
 	if err := g.Apply(t.Context(), choiceBatch(3, 0, 0, 400)); err != nil {
 		t.Fatal(err)
 	}
-	again := newCandidates(m, keptChoices)
-	if err := again.fill(store); err != nil {
+	again := newCandidates(m, KeptChoices)
+	if err := again.fill(store, nil); err != nil {
 		t.Fatal(err)
 	}
 	ev := event.Event{Label: 1, Weight: 1, Categorical: []string{"u1", "i30", "g0"}}

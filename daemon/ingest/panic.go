@@ -54,6 +54,9 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 			o.Prescored = &d.scores[i]
 		}
 		if g.choices != nil {
+			if g.OnChoice != nil && o.Learn {
+				g.OnChoice(o.Event, false)
+			}
 			g.run = g.choices.observations(g.run, o)
 		} else {
 			g.run = append(g.run, o)

@@ -69,6 +69,7 @@ type Model struct {
 	deltas    *announce.DeltaProducer // nil without a topic for deltas
 	live      *liveModel
 	curves    *curves.Ring
+	ranking   *ranking        // nil unless events are choices
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
 	notifier  *notify.Notifier // nil where nobody is told
@@ -116,7 +117,8 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	versions.mark = m.curves.Mark
 	o.Metrics.add(settings)
 	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
-	if m.reader, err = newReader(&o, m.state, learning, m.crashes); err != nil {
+	m.ranking = newRanking(settings)
+	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking); err != nil {
 		return nil, err
 	}
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)

@@ -50,7 +50,7 @@ type reader struct {
 }
 
 // newReader returns a reader that connects when it runs. The error carries its exit code.
-func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal) (*reader, error) {
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking) (*reader, error) {
 	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
 	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
@@ -69,6 +69,9 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	sink := ingest.New(o.Settings, state.store, learning)
 	sink.OnApplied, sink.OnPanic, sink.Crashes = r.onApplied, r.onPanic, crashes
 	r.pasts, r.missing = sink.Pasts(), sink.Missing()
+	if ranking != nil {
+		sink.OnChoice = ranking.see
+	}
 	if r.deadLetters != nil {
 		sink.OutboxTrouble = r.deadLetters.Trouble
 	}

@@ -52,7 +52,10 @@ func (m *Model) record(ctx context.Context) {
 // point is how the model does now.
 func (m *Model) point(now time.Time) curves.Point {
 	n, losses := m.trainer.cycle.WindowLosses()
-	p := curves.Point{At: now, Events: n, Lag: m.Lag(), Losses: curves.NoLosses()}
+	p := curves.Point{At: now, Events: n, Lag: m.Lag(), Losses: curves.NoLosses(), Recalls: curves.NoRecalls()}
+	if of := m.ranking.status(); of != nil {
+		p.Recalls[0], p.Recalls[1] = float32(*of.Published.Recall10), float32(*of.Popularity.Recall10)
+	}
 	for i, role := range curves.Roles {
 		if loss, ok := losses[role]; ok && !math.IsInf(loss, 0) {
 			p.Losses[i] = float32(loss)

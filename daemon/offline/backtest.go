@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -98,7 +99,7 @@ type backtest struct {
 	schedule  cycle.Schedule
 	plot      *backtestPlot // nil without --plot
 	consumers []*backtestConsumer
-	choices   *choices // nil unless events are choices
+	choices   *choices.Known // nil unless events are choices
 	popular   backtestPopular
 }
 
@@ -139,7 +140,7 @@ func newBacktest(o BacktestOptions, out *report.Emitter) (*backtest, error) {
 		b.plot = newBacktestPlot(o.Model.Schema.Learned().IsNumeric())
 		c.WatchLosses()
 	}
-	if b.choices = newChoices(o.Model); b.choices != nil && len(b.Consumer) == 0 {
+	if b.choices = choices.New(o.Model, 0); b.choices != nil && len(b.Consumer) == 0 {
 		b.Consumer = []string{consumerUpdates}
 	}
 	if err := b.newConsumers(); err != nil {
@@ -171,9 +172,9 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if i == n-n/10 {
 			b.cycle.StartTail()
 			for _, c := range b.consumers {
-				c.tail, c.tailHits = cycle.NewQuality(c.target, nil), hits{}
+				c.tail, c.tailHits = cycle.NewQuality(c.target, nil), choices.Hits{}
 			}
-			b.popular.tail = hits{}
+			b.popular.tail = choices.Hits{}
 		}
 		if err := b.consume(&examples[i].Event, int64(i)); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -46,9 +47,9 @@ type backtestConsumer struct {
 	histories map[string]*entityHistory
 	all, tail *cycle.Quality // tail is nil before the last tenth begins
 	folded    int64
-	choices   *choices // of the backtest; nil unless events are choices
+	choices   *choices.Known // of the backtest; nil unless events are choices
 
-	hits, tailHits hits
+	hits, tailHits choices.Hits
 }
 
 // entityHistory is what the consumer keeps of one entity.
@@ -160,24 +161,24 @@ func (b *backtest) consume(ev *event.Event, offset int64) error {
 		return nil
 	}
 	if b.cycle.Champion() != nil { // else consumers have nothing to compare with
-		place := b.choices.popular.place(ev.Categorical[b.choices.field], b.choices.of(ev))
-		b.popular.all.add(place)
-		b.popular.tail.add(place)
+		place := b.choices.PopularPlace(ev)
+		b.popular.all.Add(place)
+		b.popular.tail.Add(place)
 	}
-	b.choices.note(ev)
+	b.choices.Note(ev)
 	return nil
 }
 
 // backtestPopular is what a consumer finds that needs no model: the most popular names so far.
-type backtestPopular struct{ all, tail hits }
+type backtestPopular struct{ all, tail choices.Hits }
 
 // consumerPopular is its mode in reports.
 const consumerPopular = "popularity"
 
 func (p *backtestPopular) report() report.BacktestConsumer {
-	r := report.BacktestConsumer{Mode: consumerPopular, All: report.Metrics{N: p.all.n}, LastTenth: report.Metrics{N: p.tail.n}}
-	p.all.addTo(&r.All)
-	p.tail.addTo(&r.LastTenth)
+	r := report.BacktestConsumer{Mode: consumerPopular, All: report.Metrics{N: p.all.N()}, LastTenth: report.Metrics{N: p.tail.N()}}
+	p.all.AddTo(&r.All)
+	p.tail.AddTo(&r.LastTenth)
 	return r
 }
 
@@ -189,7 +190,7 @@ func (c *backtestConsumer) observe(ev *event.Event) error {
 	in := cycle.InputOf(c.schema, ev)
 	h := c.historyOf(ev)
 	if c.model != nil {
-		version := topper(c.model)
+		version := choices.Lister(c.model)
 		switch over, err := c.overlay(h); {
 		case err != nil:
 			return err
@@ -201,12 +202,12 @@ func (c *backtestConsumer) observe(ev *event.Event) error {
 			c.model.Score(c.outputs, &in, &c.scratch)
 		}
 		if c.choices != nil && ev.Label > 0 {
-			place, err := c.choices.place(version, ev, &in, &c.scratch)
+			place, err := c.choices.Place(version, ev, &in, &c.scratch)
 			if err != nil {
 				return err
 			}
-			c.hits.add(place)
-			c.tailHits.add(place)
+			c.hits.Add(place)
+			c.tailHits.Add(place)
 		}
 		c.all.Add(ev, c.outputs, c.targets)
 		if c.tail != nil {
@@ -287,8 +288,8 @@ func (c *backtestConsumer) report(live *report.Metrics) report.BacktestConsumer 
 		c.tail = cycle.NewQuality(c.target, nil)
 	}
 	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
-	c.hits.addTo(&r.All)
-	c.tailHits.addTo(&r.LastTenth)
+	c.hits.AddTo(&r.All)
+	c.tailHits.AddTo(&r.LastTenth)
 	if live != nil {
 		r.BehindLive = behind(&r.LastTenth, live)
 	}

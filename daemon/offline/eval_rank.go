@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/progress"
@@ -96,7 +97,7 @@ func (e *rankEvaluation) metrics(list []*ranked, meter *progress.Meter) (*report
 	for _, r := range list {
 		meter.Add(1)
 		in := inputOf(&r.event)
-		items, err = e.version.TopK(items[:0], &snapshot.Query{Input: in, Over: e.over, K: rankedItems, Exclude: r.seen}, &e.scratch)
+		items, err = e.version.TopK(items[:0], &snapshot.Query{Input: in, Over: e.over, K: choices.Listed, Exclude: r.seen}, &e.scratch)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +108,7 @@ func (e *rankEvaluation) metrics(list []*ranked, meter *progress.Meter) (*report
 				got += 1 / math.Log2(float64(at)+2)
 			}
 		}
-		most := min(rankedItems, len(r.chosen))
+		most := min(choices.Listed, len(r.chosen))
 		for at := range most {
 			best += 1 / math.Log2(float64(at)+2)
 		}

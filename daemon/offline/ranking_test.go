@@ -3,7 +3,6 @@ package offline
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -90,41 +89,5 @@ func TestChoices(t *testing.T) {
 	}
 	if _, err := eval(EvalOptions{Seen: data}); err == nil {
 		t.Error("--seen without --rank")
-	}
-}
-
-// TestPopularity: places are those of a sort, whatever comes first.
-func TestPopularity(t *testing.T) {
-	r := rand.New(rand.NewPCG(6, 6))
-	p := popularity{at: make(map[string]int)}
-	counts, seen := make(map[string]int), map[string]bool{"n3": true, "n11": true}
-	for range 3000 {
-		name := fmt.Sprintf("n%d", int(40*r.Float64()*r.Float64()))
-		place := p.place(name, seen)
-		above, equal := 0, 0
-		for other, n := range counts {
-			if seen[other] || other == name {
-				continue
-			}
-			if n > counts[name] {
-				above++
-			} else if n == counts[name] {
-				equal++
-			}
-		}
-		found := place > 0
-		switch {
-		case seen[name] || counts[name] == 0:
-			if found {
-				t.Fatalf("%s has place %d: it is seen, or new", name, place)
-			}
-		case found && (place <= above || place > above+equal+1) || !found && above+equal < rankedItems:
-			t.Fatalf("%s has place %d: %d are more popular, %d as popular", name, place, above, equal)
-		}
-		p.add(name)
-		counts[name]++
-	}
-	if !slices.IsSortedFunc(p.counts, func(a, b int) int { return b - a }) {
-		t.Errorf("counts %v", p.counts)
 	}
 }

@@ -25,6 +25,8 @@ func calm(now time.Time) Status {
 		Disks: []DiskStatus{{"/var/lib/refitd", 80 << 30, 512 << 20}},
 		Models: []ModelStatus{{Name: "ratings", Champion: &version, Published: now.Add(-90 * time.Second), Judged: &version, LastRefit: now.Add(-time.Minute),
 			Events: 720_000, Applied: 720_000, Lag: 41, SampleRows: 55_000, SampleBytes: 5 << 20,
+			Ranking: &RankingStatus{Published: report.Metrics{N: 1000, Recall10: report.Some(0.19), NDCG10: report.Some(0.1)},
+				Popularity: report.Metrics{N: 1000, Recall10: report.Some(0.09), NDCG10: report.Some(0.05)}},
 			Sample: SampleStatus{Train: 50_000, Holdout: 5000, Size: 50_000, Bytes: 5 << 20, MaxBytes: 64 << 20,
 				Ages: &report.SampleAges{Rows: []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}}},
 			Progressive: report.Progressive{N: 720_000, WindowN: 20_000, Window: report.Scores{Published: metricsOf(0.96), Live: metricsOf(0.93)}, Slices: slices,

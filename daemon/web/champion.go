@@ -38,6 +38,16 @@ func (s *Server) Champion(model string, last *Champion) *Champion {
 	return &Champion{now, now.decoders.Get().(*decoding)}
 }
 
+// Published returns the version of a model that consumers have now, with its deltas; nil while there is none, and before Serve runs.
+func (s *Server) Published(model string) *snapshot.Model {
+	if cache := s.caches[model]; cache != nil {
+		if now := cache.champion(); now != nil {
+			return now.model
+		}
+	}
+	return nil
+}
+
 // Answered says what scores now.
 func (c *Champion) Answered() Answered { return c.scorer.answered() }
 

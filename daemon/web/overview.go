@@ -58,6 +58,7 @@ type modelState struct {
 	TrainingDisabled string             `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
 	Applied          int64              `json:"applied"`                     // events since the state was made
 	Progressive      report.Progressive `json:"progressive"`                 // losses of predictions made before their event was learned
+	Ranking          *RankingStatus     `json:"ranking,omitzero"`            // of choices: where the last ones stood in lists; absent of models with labels
 	Calibration      report.Calibration `json:"calibration"`                 // what was predicted over the window with what came
 	Partitions       []PartitionStatus  `json:"partitions"`                  // of its topics
 	Rejections       []Rejections       `json:"rejections"`                  // records that are no events since the start, most frequent first
@@ -131,7 +132,7 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		}
 		o := &modelState{modelOverview: modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
 			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...),
-			Sample: m.Sample, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
+			Sample: m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
 		if o.Progressive.Parts == nil {
 			o.Progressive.Parts = []report.Part{}
 		}

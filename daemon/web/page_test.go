@@ -24,7 +24,8 @@ func curvesOf(t testing.TB, end time.Time) *curves.Ring {
 	t.Helper()
 	r := curves.Open(filepath.Join(t.TempDir(), "curves.json"), quiet())
 	for i := range 360 {
-		p := curves.Point{At: end.Add(time.Duration(i-359) * 10 * time.Second), Events: int64(2000 * i), Lag: int64(i % 50), Losses: curves.NoLosses()}
+		p := curves.Point{At: end.Add(time.Duration(i-359) * 10 * time.Second), Events: int64(2000 * i), Lag: int64(i % 50), Losses: curves.NoLosses(),
+			Recalls: curves.Recalls{0.1 + float32(i)/4000, 0.09}}
 		bump := float32(0)
 		if i > 180 && i < 240 {
 			bump = 0.2
@@ -109,6 +110,9 @@ func TestStream(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	if len(past.Recall10["published"]) != 2 || len(past.Recall10["popularity"]) != 2 {
+		t.Errorf("recall %v", past.Recall10)
 	}
 	if len(past.At) != 2 || !strings.HasPrefix(text, "event: status\n") || !strings.Contains(text, "\n\nevent: state\n") {
 		t.Errorf("%d points in\n%s", len(past.At), text)

@@ -71,6 +71,13 @@ type ModelStatus struct {
 	SampleBytes      int64
 	Sample           SampleStatus
 	Scoring          *ScoringStatus // nil without a topic of scores
+	Ranking          *RankingStatus // nil but of choices, of which some have been looked at
+}
+
+// RankingStatus is where the last choices that were looked at stood in lists of ten of all names, but those that their entity had chosen before.
+type RankingStatus struct {
+	Published  report.Metrics `json:"published"`  // in the list that consumers would have got: recall_10, ndcg_10
+	Popularity report.Metrics `json:"popularity"` // in that of the names that were chosen most
 }
 
 // ScoringStatus is how the scores of a model stand that go to a topic.

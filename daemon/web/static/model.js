@@ -5,12 +5,19 @@ class ModelView {
   constructor(name, range) {
     this.name = name;
     this.path = "/v1/models/" + encodeURIComponent(name);
-    this.curves = { at: [], events: [], lag: [], losses: {}, marks: [] };
+    this.curves = { at: [], events: [], lag: [], losses: {}, recall_10: {}, marks: [] };
     this.range = range;
     this.tiles = el("div", { class: "tiles" });
     this.facts = el("div");
     this.losses = el("div");
     this.loss = new Figure("Loss over time", "Over the window, each event scored before it is learned from.");
+    this.recall = new Figure(
+      "Recall at ten",
+      "Of the last choices: the share that was in the list of ten, of all names that its entity had not chosen before.",
+    );
+    this.recall.node.hidden = true;
+    this.recallLegend = el("div");
+    this.recall.node.append(this.recallLegend);
     this.lag = new Figure("Lag", "Records that are not applied yet.");
     this.calibration = new Figure("Calibration", "Of the window in bins of equal mass: on the line, what was predicted is what came.");
     this.ages = new Figure("Age of the sample", "Rows by how many events were applied after them, as the last refit took the sample.");
@@ -27,7 +34,7 @@ class ModelView {
     this.node = el(
       "div",
       { class: "model" },
-      section("model", name, this.tiles, this.facts, this.loss.node, this.losses, this.lag.node),
+      section("model", name, this.tiles, this.facts, this.loss.node, this.recall.node, this.losses, this.lag.node),
       this.versions.node,
       section("believes", "What it believes", this.belief, this.calibration.node),
       section("try", "Try it", (this.tryIt = new TryView(this)).node),
@@ -47,9 +54,14 @@ class ModelView {
     const c = this.curves,
       last = c.at.length ? c.at[c.at.length - 1] : -1;
     const fresh = more.at.map((t, i) => i).filter((i) => more.at[i] > last);
-    for (const role of new Set([...Object.keys(c.losses), ...Object.keys(more.losses)])) {
-      c.losses[role] ??= c.at.map(() => null);
-      for (const i of fresh) c.losses[role].push(more.losses[role] ? more.losses[role][i] : null);
+    for (const [all, news] of [
+      [c.losses, more.losses],
+      [c.recall_10, more.recall_10 || {}],
+    ]) {
+      for (const role of new Set([...Object.keys(all), ...Object.keys(news)])) {
+        all[role] ??= c.at.map(() => null);
+        for (const i of fresh) all[role].push(news[role] ? news[role][i] : null);
+      }
     }
     for (const i of fresh) {
       c.at.push(more.at[i]);
@@ -108,6 +120,7 @@ class ModelView {
       legend(series),
       el("p", { class: "note" }, "▲ promoted  ✕ kept back  ◆ drift  ↕ moved by somebody else  ▷ started  | update"),
     );
+    this.drawRecall(shown, rows);
     if (!this.lag.body.querySelector(":hover, :focus")) {
       this.lag.show(
         () =>
@@ -131,6 +144,28 @@ class ModelView {
     }
   }
 
+  /** drawRecall shows how lists do, of a model whose events are choices. */
+  drawRecall(shown, rows) {
+    const c = this.curves;
+    const series = Object.keys(lists)
+      .filter((name) => c.recall_10[name])
+      .map((name) => ({ name: lists[name], cls: name, values: c.recall_10[name] }));
+    this.recall.node.hidden = !series.length;
+    if (!series.length || this.recall.body.querySelector(":hover, :focus")) return;
+    const last = series.map((s) => s.name + " " + loss(s.values[s.values.length - 1])).join(", ");
+    this.recall.show(
+      () => lines({ ...shown, series, height: 180, yTitle: "recall@10", label: `Recall at ten of ${this.name} over time, now: ${last}` }),
+      () =>
+        table(
+          "Recall at ten over time",
+          ["Time", ...series.map((s) => s.name)],
+          rows.map((i) => [clock(c.at[i], true), ...series.map((s) => loss(s.values[i]))]),
+          series.map((_, i) => i + 1),
+        ),
+    );
+    this.recallLegend.replaceChildren(legend(series));
+  }
+
   /** update shows a new state. */
   update(state, now) {
     const before = this.state;
@@ -143,6 +178,7 @@ class ModelView {
         el("span", { class: "big " + (cls || "") }, value),
         el("span", { class: "note" }, note),
       );
+    const ranked = state.ranking ? [state.ranking] : [];
     const better = state.loss !== null && state.baseline !== null ? (state.loss <= state.baseline ? "good" : "bad") : "";
     this.tiles.replaceChildren(
       tile(
@@ -155,6 +191,14 @@ class ModelView {
         loss(state.loss),
         state.baseline === null ? "no baseline yet" : `${titles[state.best]} ${loss(state.baseline)}, live ${loss(state.live)}`,
         better,
+      ),
+      ...ranked.map((r) =>
+        tile(
+          "Recall at ten",
+          loss(r.published.recall_10),
+          `most popular names ${loss(r.popularity.recall_10)}, of ${count(r.published.n)} choices`,
+          r.published.recall_10 >= r.popularity.recall_10 ? "good" : "bad",
+        ),
       ),
       tile("Lag", count(state.lag), `${count(state.events)} events since the start`),
       tile("Sample", count(state.sample.train), `of ${count(state.sample.size)} rows, ${bytes(state.sample.bytes)}`),
@@ -210,6 +254,10 @@ class ModelView {
         .map(([k, v]) => `${k} ${loss(v)}`);
       rows.push([title, loss(value), count(m.n), others.join(", ")]);
     };
+    const ranked = state.ranking && [
+      ["published", state.ranking.published],
+      ["most popular names", state.ranking.popularity],
+    ];
     row("published", p.window.published);
     row("live", p.window.live);
     for (const [name, m] of Object.entries(p.baselines)) row(titles[name] || name, m);
@@ -227,6 +275,14 @@ class ModelView {
         "loss-table",
         "All metrics, new and known entities, parts of the live model",
         table("Window losses", ["Predictor", "Loss", "Events", "Other metrics"], rows, [1, 2]),
+        ranked
+          ? table(
+              "Lists of ten",
+              ["List", "Recall at ten", "nDCG at ten", "Choices"],
+              ranked.map(([name, m]) => [name, loss(m.recall_10), loss(m.ndcg_10), count(m.n)]),
+              [1, 2, 3],
+            )
+          : null,
         parts.length
           ? table("What the live prediction is mixed from", ["Part", "Weight", "Recent loss", "In versions"], parts, [1, 2])
           : null,

@@ -9,6 +9,7 @@ const titles = {
   majority: "majority",
   last_label: "last label",
 };
+const lists = { published: "published", popularity: "most popular names" };
 const markSigns = { promoted: "▲", kept: "✕", drift: "◆", moved: "↕", started: "▷", update: "·" };
 
 /** ticks returns round numbers from low to high. */

@@ -87,6 +87,8 @@ async function ask(page, wrong) {
     if ((await button.evaluate((b) => b.textContent)) === "Table" && (await button.evaluate((b) => b.checkVisibility())))
       await button.click();
   }
+  const recall = await page.$$eval("figure", (list) => list.filter((f) => f.checkVisibility() && /most popular names/.test(f.textContent)).length);
+  if (recall !== 1) wrong.push(`${recall} plots of recall`);
   if ((await page.$$("figure table")).length < 3) wrong.push("plots without tables");
 }
 
