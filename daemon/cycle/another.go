@@ -20,11 +20,13 @@ func (j *refitJob) another() solver.Algorithm {
 	return a
 }
 
-// coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries no more.
+// coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries no more. Those of an SVM are all tried:
+// strong ones classify alike, and cost little.
 const coldPatience = 1
 
-// fitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most pathRows rows; a warm refit chooses between the last λ and one
-// beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual variables.
+// fitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most pathRows rows, of an SVM by rough solves; a warm refit chooses
+// between the last λ and one beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual
+// variables.
 func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStart, s solver.Settings, judge func(*solver.Model) float64) (*candidate, error) {
 	var ofPart *candidate
 	p, o := j.problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
@@ -38,8 +40,12 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 		if err != nil {
 			return nil, err
 		}
-		ofPart, err = j.pathBy(ctx, part, lambdas, s, o, nil)
-		if err != nil || part == p || j.budget.over(ctx) {
+		path := s
+		if j.keepsDual() && len(lambdas) > 1 {
+			path.Rough, o.Patience = true, len(lambdas)
+		}
+		ofPart, err = j.pathBy(ctx, part, lambdas, path, o, nil)
+		if err != nil || part == p && !path.Rough || j.budget.over(ctx) {
 			return ofPart, err
 		}
 		warm = &warmStart{model: ofPart.result.Model, dual: spreadDual(ofPart.result.Dual, rows, p), lambda: ofPart.lambda, up: true}
@@ -146,10 +152,10 @@ func (j *refitJob) dualOf(ch *Champion) []float64 {
 	return dual
 }
 
-// spreadDual returns the dual variables of a problem of which some rows have those given, nil for none.
+// spreadDual returns the dual variables of a problem of which some rows, nil for all, have those given, nil for none.
 func spreadDual(dual []float64, rows []int, p *solver.Problem) []float64 {
-	if dual == nil {
-		return nil
+	if dual == nil || rows == nil {
+		return dual
 	}
 	m := p.Outputs
 	out := make([]float64, p.X.NumRows()*m)

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -74,6 +75,48 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestColdMarginsTryAllStrengths: a cold refit of a support vector machine tries strengths after one that is no better than the one before, and certifies the
+// best, whose solve was rough.
+func TestColdMarginsTryAllStrengths(t *testing.T) {
+	tier.NotUnderRace(t)
+	t.Parallel()
+	m := classesModel(event.Multiclass, nil)
+	by(m, config.FrankWolfeSVM, 2)
+	c := newCycle(t, m)
+	events := classStream(event.Multiclass, 600)
+	observeAll(c, events)
+	j := prepared(t, &refitJob{given: -1, rough: true, model: m, schema: &c.schema, workers: 1, sample: sampleOf(events)})
+	j.judge = func(*solver.Model) float64 { return math.NaN() }
+	s, err := j.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Tolerance = streamTolerance
+	lambdas, err := j.lambdasFor(t.Context(), j.problem, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, calls := len(lambdas)/2, 0
+	found, err := j.fitBy(t.Context(), j.another(), nil, s, func(*solver.Model) float64 {
+		calls++
+		switch {
+		case calls == best+1:
+			return 0.5
+		case calls > len(lambdas):
+			return float64(calls) // beside the best
+		}
+		return 1 + float64(calls%3)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := found.result
+	if calls != len(lambdas)+2 || found.lambda != lambdas[best] || found.rough || r.Status != solver.Converged || r.GapRelative > streamTolerance ||
+		len(r.Dual) != j.problem.X.NumRows()*j.problem.Outputs {
+		t.Errorf("%d solves, λ %g of %g, rough %t, %v with a gap of %g", calls, found.lambda, lambdas, found.rough, r.Status, r.GapRelative)
 	}
 }
 
