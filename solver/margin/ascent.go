@@ -1,6 +1,10 @@
 package margin
 
-import "math/rand/v2"
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
 
 // renewSweeps is the number of sweeps after which W is made anew from α: rounding of single steps adds up.
 const renewSweeps = 32
@@ -14,8 +18,9 @@ const (
 	gainShare   = 0.2
 )
 
-// ascend sweeps over the rows that the gap is in, in an order drawn from the seed and the step, and reports whether the gap of the least objective so far,
-// which the dual closes without an evaluation of all rows, came as close as was asked for.
+// ascend sweeps over the rows that the gap is in and reports whether the gap of the least objective so far, which the dual closes without an evaluation of
+// all rows, came as close as was asked for: it ends at the row where it does. The first sweep takes the rows with most of the gap first, further ones an order
+// drawn from the seed and the step.
 func (f *fit) ascend(step int) bool {
 	total := 0.0
 	for _, g := range f.gap {
@@ -28,10 +33,14 @@ func (f *fit) ascend(step int) bool {
 			rows = append(rows, int32(i))
 		}
 	}
+	slices.SortStableFunc(rows, func(i, j int32) int { return cmp.Compare(f.gap[j], f.gap[i]) })
 	random := rand.New(rand.NewPCG(f.s.Seed, uint64(step)))
 	value, first := f.dual(), 0.0
 	for k := range f.n {
-		f.sweep(rows, random)
+		if k > 0 {
+			shuffle(rows, random)
+		}
+		f.sweep(rows, f.enough()-value)
 		if f.sweeps++; f.sweeps%renewSweeps == 0 {
 			f.sum()
 		}
@@ -50,13 +59,16 @@ func (f *fit) ascend(step int) bool {
 	return false
 }
 
-// sweep maximises the dual over the variables of each of the rows in turn. With q = w_i‖x_i‖²/Λ, D changes by w_i times
-// ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope of parameter q + γ at o − qα_i.
-func (f *fit) sweep(rows []int32, random *rand.Rand) {
+func shuffle(rows []int32, random *rand.Rand) {
 	random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	m, s := f.m, f.scratch[0]
+}
+
+// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal. With q = w_i‖x_i‖²/Λ, D changes by w_i times
+// ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope of parameter q + γ at o − qα_i.
+func (f *fit) sweep(rows []int32, goal float64) {
+	m, s, risen := f.m, f.scratch[0], 0.0
 	for at, row := range rows {
-		if at%rowBlock == 0 && !f.workers.Yield() {
+		if risen >= goal || at%rowBlock == 0 && !f.workers.Yield() {
 			return
 		}
 		i := int(row)
@@ -64,20 +76,23 @@ func (f *fit) sweep(rows []int32, random *rand.Rand) {
 		if weight == 0 {
 			continue
 		}
-		alpha := f.alpha[i*m : (i+1)*m]
+		alpha, y := f.alpha[i*m:(i+1)*m], int(f.class[i])
 		f.scores(s.scores, i, s)
 		q := weight * f.square[i] / f.s.Lambda
-		f.rule.envelope(s.v, s.scores, alpha, -q, int(f.class[i]), q+f.rule.gamma, s)
-		moved := false
+		f.rule.envelope(s.v, s.scores, alpha, -q, y, q+f.rule.gamma, s)
+		moved, rise := false, f.rule.linear(alpha, y)
 		for c, v := range s.v {
-			change := -v - alpha[c]
+			was := alpha[c]
+			change := -v - was
 			moved = moved || change != 0
+			rise -= change * (s.scores[c] + 0.5*q*change + 0.5*f.rule.gamma*(was-v))
 			alpha[c] = -v
 			s.v[c] = change * weight / f.s.Lambda
 		}
 		if !moved {
 			continue
 		}
+		risen += weight * (rise - f.rule.linear(alpha, y))
 		f.shift(i, s.v, s)
 	}
 }

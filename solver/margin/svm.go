@@ -162,15 +162,18 @@ const (
 	roughGain = 0.1
 )
 
-// isClose reports whether the gap to a value of the dual is as small as was asked for.
-func (f *fit) isClose(value float64) bool {
+// enough returns the least value of the dual whose gap to the least objective so far is as small as was asked for.
+func (f *fit) enough() float64 {
 	best := f.best.objective
-	enough := f.s.Tolerance * best
+	gap := f.s.Tolerance * best
 	if f.s.Rough {
-		enough = max(enough, min(roughGap*best, roughGain*(f.nothing-best)))
+		gap = max(gap, min(roughGap*best, roughGain*(f.nothing-best)))
 	}
-	return best-value <= enough
+	return best - gap
 }
+
+// isClose reports whether a value of the dual is enough.
+func (f *fit) isClose(value float64) bool { return value >= f.enough() }
 
 // loop takes steps until there is a reason to stop, kept in result.Status.
 func (f *fit) loop(ctx context.Context) {

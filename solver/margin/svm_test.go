@@ -249,6 +249,40 @@ func TestWarmWork(t *testing.T) {
 	}
 }
 
+// TestSweepToGoal checks that a sweep ends with the row by which the dual, summed anew, has risen as far as was asked for, and not before.
+func TestSweepToGoal(t *testing.T) {
+	const n = 300
+	for _, loss := range everyLoss {
+		p := planted(11, n, 6, 4, loss)
+		p.Weights = make([]float64, n)
+		rows := make([]int32, n)
+		for i := range rows {
+			rows[i], p.Weights[i] = int32(i), float64(i%4)
+		}
+		rise := func(rows []int32, goal float64) (float64, int) {
+			f := SVM{}.newFit(t.Context(), p, settings(3))
+			f.sweep(rows[:n/2], math.Inf(1))
+			before, visits := f.dual(), f.scratch[0].visits
+			f.sweep(rows[n/2:], goal)
+			return f.dual() - before, f.scratch[0].visits - visits
+		}
+		whole, _ := rise(rows, math.Inf(1))
+		for _, part := range []float64{0.2, 0.7} {
+			goal := part * whole
+			got, visits := rise(rows, goal)
+			last := n / 2
+			for left := visits; left > 0; last++ { // rows without weight are not visited
+				if p.Weights[last] > 0 {
+					left--
+				}
+			}
+			if before, _ := rise(rows[:last-1], math.Inf(1)); got < goal*(1-1e-9) || before >= goal*(1+1e-9) {
+				t.Errorf("%+v: asked for a rise of %g, %d rows have %g and all but the last of them %g", loss, goal, visits, got, before)
+			}
+		}
+	}
+}
+
 // TestCutShort checks that a fit that was called off returns its last step, and that as many steps repeat it to the bit.
 func TestCutShort(t *testing.T) {
 	p := planted(5, 800, 8, 5, Loss{Kind: TopK, K: 2})

@@ -1,6 +1,7 @@
 package margin
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -8,35 +9,41 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// Constants of a warm start, as measured on letter and satimage with a twentieth and a fifth of the rows replaced.
+// Constants of a warm start, as measured on letter and satimage with a twentieth and a fifth of the rows replaced, on other splits than those of the bars.
 const (
 	// enterSweeps bounds the sweeps over new rows. They end where one raises the dual by no more than enterGain of the gap that is asked for.
-	enterSweeps = 4
-	enterGain   = 0.125
-	// enterShare is the part that W has of the first point, beside the weights of the model before.
-	enterShare = 0.25
+	enterSweeps = 3
+	enterGain   = 0.25
+	// oldShare is the part of the other rows that is swept over before the first evaluation.
+	oldShare = 0.1
+	// enterShare times the root of the part of the rows that is new is the part that W has of the first point, beside the weights of the model before.
+	enterShare = 0.9
 	// The gap is estimated from every probeEvery-th row, of many rows from about probeRows.
-	probeEvery, probeRows = 16, 256
+	probeEvery, probeRows = 16, 128
 )
 
 // enter goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the rows whose dual variables are
-// 0, new ones among them: they are swept over by themselves, to take the place of those that left. W is then far from the optimum for longer than the dual is:
-// rows that left pulled in directions of their own. The weights of the model before are near it, so the first point is a mixture with them where a sample
+// 0, new ones among them: they are swept over by themselves, to take the place of those that left, and then some of the others, as what they know of those is
+// out of date. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights of the model before are near it, so the first point is a mixture with them where a sample
 // of the rows finds the gap less there. What is left of the gap is then the dual's for the most part, which grows without another evaluation (ascend).
 func (f *fit) enter(model *solver.Model, tolerance float64) {
-	var rows []int32
+	var rows, old []int32
 	for i := range int32(f.n) {
 		if f.isUnused(i) {
 			rows = append(rows, i)
+		} else {
+			old = append(old, i)
 		}
 	}
-	if f.method != BlockAscent || len(rows) == 0 || len(rows) == f.n {
+	if f.method != BlockAscent || len(rows) == 0 || len(old) == 0 {
 		return
 	}
 	random := rand.New(rand.NewPCG(f.s.Seed, 0x656e746572)) // "enter": apart from the steps
+	share := min(1, enterShare*math.Sqrt(float64(len(rows))/float64(f.n)))
 	before := f.dual()
 	for range enterSweeps {
-		f.sweep(rows, random)
+		shuffle(rows, random)
+		f.sweep(rows, math.Inf(1))
 		f.sweeps++
 		now := f.dual()
 		if now-before <= enterGain*tolerance*now {
@@ -45,7 +52,9 @@ func (f *fit) enter(model *solver.Model, tolerance float64) {
 		before = now
 		rows = slices.DeleteFunc(rows, f.isUnused) // well within their margins
 	}
-	f.choosePoint(f.weightsOf(model))
+	shuffle(old, random)
+	f.sweep(old[:int(oldShare*float64(len(old)))], math.Inf(1))
+	f.choosePoint(f.weightsOf(model), share)
 }
 
 // isUnused reports whether the dual variables of a row are 0.
@@ -53,14 +62,14 @@ func (f *fit) isUnused(i int32) bool {
 	return !slices.ContainsFunc(f.alpha[int(i)*f.m:(int(i)+1)*f.m], func(x float64) bool { return x != 0 })
 }
 
-// choosePoint makes the better of W and a mixture with earlier weights, nil for none, the point of the next evaluation.
-func (f *fit) choosePoint(earlier []float64) {
+// choosePoint makes the better of W and a mixture of earlier weights, nil for none, with a share of W the point of the next evaluation.
+func (f *fit) choosePoint(earlier []float64, share float64) {
 	if earlier == nil {
 		return
 	}
 	own, mixture, square := f.w, make([]float64, len(f.w)), 0.0
 	for i, x := range earlier {
-		mixture[i] = x + enterShare*(own[i]-x)
+		mixture[i] = x + share*(own[i]-x)
 		square += (own[i] - mixture[i]) * (own[i] - mixture[i])
 	}
 	gap := f.probe()
