@@ -24,8 +24,9 @@ const (
 
 // enter goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the rows whose dual variables are
 // 0, new ones among them: they are swept over by themselves, to take the place of those that left, and then some of the others, as what they know of those is
-// out of date. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights of the model before are near it, so the first point is a mixture with them where a sample
-// of the rows finds the gap less there. What is left of the gap is then the dual's for the most part, which grows without another evaluation (ascend).
+// out of date. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights
+// of the model before are near it, so the first point is a mixture with them where a sample of the rows finds the gap less there.
+// What is left of the gap is then the dual's for the most part, which grows without another evaluation (ascend).
 func (f *fit) enter(model *solver.Model, tolerance float64) {
 	var rows, old []int32
 	for i := range int32(f.n) {
