@@ -2,6 +2,7 @@
 //
 //	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE
 //	results FILE -failed                          prints a pattern of the tests that failed so far, for another try of those alone
+//	results FILE -skipped TEXT                    prints a pattern of the tests that ran in no stage so far, and skipped with TEXT in the reason
 //	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
 //	                                              then every test that never ran but was skipped, with its reason
 package main
@@ -39,12 +40,17 @@ type result struct {
 func main() {
 	log.SetFlags(0)
 	args := os.Args[1:]
-	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" || len(args) == 2 && args[1] != "-figures" && args[1] != "-failed" {
-		log.Fatal("usage: results FILE [-figures | -failed | -table TABLE]")
+	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" && args[1] != "-skipped" ||
+		len(args) == 2 && args[1] != "-figures" && args[1] != "-failed" {
+		log.Fatal("usage: results FILE [-figures | -failed | -skipped TEXT | -table TABLE]")
 	}
 	results, err := load(args[0])
 	if err != nil {
 		log.Fatal(err)
+	}
+	if len(args) == 3 && args[1] == "-skipped" {
+		fmt.Println(pattern(results, func(r result) bool { return r.Status == "skip" && strings.Contains(r.Reason, args[2]) }))
+		return
 	}
 	if len(args) == 3 {
 		if err := table(os.Stdout, args[2], results); err != nil {
@@ -53,7 +59,7 @@ func main() {
 		return
 	}
 	if len(args) == 2 && args[1] == "-failed" {
-		fmt.Println(failures(results))
+		fmt.Println(pattern(results, func(r result) bool { return r.Status == "fail" }))
 		return
 	}
 	failed, err := read(os.Stdin, os.Stdout, results, len(args) == 2)
@@ -159,12 +165,12 @@ func broken(out io.Writer, output map[string][]string, results map[string]result
 	}
 }
 
-// failures returns a pattern for go test -run of the tests that failed, empty if none did.
-func failures(results map[string]result) string {
+// pattern returns one for go test -run of the tests with a result, empty if there are none.
+func pattern(results map[string]result, with func(result) bool) string {
 	var names []string
 	for name, r := range results {
 		_, test, _ := strings.Cut(name, ".")
-		if r.Status == "fail" && test != "" && !strings.Contains(test, "/") {
+		if with(r) && test != "" && !strings.Contains(test, "/") {
 			names = append(names, test)
 		}
 	}
