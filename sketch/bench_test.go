@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 )
@@ -111,5 +112,60 @@ func BenchmarkRank(b *testing.B) {
 	for b.Loop() {
 		r.rank(h, 2.5, 1_700_000_000_000)
 		h = h*6364136223846793005 + 1
+	}
+}
+
+// BenchmarkMerge: what a trainer takes for a head of a shard, with the rows that came since the one before, durably.
+func BenchmarkMerge(b *testing.B) {
+	for _, n := range []int{0, 100} {
+		b.Run(fmt.Sprint(n, " rows"), func(b *testing.B) {
+			o := Options{Size: 20_000, Seed: 1}
+			o.Dir, o.Merges = b.TempDir(), true
+			trainer, err := Open(b.Context(), o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer trainer.Close()
+			o.Dir, o.Merges, o.Mirror = "", false, true
+			s, err := NewMemory(o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			for i := range int32(8) {
+				if err := s.Begin("ratings", i, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+			p := benchPart(0, max(1, n))
+			var size int
+			for b.Loop() {
+				b.StopTimer()
+				if n == 0 {
+					p.Records[0].Fate = Control
+				}
+				if err := s.Apply(p, nil); err != nil {
+					b.Fatal(err)
+				}
+				advance(p)
+				e, err := s.Excerpt(1<<30, nil, true)
+				if err == nil {
+					err = s.Mirrored(e)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				text, err := json.Marshal(e.Head)
+				if err != nil {
+					b.Fatal(err)
+				}
+				size = len(text)
+				b.StartTimer()
+				if _, err := trainer.Merge(&Share{Pairs: e.Pairs, Head: e.Head}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(size), "B/head")
+		})
 	}
 }

@@ -34,6 +34,7 @@
 //	l topic 0x00 partition     ledger row; the partition big-endian
 //	m                          how far shares of shards were merged, as the caller counts
 //	m shard                    counters of a shard whose rows were merged
+//	m c shard                  what a shard whose partitions were taken up had counted by reason
 //	n                          there are notes for a mirror
 //	n number                   note: the keys that a transaction changed
 //	o topic 0x00 partition incarnation offset    dead letter of the outbox

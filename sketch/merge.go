@@ -26,6 +26,10 @@ type Share struct {
 	Memo   []byte
 	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.
 	Values func(field string, payload []byte) ([][]byte, error)
+	// Only takes some of the shard's partitions, into a store that is to be a shard itself: see Store.Taken. Nil takes all.
+	Only func(topic string, partition int32) bool
+	// Carry takes what the shard has counted by reason along with Only. It is of no partition, so one of those that share the shard's has to take it.
+	Carry bool
 }
 
 // Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of events, and so is the union of such samples
@@ -46,8 +50,15 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	duplicates := s.duplicates
 	defer func() { s.duplicates = duplicates }() // what is sent again is none
 	events = s.advance(h)
-	s.contribute(m.Shard, h.counters)
+	if m.Only == nil {
+		s.contribute(m.Shard, h.counters)
+	} else if m.Carry {
+		s.carry(m.Shard, h.counters.reasons)
+	}
 	for i := range m.Pairs {
+		if !m.takes(&m.Pairs[i]) {
+			continue
+		}
 		if err := s.mergePair(&m.Pairs[i], m.Values); err != nil {
 			return nil, s.stop(err)
 		}
@@ -121,6 +132,9 @@ func (s *Store) read(m *Share) (*account, error) {
 	}
 	accounts, behind := map[incarnation]*LedgerRow{}, ""
 	for _, p := range m.Head.Ledger {
+		if !m.takes(&p) {
+			continue
+		}
 		l, err := decodeLedger(p.Key, p.Value)
 		if err == nil {
 			err = l.audit()
@@ -293,7 +307,7 @@ func (s *Store) addUp() {
 // loadShares brings what the shards have counted into memory.
 func (s *Store) loadShares(c cut) error {
 	return c.each([]byte{prefixMerged}, func(key, value []byte) error {
-		if len(key) == 1 {
+		if len(key) == 1 || isCarried(key) {
 			return nil
 		}
 		if len(key) != 1+4 {

@@ -40,6 +40,7 @@ type teamShard struct {
 	backup  *memory // nil without one
 	store   *Store
 	after   *Excerpt
+	merges  bool // it takes up partitions of others
 }
 
 type teamMessage struct {
@@ -97,7 +98,7 @@ func newTeam(rng *rand.Rand) (*team, error) {
 
 func (t *team) restart(sh *teamShard) (err error) {
 	o := t.o
-	o.Mirror = true
+	o.Mirror, o.Merges = true, sh.merges
 	sh.store, err = openTeamStore(sh.backend, o)
 	sh.after = nil
 	return err
@@ -185,18 +186,21 @@ func (t *team) send(i, limit int, crash bool) (sent bool, err error) {
 		return true, nil
 	}
 	sh.after = nil
-	if l := among(t.rng, t.logs); l.shard == i && !t.settling { // meanwhile
-		if err := t.deliver(l, 3); err != nil {
-			return false, err
+	for _, l := range t.logs { // meanwhile
+		if l.shard == i && (t.settling || t.rng.IntN(len(t.logs)) == 0) {
+			if err := t.deliver(l, 3); err != nil {
+				return false, err
+			}
 		}
 	}
 	return true, sh.store.Mirrored(e)
 }
 
 // read has the trainer read the next message.
-func (t *team) read() error {
-	tr := t.trainer
-	m := t.topic[tr.at]
+func (t *team) read() error { return t.trainer.read(t.topic, func(*Share) {}) }
+
+func (tr *teamTrainer) read(topic []teamMessage, edit func(*Share)) error {
+	m := topic[tr.at]
 	if tr.waiting[m.shard] == nil {
 		tr.waiting[m.shard], tr.since[m.shard] = map[string][]byte{}, tr.at
 	}
@@ -216,23 +220,31 @@ func (t *team) read() error {
 			share.Resume = min(share.Resume, int64(tr.since[i]))
 		}
 	}
+	edit(share)
+	before := tr.store.Ledger()
 	_, err := tr.store.Merge(share)
 	if errors.Is(err, ErrBehind) {
 		return nil
 	}
 	tr.waiting[m.shard] = nil
+	for _, l := range before {
+		if next, ok := tr.store.Position(l.Topic, l.Partition); err == nil && (!ok || next < l.Next) {
+			return fmt.Errorf("%s/%d goes back from %d to %d", l.Topic, l.Partition, l.Next, next)
+		}
+	}
 	return err
 }
 
 // namesOf is userOf, which never fails.
 func namesOf(field string, payload []byte) ([][]byte, error) { return userOf(field, payload), nil }
 
-// settle reads all logs to their end, sends everything and reads it.
+// settle reads all logs to their end, some of the last records while others are sent, sends everything and reads it.
 func (t *team) settle() error {
 	t.settling = true
 	defer func() { t.settling = false }()
 	for _, l := range t.logs {
-		if err := t.deliver(l, len(l.records)); err != nil {
+		from, _ := t.shards[l.shard].store.Position(l.topic, l.number)
+		if err := t.deliver(l, max(0, len(l.records)-int(from)-t.rng.IntN(3))); err != nil {
 			return err
 		}
 	}
@@ -352,6 +364,60 @@ func (t *team) compact() {
 	}
 }
 
+// reshard ends the shards and gives the partitions to another number of them, which begin with what is in the topic, and to a trainer of their own.
+func (t *team) reshard() error {
+	count, topic := 1+t.rng.IntN(5), t.topic
+	t.topic, t.putBack = nil, false
+	was := len(t.shards)
+	t.shards = nil
+	for i := range count {
+		sh := &teamShard{backend: newMemory(), merges: true}
+		if err := t.restart(sh); err != nil {
+			return err
+		}
+		take := func(n int) error {
+			reader := &teamTrainer{store: sh.store, waiting: make([]map[string][]byte, was), since: make([]int, was)}
+			for reader.at < n {
+				if err := reader.read(topic, func(m *Share) {
+					m.Only, m.Carry = func(_ string, number int32) bool { return int(number)%count == i }, int(m.Shard)%count == i
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if t.rng.IntN(3) == 0 { // cut short
+			if err := take(t.rng.IntN(len(topic) + 1)); err != nil {
+				return err
+			}
+			if err := t.restart(sh); err != nil {
+				return err
+			}
+		}
+		if err := take(len(topic)); err != nil {
+			return err
+		}
+		if err := sh.store.Taken(); err != nil {
+			return err
+		}
+		sh.merges = false
+		if t.rng.IntN(2) == 0 {
+			if err := t.restart(sh); err != nil {
+				return err
+			}
+		}
+		t.shards = append(t.shards, sh)
+	}
+	for _, l := range t.logs {
+		l.shard = int(l.number) % count
+		if _, ok := t.shards[l.shard].store.Position(l.topic, l.number); !ok {
+			return fmt.Errorf("%s/%d was not taken up", l.topic, l.number)
+		}
+	}
+	t.trainer = &teamTrainer{backend: newMemory()}
+	return t.restartTrainer()
+}
+
 // check compares the trainer with the store of all.
 func (t *team) check() error {
 	want, err := t.whole.State()
@@ -384,6 +450,7 @@ func (t *team) check() error {
 
 // TestTeams: whatever shards are read in which order, cut short, sent twice, started again or put back to a copy, the trainer ends with the rows, the accounts
 // and the thresholds of one store that applied everything, and so does one that begins with what compaction left of the topic: the rows of the shards, no more.
+// So does, too, a team of another number of shards that took the partitions up from the topic.
 func TestTeams(t *testing.T) {
 	n := tier.Size(150, 1500)
 	if tier.Asked(tier.Long) && tier.Asked(tier.Load) {
@@ -439,6 +506,29 @@ func runTeam(seed uint64) error {
 	}
 	if err != nil {
 		return fmt.Errorf("made anew: %w", err)
+	}
+	if len(team.o.Quotas) > 0 || team.putBack {
+		return nil
+	}
+	if err = team.reshard(); err == nil {
+		err = team.settle()
+	}
+	if err == nil {
+		err = team.check()
+	}
+	for range rng.IntN(40) {
+		if err == nil {
+			err = team.step()
+		}
+	}
+	if err == nil {
+		err = team.settle()
+	}
+	if err == nil {
+		err = team.check()
+	}
+	if err != nil {
+		return fmt.Errorf("with other shards: %w", err)
 	}
 	return nil
 }

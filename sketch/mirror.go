@@ -9,7 +9,7 @@ import (
 
 // A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows, checkpoints and time bounds. The notes stay
 // until the copy has them, so that no crash loses one. What the copy gets is read at one commit, together with the accounts of that commit: what came and
-// went in between is not sent at all.
+// went in between is not sent at all, not even as a tombstone, unless an excerpt may have been sent while it was there.
 
 // A Pair is a key of the database with its value, sealed as it is stored; nil where there is none any more.
 type Pair struct {
@@ -22,8 +22,9 @@ type Excerpt struct {
 	Pairs []Pair // rows, checkpoints and time bounds that changed
 	Head  *Head  // nil if there are more changes, which the next excerpt has
 
-	notes   [][]byte // the notes that it and those before it cover
-	commits int64    // of the store when it was made
+	notes   [][]byte        // the notes that it and those before it cover
+	commits int64           // of the store when it was made
+	unsent  map[string]bool // keys that came and went before it or those before it were made: the copy has never had them
 }
 
 // A Head is the accounts that the pairs up to it belong to, as they are stored. With them a copy holds all that it needs of the records before their
@@ -38,6 +39,7 @@ type Head struct {
 type mirror struct {
 	on      bool
 	next    uint64 // number of the next note
+	handed  uint64 // number of the first note of which nothing can have been sent: an excerpt of those before it may have been, by an earlier process, too
 	commits int64  // that changed something, since the start
 	sent    int64  // of those, the ones up to the last head that the copy has; -1 at the start
 }
@@ -67,7 +69,7 @@ func (s *Store) findNotes() error {
 			return err
 		})
 	})
-	s.pending.noted = s.mirror.on
+	s.pending.noted, s.mirror.handed = s.mirror.on, s.mirror.next
 	return err
 }
 
@@ -94,11 +96,11 @@ func (s *Store) Resend() error {
 }
 
 func (s *Store) noteAll() error {
-	var keys [][]byte
+	var keys []noted
 	err := s.backend.view(func(c cut) error {
 		for _, prefix := range []byte{prefixRow, prefixCheckpoint, prefixBound} {
 			if err := c.each([]byte{prefix}, func(key, _ []byte) error {
-				keys = append(keys, bytes.Clone(key))
+				keys = append(keys, noted{key: bytes.Clone(key)})
 				return nil
 			}); err != nil {
 				return err
@@ -144,7 +146,7 @@ func (s *Store) Unmirror() error {
 // noteChanges adds notes of what the pending piece changes.
 func (s *Store) noteChanges() {
 	ops := s.pending.ops
-	var keys [][]byte
+	var keys []noted
 	changed := false
 	for i := range ops {
 		o := &ops[i]
@@ -153,7 +155,7 @@ func (s *Store) noteChanges() {
 		}
 		changed = true
 		if mirrored(o.key) {
-			keys = append(keys, o.key)
+			keys = append(keys, noted{o.key, o.fresh})
 		}
 	}
 	if changed {
@@ -166,12 +168,25 @@ func (s *Store) noteChanges() {
 	}
 }
 
-// putNote adds a note: length u16 | key, for each key.
-func (s *Store) putNote(keys [][]byte) {
+// noted is a key in a note; fresh says that the transaction made it.
+type noted struct {
+	key   []byte
+	fresh bool
+}
+
+// freshKey is a bit of a key's length in a note.
+const freshKey = 1 << 15
+
+// putNote adds a note: length and freshKey u16 | key, for each key.
+func (s *Store) putNote(keys []noted) {
 	s.pending.put(noteKey(s.mirror.next), true, func(b, key []byte) []byte {
 		from := len(b)
 		for _, k := range keys {
-			b = append(binary.BigEndian.AppendUint16(b, uint16(len(k))), k...)
+			n := uint16(len(k.key))
+			if k.fresh {
+				n |= freshKey
+			}
+			b = append(binary.BigEndian.AppendUint16(b, n), k.key...)
 		}
 		return seal(key, b, from)
 	})
@@ -181,17 +196,21 @@ func (s *Store) putNote(keys [][]byte) {
 func noteKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{prefixNote}, n) }
 
 // eachNoted calls visit with the keys of a note.
-func eachNoted(key, value []byte, visit func(key []byte) error) error {
+func eachNoted(key, value []byte, visit func(k noted) error) error {
 	b, err := unseal(key, value)
 	if err != nil {
 		return err
 	}
 	for len(b) > 0 {
-		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) || binary.BigEndian.Uint16(b) == 0 {
+		if len(b) < 2 {
+			return corrupt("note at key %x ends inside a length", key)
+		}
+		length := binary.BigEndian.Uint16(b)
+		n := int(length &^ freshKey)
+		if n == 0 || len(b)-2 < n {
 			return corrupt("note at key %x ends inside a key", key)
 		}
-		n := int(binary.BigEndian.Uint16(b))
-		if err := visit(b[2 : 2+n]); err != nil {
+		if err := visit(noted{b[2 : 2+n], length&freshKey != 0}); err != nil {
 			return err
 		}
 		b = b[2+n:]
@@ -204,15 +223,15 @@ func eachNoted(key, value []byte, visit func(key []byte) error) error {
 // With always, an excerpt without changes is returned, too.
 func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error) {
 	s.mu.Lock()
-	on, commits, sent := s.mirror.on, s.mirror.commits, s.mirror.sent
+	on, commits, sent, handed := s.mirror.on, s.mirror.commits, s.mirror.sent, noteKey(s.mirror.handed)
 	s.mu.Unlock()
 	if !on {
 		return nil, nil
 	}
-	e := &Excerpt{commits: commits}
+	e := &Excerpt{commits: commits, unsent: map[string]bool{}}
 	var last []byte
 	if after != nil {
-		e.notes = after.notes
+		e.notes, e.unsent = after.notes, after.unsent
 		last = e.notes[len(e.notes)-1]
 	}
 	size, whole := 0, true
@@ -227,15 +246,25 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 				return nil
 			}
 			e.notes = append(e.notes, bytes.Clone(key))
-			return eachNoted(key, value, func(key []byte) error {
-				if seen[string(key)] {
+			unsent := bytes.Compare(key, handed) >= 0
+			return eachNoted(key, value, func(k noted) error {
+				if seen[string(k.key)] {
 					return nil
 				}
-				seen[string(key)] = true
-				value, err := c.get(key)
-				e.Pairs = append(e.Pairs, Pair{bytes.Clone(key), bytes.Clone(value)})
-				size += len(key) + len(value)
-				return err
+				seen[string(k.key)] = true
+				value, err := c.get(k.key)
+				switch {
+				case err != nil:
+					return err
+				case value != nil:
+					delete(e.unsent, string(k.key))
+				case unsent && k.fresh || e.unsent[string(k.key)]:
+					e.unsent[string(k.key)] = true
+					return nil
+				}
+				e.Pairs = append(e.Pairs, Pair{bytes.Clone(k.key), bytes.Clone(value)})
+				size += len(k.key) + len(value)
+				return nil
 			})
 		})
 		if err != nil || !whole {
@@ -250,6 +279,11 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 	if len(e.notes) == 0 && commits == sent && !always {
 		return nil, nil
 	}
+	if len(e.notes) > 0 {
+		s.mu.Lock()
+		s.mirror.handed = max(s.mirror.handed, binary.BigEndian.Uint64(e.notes[len(e.notes)-1][1:])+1)
+		s.mu.Unlock()
+	}
 	return e, nil
 }
 
@@ -262,12 +296,18 @@ func (s *Store) Head() (h *Head, err error) {
 	return h, err
 }
 
-// PartitionOf returns the partition of a key of Head.Ledger.
+// PartitionOf returns the partition of a key of Head.Ledger, of a checkpoint or a time bound.
 func PartitionOf(key []byte) (topic string, number int32, err error) {
-	if len(key) == 0 || keyTail[key[0]] == 0 || len(key) < 3+keyTail[key[0]] {
+	after := 0
+	if len(key) > 0 {
+		if after = keyTail[key[0]]; key[0] == prefixBound {
+			after = keyTail[prefixCheckpoint]
+		}
+	}
+	tail := len(key) - after
+	if after == 0 || tail < 3 {
 		return "", 0, fmt.Errorf("sketch: key %.40q: %w", key, ErrForeign)
 	}
-	tail := len(key) - keyTail[key[0]]
 	return string(key[1 : tail-1]), int32(binary.BigEndian.Uint32(key[tail:])), nil
 }
 
@@ -283,6 +323,9 @@ func headOf(c cut) (*Head, error) {
 			return nil, err
 		}
 		*v.to = bytes.Clone(value)
+	}
+	if err := addCarried(c, h); err != nil {
+		return nil, err
 	}
 	for _, prefix := range []byte{prefixArchive, prefixLedger} {
 		if err := c.each([]byte{prefix}, func(key, value []byte) error {
@@ -335,6 +378,16 @@ func (s *Store) Thresholds() []Threshold {
 		}
 	}
 	return out
+}
+
+// Full reports whether a training sample has all the rows that it may have, after more events than those: its threshold is then of its own events alone.
+func (s *Store) Full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(r *reservoir) bool {
+		heavy := r.maxCost > 0 && r.cost > r.maxCost-r.maxCost/8 // what was put out last left at most a row's room
+		return r.role == Train && r.evicted && r.capacity > 0 && (len(r.heap) >= r.capacity || heavy)
+	})
 }
 
 // Raise gives up the rows below thresholds of a sample of more events, under the same settings: they are not in it, and neither is what this store will yet

@@ -13,6 +13,13 @@ type Shard struct {
 	Count int    `json:"count"` // shards there are
 	Index string `json:"index"` // of a shard: 0 to Count-1, or Ordinal
 	Topic string `json:"topic"` // the merge topic
+	From  From   `json:"from"`  // where a shard with an empty state begins
+}
+
+// From is the merge topic of another number of shards, which have ended: a shard takes its partitions up from there.
+type From struct {
+	Topic string `json:"topic"` // empty for none
+	Count int    `json:"count"` // shards that wrote it
 }
 
 // The values of Shard.Role.
@@ -67,7 +74,7 @@ func (v *validator) shard(m *Model, path string) {
 	v.oneOf(path+".role", s.Role, RoleAll, RoleShard, RoleTrainer)
 	v.whole(path+".count", s.Count, 0, maxShards)
 	if s.Role == RoleAll {
-		if s.Topic != "" || s.Count != 0 || s.Index != "" {
+		if *s != (Shard{Role: RoleAll}) {
 			v.bad(path+".role", s.Role, "shard or trainer, or leave the other keys of shard out")
 		}
 		return
@@ -84,6 +91,7 @@ func (v *validator) shard(m *Model, path string) {
 	case s.IsShard() && s.Index != Ordinal && (err != nil || n < 0 || n >= s.Count):
 		v.bad(path+".index", s.Index, fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
 	}
+	v.from(m, path+".from")
 	if m.Sample.Seed == nil {
 		v.bad(path[:len(path)-len("shard")]+"sample.seed", nil, "a number, the same for the trainer and all shards: it decides which events are kept")
 	}
@@ -95,5 +103,21 @@ func (v *validator) shard(m *Model, path string) {
 	}
 	if m.Publish.Deltas.Every > 0 || m.Serve.Live {
 		v.bad(path+".role", s.Role, "all, or neither publish.deltas nor serve.live: what is learned between refits is of one process")
+	}
+}
+
+func (v *validator) from(m *Model, path string) {
+	s, from := &m.Shard, &m.Shard.From
+	v.whole(path+".count", from.Count, 0, maxShards)
+	switch {
+	case *from == From{}:
+	case s.IsTrainer():
+		v.bad(path+".topic", from.Topic, "none: a trainer begins with an empty state and the new topic")
+	case !isTopic(from.Topic) || from.Topic == s.Topic:
+		v.bad(path+".topic", from.Topic, "the topic that the shards wrote to before there were others, which is not shard.topic")
+	case from.Count == 0:
+		v.bad(path+".count", from.Count, "the number of shards that wrote shard.from.topic")
+	case len(m.Sample.Quotas) > 0:
+		v.bad(path+".topic", from.Topic, "none where sample.quotas is set: events of a class are not counted by partition, so the log has to be read again")
 	}
 }

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -59,9 +61,10 @@ var (
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
+	shardClock         = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock}
 )
 
 // Describe implements prometheus.Collector.
@@ -124,6 +127,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(modelReady, ready, name)
 		for _, cause := range causes {
 			gauge(modelNotReady, not[cause], name, cause)
+		}
+		for i, s := range m.reader.team.shards() {
+			if s.Clock != nil {
+				gauge(shardClock, s.Clock.Seconds(), name, strconv.Itoa(i))
+			}
 		}
 		counter(duplicates, float64(store.Duplicates()), name)
 		gauge(gateRejections, float64(learning.Rejections()), name)

@@ -63,7 +63,8 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if dead := &o.Settings.Input.DeadLetter; dead.Topic != "" {
 		options.OutboxRows = dead.MaxRows
 	}
-	options.Mirror, options.Merges = o.Settings.Shard.IsShard(), o.Settings.Shard.IsTrainer()
+	team := &o.Settings.Shard
+	options.Mirror, options.Merges = team.IsShard(), team.IsTrainer() || team.From.Topic != ""
 	s := &State{settings: o.Settings, log: o.Log, guard: space.New(dir, options.MinFreeBytes, o.Log), dir: dir}
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err

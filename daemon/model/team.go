@@ -19,6 +19,12 @@ import (
 // sendTimeout bounds the wait for what a shard has still to send when it is stopped.
 const sendTimeout = 10 * time.Second
 
+// minSkew is by how much the clocks of shards may be wrong even where input.max_future_skew is less: what a head takes to get to the brokers looks like it.
+const minSkew = time.Minute
+
+// skewOf returns by how much the clocks of shards may be wrong.
+func skewOf(m *config.Model) time.Duration { return max(minSkew, m.Input.MaxFutureSkew.Std()) }
+
 // team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the trainer. A nil team is a model that is whole;
 // all methods but run may be called of one.
 type team struct {
@@ -45,7 +51,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 		t.receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: s.Topic, Model: o.Settings.Name, Count: s.Count, Store: r.state.store, Log: o.Log,
 			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
 				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-			}, OnMerged: t.onMerged})
+			}, MaxSkew: skewOf(o.Settings), OnMerged: t.onMerged})
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {
@@ -93,12 +99,18 @@ func (t *team) trouble() string {
 
 // lag returns the records that the shards of a trainer have not applied yet, as they said last.
 func (t *team) lag() (total int64) {
-	if t.merges() {
-		for _, s := range t.receiver.Status() {
-			total += s.Lag
-		}
+	for _, s := range t.shards() {
+		total += s.Lag
 	}
 	return total
+}
+
+// shards returns what a trainer knows of its shards, nil of any other model.
+func (t *team) shards() []shard.Status {
+	if !t.merges() {
+		return nil
+	}
+	return t.receiver.Status()
 }
 
 // onMerged counts what a shard's share brought, and wakes the trainer.
@@ -136,6 +148,9 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 	if t.merges() {
 		return t.exit(t.receiver.Run(ctx, t.reader.options.UntilEnd))
 	}
+	if err := t.takeUp(ctx); err != nil || ctx.Err() != nil {
+		return t.exit(err)
+	}
 	if err := t.sender.Prepare(ctx); err != nil || ctx.Err() != nil {
 		return t.exit(err)
 	}
@@ -152,6 +167,41 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 	close(done)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendTimeout, stopSending) })()
 	return t.exit(errors.Join(err, <-sent))
+}
+
+// takeUp has an empty state begin with what another number of shards has left in their topic.
+func (t *team) takeUp(ctx context.Context) error {
+	store, from, o := t.reader.state.store, &t.settings.From, t.reader.options
+	_, _, begun, err := store.Merged()
+	if err != nil || from.Topic == "" || !begun && len(store.Ledger()) > 0 {
+		return err
+	}
+	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
+	if err != nil {
+		return err
+	}
+	before := &config.Shard{Count: from.Count}
+	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: from.Topic, Model: o.Settings.Name, Count: from.Count, Store: store, Log: o.Log,
+		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Only: t.reads, Carry: func(number int) bool { return number%t.settings.Count == t.number },
+		Owns: func(number int, topic string, partition int32) bool {
+			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
+		}})
+	forgotten, err := receiver.TakeUp(ctx)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	if forgotten != nil {
+		if err := t.forget(ctx, forgotten); err != nil {
+			return err
+		}
+	}
+	ledger := store.Ledger()
+	rows, _ := store.Size()
+	o.Log.Info("partitions taken up from other shards", "topic", from.Topic, "shards", from.Count, "partitions", len(ledger), "rows", rows[sketch.Train])
+	if len(ledger) > 0 {
+		t.reader.state.fresh.Store(false) // offsets of the group are no sign of a loss
+	}
+	return nil
 }
 
 // exit gives an error its exit code.

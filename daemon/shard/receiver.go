@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +25,7 @@ const (
 	maxRefusal = 200                    // bytes of the reason why a head is refused
 )
 
-// ReceiverOptions are those of a Receiver. All but OnMerged are required.
+// ReceiverOptions are those of a Receiver. All but Only, Carry and OnMerged are required.
 type ReceiverOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -36,6 +35,11 @@ type ReceiverOptions struct {
 	Log    *slog.Logger
 	Values func(field string, payload []byte) ([][]byte, error) // as in sketch.Share
 	Owns   func(shard int, topic string, partition int32) bool
+	// MaxSkew is by how much the clock of a shard may be wrong. Its clock decides which times of events can be true (sketch.TimeBound).
+	MaxSkew time.Duration
+	// Only and Carry are those of sketch.Share, where a shard takes its partitions up from others (TakeUp).
+	Only  func(topic string, partition int32) bool
+	Carry func(shard int) bool
 	// OnMerged is called after each share with the events that the accounts of each topic grew by.
 	OnMerged func(events map[string]int64)
 }
@@ -52,6 +56,7 @@ type Receiver struct {
 	toldAt time.Time
 	resend map[int]instance
 	policy policy
+	wished *wishes // of the trainer of a team that has ended
 
 	mu      sync.Mutex // guards what follows
 	current bool       // everything was read that the topic had at the start
@@ -71,14 +76,6 @@ type incoming struct {
 	lost     instance // of which pairs are missing; zero for none
 }
 
-// Status is what is known of a shard.
-type Status struct {
-	Seen    time.Time // of its last head, as the broker stamped it; zero before
-	Host    string
-	Lag     int64
-	Refused string // why its last head was not merged; empty if it was
-}
-
 // NewReceiver returns a receiver. Nothing is connected before Run.
 func NewReceiver(o ReceiverOptions) *Receiver {
 	if o.OnMerged == nil {
@@ -86,53 +83,6 @@ func NewReceiver(o ReceiverOptions) *Receiver {
 	}
 	return &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
 		policy: policyOf(o.Model, o.Count, o.Store)}
-}
-
-// Status returns what is known of the shards, in their order.
-func (r *Receiver) Status() []Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.status)
-}
-
-// Current reports whether everything has been merged that the topic had when the receiver began. Before that the state may be one that the sample of all
-// shards never was: compaction takes rows out that a later head has no more.
-func (r *Receiver) Current() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.current
-}
-
-// Trouble says why not everything is merged that the shards send, or "".
-func (r *Receiver) Trouble() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failing != "" {
-		return r.failing
-	}
-	for i, s := range r.status {
-		switch {
-		case s.Refused != "":
-			return fmt.Sprintf("shard %d of %d: refused: %s", i, len(r.status), s.Refused)
-		case r.current && s.Seen.IsZero():
-			return fmt.Sprintf("shard %d of %d: has not sent anything yet", i, len(r.status))
-		case r.current && time.Since(s.Seen) > silentFor:
-			return fmt.Sprintf("shard %d of %d: has sent nothing since %s", i, len(r.status), s.Seen.UTC().Format(time.RFC3339))
-		}
-	}
-	if !r.current {
-		return "shard: reading the merge topic " + r.Topic
-	}
-	return ""
-}
-
-func (r *Receiver) fails(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failing = ""
-	if err != nil {
-		r.failing = fmt.Sprintf("shard: the merge topic %s: %v", r.Topic, err)
-	}
 }
 
 // Run merges until ctx is done or, with untilEnd, everything is merged that the topic had at the start. The error wraps ErrTopic, or is one of the state.
@@ -158,14 +108,19 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	if err := r.connect(); err != nil {
 		return err
 	}
-	if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
-		return err
+	if r.Only == nil { // else the topic is another team's, and has ended
+		if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
+			return err
+		}
 	}
 	start, end, err := bounds(ctx, r.client, r.Topic)
 	if err != nil {
 		return err
 	}
 	resume, memo, ok, err := r.Store.Merged()
+	if r.Only != nil {
+		resume, memo, ok = start, nil, false
+	}
 	switch {
 	case err != nil:
 		return err
@@ -193,8 +148,10 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 			}
 			r.current = true
 			r.mu.Unlock()
-			if err := r.wish(ctx, untilEnd); err != nil {
-				return err
+			if r.Only == nil {
+				if err := r.wish(ctx, untilEnd); err != nil {
+					return err
+				}
 			}
 			if untilEnd {
 				return nil
@@ -232,8 +189,11 @@ func (r *Receiver) take(rec *kgo.Record) error {
 	}
 	r.next = rec.Offset + 1
 	kind, number, key, ok := parseKey(rec.Key)
-	if !ok || kind == kindTrainer {
+	if !ok {
 		return nil
+	}
+	if kind == kindTrainer {
+		return r.takeWishes(rec)
 	}
 	if number >= r.Count {
 		r.Log.Warn("record of a shard that there is none of", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
@@ -302,7 +262,13 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	}
 	in.lost = instance{}
 	delete(r.resend, number)
-	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1}
+	if ahead := r.ahead(rec, &h); ahead != nil && ahead.Abs() > r.MaxSkew { // its pairs wait for a head that is not
+		r.heard(number, rec, &h, fmt.Errorf("the clock of %s is %s: more than %s are not merged, because it decides which times of events can be true; set it",
+			h.Host, apart(*ahead), r.MaxSkew))
+		return nil
+	}
+	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1, Only: r.Only}
+	share.Carry = r.Carry != nil && r.Carry(number)
 	if share.Memo, err = r.memo(); err != nil {
 		return err
 	}
@@ -383,22 +349,6 @@ func (r *Receiver) fit(number int, h *head) error {
 	return nil
 }
 
-// heard notes a head, and why it was refused, if it was.
-func (r *Receiver) heard(number int, rec *kgo.Record, h *head, err error) {
-	s := Status{Seen: rec.Timestamp, Host: h.Host, Lag: h.Lag}
-	if err != nil {
-		s.Refused = err.Error()
-		s.Refused = strings.ToValidUTF8(s.Refused[:min(len(s.Refused), maxRefusal)], "")
-	}
-	r.mu.Lock()
-	before := r.status[number]
-	r.status[number] = s
-	r.mu.Unlock()
-	if err != nil && before.Refused != s.Refused {
-		r.Log.Error("shard refused", "topic", r.Topic, "offset", rec.Offset, "shard", number, "host", h.Host, "error", err)
-	}
-}
-
 // wish tells the shards what thresholds the sample has come to, which subjects are forgotten, and who has to send everything again, where that has changed.
 func (r *Receiver) wish(ctx context.Context, now bool) error {
 	if !now && time.Since(r.toldAt) < wishEvery {
@@ -408,7 +358,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 	if err != nil {
 		return err
 	}
-	w := wishes{Format: formatVersion, Model: r.Model, Settings: h.Settings, Thresholds: r.Store.Thresholds(), Resend: r.resend}
+	w := wishes{Format: formatVersion, Model: r.Model, Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend}
 	if len(r.Store.ForgottenFields()) > 0 {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
@@ -431,6 +381,17 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 	}
 	r.told = value
 	return nil
+}
+
+// begun returns how many shards there are of which events were merged.
+func (r *Receiver) begun() (n int) {
+	ledger := r.Store.Ledger()
+	for i := range r.shards {
+		if slices.ContainsFunc(ledger, func(l sketch.LedgerRow) bool { return l.Next > l.Start && r.Owns(i, l.Topic, l.Partition) }) {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *Receiver) connect() (err error) {

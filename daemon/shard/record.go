@@ -54,6 +54,7 @@ type head struct {
 	Sent   int64       `json:"sent"`            // pairs that this instance has sent in all
 	Resent instance    `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
 	Lag    int64       `json:"lag"`             // records of its partitions that it has not applied yet
+	Clock  int64       `json:"clock,omitempty"` // of its host when it was written, milliseconds
 	Head   sketch.Head `json:"head"`
 }
 
@@ -63,6 +64,7 @@ type wishes struct {
 	Model      string             `json:"model"`
 	Settings   []byte             `json:"settings"` // of the trainer's state, as in a sketch.Head
 	Thresholds []sketch.Threshold `json:"thresholds"`
+	Merged     int                `json:"merged"`              // shards of which events have been
 	Forgotten  *sketch.Witness    `json:"forgotten,omitempty"` // of the trainer's state, if subjects were
 	Resend     map[int]instance   `json:"resend,omitempty"`    // shards of which something was lost
 }
@@ -142,6 +144,8 @@ const (
 	compact       = "compact"
 	compactionLag = "min.compaction.lag.ms"
 	lagMillis     = 3_600_000
+	timestampType = "message.timestamp.type"
+	appendTime    = "LogAppendTime" // the clock of the brokers, with which those of the shards are compared
 )
 
 // ErrTopic: the merge topic is not what it has to be, which only an operator can change.
@@ -149,8 +153,8 @@ var ErrTopic = errors.New("the merge topic cannot be used")
 
 // check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample.
 func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
-	policy, lag := compact, strconv.Itoa(lagMillis)
-	created, err := produce.Ensure(ctx, client, topic, 1, map[string]*string{cleanupPolicy: &policy, compactionLag: &lag})
+	policy, lag, stamps := compact, strconv.Itoa(lagMillis), appendTime
+	created, err := produce.Ensure(ctx, client, topic, 1, map[string]*string{cleanupPolicy: &policy, compactionLag: &lag, timestampType: &stamps})
 	if err != nil {
 		return fmt.Errorf("topic %s (shard.topic): %w", topic, err)
 	}

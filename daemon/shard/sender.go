@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	sendEvery    = 200 * time.Millisecond // between two looks at what changed
-	beatEvery    = 20 * time.Second       // between two heads where nothing did
+	beatEvery    = 20 * time.Second // between two heads where nothing changed
 	excerptBytes = 1 << 20
 	retryMin     = 500 * time.Millisecond
 	retryMax     = 30 * time.Second
@@ -33,7 +32,7 @@ var ErrSuperseded = errors.New("another process is this shard")
 // ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before anything is read.
 var ErrForgotten = errors.New("subjects were forgotten: start again")
 
-// SenderOptions are those of a Sender. All but OnSent and Lag are required.
+// SenderOptions are those of a Sender. All but OnSent, Lag and Now are required.
 type SenderOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -46,6 +45,7 @@ type SenderOptions struct {
 	Forget func(ctx context.Context, w *sketch.Witness) error
 	OnSent func(pairs int, bytes int64) // called after each head
 	Lag    func() int64                 // records of the shard's partitions that are not applied yet
+	Now    func() time.Time             // the clock of the host, which heads say
 }
 
 // Sender sends the sample of a shard to the merge topic. Make it with NewSender, call Prepare, then Run, each once.
@@ -58,6 +58,7 @@ type Sender struct {
 	resent  instance // of which pairs were missed, the last time that everything was sent again
 	strange error    // the trainer is of another sample
 	beat    time.Time
+	pace    pace
 	failing atomic.Pointer[string]
 
 	mu     sync.Mutex // guards what follows, which the goroutine that reads the topic writes
@@ -74,7 +75,10 @@ func NewSender(o SenderOptions) *Sender {
 	if o.Lag == nil {
 		o.Lag = func() int64 { return 0 }
 	}
-	return &Sender{SenderOptions: o, by: instance{Name: rand.Text()}}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Sender{SenderOptions: o, by: instance{Name: rand.Text()}, pace: pace{number: o.Number}}
 }
 
 // Trouble says why nothing can be sent, or "".
@@ -210,13 +214,16 @@ func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 	defer reading.Wait()
 	defer stop()
 	defer s.close()
-	tick := time.NewTicker(sendEvery)
+	tick := time.NewTicker(every(s.Count))
 	defer tick.Stop()
 	for failures, last := 0, false; ; {
 		if err := s.obey(); err != nil {
 			return err
 		}
-		err := s.send(ctx)
+		var err error
+		if last || !s.pace.waits(time.Now(), s.applied(), s.Lag(), s.Store.Full()) {
+			err = s.send(ctx)
+		}
 		switch {
 		case errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
 			return err
@@ -244,6 +251,14 @@ func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// applied returns the records of the shard's partitions that have been.
+func (s *Sender) applied() (total int64) {
+	for _, l := range s.Store.Ledger() {
+		total += l.Next - l.Start
+	}
+	return total
 }
 
 // follow reads the topic until ctx is done.
@@ -280,6 +295,7 @@ func (s *Sender) obey() error {
 	if _, err := s.Store.Raise(w.Thresholds); err != nil {
 		return err
 	}
+	s.pace.merged = w.Merged
 	if lost, ok := w.Resend[s.Number]; ok && lost != s.resent {
 		s.resent = lost
 		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)
@@ -292,6 +308,7 @@ func (s *Sender) obey() error {
 // send sends what changed, up to a head.
 func (s *Sender) send(ctx context.Context) error {
 	var e *sketch.Excerpt
+	applied := s.applied()
 	for {
 		var err error
 		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
@@ -309,6 +326,7 @@ func (s *Sender) send(ctx context.Context) error {
 		s.OnSent(len(e.Pairs), size)
 		if e.Head != nil {
 			s.beat = time.Now()
+			s.pace.sent(s.beat, applied)
 			return s.Store.Mirrored(e)
 		}
 	}
@@ -330,7 +348,7 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	}
 	host, _ := os.Hostname() // for messages
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: host, Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Head: *e.Head})
+		Host: host, Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Clock: s.Now().UnixMilli(), Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,13 +27,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const merge = "merge"
 
 // configure writes the configuration of a member of a team, or of one process without a role.
-func configure(b *daemontest.Bench, name, role string, edit ...string) string {
+func configure(b *daemontest.Bench, name, role string) string {
+	return configureOn(b, merge, name, role)
+}
+
+// configureOn is configure with a merge topic of another name.
+func configureOn(b *daemontest.Bench, topic, name, role string) string {
 	keys := ""
 	if role != "" {
-		keys = "\n    shard: {" + role + ", topic: " + merge + "}"
+		keys = "\n    shard: {" + role + ", topic: " + topic + "}"
 	}
-	edit = append(edit, "group_id: g-"+name, "group_id: g-"+role[:min(1, len(role))], "size: 20000", "size: 300", "evaluate: {window: 1000}",
-		"evaluate: {window: 1000}"+keys)
+	edit := []string{"group_id: g-" + name, "group_id: g-" + role[:min(1, len(role))], "size: 20000", "size: 300", "evaluate: {window: 1000}",
+		"evaluate: {window: 1000}" + keys}
 	return b.Configure(name, append(edit, daemontest.Simple...)...)
 }
 
@@ -111,18 +117,22 @@ func store(t *testing.T, o sketch.Options) *sketch.Store {
 	return s
 }
 
-// apply applies events to a partition.
-func apply(t *testing.T, s *sketch.Store, partition int32, n int) {
-	t.Helper()
+// feed applies events to a partition.
+func feed(s *sketch.Store, partition int32, n int) error {
 	if err := s.Begin("a", partition, 0); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	from, _ := s.Position("a", partition)
 	p := &sketch.Part{Topic: "a", Partition: partition, Base: from, Next: from + int64(n)}
 	for i := range n {
 		p.Records = append(p.Records, sketch.Record{Offset: from + int64(i), Fate: sketch.Applied, Weight: 1, Payload: []byte("x")})
 	}
-	if err := s.Apply(p, nil); err != nil {
+	return s.Apply(p, nil)
+}
+
+func apply(t *testing.T, s *sketch.Store, partition int32, n int) {
+	t.Helper()
+	if err := feed(s, partition, n); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -156,10 +166,11 @@ func (r rig) send(number int, s *sketch.Store, edit func(*shard.SenderOptions)) 
 	}
 }
 
-func (r rig) receiver(s *sketch.Store) *shard.Receiver {
-	return shard.NewReceiver(shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Store: s, Log: daemontest.Quiet(),
-		Values: func(string, []byte) ([][]byte, error) { return nil, nil },
-		Owns:   func(number int, _ string, partition int32) bool { return int(partition)%2 == number }})
+func (r rig) receiver(s *sketch.Store, count int) *shard.Receiver {
+	return shard.NewReceiver(shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: count, Store: s, Log: daemontest.Quiet(),
+		MaxSkew: 5 * time.Minute,
+		Values:  func(string, []byte) ([][]byte, error) { return nil, nil },
+		Owns:    func(number int, _ string, partition int32) bool { return int(partition)%count == number }})
 }
 
 // TestRefused: what is not of the same sample is not merged, and the trainer says so; what is goes on.
@@ -184,7 +195,7 @@ func TestRefused(t *testing.T) {
 		s := store(t, test.options)
 		apply(t, s, 0, 100)
 		r.send(test.number, s, test.edit)
-		receiver := r.receiver(trainer)
+		receiver := r.receiver(trainer, 2)
 		if err := receiver.Run(t.Context(), true); err != nil {
 			t.Fatalf("%s: %v", test.what, err)
 		}
@@ -198,7 +209,7 @@ func TestRefused(t *testing.T) {
 	s := store(t, good)
 	apply(t, s, 0, 100)
 	r.send(0, s, nil)
-	receiver := r.receiver(trainer)
+	receiver := r.receiver(trainer, 2)
 	if err := receiver.Run(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +287,7 @@ func TestThresholds(t *testing.T) {
 		r.send(i, s, nil)
 		shards = append(shards, s)
 	}
-	if err := r.receiver(trainer).Run(t.Context(), true); err != nil {
+	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	want, total := trainer.Thresholds(), 0
@@ -310,7 +321,7 @@ func TestLostRows(t *testing.T) {
 	apply(t, s, 0, 10)
 	var lossy losing
 	r.send(0, s, func(o *shard.SenderOptions) { o.Kafka = append(r.kafka(), kgo.WithHooks(&lossy)) })
-	receiver := r.receiver(trainer)
+	receiver := r.receiver(trainer, 2)
 	if err := receiver.Run(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +358,7 @@ func TestForgotten(t *testing.T) {
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
 	apply(t, s, 0, 10)
 	r.send(0, s, nil)
-	receiver := r.receiver(trainer)
+	receiver := r.receiver(trainer, 2)
 	if err := receiver.Run(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -394,6 +405,45 @@ func TestForgotten(t *testing.T) {
 	}
 	if next, _ := trainer.Position("a", 0); next != 15 {
 		t.Errorf("the trainer is at %d: %s", next, receiver.Trouble())
+	}
+}
+
+// TestClocks: what a shard sends whose clock is off is not merged, and the trainer says which one it is and by how much; once the clock is right all is.
+func TestClocks(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	receiver, ended := r.receiver(trainer, 2), make(chan error, 1)
+	go func() { ended <- receiver.Run(ctx, false) }()
+	daemontest.Within(t, daemontest.Patience, "the topic to be read", receiver.Current)
+	for _, test := range []struct {
+		by   time.Duration
+		want string
+	}{{-10 * time.Minute, "10m0s behind"}, {time.Hour, "1h0m0s ahead"}} {
+		apply(t, s, 0, 100)
+		r.send(0, s, func(o *shard.SenderOptions) { o.Now = func() time.Time { return time.Now().Add(test.by) } })
+		daemontest.Within(t, daemontest.Patience, "the head", func() bool {
+			text := receiver.Trouble()
+			return strings.Contains(text, "shard 0 of 2") && strings.Contains(text, test.want)
+		})
+		if clock := receiver.Status()[0].Clock; clock == nil || (*clock-test.by).Abs() > time.Minute {
+			t.Errorf("the clock is ahead by %v, want %v", clock, test.by)
+		}
+		if n := len(trainer.Ledger()); n != 0 {
+			t.Errorf("the trainer has %d partitions", n)
+		}
+	}
+	r.send(0, s, nil)
+	daemontest.Within(t, daemontest.Patience, "everything", func() bool {
+		next, _ := trainer.Position("a", 0)
+		return next == 200
+	})
+	if rows, _ := trainer.Size(); rows[sketch.Train] != 50 {
+		t.Errorf("the trainer has %d rows", rows[sketch.Train])
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

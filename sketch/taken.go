@@ -1,0 +1,90 @@
+package sketch
+
+import (
+	"bytes"
+	"maps"
+)
+
+// A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the last share of each, then Taken. Rows,
+// accounts and thresholds are then those of a shard that has read these partitions itself, but for records rejected by reason, which a shard counts for all of
+// its partitions together. They are carried as they are, and added to what the store counts in each head.
+
+// Taken ends taking partitions up: what is applied from here on goes on from their accounts. It has to be called before anything is applied. Until then Merged
+// says that the store is one into which shares are merged, and taking up may begin again with the first.
+func (s *Store) Taken() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.pending.drop([]byte{prefixMerged})
+	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.positions()
+	s.pending.putSettings(&s.settings)
+	if err := s.commit(nil); err != nil {
+		return err
+	}
+	clear(s.checkpoints)
+	clear(s.bounds)
+	return s.backend.view(func(c cut) error {
+		if err := s.loadCheckpoints(c); err != nil {
+			return err
+		}
+		return s.loadBounds(c)
+	})
+}
+
+// takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
+func (m *Share) takes(p *Pair) bool {
+	switch {
+	case m.Only == nil:
+		return true
+	case len(p.Key) == 0:
+		return false
+	case p.Key[0] == prefixRow:
+		row, err := decodeRow(p.Key, p.Value)
+		return p.Value != nil && err == nil && m.Only(string(row.topic), row.partition)
+	}
+	topic, number, err := PartitionOf(p.Key)
+	return err == nil && m.Only(topic, number)
+}
+
+// carry keeps what a shard has counted by reason.
+func (s *Store) carry(shard uint32, reasons map[string]int64) {
+	s.pending.put(append([]byte{prefixMerged, prefixCounters}, shareKey(shard)[1:]...), false, func(b, key []byte) []byte {
+		return appendCounters(b, key, &counters{reasons: reasons})
+	})
+}
+
+func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == prefixCounters }
+
+// addCarried adds what is carried to the counters of a head.
+func addCarried(c cut, h *Head) error {
+	own := []byte{prefixCounters}
+	var sum *counters
+	err := c.each([]byte{prefixMerged, prefixCounters}, func(key, value []byte) error {
+		if !isCarried(key) {
+			return nil
+		}
+		carried, err := decodeCounters(key, value)
+		if err != nil {
+			return err
+		}
+		if sum == nil {
+			sum = &counters{reasons: map[string]int64{}}
+			if len(h.Counters) > 0 {
+				if *sum, err = decodeCounters(own, h.Counters); err != nil {
+					return err
+				}
+				sum.reasons = maps.Clone(sum.reasons)
+			}
+		}
+		for reason, n := range carried.reasons {
+			sum.reasons[reason] += n
+		}
+		return nil
+	})
+	if err == nil && sum != nil {
+		h.Counters = bytes.Clone(appendCounters(nil, own, sum))
+	}
+	return err
+}
