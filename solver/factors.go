@@ -92,15 +92,19 @@ func (f *factorDescent) end() (vectors [][]float64, v []float64) {
 	return vectors, v
 }
 
-// run sweeps until one lowers the objective by less than tolerance of it, at most so often. It reports false if it was called off.
-func (f *factorDescent) run(sweeps int, tolerance float64) bool {
+// run sweeps until one lowers the objective by less than tolerance of it, at most so often. Called off, it leaves what it has moved by then, whose objective is
+// no higher.
+func (f *factorDescent) run(sweeps int, tolerance float64) {
 	for range sweeps {
 		loss := rowLosses(f.workers, f.p, f.pred, f.slope)
+		if f.workers.cancelled() { // the slopes are not those of all rows
+			return
+		}
 		objective := loss + f.linear.penalty() + f.lambda*floats.Dot(f.factors, f.factors)
 		copy(f.begun, f.slope)
 		fall, ok := f.sweep()
 		if !ok {
-			return false
+			return
 		}
 		for i, x := range f.slope {
 			if w := f.bound * f.p.Weight(i); w > 0 {
@@ -108,10 +112,9 @@ func (f *factorDescent) run(sweeps int, tolerance float64) bool {
 			}
 		}
 		if fall <= tolerance*objective {
-			break
+			return
 		}
 	}
-	return !f.workers.cancelled()
 }
 
 // descentPause is after how many entries a sweep asks whether to go on.
@@ -273,9 +276,7 @@ func (r *solve) descend(sweeps int, tolerance float64) {
 	f := r.spectrum.factors
 	r.evaluate()
 	f.begin(r.basis, r.v, r.pred)
-	if !f.run(sweeps, tolerance) {
-		return
-	}
+	f.run(sweeps, tolerance)
 	vectors, v := f.end()
 	r.replace(vectors)
 	copy(r.v, v)

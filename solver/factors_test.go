@@ -84,9 +84,7 @@ func TestFactorDescent(t *testing.T) {
 		}
 		begun, pred := f.slowObjective(vectors, v)
 		f.begin(vectors, v, pred)
-		if !f.run(20000, 0) {
-			t.Fatal("called off")
-		}
+		f.run(20000, 1e-14)
 		vectors, v = f.end()
 		end, pred := f.slowObjective(vectors, v)
 		for i, x := range pred {
@@ -114,6 +112,31 @@ func TestFactorDescent(t *testing.T) {
 				if slope := (move(step) - move(-step)) / (2 * step); math.Abs(slope) > 1e-4*(1+end) {
 					t.Errorf("%d: slope %v along coordinate %d of factor %d", seed, slope, j, r)
 				}
+			}
+		}
+	}
+}
+
+// TestFactorDescentIsCancelled: wherever it is called off, it ends no higher than it began, and does not go by slopes that it has not worked out.
+func TestFactorDescentIsCancelled(t *testing.T) {
+	for seed := range uint64(12) {
+		for stop := range 6 {
+			f, vectors, v := factorsCase(seed)
+			begun, pred := f.slowObjective(vectors, v)
+			done, pauses := make(chan struct{}), 0
+			f.workers.done, f.workers.pause = done, func() {
+				if pauses++; pauses == stop+1 {
+					close(done)
+				}
+			}
+			f.begin(vectors, v, pred)
+			for i := range f.slope {
+				f.slope[i] = 1e3
+			}
+			f.run(10, 0)
+			vectors, v = f.end()
+			if end, _ := f.slowObjective(vectors, v); end > begun*(1+1e-12) || stop == 5 && end == begun {
+				t.Errorf("%d, called off at look %d: from %v to %v", seed, stop, begun, end)
 			}
 		}
 	}
