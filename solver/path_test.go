@@ -216,7 +216,7 @@ func TestPathStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	points, _, err := Path(ctx, p, []float64{3, 2, 1, 0.5}, s, PathOptions{OnStep: func(_ float64, _ Step, model *Model, _ float64) {
-		if calls++; calls == 6 {
+		if calls++; calls == 2 { // before either solve of two can have ended
 			cancel()
 		}
 	}})
