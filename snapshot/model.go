@@ -248,33 +248,31 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	addKernels(dst, s.kern, c.Weights)
 }
 
-// isPair reports whether the encoded event has two columns, and the kernel is the product of their coordinates.
+// isPair reports whether the encoded event has two columns of value 1, as two names are, and the kernel is the product of their coordinates.
 func (m *Model) isPair(s *Scratch) bool {
 	n := len(s.index)
 	if s.own != nil {
 		n++
 	}
-	return n == 2 && m.contents.Kernel == ANOVA && m.contents.Degree != cubic
+	return n == 2 && m.contents.Kernel == ANOVA && m.contents.Degree != cubic && s.value[0] == 1 && s.value[len(s.value)-1] == 1
 }
 
-// addPair adds the linear weights of an event of two columns to dst and leaves the sums of their coordinates and the kernels.
+// addPair adds the linear weights of a pair to dst and leaves the sums of their coordinates and the kernels. Products of numbers far from their field's center
+// are left to addRows, whose squares say earlier that they are too far, as all readers do.
 func (m *Model) addPair(dst []float64, s *Scratch) {
 	one, linear := m.row(int(s.index[0]))
-	x, y := s.value[0], 1.0
 	other, otherLinear := one, linear
 	if s.own != nil {
 		other, otherLinear = s.own.basis, s.own.linear
 	} else {
 		other, otherLinear = m.row(int(s.index[1]))
-		y = s.value[1]
 	}
-	addLinear(dst, linear, x)
-	addLinear(dst, otherLinear, y)
+	addLinear(dst, linear, 1)
+	addLinear(dst, otherLinear, 1)
 	sum, kern := s.sum[:len(one)], s.kern[:len(one)]
 	other = other[:len(one)]
 	for r, a := range one {
-		a *= x
-		b := other[r] * y
+		b := other[r]
 		sum[r], kern[r] = a+b, a*b
 	}
 }

@@ -112,7 +112,7 @@ func TestPageInABrowser(t *testing.T) {
 	x := found.Times
 	t.Logf("50 models: shown after %.0f ms, of which the page works %.0f; 1,000 versions of one: %.0f ms, of which it works %.0f", x.Opened, x.Opening,
 		x.Versions, x.Listing)
-	if work := x.Opening + x.Listing; work > 1000 || work == 0 {
-		t.Errorf("the page works for %.0f ms, a second is allowed", work)
+	if x.Opening > 1000 || x.Listing > 1000 || x.Opening == 0 || x.Listing == 0 {
+		t.Errorf("the page works for %.0f and %.0f ms, a second is allowed for each", x.Opening, x.Listing)
 	}
 }
