@@ -17,6 +17,7 @@ import (
 // TestTimeBudget (G1): a refit that would take far longer is over within a tenth of its time budget, with the best model so far or, if there
 // is none yet, without one; a refit without the budget is not cut short. The machine may be busy: the best of some tries counts.
 func TestTimeBudget(t *testing.T) {
+	tier.NotUnderRace(t)
 	const budget = 400 * time.Millisecond
 	events := stream(9, 20_000)
 	m := ratingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) })
