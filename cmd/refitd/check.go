@@ -2,11 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"time"
 
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/shard"
 )
 
 type checkCmd struct {
@@ -17,6 +21,7 @@ type checkCmd struct {
 type checkConfigCmd struct {
 	ConfigFile    string     `name:"config.file" placeholder:"FILE" help:"Configuration file."`
 	Record        eventFlags `embed:""`
+	Rate          float64    `placeholder:"N" help:"Events a second that come in: say how many shards read them."`
 	PrintDefaults bool       `help:"Print every key with its default and a comment, as a file that passes this check."`
 	PrintSchema   bool       `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
 }
@@ -32,6 +37,9 @@ func (c *checkConfigCmd) Run(a *app) error {
 	if c.ConfigFile == "" {
 		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--config.file is missing: name the configuration file"), Key: "--config.file"}
 	}
+	if !(c.Rate >= 0) || math.IsInf(c.Rate, 1) {
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("--rate %g: want events a second, above 0", c.Rate), Key: "--rate"}
+	}
 	conf, err := config.LoadWith(c.ConfigFile, config.Exceptions{Memory: memory.Of})
 	bad, isBad := errors.AsType[*config.FileError](err)
 	switch {
@@ -44,7 +52,11 @@ func (c *checkConfigCmd) Run(a *app) error {
 	used := memory.Of(conf)
 	summary := report.CheckSummary{OK: true, ConfigHash: conf.Hash(), Memory: &used, Errors: []config.Problem{}}
 	for i := range conf.Models {
-		summary.Models = append(summary.Models, conf.Models[i].Name)
+		m := &conf.Models[i]
+		summary.Models = append(summary.Models, m.Name)
+		if c.Rate > 0 {
+			summary.Shards = append(summary.Shards, shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)))
+		}
 	}
 	if c.Record.Event == "" {
 		return a.out.Emit("summary", summary)

@@ -185,15 +185,14 @@ func TestBadRecordsAreNotSlow(t *testing.T) {
 }
 
 // BenchmarkTake is the whole path of an event but for the network: decode, score, fold in, store, with a Flush for every eight batches, as of
-// eight partitions. Processor time is what a busy machine does not change.
+// eight partitions. A shard learns nothing. Processor time is what a busy machine does not change.
 func BenchmarkTake(b *testing.B) {
-	for _, size := range []int{20_000, 10_000_000} {
-		name := "full"
-		if size > 1_000_000 {
-			name = "filling"
-		}
+	for name, size := range map[string]int{"full": 20_000, "filling": 10_000_000, "shard": 20_000} {
 		b.Run(name, func(b *testing.B) {
-			g, _ := newIngest(b, ratings(size), b.TempDir())
+			g, store := newIngest(b, ratings(size), b.TempDir())
+			if name == "shard" {
+				g = New(ratings(size), store, nil)
+			}
 			r := rand.New(rand.NewPCG(1, 1))
 			const n = 4096
 			whole := batch(r, 0, 0, n)
