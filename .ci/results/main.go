@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 const module = "github.com/refitd/refitd/"
@@ -62,9 +63,10 @@ func main() {
 		fmt.Println(pattern(results, func(r result) bool { return r.Status == "fail" }))
 		return
 	}
-	failed, err := read(os.Stdin, os.Stdout, results, len(args) == 2)
+	mine := map[string]result{}
+	failed, err := read(os.Stdin, os.Stdout, mine, len(args) == 2)
 	if err == nil {
-		err = save(args[0], results)
+		err = add(args[0], mine)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -86,7 +88,23 @@ func load(file string) (map[string]result, error) {
 	return results, json.Unmarshal(b, &results)
 }
 
-func save(file string, results map[string]result) error {
+// add adds results to those in the file, which stages that run side by side share.
+func add(file string, mine map[string]result) error {
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	results, err := load(file)
+	if err != nil {
+		return err
+	}
+	for name, r := range mine {
+		keep(results, name, r)
+	}
 	b, err := json.Marshal(results)
 	if err != nil {
 		return err

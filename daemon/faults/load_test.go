@@ -207,7 +207,7 @@ func TestCatchUp(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
 	a := admin(t, addr)
-	backlog, filling, long := tier.Size(1_000_000, 1_000_000), tier.Size(300_000, 500_000), tier.Size(0, 10_000_000)
+	backlog, filling, long := tier.Size(300_000, 1_000_000), tier.Size(100_000, 500_000), tier.Size(0, 10_000_000)
 	for topic, n := range map[string]int{"backlog": backlog, "filling": filling, "long": long} {
 		if n == 0 {
 			continue
