@@ -50,6 +50,7 @@ func TestReadsEverythingInEveryCodec(t *testing.T) {
 				equalValues(t, r.memory, tp(topic, p), numbers(0, each))
 			}
 			await(t, "ready", func() bool { return r.Status().Ready })
+			await(t, "all records in the metric", func() bool { return r.metric(t, "refitd_consumer_records_total", "delivered") >= partitions*each })
 			if got := r.metric(t, "refitd_consumer_records_total", "delivered"); got != partitions*each {
 				t.Errorf("%g delivered by the metric", got)
 			}
