@@ -6,7 +6,9 @@ import "math"
 // optimum and the search made wide; where it still finds none, the certificate has the last word. It reports whether the solve goes
 // on, with the last selection. There the point is certified unless the solve is cancelled.
 func (r *solve) conclude() (goesOn bool) {
-	r.concluded, r.certificate = len(r.result.Steps), nil
+	if r.concluded = len(r.result.Steps); r.certificate != nil { // search has made it of a warm start
+		return false
+	}
 	if r.spectrum != nil {
 		certified, found := r.certifiedHere()
 		if certified || r.workers.cancelled() {

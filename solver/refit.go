@@ -20,8 +20,8 @@ func (r *solve) refit(start bool) {
 	if r.spectrum.moves() && !r.exact() {
 		span = movedSpan
 	}
-	if start && r.spectrum.moves() && r.k > 0 { // which refits the linear term as well, and weights alone would lose vectors that were moved from where they are
-		r.refitOutput(r.s.Tolerance, span)
+	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap beside the search of a step more
+		r.descend(settleSweeps, basisShare*basisShare*r.s.Tolerance)
 		return
 	}
 	if !start {

@@ -304,6 +304,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			r.makeRoom()
 			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
+		r.certificate = nil
 		entering := r.batch(r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k), terms.threshold(), r.s.MaxSteps-tried)
 		r.append(entering...)
 		tried += len(entering)
@@ -379,13 +380,20 @@ func (r *solve) careful() oracleSearch {
 	return r.spectrum.search(fineOracle, r.p.X.NumColumns).by(r.s.Selection)
 }
 
-// search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters.
+// search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters. Where the certificate of a warm start says
+// that none has to, that is the last word.
 func (r *solve) search(threshold float64) selection {
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
 	if len(r.result.Steps) > 0 || !r.scored {
+		if len(r.result.Steps) == 0 && r.k > 0 && r.spectrum.moves() && !r.rough() {
+			// Mostly a warm start is within Tolerance by now, and a bound takes fewer passes than a search.
+			if certified, _ := r.certifiedHere(); certified {
+				return r.last
+			}
+		}
 		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
 	if !r.exact() && r.last.criterion <= threshold {
