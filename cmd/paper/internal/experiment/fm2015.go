@@ -34,7 +34,7 @@ type convexBenchmark struct {
 var convexBenchmarks = []convexBenchmark{
 	{&ratingBenchmarks[0], convexBeta, []float64{40, 20, 12}, 0.928, 0.922, true,
 		"convex FM (use diag) .93, (ignore diag) .93, original FM .93, ridge .95"},
-	{&ratingBenchmarks[1], 60, []float64{120, 80, 60, 40}, 0, 0, false,
+	{&ratingBenchmarks[1], 40, []float64{80, 60, 40, 30, 25}, 0, 0, false,
 		"convex FM (use diag) .87, (ignore diag) .85, original FM .86, ridge .91"},
 }
 
@@ -316,10 +316,10 @@ func (r *convexRun) compare(lines []plot.Line, least float64) {
 	r.report.Figures = append(r.report.Figures, Figure{Name: numbers.Name, Figure: plot.Figure{Columns: 1, Panels: []plot.Panel{panel}, Legend: "solver"}})
 }
 
-// path chooses β on the validation rows along a warm-started path and goes down it again with all rows but those of the test. As the reference's, the bar
-// is for the best model of the path, whichever was chosen.
+// path chooses β on the validation rows along a warm-started path, which ends where their error rises, and goes down it again with all rows but those of
+// the test. As the reference's, the bar is for the best model of the path, whichever was chosen.
 func (r *convexRun) path(ctx context.Context) error {
-	down := func(rows []int, betas []float64, scale float64, visit func(beta float64, f *convexFit)) error {
+	down := func(rows []int, betas []float64, scale float64, visit func(beta float64, f *convexFit) bool) error {
 		p := r.set.problem(rows, false)
 		var warm *solver.Warm
 		for _, beta := range betas {
@@ -330,30 +330,37 @@ func (r *convexRun) path(ctx context.Context) error {
 				return err
 			}
 			warm = &solver.Warm{Model: f.result.Model}
-			visit(beta, f)
+			if !visit(beta, f) {
+				break
+			}
 		}
 		return nil
 	}
 	least, chosen := math.Inf(1), 0
 	known := r.known()
 	scale := float64(len(r.parts.train)) / float64(len(known)) // β grows with the rows
-	i := 0
-	if err := down(r.parts.train, r.betas, scale, func(_ float64, f *convexFit) {
-		if e := r.set.rmse(f.result.Model, r.parts.valid); e < least {
-			least, chosen = e, i
+	tried := 0
+	if err := down(r.parts.train, r.betas, scale, func(beta float64, f *convexFit) bool { // until the error rises
+		e := r.set.rmse(f.result.Model, r.parts.valid)
+		r.o.Log.Info("path", "split", r.number, "beta", beta, "rank", f.result.Rank, "valid_rmse", e)
+		fell := e < least
+		if fell {
+			least, chosen = e, tried
 		}
-		i++
+		tried++
+		return fell
 	}); err != nil {
 		return err
 	}
 	lowest := math.Inf(1)
-	if err := down(known, r.betas, 1, func(beta float64, f *convexFit) {
+	if err := down(known, r.betas[:tried], 1, func(beta float64, f *convexFit) bool {
 		name := "convex FM (ignore diag), path"
 		if beta == r.betas[chosen] {
 			name += ", chosen"
 		}
 		r.add(name, beta, f)
 		lowest = min(lowest, r.set.rmse(f.result.Model, r.parts.test))
+		return true
 	}); err != nil {
 		return err
 	}
