@@ -103,6 +103,7 @@ func attacks(size int) map[string][]byte {
 // TestLargeBodies: 24 requests of 15 MiB at a time to each endpoint, and 64 of 1 MiB, as dense as JSON can be, leave the daemon within the memory that was
 // computed for the configuration. Some are answered, the others are refused before they are read.
 func TestLargeBodies(t *testing.T) {
+	tier.OfProcesses(t)
 	b := daemontest.New(t)
 	b.ProduceRatings(71, 1500)
 	path := b.Configure("m", append(daemontest.Simple, "every_events: 0", "every_events: 1000")...)

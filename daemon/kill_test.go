@@ -18,6 +18,7 @@ import (
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
 // topic, also where it refits and publishes meanwhile. Without refits before the end the first payload is the same, too.
 func TestKilledRunsEndAlike(t *testing.T) {
+	tier.OfProcesses(t)
 	t.Parallel()
 	n, kills := tier.Size(15_000, 40_000), tier.Size(2, 5)
 	b := daemontest.New(t)
@@ -85,6 +86,7 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 // TestKilledRunsOfChoices: the state knows choices alone, and the negatives that a refit learns beside them are drawn anew after each kill. They are those of
 // an undisturbed run, row by row, and so is the version.
 func TestKilledRunsOfChoices(t *testing.T) {
+	tier.OfProcesses(t)
 	t.Parallel()
 	n, kills := tier.Size(5_000, 40_000), tier.Size(2, 5)
 	b := daemontest.New(t)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
@@ -83,6 +84,7 @@ func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
 
 // TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
+	tier.OfProcesses(t)
 	t.Parallel()
 	disk := smallDisk(t, 256)
 	b := daemontest.New(t)
@@ -259,6 +261,7 @@ func TestVanishedState(t *testing.T) {
 // TestOlderState: an older copy of the whole state is noticed by what was published since, read on exactly, and nothing is published until
 // it has caught up.
 func TestOlderState(t *testing.T) {
+	tier.OfProcesses(t)
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(25, 2000)
@@ -332,6 +335,7 @@ func tracer(t *testing.T) string {
 // TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
 // in ten minutes it stays down.
 func TestStorageErrors(t *testing.T) {
+	tier.OfProcesses(t)
 	t.Parallel()
 	strace := tracer(t)
 	b := daemontest.New(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // observeRuns observes events in runs of a length by ObserveAll, some of them scored alone, and returns those that panicked.
@@ -114,9 +115,9 @@ func TestObserveAllIsObserve(t *testing.T) {
 				return [][]byte{sums, report, alarms, outlying}, c.Update().Model
 			}
 			want, model := run(0)
-			lengths, all := []int{1, 40, 700}, []int{1, 4}
+			lengths, all := tier.Size([]int{40, 700}, []int{1, 40, 700}), []int{1, 4}
 			if name == "numbers beside" { // nothing is learned ahead there
-				lengths, all = lengths[2:], all[1:]
+				lengths, all = lengths[len(lengths)-1:], all[1:]
 			}
 			for _, length := range lengths {
 				for _, processors := range all {

@@ -60,7 +60,7 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 			{"amount", "2.2250738585072014e-308", ""}, {"amount", "0", ""},
 			{"a", "1e15", ""}, {"b", "-1e15", ""}, {"a", "2.2250738585072014e-308", ""}, {"w", "1e6", ""}, {"w", "2.2250738585072014e-308", ""},
 		} {
-			for _, times := range []int{1, 100, 300} {
+			for _, times := range tier.Size([]int{1, 300}, []int{1, 100, 300}) {
 				decoder, rejected := event.NewJSON(schema, event.DefaultLimits()), 0
 				var events []event.Event
 				for _, line := range amounts(4, 300, c.field, c.text, times) {

@@ -73,7 +73,7 @@ func TestOutliersOfNumbers(t *testing.T) {
 			t.Errorf("%s: RMSE %.3f, live %.3f without outliers", name, published, live)
 		}
 		for field := range 3 {
-			for _, outlier := range []float64{1e6, -1e6, 1e15} {
+			for _, outlier := range tier.Size([]float64{-1e6, 1e15}, []float64{1e6, -1e6, 1e15}) {
 				bad := slices.Clone(events)
 				for _, i := range []int{15, 2507, 4995} { // rows to train on
 					bad[i].Numeric = slices.Clone(bad[i].Numeric)

@@ -388,7 +388,7 @@ func TestRefitCutBeforeItLearned(t *testing.T) {
 	m := switchModel()
 	events := numbers(1, 400)
 	models, none := 0, 0
-	for at := 1; models < 3 && at < 400; at++ {
+	for at := 1; models < tier.Size(1, 3) && at < 400; at++ {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCycle(t, m)
 			c.Workers = 1

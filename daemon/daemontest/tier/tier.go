@@ -3,6 +3,7 @@
 //
 //	broker  faults of brokers, networks and machines around the built command; most need a real Apache Kafka (Java 17 and Maven)
 //	kills   the built command killed, failing at each durable step, and stopped, under load
+//	race    tests of whole processes, killed and started again, under the race detector too
 //	load    rates, backlogs, hostile records and other tests that want the machine for themselves
 //	long    the long form of every test that has two: 20,000 histories of the sample for 1000, every bit of a file for one of each byte
 //
@@ -28,6 +29,7 @@ type Tier string
 const (
 	Broker Tier = "broker"
 	Kills  Tier = "kills"
+	Race   Tier = "race"
 	Load   Tier = "load"
 	Long   Tier = "long"
 )
@@ -45,10 +47,10 @@ func parse(list string) (names []Tier, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		switch t := Tier(strings.TrimSpace(name)); t {
 		case "":
-		case Broker, Kills, Load, Long:
+		case Broker, Kills, Race, Load, Long:
 			names = append(names, t)
 		default:
-			return nil, fmt.Errorf("%s names %q, which is none of %s, %s, %s and %s", Variable, t, Broker, Kills, Load, Long)
+			return nil, fmt.Errorf("%s names %q, which is none of %s, %s, %s, %s and %s", Variable, t, Broker, Kills, Race, Load, Long)
 		}
 	}
 	return names, nil
@@ -81,5 +83,14 @@ func NotUnderRace(t testing.TB) {
 	t.Helper()
 	if UnderRace() {
 		t.Skip("the race detector has nothing to find in one goroutine's arithmetic, and takes minutes over it")
+	}
+}
+
+// OfProcesses skips a test of whole processes under the race detector, which takes a minute over each, unless [Race] is asked for: tests in one
+// process show it the same code.
+func OfProcesses(t testing.TB) {
+	t.Helper()
+	if UnderRace() && !Asked(Race) {
+		t.Skipf("the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it", Variable, Race)
 	}
 }
