@@ -36,6 +36,7 @@ var scalars = map[reflect.Type]object{
 	reflect.TypeFor[config.Duration]():  {{"$ref", "#/$defs/duration"}},
 	reflect.TypeFor[config.Size]():      {{"$ref", "#/$defs/size"}},
 	reflect.TypeFor[config.Vectors]():   {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}}}}},
+	reflect.TypeFor[config.Index]():     {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^([0-9]*|ordinal)$`}},
 	reflect.TypeFor[config.Lambda]():    {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}}},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
 	reflect.TypeFor[config.ClassName](): {{"type", []string{"string", "integer", "number", "boolean"}}},

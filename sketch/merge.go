@@ -77,17 +77,22 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 
 // Merged returns Resume and Memo of the last share merged; ok is false before one was.
 func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
-	err = s.backend.view(func(c cut) error {
-		memo, ok, err = stored(c, []byte{prefixMerged}, unseal)
-		if err == nil && ok && len(memo) < 8 {
-			err = corrupt("what was merged has %d bytes", len(memo))
-		}
+	err = s.backend.view(func(c cut) (err error) {
+		resume, memo, ok, err = merged(c)
 		return err
 	})
-	if err != nil || !ok {
+	return resume, memo, ok, err
+}
+
+func merged(c cut) (resume int64, memo []byte, ok bool, err error) {
+	value, ok, err := stored(c, []byte{prefixMerged}, unseal)
+	switch {
+	case err != nil || !ok:
 		return 0, nil, false, err
+	case len(value) < 8:
+		return 0, nil, false, corrupt("what was merged has %d bytes", len(value))
 	}
-	return int64(binary.BigEndian.Uint64(memo)), bytes.Clone(memo[8:]), true, nil
+	return int64(binary.BigEndian.Uint64(value)), bytes.Clone(value[8:]), true, nil
 }
 
 // Fingerprint returns a digest of what samples have to agree in to be merged; see Agrees.

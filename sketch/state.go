@@ -25,7 +25,8 @@ type State struct {
 	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation of a topic, or an
 	// erasure met a cap.
 	OfLog     bool
-	Watermark int64 // newest event time applied, milliseconds; NoTime if none
+	Watermark int64  // newest event time applied, milliseconds; NoTime if none
+	Memo      []byte // of the last share merged: Share.Memo
 }
 
 // Holdout returns the number of held-out rows.
@@ -54,7 +55,8 @@ func (s *Store) State() (*State, error) {
 		for i := range acc.ledger {
 			out.Watermark = max(out.Watermark, acc.ledger[i].Watermark)
 		}
-		return nil
+		_, out.Memo, _, err = merged(c)
+		return err
 	})
 	if err != nil {
 		return nil, err

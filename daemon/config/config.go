@@ -24,6 +24,8 @@ type Config struct {
 	Web          Web     `json:"web"`
 	Tracing      Tracing `json:"tracing"`
 	MemoryBudget Size    `json:"memory_budget"` // largest Memory total allowed; 0 computes and prints the total only
+	Role         string  `json:"role"`          // all, shard or trainer
+	Shard        Shard   `json:"shard"`         // of a shard or trainer
 	Models       []Model `json:"models"`        // at least one
 
 	file      string
@@ -85,6 +87,7 @@ func Default() *Config {
 		},
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
 		Tracing: Tracing{SamplingFraction: 1},
+		Role:    RoleAll,
 		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}, MaxInflightBytes: 64 << 20, MaxConnections: 512},
 	}
 }
@@ -141,7 +144,9 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 	}
 	c.resolvePaths()
 	for i := range c.Models {
-		c.Models[i].Resolve()
+		m := &c.Models[i]
+		m.Resolve()
+		m.Shard = c.Shard.of(c.Role, m.Name)
 	}
 	v := &validator{d, allow}
 	v.config(c)

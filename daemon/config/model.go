@@ -32,7 +32,7 @@ type Model struct {
 	Serve    Serve    `json:"serve"`
 	Score    Score    `json:"score,omitzero"`
 	Notify   Notify   `json:"notify,omitzero"`
-	Shard    Shard    `json:"shard,omitzero"`
+	Shard    Shard    `json:"-" yaml:"-"` // what the process is for it: Config.Role and Config.Shard
 }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
@@ -395,7 +395,7 @@ func (m *Model) hashWithSchedule() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify, c.Shard = "", 0, Deltas{}, Serve{}, Score{}, Notify{}, Shard{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

@@ -70,8 +70,7 @@ func (v *validator) topics(models []Model) {
 	for i := range models {
 		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
 		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"), m.Publish.Topic},
-			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic},
-			{at("shard.topic"), m.Shard.Topic}} {
+			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic", m.Shard.Topic}} {
 			if w.topic != "" {
 				written = append(written, w)
 			}
@@ -91,8 +90,7 @@ func (v *validator) topics(models []Model) {
 			}
 		}
 		for _, other := range written {
-			if w.topic == other.topic && w.key > other.key && // models share one of each kind but the last
-				(kind(w.key) != kind(other.key) || kind(w.key) == "shard.topic") {
+			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) { // models share one of each kind
 				v.bad(w.key, w.topic, "a topic of its own: it is "+other.key)
 			}
 		}

@@ -38,7 +38,7 @@ func changed(a, b reflect.Value, key string, note func(key string)) {
 	switch {
 	case a.Kind() == reflect.Struct && a.Type() != reflect.TypeFor[Secret]():
 		for i := range a.NumField() {
-			if f := a.Type().Field(i); f.IsExported() {
+			if f := a.Type().Field(i); f.IsExported() && f.Tag.Get("yaml") != "-" {
 				changed(a.Field(i), b.Field(i), join(key, keyOf(f)), note)
 			}
 		}

@@ -5,24 +5,36 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
-// Shard divides a model over processes: shards read the topics, each some of the partitions, and a trainer has the sample of all of them.
+// Shard divides models over processes: shards read the topics, each some of the partitions, and a trainer has the samples of all of them. In the file it is
+// the process's; that of a model has the process's role and the model's own topics.
 type Shard struct {
-	Role  string `json:"role"`  // all, shard or trainer
 	Count int    `json:"count"` // shards there are
-	Index string `json:"index"` // of a shard: 0 to Count-1, or Ordinal
-	Topic string `json:"topic"` // the merge topic
+	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal
+	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
 	From  From   `json:"from"`  // where a shard with an empty state begins
+
+	Role string `json:"-" yaml:"-"` // of a model: that of the process
 }
 
 // From is the merge topic of another number of shards, which have ended: a shard takes its partitions up from there.
 type From struct {
-	Topic string `json:"topic"` // empty for none
+	Topic string `json:"topic"` // empty for none; ModelName as in Shard.Topic
 	Count int    `json:"count"` // shards that wrote it
 }
 
-// The values of Shard.Role.
+// An Index is a number or Ordinal.
+type Index string
+
+// UnmarshalText takes the text as it is: what it may be depends on the count.
+func (i *Index) UnmarshalText(text []byte) error {
+	*i = Index(text)
+	return nil
+}
+
+// The values of Config.Role.
 const (
 	RoleAll     = "all"     // one process does everything
 	RoleShard   = "shard"   // reads its partitions and sends what of them is in the sample
@@ -31,6 +43,16 @@ const (
 
 // Ordinal is the Index that is the number at the end of the host's name, as that of a pod of a StatefulSet.
 const Ordinal = "ordinal"
+
+// ModelName is what a merge topic's name has in place of that of the model.
+const ModelName = "{model}"
+
+// of returns what a model has of it.
+func (s Shard) of(role, model string) Shard {
+	s.Role = role
+	s.Topic, s.From.Topic = strings.ReplaceAll(s.Topic, ModelName, model), strings.ReplaceAll(s.From.Topic, ModelName, model)
+	return s
+}
 
 // maxShards bounds Shard.Count.
 const maxShards = 1000
@@ -51,7 +73,7 @@ func (s *Shard) Number() (int, error) {
 var ordinal = regexp.MustCompile(`-(\d{1,4})(\.|$)`)
 
 func (s *Shard) numberOn(host string) (int, error) {
-	text := s.Index
+	text := string(s.Index)
 	if text == Ordinal {
 		found := ordinal.FindStringSubmatch(host)
 		if found == nil {
@@ -69,55 +91,74 @@ func (s *Shard) numberOn(host string) (int, error) {
 // Owns reports whether a partition is of a shard.
 func (s *Shard) Owns(number int, partition int32) bool { return int(partition)%s.Count == number }
 
-func (v *validator) shard(m *Model, path string) {
-	s := &m.Shard
-	v.oneOf(path+".role", s.Role, RoleAll, RoleShard, RoleTrainer)
-	v.whole(path+".count", s.Count, 0, maxShards)
-	if s.Role == RoleAll {
-		if *s != (Shard{Role: RoleAll}) {
-			v.bad(path+".role", s.Role, "shard or trainer, or leave the other keys of shard out")
+// shard checks what a process is, and that its models can be divided.
+func (v *validator) shard(c *Config) {
+	s := &c.Shard
+	v.oneOf("role", c.Role, RoleAll, RoleShard, RoleTrainer)
+	v.whole("shard.count", s.Count, 0, maxShards)
+	if c.Role == RoleAll {
+		if *s != (Shard{}) {
+			v.bad("role", c.Role, "shard or trainer, or leave shard out")
 		}
 		return
 	}
-	if !isTopic(s.Topic) {
-		v.bad(path+".topic", s.Topic, "1 to 249 letters, digits, '.', '_' or '-': the topic that the shards write to and the trainer reads")
-	}
 	if s.Count == 0 {
-		v.bad(path+".count", s.Count, "the number of shards, the same for all of them and the trainer")
+		v.bad("shard.count", s.Count, "the number of shards, the same for all of them and the trainer")
 	}
-	switch n, err := strconv.Atoi(s.Index); {
-	case s.IsTrainer() && s.Index != "":
-		v.bad(path+".index", s.Index, "none: a trainer is no shard")
-	case s.IsShard() && s.Index != Ordinal && (err != nil || n < 0 || n >= s.Count):
-		v.bad(path+".index", s.Index, fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
+	switch n, err := strconv.Atoi(string(s.Index)); {
+	case c.Role == RoleTrainer && s.Index != "":
+		v.bad("shard.index", s.Index, "none: a trainer is no shard")
+	case c.Role == RoleShard && s.Index != Ordinal && (err != nil || n < 0 || n >= s.Count):
+		v.bad("shard.index", s.Index, fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
 	}
-	v.from(m, path+".from")
-	if m.Sample.Seed == nil {
-		v.bad(path[:len(path)-len("shard")]+"sample.seed", nil, "a number, the same for the trainer and all shards: it decides which events are kept")
-	}
-	if len(m.Schema.Derived) > 0 {
-		v.bad(path+".role", s.Role, "all: fields of schema.derived follow from events that one process has read")
-	}
-	if m.Score.Topic != "" && s.IsShard() {
-		v.bad(path+".role", s.Role, "trainer or all, where score.topic is set: scores are of the trainer")
-	}
-	if m.Publish.Deltas.Every > 0 || m.Serve.Live {
-		v.bad(path+".role", s.Role, "all, or neither publish.deltas nor serve.live: what is learned between refits is of one process")
+	v.mergeTopic(c, "shard.topic", s.Topic, "the topic that the shards write to and the trainer reads")
+	v.from(c)
+	for i := range c.Models {
+		v.shared(c.Role, &c.Models[i], fmt.Sprintf("models[%d].", i))
 	}
 }
 
-func (v *validator) from(m *Model, path string) {
-	s, from := &m.Shard, &m.Shard.From
-	v.whole(path+".count", from.Count, 0, maxShards)
+// mergeTopic checks the name of a merge topic: each model has one of its own.
+func (v *validator) mergeTopic(c *Config, key, topic, what string) {
+	if !isTopic(strings.ReplaceAll(topic, ModelName, "m")) {
+		v.bad(key, topic, "1 to 249 letters, digits, '.', '_' or '-': "+what)
+	} else if len(c.Models) > 1 && !strings.Contains(topic, ModelName) {
+		v.bad(key, topic, "a name with "+ModelName+" in it, such as merge-"+ModelName+": each model has a topic of its own")
+	}
+}
+
+// shared checks that a model can be divided over processes.
+func (v *validator) shared(role string, m *Model, path string) {
+	if m.Sample.Seed == nil {
+		v.bad(path+"sample.seed", nil, "a number, the same for the trainer and all shards: it decides which events are kept")
+	}
+	if len(m.Schema.Derived) > 0 {
+		v.bad("role", role, "all: fields of "+path+"schema.derived follow from events that one process has read")
+	}
+	if m.Score.Topic != "" && role == RoleShard {
+		v.bad("role", role, "trainer or all, where "+path+"score.topic is set: scores are of the trainer")
+	}
+	if m.Publish.Deltas.Every > 0 || m.Serve.Live {
+		v.bad("role", role, "all, or neither "+path+"publish.deltas nor serve.live: what is learned between refits is of one process")
+	}
+	if m.Shard.From.Topic != "" && len(m.Sample.Quotas) > 0 {
+		v.bad("shard.from.topic", m.Shard.From.Topic,
+			"none where "+path+"sample.quotas is set: events of a class are not counted by partition, so the log has to be read again")
+	}
+}
+
+func (v *validator) from(c *Config) {
+	from := &c.Shard.From
+	v.whole("shard.from.count", from.Count, 0, maxShards)
 	switch {
 	case *from == From{}:
-	case s.IsTrainer():
-		v.bad(path+".topic", from.Topic, "none: a trainer begins with an empty state and the new topic")
-	case !isTopic(from.Topic) || from.Topic == s.Topic:
-		v.bad(path+".topic", from.Topic, "the topic that the shards wrote to before there were others, which is not shard.topic")
+	case c.Role == RoleTrainer:
+		v.bad("shard.from.topic", from.Topic, "none: a trainer begins with an empty state and the new topic")
+	case from.Topic == c.Shard.Topic:
+		v.bad("shard.from.topic", from.Topic, "the topic that the shards wrote to before there were others, which is not shard.topic")
 	case from.Count == 0:
-		v.bad(path+".count", from.Count, "the number of shards that wrote shard.from.topic")
-	case len(m.Sample.Quotas) > 0:
-		v.bad(path+".topic", from.Topic, "none where sample.quotas is set: events of a class are not counted by partition, so the log has to be read again")
+		v.bad("shard.from.count", from.Count, "the number of shards that wrote shard.from.topic")
+	default:
+		v.mergeTopic(c, "shard.from.topic", from.Topic, "the topic that the shards wrote to before there were others")
 	}
 }

@@ -10,25 +10,28 @@ func TestShardKeys(t *testing.T) {
 	t.Parallel()
 	const text = `
 kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+role: shard
+shard: {count: 4, index: 3, topic: "merge-{model}"}
 models:
   - name: a
     input: {topics: [ratings], dead_letter: {topic: dead}}
     schema: {task: binary, label: y, categorical: [user], time: ts}
     sample: {seed: 7}
-    shard: {role: shard, count: 4, index: "3", topic: merge}
   - name: b
     input: {topics: [ratings]}
     schema: {task: binary, label: y, categorical: [user]}
-    sample: {seed: 7}
-    shard: {role: trainer, count: 4, topic: merge-b}
+    sample: {seed: 8}
 `
 	c, err := Parse("c.yaml", []byte(text), noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := &c.Models[0], &c.Models[1]
-	if n, err := a.Shard.Number(); err != nil || n != 3 || !a.Shard.IsShard() || a.Shard.IsTrainer() || !b.Shard.IsTrainer() {
-		t.Errorf("shard %d, %v: %+v, %+v", n, err, a.Shard, b.Shard)
+	if n, err := a.Shard.Number(); err != nil || n != 3 || !a.Shard.IsShard() || a.Shard.IsTrainer() {
+		t.Errorf("shard %d, %v: %+v", n, err, a.Shard)
+	}
+	if a.Shard.Topic != "merge-a" || b.Shard.Topic != "merge-b" {
+		t.Errorf("topics %q, %q", a.Shard.Topic, b.Shard.Topic)
 	}
 	for p, want := range []bool{false, false, false, true, false, false, false, true} {
 		if a.Shard.Owns(3, int32(p)) != want {
@@ -40,31 +43,37 @@ models:
 	if whole.Hash() != a.Hash() || whole.SampleHash() != a.SampleHash() {
 		t.Error("the role is in the digest of the settings, or of the sample's")
 	}
+	const topic, of = `topic: "merge-{model}"}`, `topic: "merge-{model}", from: {`
 	for _, bad := range []struct{ from, to, key string }{
-		{"role: shard", "role: worker", "models[0].shard.role"},
-		{"role: shard", "role: all", "models[0].shard.role"},
-		{"count: 4", "count: 0", "models[0].shard.count"},
-		{"count: 4", "count: 1001", "models[0].shard.count"},
-		{`index: "3"`, `index: "4"`, "models[0].shard.index"},
-		{`index: "3"`, `index: one`, "models[0].shard.index"},
-		{`index: "3", `, ``, "models[0].shard.index"},
-		{"role: trainer,", `role: trainer, index: "1",`, "models[1].shard.index"},
-		{"topic: merge}", "topic: ratings}", "models[0].shard.topic"},
-		{"topic: merge}", "topic: dead}", "models[0].shard.topic"},
-		{"topic: merge}", "topic: merge-b}", "models[1].shard.topic"},
-		{", topic: merge}", "}", "models[0].shard.topic"},
-		{"topic: merge}", "topic: merge, from: {topic: merge, count: 2}}", "models[0].shard.from.topic"},
-		{"topic: merge}", "topic: merge, from: {count: 2}}", "models[0].shard.from.topic"},
-		{"topic: merge}", "topic: merge, from: {topic: old}}", "models[0].shard.from.count"},
-		{"topic: merge}", "topic: merge, from: {topic: old, count: 1001}}", "models[0].shard.from.count"},
-		{"topic: merge-b}", "topic: merge-b, from: {topic: old, count: 2}}", "models[1].shard.from.topic"},
+		{"role: shard", "role: worker", "role"},
+		{"role: shard", "role: all", "role"},
+		{"count: 4", "count: 0", "shard.count"},
+		{"count: 4", "count: 1001", "shard.count"},
+		{"index: 3", "index: 4", "shard.index"},
+		{"index: 3", "index: one", "shard.index"},
+		{"index: 3", "index: [3]", "shard.index"},
+		{"index: 3, ", "", "shard.index"},
+		{"role: shard", "role: trainer", "shard.index"},
+		{topic, "topic: merge}", "shard.topic"},
+		{topic, `topic: "{model}-{name}"}`, "shard.topic"},
+		{", " + topic, "}", "shard.topic"},
+		{"dead_letter: {topic: dead}", "dead_letter: {topic: merge-b}", "shard.topic"},
+		{"topics: [ratings]}", "topics: [merge-a]}", "shard.topic"},
+		{topic, of + `topic: "merge-{model}", count: 2}}`, "shard.from.topic"},
+		{topic, of + "topic: old, count: 2}}", "shard.from.topic"},
+		{topic, of + "count: 2}}", "shard.from.topic"},
+		{topic, of + `topic: "old-{model}"}}`, "shard.from.count"},
+		{topic, of + `topic: "old-{model}", count: 1001}}`, "shard.from.count"},
+		{"role: shard\nshard: {count: 4, index: 3, " + topic, "role: trainer\nshard: {count: 4, " + of + `topic: "old-{model}", count: 2}}`, "shard.from.topic"},
 		{"{seed: 7}", "{size: 100}", "models[0].sample.seed"},
-		{"time: ts}", "time: ts, derived: [{name: last, kind: last, by: user, field: user, n: 1}]}", "models[0].shard.role"},
-		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "models[0].shard.role"},
-		{"sample: {seed: 7}", "sample: {seed: 7}\n    score: {topic: scores}", "models[0].shard.role"},
+		{"time: ts}", "time: ts, derived: [{name: last, kind: last, by: user, field: user, n: 1}]}", "role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    score: {topic: scores}", "role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    shard: {count: 2}", "models[0].shard"},
 	} {
-		_, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv)
-		if err == nil || !strings.Contains(err.Error(), bad.key+":") {
+		changed := strings.Replace(text, bad.from, bad.to, 1)
+		_, err := Parse("c.yaml", []byte(changed), noEnv)
+		if changed == text || err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {
 			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
 		}
 	}

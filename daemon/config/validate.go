@@ -117,6 +117,7 @@ func (v *validator) config(c *Config) {
 		names[c.Models[i].Name] = i
 		v.scoreGroup(c, i, groups)
 	}
+	v.shard(c)
 	v.places(c)
 	if len(v.problems) == 0 && v.allow.Memory != nil {
 		v.memory(v.allow.Memory(c))
@@ -201,7 +202,6 @@ func (v *validator) model(m *Model, path string) {
 	v.serve(m, path)
 	v.score(m, at("score"))
 	v.notify(&m.Notify, at("notify"))
-	v.shard(m, at("shard"))
 	v.duration(at("publish.update_every"), m.Publish.UpdateEvery, 0, 24*time.Hour)
 	v.deltas(&m.Publish, at("publish"))
 	v.whole(at("publish.keep"), m.Publish.Keep, 1, 1_000_000)

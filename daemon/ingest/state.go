@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -29,6 +30,7 @@ func StateOf(model string, s *sketch.State) report.State {
 	for _, m := range s.Forgotten {
 		out.Forgotten = append(out.Forgotten, report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done})
 	}
+	out.Shards, _ = shard.Heads(s.Memo) // a state that says nothing of them has none; a memo that cannot be read ends the trainer
 	return out
 }
 

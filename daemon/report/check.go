@@ -48,7 +48,7 @@ func (s CheckSummary) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, p := range s.Shards {
-		one := "one process reads it (shard.role: all)"
+		one := "one process reads it (role: all)"
 		if p.Shards > 1 {
 			one = fmt.Sprintf("%d shards at %.2f processors each, over as many partitions or more", p.Shards, p.Processors)
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -165,6 +166,10 @@ func (s State) WriteText(w io.Writer) error {
 	}
 	if err := table(w, rows); err != nil {
 		return err
+	}
+	for _, h := range s.Shards {
+		fmt.Fprintf(w, "shard %d on %s: merged up to %s, start %d, %d changes sent, %d records behind\n",
+			h.Shard, h.Host, h.Written.Format(time.RFC3339), h.Epoch, h.Sent, h.Lag)
 	}
 	if s.UnderFilledSince != nil {
 		fmt.Fprintln(w, "the sample is under-filled: it holds fewer rows than its size until enough new events have come")

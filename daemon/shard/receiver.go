@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/produce"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
 )
@@ -69,11 +70,12 @@ type incoming struct {
 	by       instance
 	known    bool // how much of by was counted
 	waiting  map[string][]byte
-	since    int64    // offset of the first pair that waits
-	received int64    // pairs of by since counted
-	counted  int64    // Sent of its last head
-	gaps     int      // Receiver.gaps at that head
-	lost     instance // of which pairs are missing; zero for none
+	since    int64            // offset of the first pair that waits
+	received int64            // pairs of by since counted
+	counted  int64            // Sent of its last head
+	gaps     int              // Receiver.gaps at that head
+	lost     instance         // of which pairs are missing; zero for none
+	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
 // NewReceiver returns a receiver. Nothing is connected before Run.
@@ -267,6 +269,9 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 			h.Host, apart(*ahead), r.MaxSkew))
 		return nil
 	}
+	if r.Only == nil {
+		in.last = report.ShardHead{Shard: number, Host: h.Host, Written: rec.Timestamp.UTC(), Epoch: h.By.Epoch, Sent: h.Sent, Lag: h.Lag}
+	}
 	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1, Only: r.Only}
 	share.Carry = r.Carry != nil && r.Carry(number)
 	if share.Memo, err = r.memo(); err != nil {
@@ -294,41 +299,6 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	in.waiting = nil
 	r.heard(number, rec, &h, nil)
 	r.OnMerged(events)
-	return nil
-}
-
-// counted is what a memo says of a shard.
-type counted struct {
-	By   instance `json:"by"`
-	Sent int64    `json:"sent"`
-	Lost instance `json:"lost,omitzero"`
-}
-
-// memo returns how much of each shard has been counted, so that a trainer that is started again misses what the topic loses meanwhile.
-func (r *Receiver) memo() ([]byte, error) {
-	out := make([]counted, len(r.shards))
-	for i := range r.shards {
-		in := &r.shards[i]
-		out[i] = counted{in.by, in.counted, in.lost}
-	}
-	return json.Marshal(out)
-}
-
-// recall takes up a memo.
-func (r *Receiver) recall(memo []byte) error {
-	for i := range r.shards {
-		r.shards[i] = incoming{}
-	}
-	var list []counted
-	if len(memo) > 0 {
-		if err := json.Unmarshal(memo, &list); err != nil {
-			return fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
-		}
-	}
-	for i := range list[:min(len(list), len(r.shards))] {
-		c := &list[i]
-		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, known: c.By != instance{}, gaps: r.gaps}
-	}
 	return nil
 }
 

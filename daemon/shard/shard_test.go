@@ -33,12 +33,11 @@ func configure(b *daemontest.Bench, name, role string) string {
 
 // configureOn is configure with a merge topic of another name.
 func configureOn(b *daemontest.Bench, topic, name, role string) string {
-	keys := ""
-	if role != "" {
-		keys = "\n    shard: {" + role + ", topic: " + topic + "}"
+	models := "models:"
+	if role, keys, ok := strings.Cut(role, ", "); ok {
+		models = role + "\nshard: {" + keys + ", topic: " + topic + "}\nmodels:"
 	}
-	edit := []string{"group_id: g-" + name, "group_id: g-" + role[:min(1, len(role))], "size: 20000", "size: 300", "evaluate: {window: 1000}",
-		"evaluate: {window: 1000}" + keys}
+	edit := []string{"group_id: g-" + name, "group_id: g-" + role[:min(1, len(role))], "size: 20000", "size: 300", "models:", models}
 	return b.Configure(name, append(edit, daemontest.Simple...)...)
 }
 
@@ -83,6 +82,15 @@ func TestTeam(t *testing.T) {
 			t.Fatalf("%s: %v, %v", what, merged.Err, one.Err)
 		}
 		compare(t, what, merged, one)
+		heads := merged.State(t).Shards
+		if len(heads) != 3 || len(one.State(t).Shards) > 0 {
+			t.Errorf("%s: heads %v, and %v of one process", what, heads, one.State(t).Shards)
+		}
+		for i, h := range heads {
+			if h.Shard != i || h.Host == "" || h.Written.IsZero() || h.Epoch == 0 || h.Sent == 0 || h.Lag != 0 {
+				t.Errorf("%s: head %d is %+v", what, i, h)
+			}
+		}
 		if merged.Count("version") != 1 || one.Count("version") != 1 {
 			t.Errorf("%s: %d versions, one process has %d", what, merged.Count("version"), one.Count("version"))
 		}

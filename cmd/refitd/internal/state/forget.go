@@ -40,7 +40,7 @@ func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q", e.Model.Name, e.Field, fields)}
 	}
 	if e.Model.Shard.IsShard() {
-		return &report.ExitError{Code: report.ExitUsage, Key: "shard.role",
+		return &report.ExitError{Code: report.ExitUsage, Key: "role",
 			Err: errors.New("state: this is the state of a shard: forget the subject in that of the trainer, from which all shards take it up")}
 	}
 	if e.Value == "" {

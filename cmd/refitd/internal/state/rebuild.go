@@ -66,7 +66,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 		}
 	}()
 	if s := &r.Model.Shard; s.IsShard() || s.IsTrainer() {
-		return &report.ExitError{Code: report.ExitUsage, Key: "shard.role", Err: errors.New(
+		return &report.ExitError{Code: report.ExitUsage, Key: "role", Err: errors.New(
 			"state: a shard's or trainer's state is not rebuilt from all partitions: remove it and start, which reads what is needed again")}
 	}
 	if err := r.open(ctx); err != nil {

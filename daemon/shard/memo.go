@@ -1,0 +1,63 @@
+package shard
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// counted is what a memo says of a shard.
+type counted struct {
+	By   instance         `json:"by"`
+	Sent int64            `json:"sent"`
+	Lost instance         `json:"lost,omitzero"`
+	Last report.ShardHead `json:"last,omitzero"`
+}
+
+// memo returns how much of each shard has been counted, so that a trainer that is started again misses what the topic loses meanwhile.
+func (r *Receiver) memo() ([]byte, error) {
+	out := make([]counted, len(r.shards))
+	for i := range r.shards {
+		in := &r.shards[i]
+		out[i] = counted{in.by, in.counted, in.lost, in.last}
+	}
+	return json.Marshal(out)
+}
+
+func parseMemo(memo []byte) (list []counted, err error) {
+	if len(memo) > 0 {
+		if err := json.Unmarshal(memo, &list); err != nil {
+			return nil, fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
+		}
+	}
+	return list, nil
+}
+
+// recall takes up a memo.
+func (r *Receiver) recall(memo []byte) error {
+	for i := range r.shards {
+		r.shards[i] = incoming{}
+	}
+	list, err := parseMemo(memo)
+	if err != nil {
+		return err
+	}
+	for i := range list[:min(len(list), len(r.shards))] {
+		c := &list[i]
+		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, last: c.Last, known: c.By != instance{}, gaps: r.gaps}
+	}
+	return nil
+}
+
+// Heads returns the last head that was merged of each shard, in their order, given the memo of a trainer's state (sketch.State.Memo); none of another state.
+func Heads(memo []byte) (heads []report.ShardHead, err error) {
+	list, err := parseMemo(memo)
+	for i := range list {
+		if !list[i].Last.Written.IsZero() {
+			heads = append(heads, list[i].Last)
+		}
+	}
+	return heads, err
+}
