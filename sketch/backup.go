@@ -133,7 +133,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	if err == nil {
 		s, err = load(ctx, d, &Options{}, func(stored *settings) (settings, error) {
 			if stored == nil {
-				return settings{}, corrupt("the backup has no settings")
+				return settings{}, damagedBackup("the backup has no settings")
 			}
 			return *stored, nil
 		})
@@ -154,6 +154,16 @@ func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, fil
 	return &in.header, nil
 }
 
+// A backupError wraps ErrCorrupt without its words: the state is not at fault.
+type backupError string
+
+func (e backupError) Error() string     { return string(e) }
+func (e backupError) Is(err error) bool { return err == ErrCorrupt }
+
+func damagedBackup(format string, args ...any) error {
+	return backupError("sketch: " + fmt.Sprintf(format, args...))
+}
+
 type backupReader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
@@ -167,7 +177,7 @@ func (b *backupReader) bytes(n int) []byte {
 	var out bytes.Buffer // grows with what is there, not with what a damaged length says
 	if b.err == nil {
 		if _, err := io.CopyN(io.MultiWriter(&out, b.sum), b.in, int64(n)); err != nil {
-			b.err = corrupt("the backup ends early: %v", err)
+			b.err = damagedBackup("the backup ends early: %v", err)
 		}
 	}
 	return out.Bytes()
@@ -180,7 +190,7 @@ func (b *backupReader) length() int {
 	}
 	n := binary.BigEndian.Uint32(text)
 	if n > maxBackupEntry {
-		b.err = corrupt("the backup has an entry of %d bytes", n)
+		b.err = damagedBackup("the backup has an entry of %d bytes", n)
 	}
 	return int(n)
 }
@@ -188,14 +198,14 @@ func (b *backupReader) length() int {
 // read copies the backup and compares its digest at the end.
 func (b *backupReader) read(ctx context.Context, d *disk) error {
 	if magic := b.bytes(len(BackupMagic)); b.err != nil || string(magic) != BackupMagic {
-		return corrupt("this is not a backup of refitd, or one of another version")
+		return damagedBackup("this is not a backup of refitd, or one of another version")
 	}
 	text := b.bytes(b.length())
 	if b.err != nil {
 		return b.err
 	}
 	if err := json.Unmarshal(text, &b.header); err != nil {
-		return corrupt("header of the backup: %v", err)
+		return damagedBackup("header of the backup: %v", err)
 	}
 	if b.header.Format > formatVersion {
 		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w", b.header.Format, formatVersion, ErrFormat)
@@ -218,20 +228,20 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 			}
 		case backupFile:
 			if !slices.Contains(b.files, string(key)) {
-				return corrupt("the backup has a file %.40q", key)
+				return damagedBackup("the backup has a file %.40q", key)
 			}
 			if err := durable.WriteFile(filepath.Join(b.dir, string(key)), 0o600, durable.Bytes(value)); err != nil {
 				return denied(err)
 			}
 		default:
-			return corrupt("the backup has an entry of kind %d", kind[0])
+			return damagedBackup("the backup has an entry of kind %d", kind[0])
 		}
 	}
 	want := b.sum.Sum(nil)
 	if digest := b.bytes(sha256.Size); b.err != nil {
 		return b.err
 	} else if !bytes.Equal(digest, want) {
-		return corrupt("digest of the backup does not match")
+		return damagedBackup("digest of the backup does not match")
 	}
 	return w.flush(ctx)
 }
@@ -246,7 +256,7 @@ type pairWriter struct {
 func (w *pairWriter) write(ctx context.Context, key, value []byte) error {
 	size := int64(len(key) + len(value) + opOverhead)
 	if len(key) == 0 || len(key) > 1<<10 || len(value) == 0 || len(value) >= valueThreshold {
-		return corrupt("the backup has a value of %d bytes at a key of %d", len(value), len(key))
+		return damagedBackup("the backup has a value of %d bytes at a key of %d", len(value), len(key))
 	}
 	if maxOps, maxBytes := w.disk.limits(); int64(len(w.ops)+1) > maxOps || w.bytes+size > maxBytes {
 		if err := w.flush(ctx); err != nil {

@@ -243,7 +243,7 @@ func (s *Store) locked(ctx context.Context, model, file string, create bool, do 
 	defer func() { err = errors.Join(err, root.Close()) }()
 	unlock, err := lock(ctx, root, file)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", root.Name(), err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return do(root)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/refitd/refitd/daemon/offline"
@@ -15,25 +16,37 @@ func (c *aliasesCmd) Run(a *app) error {
 	return offline.Aliases(a.ctx, c.AliasesOptions, a.out)
 }
 
+// versionNumber is the number of a version. 0, as of an empty variable, is refused and not taken for the default.
+type versionNumber int64
+
+func (v *versionNumber) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no version: they are numbered from 1", text)
+	}
+	*v = versionNumber(n)
+	return nil
+}
+
 type promoteCmd struct {
 	offline.MoveOptions
 
-	Version int64 `placeholder:"N" help:"Version; the latest by default."`
+	Version versionNumber `placeholder:"N" help:"Version; the latest by default."`
 }
 
 func (c *promoteCmd) Run(a *app) error {
-	c.MoveOptions.Version, c.Now = c.Version, time.Now
+	c.MoveOptions.Version, c.Now = int64(c.Version), time.Now
 	return offline.Promote(a.ctx, c.MoveOptions, a.out)
 }
 
 type rollbackCmd struct {
 	offline.MoveOptions
 
-	Version int64 `placeholder:"N" help:"Version; by default the newest that the alias named before the refit it stands on now."`
+	Version versionNumber `placeholder:"N" help:"Version; by default the newest that the alias named before the refit it stands on now."`
 }
 
 func (c *rollbackCmd) Run(a *app) error {
-	c.MoveOptions.Version, c.Now = c.Version, time.Now
+	c.MoveOptions.Version, c.Now = int64(c.Version), time.Now
 	return offline.Rollback(a.ctx, c.MoveOptions, a.out)
 }
 
@@ -48,7 +61,7 @@ func (c *logCmd) Run(a *app) error {
 	if c.At != "" {
 		var err error
 		if at, err = time.Parse(time.RFC3339, c.At); err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Key: "--at", Err: fmt.Errorf("--at %q: want a time as 2026-01-02T15:04:05Z: %w", c.At, err)}
+			return &report.ExitError{Code: report.ExitUsage, Key: "--at", Err: fmt.Errorf("--at %q is no time such as 2026-01-02T15:04:05Z", c.At)}
 		}
 	}
 	return offline.Log(c.Versions, at, a.out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -50,12 +51,13 @@ func (f *stateFlags) stored() (*config.Config, *config.Model, error) {
 	if err := f.locate(); err != nil {
 		return nil, nil, err
 	}
-	model, err := config.ReadStored(filepath.Join(f.StoragePath, f.Model))
+	dir := filepath.Join(f.StoragePath, f.Model)
+	model, err := config.ReadStored(dir)
 	if err != nil {
 		if errors.Is(err, config.ErrNoModelFile) {
-			err = errors.New("no state of a model is there that says what its settings are: name the configuration file (--config.file)")
+			err = fmt.Errorf("%s is no state that says what its settings are: check --storage.path and --model, or name the configuration file (--config.file)", dir)
 		}
-		return nil, nil, &report.ExitError{Code: report.ExitModel, Err: err, Path: filepath.Join(f.StoragePath, f.Model)}
+		return nil, nil, &report.ExitError{Code: report.ExitModel, Err: err, Path: dir}
 	}
 	model.Name = f.Model
 	conf := &config.Config{Models: []config.Model{*model}}

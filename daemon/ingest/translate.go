@@ -63,6 +63,6 @@ var remedies = []struct {
 	{sketch.ErrSpace, "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"},
 	{sketch.ErrNetwork, "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"},
 	{sketch.ErrGone, "", "put it back, restore a backup, or run refitd rebuild"},
-	{sketch.ErrLocked, "", "stop it, or give this one another storage.path"},
+	{sketch.ErrLocked, "", "stop the daemon first; a second one needs another storage.path"},
 	{syscall.EROFS, "", "mount it for writing, or set storage.path"},
 }

@@ -61,7 +61,7 @@ func TestTranslateCauses(t *testing.T) {
 		sketch.ErrSpace:   {"storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"},
 		sketch.ErrInodes:  {"storage.min_free_bytes", "remove files"},
 		sketch.ErrNetwork: {"storage.allow_network", "storage.allow_network to true"},
-		sketch.ErrLocked:  {"", "stop it, or give this one another storage.path"},
+		sketch.ErrLocked:  {"", "stop the daemon first; a second one needs another storage.path"},
 		syscall.EROFS:     {"", "mount it for writing"},
 		sketch.ErrCorrupt: {"", "state is damaged"},
 	} {

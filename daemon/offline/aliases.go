@@ -104,8 +104,8 @@ func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int6
 		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
 }
 
-// current returns the version that the alias names, whoever signed it, 0 if there is no such alias, or one that is damaged and that the log
-// does not know.
+// current returns the version that the alias names, whoever signed it. The error is unknown where there is no such alias, or one that is damaged and
+// that the log does not know.
 func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64, error) {
 	unchecked := *store
 	unchecked.Keys = nil
@@ -115,11 +115,11 @@ func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64
 			p, err = unchecked.Alias(o.Model, o.Alias)
 		}
 	}
-	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {
-		return 0, err
-	}
-	return p.Version, nil
+	return p.Version, err
 }
+
+// unknown reports whether an error of current says that nobody knows what the alias named.
+func unknown(err error) bool { return errors.Is(err, snapshot.ErrNotFound) || isDamaged(err) }
 
 func isDamaged(err error) bool {
 	return errors.Is(err, snapshot.ErrFormat) || errors.Is(err, snapshot.ErrDigest)
@@ -140,7 +140,7 @@ func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 		o.Version = latest.Version
 	}
 	from, err := o.current(ctx, store)
-	if err != nil {
+	if err != nil && !unknown(err) {
 		return storeError(err, o.path())
 	}
 	move, err := o.move(ctx, store, from, snapshot.EventPromote)
@@ -160,9 +160,6 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	from, err := o.current(ctx, store)
 	if err != nil {
 		return storeError(err, o.path())
-	}
-	if from == 0 {
-		return storeError(fmt.Errorf("%w: no alias %s of %s to roll back", snapshot.ErrNotFound, o.Alias, o.Model), o.path())
 	}
 	candidates := []int64{o.Version}
 	if o.Version == 0 {
@@ -200,7 +197,7 @@ func before(store *snapshot.Store, model, alias string) ([]int64, error) {
 			return nil, err
 		}
 		for _, m := range r.Moves {
-			if m.Alias != alias || m.To == 0 {
+			if m.Alias != alias || m.To == 0 || m.To == m.From {
 				continue
 			}
 			switch n := len(stack); {

@@ -39,8 +39,6 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 	case errors.Is(err, sketch.ErrNoState):
 		return nil, &report.ExitError{Code: report.ExitModel, Path: path,
 			Err: fmt.Errorf("%w: check --storage.path %s and --model %s", err, dir, model)}
-	case errors.Is(err, sketch.ErrLocked):
-		return nil, &report.ExitError{Code: report.ExitState, Path: path, Err: fmt.Errorf("%w: stop the daemon first", err)}
 	case err != nil:
 		key, err := ingest.Translate(err)
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Path: path, Key: key}

@@ -60,12 +60,18 @@ func (v *Versions) locate() error {
 	return err
 }
 
-// OnlyModel returns the name of the model in a directory of stores or states, which each have an entry of the given name; an error of usage if there
-// are several or none.
+// OnlyModel returns the name of the model in a directory of stores or states, which each have an entry of the given name. It is an error of usage if
+// there are several, exit code 6 if there is none.
 func OnlyModel(dir, entry string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", &report.ExitError{Code: report.ExitUsage, Path: dir, Err: fmt.Errorf("offline: %w", err)}
+	}
+	none := fmt.Sprintf("no model in %s: check the path", dir)
+	if err != nil {
+		none = fmt.Sprintf("there is no %s: check the path", dir)
+	} else if _, err := os.Stat(filepath.Join(dir, entry)); err == nil {
+		none = fmt.Sprintf("%s is the directory of one model: name the directory that it is in", dir)
 	}
 	var names []string
 	for _, e := range entries {
@@ -78,7 +84,7 @@ func OnlyModel(dir, entry string) (string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return "", &report.ExitError{Code: report.ExitModel, Path: dir, Err: fmt.Errorf("offline: no model in %s", dir)}
+		return "", &report.ExitError{Code: report.ExitModel, Path: dir, Err: errors.New("offline: " + none)}
 	}
 	if len(names) != 1 {
 		return "", &report.ExitError{Code: report.ExitUsage, Key: "--model", Err: fmt.Errorf("offline: %s has %d models: name one of %q with --model",

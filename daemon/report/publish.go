@@ -83,7 +83,7 @@ type LogRecord struct{ snapshot.Record }
 
 // WriteText prints the record on one line.
 func (r LogRecord) WriteText(w io.Writer) error {
-	text := fmt.Sprintf("%s %5d %-9s", Time(r.Time), r.Sequence, r.Event)
+	text := fmt.Sprintf("%s %5d %-9s", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Sequence, r.Event)
 	if r.Version != 0 {
 		text += fmt.Sprintf(" version %d", r.Version)
 	}

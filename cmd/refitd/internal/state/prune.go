@@ -18,6 +18,12 @@ func Prune(dir, model string, dryRun bool, log *slog.Logger, out *report.Emitter
 	if _, err := os.Stat(filepath.Dir(dir)); err != nil {
 		return &report.ExitError{Code: report.ExitModel, Err: fmt.Errorf("state: %w", err), Path: dir}
 	}
+	if _, err := os.Stat(dir); err != nil { // it may be what a lost state has left
+		if found, err := statedir.Leftovers(dir); err == nil && len(found) == 0 {
+			return &report.ExitError{Code: report.ExitModel, Path: dir,
+				Err: fmt.Errorf("state: there is no state %s, and nothing was left beside it: check --model", dir)}
+		}
+	}
 	making, err := lock(dir, log)
 	if err != nil {
 		return err
