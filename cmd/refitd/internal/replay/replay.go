@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -13,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 // Options say what to send where.
@@ -57,6 +59,9 @@ func (o *Options) validate() error {
 // ErrBroker is wrapped by errors of the broker and of the way to it.
 var ErrBroker = errors.New("broker unreachable, or it refused us")
 
+// startsFor is how long a broker that refuses connections may be one that was started the moment before, as in the tutorial.
+const startsFor = 5 * time.Second
+
 // errNoEventTime says that a record cannot be paced or stamped.
 var errNoEventTime = errors.New("--speedup and --record-time event need an event time in every line, and one has none")
 
@@ -70,6 +75,9 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	began := time.Now()
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
+	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx, 100*time.Millisecond) == nil {
+		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
+	}
 	if err != nil {
 		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker, o.BootstrapServers, err)
 	}

@@ -49,6 +49,30 @@ func options(t testing.TB, c *kfake.Cluster, text string) Options {
 		Order: dataset.FileOrder, Transport: transport}
 }
 
+// A broker that begins to listen after the replay has begun gets the records all the same.
+func TestBrokerThatStarts(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	o := options(t, startBroker(t), ratingLines(10))
+	o.BootstrapServers = []string{free.Addr().String()}
+	free.Close()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := Run(t.Context(), o)
+		sent <- err
+	}()
+	time.Sleep(300 * time.Millisecond) // of refused connections
+	late := startBroker(t, kfake.Ports(port))
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	topic(t, late, 10)
+}
+
 // topic reads n records with an independent client.
 func topic(t *testing.T, c *kfake.Cluster, n int64) map[int32][]*kgo.Record {
 	t.Helper()
