@@ -2,7 +2,8 @@
 //
 //	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE
 //	results FILE -failed                          prints a pattern of the tests that failed so far, for another try of those alone
-//	results FILE -skipped TEXT                    prints a pattern of the tests that ran in no stage so far, and skipped with TEXT in the reason
+//	results FILE -skipped TEXT                    prints the arguments for go test of the tests that ran in no stage so far, and skipped with TEXT in
+//	                                              the reason: a pattern and their packages
 //	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
 //	                                              then every test that never ran but was skipped, with its reason
 package main
@@ -50,7 +51,10 @@ func main() {
 		log.Fatal(err)
 	}
 	if len(args) == 3 && args[1] == "-skipped" {
-		fmt.Println(pattern(results, func(r result) bool { return r.Status == "skip" && strings.Contains(r.Reason, args[2]) }))
+		maps.DeleteFunc(results, func(_ string, r result) bool { return r.Status != "skip" || !strings.Contains(r.Reason, args[2]) })
+		if len(results) > 0 {
+			fmt.Println("-run", pattern(results, func(result) bool { return true }), strings.Join(packages(results), " "))
+		}
 		return
 	}
 	if len(args) == 3 {
@@ -197,6 +201,16 @@ func pattern(results map[string]result, with func(result) bool) string {
 	}
 	slices.Sort(names)
 	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
+}
+
+// packages returns those of the tests, as paths below this folder.
+func packages(results map[string]result) (paths []string) {
+	for name := range results {
+		path, _, _ := strings.Cut(name, ".")
+		paths = append(paths, "./"+path)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 func keep(results map[string]result, name string, r result) {
