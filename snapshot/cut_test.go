@@ -32,7 +32,7 @@ func TestLargeCut(t *testing.T) {
 		must(t, err)
 		took := time.Since(began)
 		must(t, setAlias(t, store, Champion, 2))
-		b, err := os.ReadFile(at(dir, "2", manifestFile))
+		b, err := os.ReadFile(at(dir, "2", ManifestFile))
 		must(t, err)
 		if len(b) > 8<<10 || len(m.Files) != 3 || m.CutFile == nil || !strings.Contains(string(b), `"cut": []`) {
 			t.Errorf("%d partitions: manifest of %d bytes, %d files, cut in %+v", partitions, len(b), len(m.Files), m.CutFile)

@@ -20,7 +20,7 @@ func isRefusal(err error) bool {
 	return errors.Is(err, ErrDigest) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrName)
 }
 
-var versionFiles = []string{"1/" + manifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/" + Latest}
+var versionFiles = []string{"1/" + ManifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/" + Latest}
 
 func TestEveryBitFlipRefused(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func forge(t *testing.T, dir string, change func(m *Manifest, files map[string][
 	must(t, err)
 	b, err := m.encode()
 	must(t, err)
-	must(t, os.WriteFile(at(manifestFile), b, 0o644))
+	must(t, os.WriteFile(at(ManifestFile), b, 0o644))
 }
 
 // Attacks that every digest vouches for.
@@ -245,7 +245,7 @@ func TestWrongPayloadDigestRefused(t *testing.T) {
 	m.PayloadDigest = "sha256:" + hexSum(nil)
 	b, err := m.encode()
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "m", "1", manifestFile), b, 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "m", "1", ManifestFile), b, 0o644))
 	if _, err := Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrDigest) {
 		t.Errorf("Open: %v, want ErrDigest", err)
 	}

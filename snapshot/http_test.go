@@ -168,7 +168,7 @@ func TestHTTPSource(t *testing.T) {
 	if _, err := source.Wait(t.Context(), "m", "none", Pointer{}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no such alias: %v, want ErrNotFound", err)
 	}
-	if _, err := source.File(t.Context(), "m", 9, manifestFile); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := source.File(t.Context(), "m", 9, ManifestFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such version: %v, want fs.ErrNotExist", err)
 	}
 }

@@ -181,8 +181,8 @@ func CreateKeys(dir string, random io.Reader) (id string, err error) {
 	return id, nil
 }
 
-// signatureFile is beside a signed manifest. It is not among the files that the manifest vouches for.
-const signatureFile = "manifest.sig"
+// SignatureFile is beside a signed manifest. It is not among the files that the manifest vouches for.
+const SignatureFile = "manifest.sig"
 
 // maxSignatureBytes is more than any signature file has.
 const maxSignatureBytes = 512
@@ -204,11 +204,11 @@ func (keys Keys) verifyManifest(manifest, file []byte) (id string, err error) {
 	var s signature
 	if len(file) > 0 {
 		if err := json.Unmarshal(file, &s); err != nil {
-			return "", fmt.Errorf("%s: %w: %v", signatureFile, ErrSignature, err)
+			return "", fmt.Errorf("%s: %w: %v", SignatureFile, ErrSignature, err)
 		}
 		if again, err := s.encode(); err != nil || string(again) != string(file) || s.Algorithm != "ed25519" {
-			return "", fmt.Errorf("%s: %w: not a signature of this format", signatureFile, ErrSignature)
+			return "", fmt.Errorf("%s: %w: not a signature of this format", SignatureFile, ErrSignature)
 		}
 	}
-	return s.KeyID, keys.verify(manifestFile, s.KeyID, manifest, s.Signature)
+	return s.KeyID, keys.verify(ManifestFile, s.KeyID, manifest, s.Signature)
 }

@@ -96,9 +96,9 @@ type stored map[string][]byte
 func readStored(t *testing.T, dir string) stored {
 	t.Helper()
 	files := stored{}
-	for _, name := range []string{manifestFile, signatureFile, tensorsFile, vocabularyFile, goldenFile} {
+	for _, name := range []string{ManifestFile, SignatureFile, tensorsFile, vocabularyFile, goldenFile} {
 		b, err := os.ReadFile(filepath.Join(dir, "m", "1", name))
-		if errors.Is(err, os.ErrNotExist) && name == signatureFile {
+		if errors.Is(err, os.ErrNotExist) && name == SignatureFile {
 			continue
 		}
 		must(t, err)
@@ -127,7 +127,7 @@ func TestSignedBitFlipsRefused(t *testing.T) {
 		}
 		return err
 	}
-	for _, name := range []string{manifestFile, signatureFile} {
+	for _, name := range []string{ManifestFile, SignatureFile} {
 		content := files[name]
 		for i := range content {
 			for bit := range 8 {
@@ -148,7 +148,7 @@ func TestSignedBitFlipsRefused(t *testing.T) {
 		}
 	}
 	must(t, open())
-	delete(files, signatureFile)
+	delete(files, SignatureFile)
 	if err := open(); !errors.Is(err, ErrSignature) {
 		t.Errorf("without its signature: %v, want ErrSignature", err)
 	}
@@ -183,16 +183,16 @@ func TestSignaturesDoNotTravel(t *testing.T) {
 		_, err := Trust{Keys: keys}.Open(dir, model, sel)
 		return err
 	}
-	copyFile("m/1/"+signatureFile, "m/2/"+signatureFile)
+	copyFile("m/1/"+SignatureFile, "m/2/"+SignatureFile)
 	if err := open("m", Selector{Version: 2}); !errors.Is(err, ErrSignature) {
 		t.Errorf("signature of version 1 at version 2: %v", err)
 	}
-	copyFile("m/1/"+manifestFile, "m/2/"+manifestFile)
+	copyFile("m/1/"+ManifestFile, "m/2/"+ManifestFile)
 	if err := open("m", Selector{Version: 2}); !errors.Is(err, ErrDigest) {
 		t.Errorf("version 1 as version 2: %v", err)
 	}
-	copyFile("m/1/"+manifestFile, "n/1/"+manifestFile)
-	copyFile("m/1/"+signatureFile, "n/1/"+signatureFile)
+	copyFile("m/1/"+ManifestFile, "n/1/"+ManifestFile)
+	copyFile("m/1/"+SignatureFile, "n/1/"+SignatureFile)
 	if err := open("n", Selector{Version: 1}); !errors.Is(err, ErrDigest) {
 		t.Errorf("version of m as that of n: %v", err)
 	}
@@ -290,11 +290,11 @@ func TestOpenSSLAgrees(t *testing.T) {
 	if _, err := (Trust{Keys: keys}).Open(stored, "m", Selector{Version: 1}); err != nil {
 		t.Error(err)
 	}
-	b, err := os.ReadFile(filepath.Join(stored, "m", "1", signatureFile))
+	b, err := os.ReadFile(filepath.Join(stored, "m", "1", SignatureFile))
 	must(t, err)
 	var sig signature
 	must(t, json.Unmarshal(b, &sig))
 	raw := filepath.Join(dir, "raw")
 	must(t, os.WriteFile(raw, sig.Signature, 0o644))
-	run("pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-in", filepath.Join(stored, "m", "1", manifestFile), "-sigfile", raw)
+	run("pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-in", filepath.Join(stored, "m", "1", ManifestFile), "-sigfile", raw)
 }

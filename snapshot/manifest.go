@@ -192,6 +192,14 @@ const (
 	tailBytes    = len(manifestTail) + 2*sha256.Size + len(manifestEnd)
 )
 
+// Size returns how many bytes the files that the manifest lists have together.
+func (m *Manifest) Size() (bytes int64) {
+	for _, f := range m.Files {
+		bytes += f.Bytes
+	}
+	return bytes
+}
+
 // encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest: a field of the top level on each line, in the
 // order of the struct, values without spaces.
 func (m *Manifest) encode() ([]byte, error) {

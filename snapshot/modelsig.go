@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// modelSignatureFile is beside the manifest of a version that has a bundle. It is not among the files that the manifest vouches for.
-const modelSignatureFile = "model.sig"
+// ModelSignatureFile is beside the manifest of a version that has a bundle. It is not among the files that the manifest vouches for.
+const ModelSignatureFile = "model.sig"
 
 // What the OpenSSF Model Signing specification, version 1.0, and its in-toto statements are known by.
 const (
@@ -126,7 +126,7 @@ func (s *ModelSigner) sign(version int64, files []stagedFile) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b stagedFile) int { return strings.Compare(a.name, b.name) })
 	predicate, root := signedFiles{}, sha256.New()
 	predicate.Serialization.Method, predicate.Serialization.HashType = "files", "sha256"
-	predicate.Serialization.IgnorePaths = []string{modelSignatureFile, deltasDir}
+	predicate.Serialization.IgnorePaths = []string{ModelSignatureFile, deltasDir}
 	for _, f := range files {
 		sum := sha256.Sum256(f.content)
 		root.Write(sum[:])

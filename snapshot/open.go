@@ -96,10 +96,10 @@ func openVersion(root *os.Root, model string, version int64, keys Keys) (dir *os
 	if dir, err = versionDir(root, version); err != nil {
 		return nil, m, err
 	}
-	b, err := readFile(dir, manifestFile, maxManifestBytes)
+	b, err := readFile(dir, ManifestFile, maxManifestBytes)
 	if err == nil && keys != nil {
 		var sig []byte
-		if sig, err = readFile(dir, signatureFile, maxSignatureBytes); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if sig, err = readFile(dir, SignatureFile, maxSignatureBytes); err == nil || errors.Is(err, fs.ErrNotExist) {
 			_, err = keys.verifyManifest(b, sig)
 		}
 	}

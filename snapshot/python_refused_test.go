@@ -229,7 +229,7 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 		f.files[name] = read(name)
 	}
 	var err error
-	f.manifest, err = decodeManifest(read(manifestFile))
+	f.manifest, err = decodeManifest(read(ManifestFile))
 	must(t, err)
 	change(f)
 	m := &f.manifest
@@ -243,7 +243,7 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	must(t, err)
 	b, err := m.encode()
 	must(t, err)
-	must(t, os.WriteFile(path(manifestFile), b, 0o644))
+	must(t, os.WriteFile(path(ManifestFile), b, 0o644))
 	p := Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: created, Event: EventAlias}
 	p.seal("m", Latest, nil)
 	b, err = p.encode()

@@ -16,9 +16,9 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// The files of a version. The manifest is written last.
+// The files of a version. The manifest, written last, lists the others but for SignatureFile and ModelSignatureFile.
 const (
-	manifestFile   = "manifest.json"
+	ManifestFile   = "manifest.json"
 	tensorsFile    = "model.safetensors"
 	vocabularyFile = "vocabulary"
 	goldenFile     = "golden.jsonl"
@@ -93,9 +93,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 		if s.ModelSigner != nil {
 			b, err := s.ModelSigner.sign(manifest.Version, staged)
 			if err != nil {
-				return fmt.Errorf("%s: %w", modelSignatureFile, err)
+				return fmt.Errorf("%s: %w", ModelSignatureFile, err)
 			}
-			staged = slices.Insert(staged, len(staged)-1, stagedFile{modelSignatureFile, b}) // the manifest is written last
+			staged = slices.Insert(staged, len(staged)-1, stagedFile{ModelSignatureFile, b}) // the manifest is written last
 		}
 		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
 			return err
@@ -141,10 +141,10 @@ func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stage
 		return nil, fmt.Errorf("%w: %w", ErrContents, err)
 	}
 	if s.Signer == nil {
-		return []stagedFile{{manifestFile, b}}, nil
+		return []stagedFile{{ManifestFile, b}}, nil
 	}
 	sig, err := (&signature{s.Signer.id, "ed25519", s.Signer.sign(b)}).encode()
-	return []stagedFile{{signatureFile, sig}, {manifestFile, b}}, err
+	return []stagedFile{{SignatureFile, sig}, {ManifestFile, b}}, err
 }
 
 // stagedFile is a file of a version before it is written.

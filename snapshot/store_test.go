@@ -163,7 +163,7 @@ func TestPrune(t *testing.T) {
 // A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole version.
 func TestKilledPublisher(t *testing.T) {
 	store, dir := publish(t, 2)
-	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile, vocabularyFile, goldenFile, manifestFile}} {
+	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile, vocabularyFile, goldenFile, ManifestFile}} {
 		torn := filepath.Join(dir, "m", staging+"3")
 		must(t, os.Mkdir(torn, 0o755))
 		for _, name := range remains {

@@ -82,13 +82,13 @@ func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) err
 
 // head is load up to the expiry: a model that has its manifest only.
 func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
-	raw, err := read(manifestFile, maxManifestBytes)
+	raw, err := read(ManifestFile, maxManifestBytes)
 	if err != nil {
 		return nil, absent(err)
 	}
 	m := &Model{}
 	if t.Keys != nil {
-		sig, err := read(signatureFile, maxSignatureBytes)
+		sig, err := read(SignatureFile, maxSignatureBytes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

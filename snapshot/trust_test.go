@@ -65,7 +65,7 @@ func TestMoveVerifiesTheVersion(t *testing.T) {
 // A directory without a valid manifest does not exist: it is being copied.
 func TestHalfCopiedVersion(t *testing.T) {
 	store, dir := publish(t, 2)
-	manifest := filepath.Join(dir, "m", "2", manifestFile)
+	manifest := filepath.Join(dir, "m", "2", ManifestFile)
 	b, err := os.ReadFile(manifest)
 	must(t, err)
 	for _, content := range [][]byte{nil, b[:len(b)/2], append([]byte(" "), b[1:]...)} {
@@ -88,10 +88,10 @@ func TestHalfCopiedVersion(t *testing.T) {
 func TestClaimsDoNotAllocate(t *testing.T) {
 	_, dir := publish(t, 1)
 	files := readStored(t, dir)
-	m, err := decodeManifest(files[manifestFile])
+	m, err := decodeManifest(files[ManifestFile])
 	must(t, err)
 	m.Files[0].Bytes = maxModelBytes
-	files[manifestFile], err = m.encode()
+	files[ManifestFile], err = m.encode()
 	must(t, err)
 	for _, size := range []int{0, 1, 600} {
 		files[tensorsFile] = make([]byte, size)

@@ -131,13 +131,13 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 			return err
 		}
 	}
-	if what.Inline != nil && batchBytes(size(m)) > a.largest {
+	if what.Inline != nil && batchBytes(m.Size()) > a.largest {
 		what.Inline = nil // logged when the topic was looked at
 	}
 	err := a.produce(ctx, what)
 	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {
 		a.Log.Warn("version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower publish.inline_max",
-			"topic", a.Topic, "version", p.Version, "bytes", size(m))
+			"topic", a.Topic, "version", p.Version, "bytes", m.Size())
 		what.Inline = nil
 		err = a.produce(ctx, what)
 	}
@@ -178,34 +178,19 @@ func (a *Announcer) produce(ctx context.Context, what *Announcement) error {
 // least what every broker takes by default.
 func batchBytes(inline int64) int { return max(int(inline/3*4)+128<<10, delivered) }
 
-// size returns the bytes of the files of a version.
-func size(m *snapshot.Manifest) int64 {
-	total := int64(0)
-	for _, f := range m.Files {
-		total += f.Bytes
-	}
-	return total
-}
-
-// The files of a version that its manifest does not list.
-const (
-	manifestFile  = "manifest.json"
-	signatureFile = "manifest.sig"
-)
-
 // inline returns the files of a version, nil if they are too large.
 func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manifest) (map[string][]byte, error) {
-	if size(m) > a.Inline || a.Inline == 0 {
+	if m.Size() > a.Inline || a.Inline == 0 {
 		return nil, nil
 	}
 	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
-	names := []string{manifestFile, signatureFile}
+	names := []string{snapshot.ManifestFile, snapshot.SignatureFile}
 	for _, f := range m.Files {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {
 		f, err := source.File(ctx, a.Model, version, name)
-		if name == signatureFile && errors.Is(err, fs.ErrNotExist) {
+		if name == snapshot.SignatureFile && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {

@@ -120,7 +120,7 @@ func (p *DeltaProducer) open(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)
 	defer cancel()
-	if err := checkDeltas(ctx, p.client, p.Topic, p.Log); err != nil {
+	if _, _, err := compacted(ctx, p.client, p.Topic, "publish.deltas.topic", deltaSettings, p.Log, false); err != nil {
 		return err
 	}
 	reader, err := newReader(p.Kafka, p.Topic)

@@ -21,43 +21,54 @@ const (
 	delivered       = 1_000_012 // franz-go's largest batch, a little below Kafka's own max.message.bytes
 )
 
-// check creates the topic, compacted and with one partition, or looks at the one there is and says what is wrong with it: without compaction
-// a consumer that joins late reads every announcement there ever was, with deletion it may find none.
-func (a *Announcer) check(ctx context.Context) error {
-	need := batchBytes(a.Inline)
-	policy, largest := compact, strconv.Itoa(need)
-	settings := map[string]*string{cleanupPolicy: &policy}
-	if a.Inline > 0 {
-		settings[maxMessageBytes] = &largest
+// compacted creates a topic, of the configuration key, with one partition and the given settings, or looks at the one there is and says what is wrong
+// with it, unless warned: without compaction a consumer that joins late reads all records there ever were, with deletion it may find none. Of a topic
+// that it did not create it returns the settings, as far as they can be read.
+func compacted(ctx context.Context, client *kgo.Client, topic, key string, settings map[string]string, log *slog.Logger, warned bool) (
+	created bool, found map[string]string, err error) {
+	wanted := make(map[string]*string)
+	for name, value := range settings {
+		wanted[name] = &value
 	}
-	created, err := produce.Ensure(ctx, a.client, a.Topic, 1, settings)
-	if err != nil {
-		return fmt.Errorf("topic %s (publish.topic): %w", a.Topic, err)
+	if created, err = produce.Ensure(ctx, client, topic, 1, wanted); err != nil {
+		return false, nil, fmt.Errorf("topic %s (%s): %w", topic, key, err)
 	}
 	if created {
-		a.Log.Info("topic created", "topic", a.Topic, cleanupPolicy, compact)
-		a.checked, a.largest = true, need
-		return nil
+		log.Info("topic created", "topic", topic, cleanupPolicy, compact)
+		return true, nil, nil
 	}
-	if a.checked { // and logged
-		return nil
+	if warned {
+		log = slog.New(slog.DiscardHandler)
 	}
-	found, err := settingsOf(ctx, a.client, a.Topic)
-	if err != nil {
-		// Not being allowed to look is no reason not to announce.
-		a.Log.Warn("settings of the topic cannot be read: it should be compacted", "topic", a.Topic, "error", err)
+	if found, err = settingsOf(ctx, client, topic); err != nil { // not being allowed to look is no reason not to write
+		log.Warn("settings of the topic cannot be read: it should be compacted", "topic", topic, "error", err)
 	}
 	if p, known := found[cleanupPolicy]; known && p != compact {
-		a.Log.Warn("topic is not only compacted: consumers that join late may find no announcement, or old ones first; "+
-			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", a.Topic, cleanupPolicy, p)
+		log.Warn("topic is not only compacted: consumers that join late may lack records, or read those of long ago first; "+
+			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", topic, cleanupPolicy, p)
 	}
-	a.largest = delivered
-	if n, err := strconv.Atoi(found[maxMessageBytes]); err == nil {
+	return false, found, nil
+}
+
+// check is compacted for the topic of announcements.
+func (a *Announcer) check(ctx context.Context) error {
+	need := batchBytes(a.Inline)
+	settings := map[string]string{cleanupPolicy: compact}
+	if a.Inline > 0 {
+		settings[maxMessageBytes] = strconv.Itoa(need)
+	}
+	created, found, err := compacted(ctx, a.client, a.Topic, "publish.topic", settings, a.Log, a.checked)
+	if err != nil {
+		return err
+	}
+	if a.largest = delivered; created {
+		a.largest = need
+	} else if n, err := strconv.Atoi(found[maxMessageBytes]); err == nil {
 		a.largest = n
 	}
-	if a.Inline > 0 && a.largest < need {
+	if a.largest < need && a.Inline > 0 && !a.checked {
 		a.Log.Warn("topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
-			"set it with kafka-configs --alter --add-config max.message.bytes="+largest, "topic", a.Topic, maxMessageBytes, a.largest)
+			"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(need), "topic", a.Topic, maxMessageBytes, a.largest)
 	}
 	a.checked = true
 	return nil
@@ -70,31 +81,6 @@ const maxFrameBytes = 68 << 20
 // ended.
 var deltaSettings = map[string]string{cleanupPolicy: compact, maxMessageBytes: strconv.Itoa(maxFrameBytes), "segment.ms": "600000",
 	"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
-
-// checkDeltas creates the topic of deltas, or says what is wrong with the one there is.
-func checkDeltas(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
-	settings := make(map[string]*string)
-	for name, value := range deltaSettings {
-		settings[name] = &value
-	}
-	created, err := produce.Ensure(ctx, client, topic, 1, settings)
-	if err != nil {
-		return fmt.Errorf("topic %s (publish.deltas.topic): %w", topic, err)
-	}
-	if created {
-		log.Info("topic created", "topic", topic, cleanupPolicy, compact)
-		return nil
-	}
-	found, err := settingsOf(ctx, client, topic)
-	if err != nil { // not being allowed to look is no reason not to go on
-		log.Warn("settings of the topic cannot be read: it should be compacted", "topic", topic, "error", err)
-	}
-	if p, known := found[cleanupPolicy]; known && p != compact {
-		log.Warn("topic is not only compacted: consumers that join late may lack deltas, or read those of long ago first; "+
-			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", topic, cleanupPolicy, p)
-	}
-	return nil
-}
 
 // settingsOf returns the settings of a topic by name.
 func settingsOf(ctx context.Context, client *kgo.Client, topic string) (map[string]string, error) {

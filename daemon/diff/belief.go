@@ -44,9 +44,7 @@ func Believes(m *snapshot.Model) *report.Belief {
 	for f, field := range c.Schema.Named() {
 		b.Sizes.Features[field] = len(c.Vocabulary[f])
 	}
-	for _, f := range manifest.Files {
-		b.Sizes.Bytes += f.Bytes
-	}
+	b.Sizes.Bytes = manifest.Size()
 	for _, list := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights} {
 		b.Sizes.Parameters += len(list)
 		for _, v := range list {

@@ -128,10 +128,6 @@ type versionSummary struct {
 }
 
 func summaryOf(m *snapshot.Manifest) *versionSummary {
-	s := &versionSummary{Kind: m.Kind, Parent: m.Parent, Reason: m.Reason, K: m.NumBasis, Features: m.NumFeatures, Rows: m.Rows, Gate: m.Gate,
-		ChampionGate: m.ChampionGate, GateSlices: m.GateSlices}
-	for _, f := range m.Files {
-		s.Bytes += f.Bytes
-	}
-	return s
+	return &versionSummary{Kind: m.Kind, Parent: m.Parent, Reason: m.Reason, K: m.NumBasis, Features: m.NumFeatures, Rows: m.Rows, Bytes: m.Size(),
+		Gate: m.Gate, ChampionGate: m.ChampionGate, GateSlices: m.GateSlices}
 }

@@ -21,14 +21,6 @@ const (
 	chunkTimeout = 30 * time.Second // for the client to take a chunk: 1 KiB/s is the slowest that gets through
 )
 
-// The files that the manifest does not list: itself, with its own digest in its last line, its signature and its OpenSSF Model Signing bundle,
-// where there are such.
-const (
-	manifestName  = "manifest.json"
-	signatureName = "manifest.sig"
-	bundleName    = "model.sig"
-)
-
 // file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
 // download that was cut and gone on with is checked as one.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
@@ -62,7 +54,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("file")
-	sum, listed := "", name == manifestName || name == signatureName || name == bundleName
+	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile || name == snapshot.ModelSignatureFile
 	files := manifest.Files
 	if manifest.CutFile != nil {
 		files = append(slices.Clone(files), *manifest.CutFile)
@@ -86,9 +78,9 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "private, no-cache") // a cache may keep it, and has to ask with the ETag
 	h.Set("Content-Type", "application/octet-stream")
 	switch name {
-	case manifestName:
+	case snapshot.ManifestFile:
 		h.Set("ETag", etagOf(manifest.Digest))
-	case signatureName, bundleName: // of a few bytes, without a digest
+	case snapshot.SignatureFile, snapshot.ModelSignatureFile: // of a few bytes, without a digest
 	default:
 		h.Set("ETag", etagOf(sum))
 		h.Set("Repr-Digest", reprDigest(sum))

@@ -50,7 +50,7 @@ func TestFilesAreTheStores(t *testing.T) {
 				t.Errorf("%s: %d bytes, header %v", path, w.Body.Len(), w.Header())
 			}
 			sum := sha256.Sum256(want)
-			if got := w.Header().Get("Repr-Digest"); name != manifestName && got != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" {
+			if got := w.Header().Get("Repr-Digest"); name != snapshot.ManifestFile && got != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" {
 				t.Errorf("%s: digest %q", path, got)
 			}
 			etag := w.Header().Get("ETag")
