@@ -33,26 +33,28 @@ func (f *fit) ascend(step int) bool {
 			rows = append(rows, int32(i))
 		}
 	}
-	slices.SortStableFunc(rows, func(i, j int32) int { return cmp.Compare(f.gap[j], f.gap[i]) })
+	slices.SortFunc(rows, func(i, j int32) int { return cmp.Or(cmp.Compare(f.gap[j], f.gap[i]), cmp.Compare(i, j)) })
 	random := rand.New(rand.NewPCG(f.s.Seed, uint64(step)))
-	value, first := f.dual(), 0.0
+	value, first := f.value, 0.0
 	for k := range f.n {
 		if k > 0 {
 			shuffle(rows, random)
 		}
-		f.sweep(rows, f.enough()-value)
+		risen := f.sweep(rows, f.enough()-value)
 		if f.sweeps++; f.sweeps%renewSweeps == 0 {
 			f.sum()
 		}
-		before := value
-		if value = f.dual(); f.isClose(value) && !f.workers.Cancelled() {
+		if value += risen; f.isClose(value) {
+			value = f.dual() // without the rounding of its rises
+		}
+		if f.isClose(value) && !f.workers.Cancelled() {
 			f.objective, f.value, f.shown = f.best.objective, value, f.best.w
 			return true
 		}
 		if k == 0 {
-			first = value - before
+			first = risen
 		}
-		if k+1 >= innerSweeps && ((k+2)*len(rows) > f.n || value-before < gainShare*first) {
+		if k+1 >= innerSweeps && ((k+2)*len(rows) > f.n || risen < gainShare*first) {
 			break
 		}
 	}
@@ -63,13 +65,13 @@ func shuffle(rows []int32, random *rand.Rand) {
 	random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 }
 
-// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal. With q = w_i‖x_i‖²/Λ, D changes by w_i times
+// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal, and returns by how much it has. With q = w_i‖x_i‖²/Λ, D changes by w_i times
 // ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope of parameter q + γ at o − qα_i.
-func (f *fit) sweep(rows []int32, goal float64) {
-	m, s, risen := f.m, f.scratch[0], 0.0
+func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
+	m, s := f.m, f.scratch[0]
 	for at, row := range rows {
 		if risen >= goal || at%rowBlock == 0 && !f.workers.Yield() {
-			return
+			return risen
 		}
 		i := int(row)
 		weight := f.p.Weight(i)
@@ -95,4 +97,5 @@ func (f *fit) sweep(rows []int32, goal float64) {
 		risen += weight * (rise - f.rule.linear(alpha, y))
 		f.shift(i, s.v, s)
 	}
+	return risen
 }

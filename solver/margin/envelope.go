@@ -1,6 +1,9 @@
 package margin
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // envelope returns max over v in the polytope of ⟨v, Δ_y + o + qα⟩ − ½g‖v‖² and stores v, which may be o: value and gradient of the Moreau
 // envelope of parameter g > 0, and the step of an exact ascent over one row. Without α its part is 0. With rivals' weights u, v = u − (1'u)·e_y, so that
@@ -259,6 +262,44 @@ func rootOf(lo, hi float64, f func(x float64) (value, slope float64)) float64 {
 		value, slope = f(x)
 	}
 	return x
+}
+
+// allowance is how far, as a part of the sum of the weights, dual variables may be outside of what the loss allows by rounding.
+const allowance = 1e-14
+
+// allows reports whether dual variables of class y are what the loss allows, as far as that is seen without the projection: it is for none, and for one
+// bound of all rivals or of each order of them.
+func (r *rule) allows(alpha []float64, y int, s *scratch) bool {
+	sum, used := 0.0, 0
+	for c, x := range alpha {
+		if c != y && x != 0 {
+			if x > 0 {
+				return false
+			}
+			sum -= x
+			s.a[used] = -x
+			used++
+		}
+	}
+	slack := allowance * r.total
+	switch {
+	case math.Abs(alpha[y]-sum) > slack || sum > r.total+slack:
+		return false
+	case used == 0 || r.single:
+		return true
+	case !r.each:
+		return false
+	}
+	largest, bound := s.a[:used], slack
+	slices.Sort(largest)
+	sum = 0
+	for j := range largest {
+		sum += largest[used-1-j]
+		if bound += r.rho[j]; sum > bound {
+			return false
+		}
+	}
+	return true
 }
 
 // project stores in alpha the nearest dual variables of class y to those given: the envelope of parameter 1 at −α less the costs. Both may be the same.

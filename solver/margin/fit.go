@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/internal/dense"
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
@@ -24,7 +23,8 @@ type fit struct {
 	started time.Time
 
 	x       *solver.Rows // of p, or the activations of the basis and what stands beside them, and a last column of ones for a bias
-	columns columns
+	full    []float64    // x by row with its zeros where there are few of them, else nil: products over full rows are made many at a time
+	columns columns      // of x where it is not full
 	n, m    int
 	rule    *rule
 	class   []int32
@@ -73,7 +73,9 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 		f.scratch = append(f.scratch, newScratch(f.m))
 	}
 	f.x = f.rows()
-	f.columns = columnsOf(f.x)
+	if f.full = filled(f.x); f.full == nil {
+		f.columns = columnsOf(f.x)
+	}
 	f.class, f.square = make([]int32, f.n), make([]float64, f.n)
 	for i := range f.n {
 		f.class[i] = int32(classOf(p.Target(i)))
@@ -100,48 +102,6 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 	return f
 }
 
-// rows returns what the weights are over.
-func (f *fit) rows() *solver.Rows {
-	bias := 0
-	if f.s.BiasRidge > 0 {
-		bias = 1
-	}
-	if f.basis == nil && bias == 0 {
-		return f.p.X
-	}
-	k, own := 0, f.p.X.NumColumns
-	var phi, work []float64
-	if f.basis != nil {
-		if k = f.basis.NumBasis; f.s.LinearRidge == 0 {
-			own = 0
-		}
-		phi, work = make([]float64, k), make([]float64, k)
-	}
-	x := solver.NewRows(k+own+bias, f.n, len(f.p.X.Value)+(k+bias)*f.n)
-	var columns []int32
-	var values []float64
-	for i := range f.n {
-		index, value := f.p.X.Row(i)
-		columns, values = columns[:0], values[:0]
-		if k > 0 {
-			f.basis.Activations(phi, work, index, value)
-			for r, v := range phi {
-				columns, values = append(columns, int32(r)), append(values, v)
-			}
-		}
-		if own > 0 {
-			for e, j := range index {
-				columns, values = append(columns, int32(k)+j), append(values, value[e])
-			}
-		}
-		if bias > 0 {
-			columns, values = append(columns, int32(k+own)), append(values, 1)
-		}
-		x.Append(columns, values)
-	}
-	return x
-}
-
 // model returns the model of weights over x.
 func (f *fit) model(w []float64) *solver.Model {
 	d, m := f.p.X.NumColumns, f.m
@@ -157,7 +117,7 @@ func (f *fit) model(w []float64) *solver.Model {
 	return out
 }
 
-// load takes over dual variables, each row projected onto what the loss allows: max −½‖v + α‖² over v is the envelope at −α without costs.
+// load takes over dual variables, those rows that the loss does not allow projected: max −½‖v + α‖² over v is the envelope at −α without costs.
 func (f *fit) load(dual []float64) error {
 	for i, x := range dual {
 		if !(math.Abs(x) <= maxDual) {
@@ -167,7 +127,11 @@ func (f *fit) load(dual []float64) error {
 	f.workers.Blocks(f.n, rowBlock, func(worker, _, lo, hi int) {
 		s := f.scratch[worker]
 		for i := lo; i < hi; i++ {
-			f.rule.project(f.alpha[i*f.m:(i+1)*f.m], dual[i*f.m:(i+1)*f.m], int(f.class[i]), s)
+			if to, given := f.alpha[i*f.m:(i+1)*f.m], dual[i*f.m:(i+1)*f.m]; f.rule.allows(given, int(f.class[i]), s) {
+				copy(to, given)
+			} else {
+				f.rule.project(to, given, int(f.class[i]), s)
+			}
 		}
 	})
 	return nil
@@ -176,60 +140,12 @@ func (f *fit) load(dual []float64) error {
 // maxDual bounds dual variables, which are at most a sum of weights.
 const maxDual = 1e12
 
-// scores stores W'x_i in dst.
-func (f *fit) scores(dst []float64, i int, s *scratch) {
-	s.visits++
-	clear(dst)
-	index, value := f.x.Row(i)
-	parts := f.parts
-	if len(index) < len(parts) {
-		s.parts = s.parts[:0]
-		for _, j := range index {
-			s.parts = append(s.parts, f.parts[j])
-		}
-		parts = s.parts
-	}
-	dense.MulAdd(dst, f.m, parts, 0, f.m, value, 1)
-}
-
-// shift adds x_i v' to W.
-func (f *fit) shift(i int, v []float64, s *scratch) {
-	m := f.m
-	index, value := f.x.Row(i)
-	if len(index) == len(f.parts) {
-		s.parts = append(s.parts[:0], v)
-		dense.MulAdd(f.w, m, s.parts, 0, m, value, len(index))
-		return
-	}
-	for e, j := range index {
-		dense.AddScaled(f.parts[j], value[e], v)
-	}
-}
-
 // setWeights puts other weights in the place of W.
 func (f *fit) setWeights(w []float64) {
 	f.w = w
 	for j := range f.parts {
 		f.parts[j] = w[j*f.m : (j+1)*f.m]
 	}
-}
-
-// sum makes W from α.
-func (f *fit) sum() { f.sumTo(f.w, f.alpha) }
-
-// sumTo stores (1/Λ) Σ_i w_i x_i a_i' in dst.
-func (f *fit) sumTo(dst, a []float64) {
-	m := f.m
-	f.workers.Blocks(f.x.NumColumns, max(1, rowBlock*len(dst)/m/max(1, len(f.x.Value))), func(_, _, lo, hi int) {
-		clear(dst[lo*m : hi*m])
-		for j := lo; j < hi; j++ {
-			to := dst[j*m : (j+1)*m]
-			rows, values := f.columns.column(j)
-			for e, i := range rows {
-				dense.AddScaled(to, values[e]*f.p.Weight(int(i))/f.s.Lambda, a[int(i)*m:(int(i)+1)*m])
-			}
-		}
-	})
 }
 
 // evaluate sets objective, dual value and the gap of each row at the current point, or the objective at a mixture, and, for Frank–Wolfe, the direction to the
@@ -244,7 +160,12 @@ func (f *fit) evaluate() {
 		s := f.scratch[worker]
 		var loss, dual, linear float64
 		for i := lo; i < hi; i++ {
+			at := (i - lo) % scoreBatch
+			if at == 0 {
+				f.scoresOf(i, min(i+scoreBatch, hi), s)
+			}
 			weight := f.p.Weight(i)
+			copy(s.scores, s.batch[at*m:(at+1)*m])
 			value, inner, conjugate := f.row(i, s)
 			loss += weight * value
 			dual -= weight * conjugate
@@ -266,10 +187,9 @@ func (f *fit) evaluate() {
 	f.setWeights(own)
 }
 
-// row returns Φ, ⟨α, o⟩ and the conjugate of Φ at −α of a row, which add up to its part in the gap, and leaves its scores o in s.
+// row returns Φ, ⟨α, o⟩ and the conjugate of Φ at −α of a row, whose scores o are in s: they add up to its part in the gap.
 func (f *fit) row(i int, s *scratch) (loss, inner, conjugate float64) {
 	alpha, y, o := f.alpha[i*f.m:(i+1)*f.m], int(f.class[i]), s.scores
-	f.scores(o, i, s)
 	square := 0.0
 	for c, x := range alpha {
 		inner += x * o[c]
@@ -308,34 +228,4 @@ func statusOf(ctx context.Context) solver.Status {
 		return solver.TimeBudget
 	}
 	return solver.Interrupted
-}
-
-// columns are the entries of rows by column.
-type columns struct {
-	start []int
-	row   []int32
-	value []float64
-}
-
-func columnsOf(x *solver.Rows) columns {
-	c := columns{make([]int, x.NumColumns+2), make([]int32, len(x.Index)), make([]float64, len(x.Index))}
-	for _, j := range x.Index {
-		c.start[j+2]++
-	}
-	for j := range x.NumColumns {
-		c.start[j+2] += c.start[j+1]
-	}
-	for i := range x.NumRows() {
-		index, value := x.Row(i)
-		for e, j := range index {
-			at := c.start[j+1]
-			c.row[at], c.value[at] = int32(i), value[e]
-			c.start[j+1]++
-		}
-	}
-	return c
-}
-
-func (c *columns) column(j int) (rows []int32, values []float64) {
-	return c.row[c.start[j]:c.start[j+1]], c.value[c.start[j]:c.start[j+1]]
 }

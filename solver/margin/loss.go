@@ -274,12 +274,15 @@ type scratch struct {
 	size   []int32
 	scores []float64
 	parts  [][]float64 // rows of W that a row of the problem meets
+	batch  []float64   // scores of scoreBatch rows
+	turned []float64   // those rows by column
 }
 
 func newScratch(m int) *scratch {
-	f := make([]float64, 7*m)
+	f := make([]float64, (7+scoreBatch)*m)
 	i := make([]int32, 2*m)
-	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m:], order: i[:m], size: i[m:]}
+	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m : 7*m],
+		batch: f[7*m:], order: i[:m], size: i[m:]}
 }
 
 // sortByInsertion is the number of classes up to which that is fastest.

@@ -42,16 +42,14 @@ func (f *fit) enter(model *solver.Model, tolerance float64) {
 	}
 	random := rand.New(rand.NewPCG(f.s.Seed, 0x656e746572)) // "enter": apart from the steps
 	share := min(1, enterShare*math.Sqrt(float64(len(rows))/float64(f.n)))
-	before := f.dual()
+	value := f.dual()
 	for range enterSweeps {
 		shuffle(rows, random)
-		f.sweep(rows, math.Inf(1))
+		risen := f.sweep(rows, math.Inf(1))
 		f.sweeps++
-		now := f.dual()
-		if now-before <= enterGain*tolerance*now {
+		if value += risen; risen <= enterGain*tolerance*value {
 			break
 		}
-		before = now
 		rows = slices.DeleteFunc(rows, f.isUnused) // well within their margins
 	}
 	shuffle(old, random)
@@ -87,6 +85,7 @@ func (f *fit) probe() float64 {
 	s, gap, weight, total, distance := f.scratch[0], 0.0, 0.0, 0.0, max(probeEvery, f.n/probeRows)
 	for i := range f.n {
 		if total += f.p.Weight(i); i%distance == 0 {
+			f.scores(s.scores, i, s)
 			loss, inner, conjugate := f.row(i, s)
 			gap += f.p.Weight(i) * max(loss+inner+conjugate, 0)
 			weight += f.p.Weight(i)
