@@ -51,15 +51,17 @@ func (s *Store) Sample() (*Sample, error) {
 	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0, rows[Select]), make([]Row, 0, rows[Gate])
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
-		topics := map[string]string{}
+		topic, topics := "", map[string]string{}
 		var slab []byte
 		samples := [NumRoles][]int32{} // of the rows
 		acc, err := s.scan(context.Background(), c, func(row *scanned) error {
 			digest.add(row)
-			topic, ok := topics[string(row.topic)]
-			if !ok {
-				topic = string(row.topic)
-				topics[topic] = topic
+			if topic != string(row.topic) {
+				known, ok := topics[string(row.topic)]
+				if topic = known; !ok {
+					topic = string(row.topic)
+					topics[topic] = topic
+				}
 			}
 			if n := len(row.payload); cap(slab)-len(slab) < n {
 				slab = make([]byte, 0, max(n, min(256<<10, 2*cap(slab)+4<<10)))
@@ -119,6 +121,9 @@ func (s *Sample) TrainWeights() []float64 {
 
 // HeldOutWeights returns what each select row, then each gate row counts, in units of TrainWeights; nil where that is.
 func (s *Sample) HeldOutWeights() []float64 {
+	if !s.weighted {
+		return nil
+	}
 	return s.weights(slices.Concat(s.Select, s.Gate))
 }
 

@@ -70,7 +70,17 @@ type scanner struct {
 	places   map[incarnation]int // in the ledger
 	counts   [][NumRoles]int64   // rows by place
 	perGroup map[identity]int
-	row      scanned
+	row      scanned // the last one
+}
+
+// placeOf returns the place of a row's partition in the ledger. Neighbours are mostly of one partition.
+func (v *scanner) placeOf(row *storedRow) (place int, ok bool) {
+	if last := &v.row; last.topic != nil && last.partition == row.partition && last.incarnation == row.incarnation &&
+		v.ledger[last.place].Topic == string(row.topic) {
+		return last.place, true
+	}
+	place, ok = v.places[incarnation{partition{string(row.topic), row.partition}, row.incarnation}]
+	return place, ok
 }
 
 // readAccounts reads all but the rows.
@@ -132,7 +142,7 @@ func (v *scanner) readRow(key, value []byte) error {
 	if !ok {
 		return corrupt("row has the key %x", key)
 	}
-	place, ok := v.places[incarnation{partition{string(stored.topic), stored.partition}, stored.incarnation}]
+	place, ok := v.placeOf(&stored)
 	if !ok {
 		return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic, stored.partition, stored.incarnation)
 	}

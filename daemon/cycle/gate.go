@@ -61,18 +61,26 @@ func (j *refitJob) decide(ch *Champion) {
 		say("incomparable", "incomparable: the task or its outputs changed")
 		return
 	}
-	own := j.lossesOf(ch.Model, j.vocab)
-	below := j.belowBaseline(ch, own)
+	var own heldLosses
+	var below string
+	var rival *rival // nil where there is nothing to be compared with
+	j.beside(func() {
+		own = j.lossesOf(ch.Model, j.vocab)
+		below = j.belowBaseline(ch, own)
+	}, func() {
+		if j.champion != nil || j.instead != nil {
+			rival = j.rival()
+		}
+	})
 	promote := func(cause Cause, reason string, values ...any) {
 		if say(cause, reason, values...); below != "" {
 			say("worse_than_baseline", "%s", below)
 		}
 	}
-	if j.champion == nil && j.instead == nil {
+	if rival == nil {
 		promote("first_version", "first version")
 		return
 	}
-	rival := j.rival()
 	v.ChampionGate = rival.metrics
 	gate, chosen := rival.scores(own)
 	minRows, tolerance := j.model.Publish.Gate.MinRows, j.model.Publish.Gate.Tolerance

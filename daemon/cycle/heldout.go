@@ -65,17 +65,22 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	from := ch.cleanState()
 	w := &warmStart{lambda: ch.Lambda, horizon: ch.horizon, up: ch.Version.Version%2 == 0, rows: ch.Version.Rows, version: ch.Version.Version,
 		featureMap: ch.Vocabulary.Map, mapWeights: ch.Model.Map, mapRidge: ch.mapRidge}
-	if from.gaussian != nil {
-		w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v, nil)
-	}
+	j.beside(func() {
+		if from.posterior != nil {
+			j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
+			w.posterior = j.folded.state(v, nil)
+		}
+	}, func() {
+		if from.gaussian != nil {
+			w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v, nil)
+		}
+	})
 	w.dual = j.dualOf(ch)
 	if from.posterior == nil {
 		w.model = j.fittedOn(ch, v)
 		return w
 	}
 	w.precisions, w.bothPrecisions = j.lastPrecisions()
-	j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
-	w.posterior = j.folded.state(v, nil)
 	w.lean = j.leavesConvexOut(w)
 	switch w.model = w.posterior.Model(); {
 	case j.model.Train.ConvexAlone():
@@ -131,18 +136,21 @@ func (j *refitJob) learnHeldOut(ctx context.Context, ch *Champion, sweeps int) e
 		return nil
 	}
 	all := j.allRows()
-	again, n, err := j.sweepAll(ctx, j.swept, j.target, all, sweeps)
-	if err != nil || n == 0 {
+	var again, gaussian *posterior.State
+	var n, numbers int
+	var err, failed error
+	j.beside(func() { again, n, err = j.sweepAll(ctx, j.swept, j.target, all, sweeps) }, func() {
+		if ch.gaussian != nil {
+			gaussian, numbers, failed = j.sweepAll(ctx, j.sweptGaussian, gaussianTarget(j.target), all, j.sweptGaussian.sweeps)
+		}
+	})
+	if err = cmp.Or(err, failed); err != nil || n == 0 {
 		return err
 	}
 	before := &clean{posterior: mapPosterior(ch.posterior, j.vocab, all.vocab)}
 	if ch.gaussian != nil {
 		before.gaussian = mapPosterior(ch.gaussian, j.vocab, all.vocab)
-		gaussian, n, err := j.sweepAll(ctx, j.sweptGaussian, gaussianTarget(j.target), all, j.sweptGaussian.sweeps)
-		if err != nil {
-			return err
-		}
-		if ch.gaussian = gaussian; n == 0 {
+		if ch.gaussian = gaussian; numbers == 0 {
 			ch.gaussian = before.gaussian
 		}
 	}
@@ -169,7 +177,7 @@ func (j *refitJob) fitMeansOfAll(train, selected, gate []event.Event) *means {
 	} else if weights != nil {
 		weights = slices.Concat(weights, slices.Repeat([]float64{1}, held))
 	}
-	return fitMeans(j.target, slices.Concat(train, selected, gate), weights, j.baselineField())
+	return fitMeans(j.target, weights, j.baselineField(), train, selected, gate)
 }
 
 // sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got, nil for none.
@@ -215,7 +223,8 @@ func (j *refitJob) allRows() *allRows {
 	held := slices.Concat(j.select_.events, j.gate.events)
 	all := &allRows{vocab: j.vocab.covering(held, j.model.Train.MaxFeatures), targets: slices.Concat(j.train.targets, j.select_.targets, j.gate.targets)}
 	n := j.train.x.NumRows()
-	all.x = solver.NewRows(all.vocab.NumColumns(), n+len(held), 0)
+	entries := len(j.train.x.Index)
+	all.x = solver.NewRows(all.vocab.NumColumns(), n+len(held), entries+entries/max(1, n)*len(held))
 	to := j.vocab.columnsIn(all.vocab)
 	var index []int32
 	var value []float64

@@ -17,26 +17,29 @@ type means struct {
 	binary      [2]outcome         // of a binary label 0 and 1
 }
 
-// fitMeans computes the means of a sample. field is the categorical field of the item mean, or -1.
-func fitMeans(t *Target, events []event.Event, weights []float64, field int) *means {
+// fitMeans computes the means of the parts of a sample, one after the other. weights nil counts every event once; field is the categorical field of the
+// item mean, or -1.
+func fitMeans(t *Target, weights []float64, field int, parts ...[]event.Event) *means {
 	m := &means{byName: make(map[string]float64)}
 	total, sum := 0.0, 0.0
-	counts, sums := make(map[string]float64), make(map[string]float64)
+	type named struct{ count, sum float64 }
+	byName := make(map[string]*named)
 	classes, present := make([]float64, max(2, t.Outputs())), make([]float64, t.Outputs())
 	targets := make([]float64, t.Outputs())
-	for i := range events {
-		ev, w := &events[i], 1.0
-		if weights != nil {
-			w = weights[i]
-		}
+	add := func(ev *event.Event, w float64) {
 		if t.IsNumeric() {
 			total += w
 			sum += w * ev.Label
 			if field >= 0 && ev.Categorical[field] != "" {
-				counts[ev.Categorical[field]] += w
-				sums[ev.Categorical[field]] += w * ev.Label
+				n := byName[ev.Categorical[field]]
+				if n == nil {
+					n = &named{}
+					byName[ev.Categorical[field]] = n
+				}
+				n.count += w
+				n.sum += w * ev.Label
 			}
-			continue
+			return
 		}
 		if t.Encode(targets, ev) {
 			total += w
@@ -48,12 +51,24 @@ func fitMeans(t *Target, events []event.Event, weights []float64, field int) *me
 			}
 		}
 	}
+	for _, events := range parts {
+		for i := range events {
+			w := 1.0
+			if weights != nil {
+				w = weights[i]
+			}
+			add(&events[i], w)
+		}
+		if weights != nil {
+			weights = weights[len(events):]
+		}
+	}
 	if total > 0 && t.IsNumeric() {
 		m.global = sum / total
 	}
-	for name, n := range counts {
-		if n > 0 {
-			m.byName[name] = sums[name] / n
+	for name, n := range byName {
+		if n.count > 0 {
+			m.byName[name] = n.sum / n.count
 		}
 	}
 	m.majority = argmax(classes)

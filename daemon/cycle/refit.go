@@ -230,41 +230,36 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		v.Solver += "+map"
 		v.FeatureMap = mapText(j.vocab.Map)
 	}
-	v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model))
-	v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model))
+	j.beside(func() { v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model)) },
+		func() { v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model)) })
 	return ch
 }
 
 // prepare decodes the sample, builds the vocabulary and encodes the parts.
 func (j *refitJob) prepare() error {
-	names := make(interner)
-	train, err := decodeRows(j.sample.Train, names)
+	train, selected, gate, err := j.sample.decode(j.beside)
 	if err != nil {
 		return err
 	}
 	j.sample.Train = nil
-	selected, err := decodeRows(j.sample.Select, names)
-	if err != nil {
-		return err
-	}
-	gate, err := decodeRows(j.sample.Gate, names)
-	if err != nil {
-		return err
-	}
 	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
 		return err
 	}
 	train, gate = j.holdOutEntities(train, gate)
 	limitLabels(j.target, train, selected, gate)
-	j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
-	j.keepRecent(train)
-	j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
-	j.encodeTrain(train, j.sample.Weights)
+	weights := j.sample.Weights
+	j.beside(func() {
+		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
+		j.keepRecent(train)
+		j.encodeTrain(train, weights)
+		j.select_, _ = encode(j.vocab, j.target, selected, nil)
+	}, func() {
+		j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
+	})
+	j.gate, _ = encode(j.vocab, j.target, gate, nil)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows
 	}
-	j.select_, _ = encode(j.vocab, j.target, selected, nil)
-	j.gate, _ = encode(j.vocab, j.target, gate, nil)
 	return j.problem.Validate()
 }
 
@@ -280,7 +275,7 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 	if j.target.Fitted != nil {
 		j.problem.Loss = j.target.Fitted
 	}
-	j.means = fitMeans(j.target, train.events, kept, j.baselineField())
+	j.means = fitMeans(j.target, kept, j.baselineField(), train.events)
 	j.golden = slices.Clone(train.events[:min(goldenEvents, len(train.events))])
 	if j.keepsDual() {
 		j.rowIDs = idsOf(train.events)

@@ -22,14 +22,19 @@ type heldLosses struct{ chosen, gate []float64 }
 
 // lossesOf scores a model on the held-out rows.
 func (j *refitJob) lossesOf(model *solver.Model, vocab *Vocabulary) heldLosses {
-	of := func(part *encoded) []float64 {
-		out := make([]float64, len(part.events))
-		j.eachOutputs(part, model, vocab, func(i int, outputs, targets []float64) {
-			out[i] = j.target.Judged(&part.events[i], outputs, targets)
-		})
-		return out
-	}
-	return heldLosses{of(j.select_), of(j.gate)}
+	return heldLosses{j.partLosses(j.select_, model, vocab, nil), j.partLosses(j.gate, model, vocab, nil)}
+}
+
+// partLosses scores a model on a part of the sample, and adds what it predicts to a quality that is not nil.
+func (j *refitJob) partLosses(part *encoded, model *solver.Model, vocab *Vocabulary, quality *Quality) []float64 {
+	losses := make([]float64, len(part.events))
+	j.eachOutputs(part, model, vocab, func(i int, outputs, targets []float64) {
+		losses[i] = j.target.Judged(&part.events[i], outputs, targets)
+		if quality != nil {
+			quality.Add(&part.events[i], outputs, targets)
+		}
+	})
+	return losses
 }
 
 // eachOutputs calls f with the outputs of a model over a vocabulary for every row.
@@ -73,10 +78,9 @@ func (j *refitJob) rival() *rival {
 
 // version returns a model of a version as a rival.
 func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab *Vocabulary) *rival {
-	r := &rival{name: name, losses: j.lossesOf(model, vocab), unseen: math.Inf(1), job: j}
 	quality := NewQuality(j.target, nil)
-	j.eachOutputs(j.gate, model, vocab, func(i int, outputs, targets []float64) { quality.Add(&j.gate.events[i], outputs, targets) })
-	r.metrics = quality.Metrics()
+	losses := heldLosses{j.partLosses(j.select_, model, vocab, nil), j.partLosses(j.gate, model, vocab, quality)}
+	r := &rival{name: name, losses: losses, metrics: quality.Metrics(), unseen: math.Inf(1), job: j}
 	if of.clean == nil && (of.Version.HeldOutSweeps > 0 || of.Version.Kind == "update") && j.hasAges() {
 		if since, ok := j.eventsSince(of); ok {
 			r.unseen = since

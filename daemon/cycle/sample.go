@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -40,15 +41,43 @@ type encoded struct {
 	numeric []float64 // n×p numbers of the training rows, for a feature map
 }
 
-// events decodes rows; names is shared by the parts of a sample.
+// decodeBlock is how many events share an array of the names of their fields: each names its own in it. One that outlives the others keeps them, so it is small.
+const decodeBlock = 256
+
+// decodeRows decodes rows; names is shared by the parts of a sample.
 func decodeRows(rows [][]byte, names interner) ([]event.Event, error) {
 	events := make([]event.Event, len(rows))
+	return events, decodeInto(events, rows, names)
+}
+
+// decodeInto decodes as many rows.
+func decodeInto(events []event.Event, rows [][]byte, names interner) error {
+	var fields int
+	var list []string
 	for i, row := range rows {
-		if err := DecodeEvent(&events[i], row, names); err != nil {
-			return nil, err
+		ev := &events[i]
+		if len(list) < fields {
+			list = make([]string, fields*min(decodeBlock, len(rows)-i))
 		}
+		ev.Categorical, list = list[:0:fields], list[fields:]
+		if err := DecodeEvent(ev, row, names); err != nil {
+			return err
+		}
+		fields = len(ev.Categorical)
 	}
-	return events, nil
+	return nil
+}
+
+// decode decodes the parts of the sample, one half of the rows beside the other.
+func (s *Sample) decode(beside func(f, g func())) (train, selected, gate []event.Event, err error) {
+	train, selected, gate = make([]event.Event, len(s.Train)), make([]event.Event, len(s.Select)), make([]event.Event, len(s.Gate))
+	half := min((len(train)+len(selected)+len(gate))/2, len(train))
+	var others error
+	beside(func() { err = decodeInto(train[:half], s.Train[:half], make(interner)) }, func() {
+		names := make(interner)
+		others = cmp.Or(decodeInto(train[half:], s.Train[half:], names), decodeInto(selected, s.Select, names), decodeInto(gate, s.Gate, names))
+	})
+	return train, selected, gate, cmp.Or(err, others)
 }
 
 // encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights with them.

@@ -461,8 +461,13 @@ func ages(s *sketch.Sample, rows []sketch.Row) []float64 {
 		applied[partition{l.Topic, l.Partition, l.Incarnation}] = l
 	}
 	out := make([]float64, len(rows))
+	var of partition
+	var l *sketch.LedgerRow
 	for i := range rows {
-		if l := applied[partition{rows[i].Topic, rows[i].Partition, rows[i].Incarnation}]; l != nil && l.Next > l.Start {
+		if p := (partition{rows[i].Topic, rows[i].Partition, rows[i].Incarnation}); i == 0 || p != of {
+			of, l = p, applied[p]
+		}
+		if l != nil && l.Next > l.Start {
 			out[i] = float64(total) * float64(l.Next-rows[i].Offset) / float64(l.Next-l.Start)
 		}
 	}
