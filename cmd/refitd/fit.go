@@ -51,15 +51,21 @@ func vars() kong.Vars {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
 	algorithms := config.Algorithms()
-	return kong.Vars{"shells": manual.Shells, "algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
+	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line tells it."
+	return kong.Vars{"formats": formats, "formatsOfFit": formats + " All but movielens and libsvm need --config.file.",
+		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
+		"shells": manual.Shells, "algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
 // Run fits the model, prints a line for each step and the summary.
 func (c *fitCmd) Run(a *app) error {
+	var err error
+	if c.Format, err = c.Table.FormatOf(c.Format, c.Data); err != nil {
+		return err
+	}
 	o := c.FitOptions
 	o.SplitByTime, o.Now = c.SplitBy == "time", time.Now
-	var err error
 	if o.Model, err = c.model(); err != nil {
 		return err
 	}
@@ -93,7 +99,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 		if c.Task != "" {
 			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New("--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
 		}
-		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true})
+		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true, Offline: true})
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 
+	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -26,6 +27,15 @@ func (c *scoreCmd) Run(a *app) error {
 		in = f
 	}
 	o := c.ScoreOptions
+	if o.Format == "" && c.Input != "-" { // else lines of JSON, as standard input has
+		found, err := dataset.Detect(c.Input)
+		if err != nil {
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input", Path: c.Input}
+		}
+		if found == dataset.CSV || found == dataset.Parquet {
+			o.Format = found
+		}
+	}
 	if c.History != "" {
 		f, err := os.Open(c.History)
 		if err != nil {

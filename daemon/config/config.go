@@ -99,6 +99,8 @@ type Exceptions struct {
 	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted to. A daemon decodes, and
 	// has to know the size of its model, before it has seen any.
 	Classes bool
+	// Offline allows a file without brokers, group and topics, which verbs over files have no use for.
+	Offline bool
 	// Memory returns what a configuration may use, which memory_budget has to suffice for. Nil leaves that unchecked.
 	Memory func(*Config) Memory
 }

@@ -23,9 +23,9 @@ type validator struct {
 }
 
 // Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags, which may leave its classes
-// out. Problems have no line; keys are relative to the model.
+// and topics out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []Problem {
-	v := &validator{newDecoder(nil), Exceptions{Classes: true}}
+	v := &validator{newDecoder(nil), Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
 	for i := range v.problems {
 		v.problems[i].Line, v.problems[i].Column = 0, 0
@@ -125,7 +125,7 @@ func (v *validator) config(c *Config) {
 }
 
 func (v *validator) kafka(k *Kafka) {
-	if len(k.BootstrapServers) == 0 {
+	if len(k.BootstrapServers) == 0 && !v.allow.Offline {
 		v.bad("kafka.bootstrap_servers", nil, `a list such as ["127.0.0.1:9092"]`)
 	}
 	loopback := true
@@ -136,7 +136,7 @@ func (v *validator) kafka(k *Kafka) {
 		}
 		loopback = loopback && isLoopback(s)
 	}
-	if k.GroupID == "" {
+	if k.GroupID == "" && !v.allow.Offline {
 		v.bad("kafka.group_id", "", "the consumer group whose offsets lag tools shall show")
 	}
 	if k.ClientID == "" {
@@ -258,7 +258,7 @@ func (v *validator) trustedKeys(p *Publish, path string) {
 }
 
 func (v *validator) input(in *Input, path string) {
-	if len(in.Topics) == 0 {
+	if len(in.Topics) == 0 && !v.allow.Offline {
 		v.bad(path+".topics", nil, "a list with at least one topic")
 	}
 	for i, topic := range in.Topics {

@@ -68,7 +68,8 @@ func checkPandas(t *testing.T, path string) {
 		t.Errorf("%d records, %s, %s", len(records), records[1].Value, skipped.String())
 	}
 	p, err := ReadProfile(path, "", 2)
-	if err != nil || p.Format != Parquet || p.Rows != 2 || p.column("rating").Numbers != 2 || p.column("price").Present != 1 || p.column("when").Times != 2 ||
+	if err != nil || p.Format != Parquet || p.Rows != 2 || p.Total != 3 ||
+		p.column("rating").Numbers != 2 || p.column("price").Present != 1 || p.column("when").Times != 2 ||
 		p.column("tags").Lists != 2 || p.column("place").Nested != 2 || p.column("up").Booleans != 2 {
 		t.Errorf("profile %+v, %v", p, err)
 	}

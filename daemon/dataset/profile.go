@@ -18,7 +18,8 @@ import (
 // A Profile is what the first rows of a file of events look like.
 type Profile struct {
 	Format  Format
-	Rows    int
+	Rows    int       // that were looked at
+	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
 }
 
@@ -111,7 +112,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	p := &Profile{Format: format}
 	if format == "" {
 		var err error
-		if p.Format, err = detect(path); err != nil {
+		if p.Format, err = Detect(path); err != nil {
 			return nil, err
 		}
 	}
@@ -132,8 +133,11 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	return p, err
 }
 
-// detect tells the format by the first line.
-func detect(path string) (format Format, err error) {
+// Detect tells the format of a file by its first line: CSV unless it begins as another. Standard input, which is read once, is refused.
+func Detect(path string) (format Format, err error) {
+	if path == Stdin {
+		return "", errors.New("dataset: the format of standard input cannot be told before it is read: say it with --format")
+	}
 	format = CSV
 	err = scanLines(path, nil, func(line []byte, _ int) error {
 		line = bytes.TrimSpace(line)
@@ -182,14 +186,14 @@ func (p *Profile) readCSV(path string, limit int) error {
 			columns = append(columns, p.column(name))
 		}
 		return each(path, rows.next, new(Skipped), func(cells []string, _ int) error {
+			if p.Total++; p.Total > limit {
+				return nil
+			}
 			p.Rows++
 			for i, cell := range cells {
 				if cell = strings.TrimSpace(cell); cell != "" {
 					columns[i].add(cell)
 				}
-			}
-			if p.Rows == limit {
-				return ErrStop
 			}
 			return nil
 		})
@@ -198,9 +202,8 @@ func (p *Profile) readCSV(path string, limit int) error {
 
 func (p *Profile) readJSON(path string, limit int) error {
 	return scanLines(path, nil, func(line []byte, _ int) error {
-		p.addJSON(line)
-		if p.Rows >= limit {
-			return ErrStop
+		if p.Total++; p.Rows < limit {
+			p.addJSON(line)
 		}
 		return nil
 	})
@@ -212,6 +215,7 @@ func ProfileOf(values [][]byte) *Profile {
 	for _, value := range values {
 		p.addJSON(value)
 	}
+	p.Total = p.Rows
 	return p
 }
 
@@ -255,6 +259,9 @@ func (p *Profile) readParquet(path string, limit int) error {
 	return openParquet(path, nil, func(r *parquetRows) error {
 		for _, name := range r.names() {
 			p.column(name)
+		}
+		for _, g := range r.groups {
+			p.Total += int(g.NumRows())
 		}
 		for p.Rows < limit {
 			if _, err := r.next(); errors.Is(err, io.EOF) {

@@ -22,7 +22,7 @@ import (
 type BacktestOptions struct {
 	Model    *config.Model    `kong:"-"`
 	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format of the file: movielens, jsonl, libsvm, csv or parquet."`
+	Format   dataset.Format   `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
 	Table    TableOptions     `embed:""`
 	Order    dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
 	Seed     uint64           `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
@@ -55,6 +55,10 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 		if err := check(o.Model); err != nil {
 			return err
 		}
+	}
+	var err error
+	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {
+		return err
 	}
 	set, err := ReadEvents(o.Model, o.Data, o.Format, o.Table, o.Progress)
 	if err != nil {

@@ -87,3 +87,25 @@ func TestCSV(t *testing.T) {
 	})
 	wantExit(t, err, report.ExitUsage, `no column "user" for the field "user"`, "--map user=COLUMN")
 }
+
+// TestFormatIsTold: the first line of a file tells its format where no flag does; that of standard input, which is read once, has to be said.
+func TestFormatIsTold(t *testing.T) {
+	for text, want := range map[string]dataset.Format{
+		"user,item,rating\na,b,1\n": dataset.CSV, "user\tstars\na\t1\n": dataset.CSV, `{"user":"a"}`: dataset.JSONL,
+		"1\t2\t3\t881250949\n": dataset.MovieLens, "1::2::3\n": dataset.MovieLens, "1 1:2 3:4\n": dataset.LIBSVM, "PAR1....": dataset.Parquet,
+	} {
+		if got, err := (TableOptions{}).FormatOf("", writeFile(t, "x", text)); err != nil || got != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+		if got, err := (TableOptions{}).FormatOf(dataset.LIBSVM, writeFile(t, "x", text)); err != nil || got != dataset.LIBSVM {
+			t.Errorf("%q: %s, %v, with a format that is said", text, got, err)
+		}
+	}
+	if got, err := (TableOptions{Columns: []string{"a", "b", "c"}}).FormatOf("", writeFile(t, "x", "1\t2\t3\n")); err != nil || got != dataset.CSV {
+		t.Errorf("%s, %v, with names of columns", got, err)
+	}
+	_, err := TableOptions{}.FormatOf("", dataset.Stdin)
+	wantExit(t, err, report.ExitUsage, "--format")
+	_, err = TableOptions{}.FormatOf("", "none.csv")
+	wantExit(t, err, report.ExitUsage, "none.csv")
+}

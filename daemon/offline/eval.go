@@ -20,7 +20,7 @@ import (
 type EvalOptions struct {
 	Snapshot SnapshotRef      `embed:""`
 	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
-	Format   dataset.Format   `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format of the file: movielens, jsonl, libsvm, csv or parquet."`
+	Format   dataset.Format   `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
 	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
 	Rank     string           `placeholder:"FIELD" help:"Events are choices, without a label: rank the names of this field for each group."`
@@ -55,6 +55,9 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		m.Schema.Task, m.Schema.Label = config.Implicit, ""
 	} else if o.Seen != "" {
 		return usage("--seen", "--seen is for --rank FIELD")
+	}
+	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {
+		return err
 	}
 	set, err := ReadEvents(m, o.Data, o.Format, o.Table, o.Progress)
 	if err == nil {

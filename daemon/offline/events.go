@@ -24,6 +24,25 @@ type TableOptions struct {
 
 func (o TableOptions) columns() dataset.Columns { return dataset.Columns{Names: o.Columns, Of: o.Map} }
 
+// FormatOf returns the format of a file: the one given or, without, the one that its first line tells. Names of columns are those of CSV.
+func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Format, error) {
+	switch {
+	case given != "":
+		return given, nil
+	case len(o.Columns) > 0:
+		return dataset.CSV, nil
+	}
+	found, err := dataset.Detect(path)
+	if err != nil {
+		key := "--data"
+		if path == dataset.Stdin {
+			key = "--format"
+		}
+		return "", &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: path}
+	}
+	return found, nil
+}
+
 // check refuses the options with another format.
 func (o TableOptions) check(format dataset.Format) error {
 	key, formats := "", ""

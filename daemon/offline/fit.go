@@ -17,7 +17,7 @@ import (
 // FitOptions say what to fit on which rows. Parts with a file of their own take no share of Data, the others keep their proportions.
 type FitOptions struct {
 	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
-	Format   dataset.Format    `required:"" enum:"movielens,jsonl,libsvm,csv,parquet" help:"Format: movielens, libsvm, or with --config.file jsonl, csv, parquet."`
+	Format   dataset.Format    `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formatsOfFit}"`
 	Table    TableOptions      `embed:""`
 	Valid    string            `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test     string            `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`

@@ -20,7 +20,6 @@ import (
 func FitModel(name string, format dataset.Format, task, path string) (*config.Model, error) {
 	m := config.DefaultModel()
 	m.Name = cmp.Or(name, "fit")
-	m.Input.Topics = []string{m.Name} // a model has one, and this one reads none
 	s := &m.Schema
 	switch format {
 	case dataset.MovieLens:

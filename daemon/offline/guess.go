@@ -19,7 +19,8 @@ type guess struct {
 	schema   config.Schema
 	fields   []report.InitField
 	format   dataset.Format
-	rows     int
+	rows     int // that were looked at
+	total    int // of the file
 	labelWhy string
 }
 
@@ -42,7 +43,7 @@ const (
 
 // guessSchema guesses a schema. An empty label is looked for by name.
 func guessSchema(p *dataset.Profile, label string) (*guess, error) {
-	g := &guess{format: p.Format, rows: p.Rows}
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
 	var names []string
 	var of *dataset.Column
 	for _, c := range p.Columns {

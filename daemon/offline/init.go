@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -19,7 +20,7 @@ import (
 type InitOptions struct {
 	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
-	Format dataset.Format `default:"" enum:",csv,jsonl,parquet" help:"Format of the file: csv, jsonl or parquet. Without, it is told by the first line."`
+	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
@@ -103,7 +104,10 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %w", err)}
 	}
-	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--format", string(profile.Format)}
+	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--plot", o.Model + ".svg"}
+	if o.Format != "" {
+		next = append(next, "--format", string(o.Format))
+	}
 	if o.Topic != "" {
 		next = []string{"refitd", "run", "--config.file", o.Output, "--until", "end"}
 	}
@@ -186,9 +190,24 @@ func (g *guess) yaml(o *InitOptions) string {
 		}
 	}
 	line("    sample: {seed: 1}  # the same rows in every run")
-	line("    train: {every: 30s, every_events: %d}", min(5000, max(200, g.rows/10)))
+	every, events := g.schedule()
+	if o.Topic == "" {
+		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", backtestRefits)
+		line("    # A daemon may refit more often: 30s is its default.")
+	}
+	line("    train: {every: %s, every_events: %d}", every, events)
 	line("    publish: {store: snapshots}")
 	return b.String()
+}
+
+// backtestRefits bounds the refits of a backtest by the schedule that init writes, and with them its time by a small multiple of one refit's.
+const backtestRefits = 20
+
+// schedule returns train.every and train.every_events for a file: backtestRefits of it or fewer, but for files of which 30 s, the daemon's default, are more.
+func (g *guess) schedule() (every time.Duration, events int) {
+	events = max(200, (g.total+backtestRefits-1)/backtestRefits)
+	perSecond := int(Clock{}.rate())
+	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
 }
 
 // quoted writes a name as YAML has it, in double quotes, which are JSON's.

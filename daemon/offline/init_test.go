@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -63,12 +65,11 @@ func TestInit(t *testing.T) {
 		!slices.Equal(s.Categorical, []string{"user", "item"}) || !slices.Equal(s.Multi, []string{"tags"}) {
 		t.Errorf("schema %+v", s)
 	}
-	next := summary["next"].([]any)
-	if got := next[len(next)-1]; got != string(dataset.JSONL) {
+	if next, ok := summary["next"].([]any); !ok || !slices.Equal(next[len(next)-4:], []any{"--data", summary["data"], "--plot", "clicks.svg"}) {
 		t.Errorf("next %v", next)
 	}
 	lines, err := collect(t, func(out *report.Emitter) error {
-		return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Format: dataset.JSONL, Order: dataset.FileOrder,
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Order: dataset.FileOrder,
 			Clock: clockOf(t, "events:100"), Now: clock}, out)
 	})
 	if err != nil || number(t, last(lines), "events") != 1200 || number(t, last(lines), "versions_promoted") < 1 {
@@ -103,6 +104,42 @@ func TestInitTasks(t *testing.T) {
 		}
 		if want == "regression" && (m.Schema.LabelMin != 0.5 || m.Schema.LabelMax != 5) || want == "multiclass" && len(m.Schema.Classes) != 3 {
 			t.Errorf("schema %+v", m.Schema)
+		}
+	}
+}
+
+// TestInitSchedule: a backtest of the file that init looked at refits a bounded number of times, however long the file is, and a file of a few thousand
+// rows is refitted more often than a daemon's default has it.
+func TestInitSchedule(t *testing.T) {
+	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20}, 1_234_567: {19, 20}} {
+		every, events := (&guess{total: rows}).schedule()
+		train := config.Train{Every: config.Duration(every), EveryEvents: events}
+		clock, refits := simulated{}, 0
+		schedule := cycle.NewSchedule(clock.at(0, nil))
+		for i := range rows {
+			if now := clock.at(i, nil); schedule.RefitDue(&train, now, int64(i)) {
+				schedule.RefitBegun(int64(i))
+				schedule.RefitEnded(now)
+				refits++
+			}
+		}
+		if refits < want[0] || refits > want[1] || every < 30*time.Second {
+			t.Errorf("%d rows: %d refits of %v and %d events, want %v", rows, refits, every, events, want)
+		}
+	}
+}
+
+// TestInitCountsRows: the schedule is by the rows of the whole file, of which the first are looked at.
+func TestInitCountsRows(t *testing.T) {
+	var csv, jsonl strings.Builder
+	csv.WriteString("user,rating\n")
+	for i := range 50 {
+		fmt.Fprintf(&csv, "u%d,%d\n", i%7, i%5)
+		fmt.Fprintf(&jsonl, "{\"user\":\"u%d\",\"rating\":%d}\n", i%7, i%5)
+	}
+	for name, text := range map[string]string{"x.csv": csv.String(), "x.jsonl": jsonl.String()} {
+		if p, err := dataset.ReadProfile(writeFile(t, name, text), "", 20); err != nil || p.Rows != 20 || p.Total != 50 {
+			t.Errorf("%s: %v, %+v", name, err, p)
 		}
 	}
 }

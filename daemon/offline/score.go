@@ -19,7 +19,7 @@ import (
 
 // ScoreOptions say what Score reads beside a version.
 type ScoreOptions struct {
-	Format dataset.Format `default:"jsonl" enum:"jsonl,csv,parquet" help:"Format of --input: jsonl, csv or parquet."`
+	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of --input tells it."`
 	Table  TableOptions   `embed:""`
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
 	History io.Reader `kong:"-"`

@@ -20,7 +20,7 @@ import (
 // Options say what to send where.
 type Options struct {
 	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; gzip is detected."`
-	Format           dataset.Format `required:"" enum:"movielens,half-stars,jsonl,libsvm,csv,parquet,lines" help:"Of the file; half-stars: as levels 1 to 10."`
+	Format           dataset.Format `enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:"" placeholder:"FORMAT" help:"${formatsOfReplay}"`
 	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `required:"" help:"Topic; it is created if absent."`
 	Partitions       int            `default:"4" help:"Partitions of a topic that is created."`
@@ -71,6 +71,12 @@ var errNoEventTime = errors.New("--speedup and --record-time event need an event
 func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	if err := o.validate(); err != nil {
 		return report.ReplaySummary{}, err
+	}
+	if o.Format == "" {
+		var err error
+		if o.Format, err = dataset.Detect(o.Path); err != nil {
+			return report.ReplaySummary{}, err
+		}
 	}
 	began := time.Now()
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
