@@ -4,6 +4,8 @@ package sketch
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -11,22 +13,27 @@ import (
 // of one.
 var (
 	abandonedMu sync.Mutex
-	abandoned   []backend
+	abandoned   []*disk
 )
 
 func abandon(b backend) {
-	abandonedMu.Lock()
-	defer abandonedMu.Unlock()
-	abandoned = append(abandoned, b)
+	if d, ok := b.(*disk); ok {
+		abandonedMu.Lock()
+		defer abandonedMu.Unlock()
+		abandoned = append(abandoned, d)
+	}
 }
 
-// CloseAbandoned closes the databases of the stores that were given up. It writes to their files: copy first what a restart is to find.
-func CloseAbandoned() (err error) {
+// CloseAbandoned closes the databases of the stores below a directory that were given up. It writes to their files: copy first what a restart is to find.
+func CloseAbandoned(below string) (err error) {
 	abandonedMu.Lock()
 	defer abandonedMu.Unlock()
-	for _, b := range abandoned {
-		err = errors.Join(err, b.close())
-	}
-	abandoned = nil
+	abandoned = slices.DeleteFunc(abandoned, func(d *disk) bool {
+		if !strings.HasPrefix(d.dir, below+"/") {
+			return false
+		}
+		err = errors.Join(err, d.close())
+		return true
+	})
 	return err
 }

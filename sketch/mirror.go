@@ -225,7 +225,7 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 	s.mu.Lock()
 	on, commits, sent, handed := s.mirror.on, s.mirror.commits, s.mirror.sent, noteKey(s.mirror.handed)
 	s.mu.Unlock()
-	if !on {
+	if !on || after == nil && commits == sent && !always { // then there are no notes either
 		return nil, nil
 	}
 	e := &Excerpt{commits: commits, unsent: map[string]bool{}}
@@ -275,9 +275,6 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sketch: excerpt: %w", err)
-	}
-	if len(e.notes) == 0 && commits == sent && !always {
-		return nil, nil
 	}
 	if len(e.notes) > 0 {
 		s.mu.Lock()

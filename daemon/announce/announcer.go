@@ -120,7 +120,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 			return err
 		}
 	}
-	return bounded(ctx, a.client, func() error { return a.sendWith(ctx, fresh, what, &m) })
+	return produce.Bounded(ctx, a.client, func() error { return a.sendWith(ctx, fresh, what, &m) })
 }
 
 // sendWith makes an announcement with the client there is.
@@ -149,21 +149,6 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 		a.Log.Log(ctx, level, "champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
 	}
 	return err
-}
-
-// bounded closes the client when ctx is done: a request whose answer never comes ends with it.
-func bounded(ctx context.Context, client *kgo.Client, do func() error) error {
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		client.Close()
-	})
-	defer func() {
-		if !stop() {
-			<-closed
-		}
-	}()
-	return do()
 }
 
 func (a *Announcer) produce(ctx context.Context, what *Announcement) error {

@@ -246,7 +246,7 @@ func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 func (p *DeltaProducer) send(ctx context.Context, records []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	err := bounded(ctx, p.client, func() error { return p.client.ProduceSync(ctx, records...).FirstErr() })
+	err := produce.Bounded(ctx, p.client, func() error { return p.client.ProduceSync(ctx, records...).FirstErr() })
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type Receiver struct {
 	gaps   int   // offsets passed over since the start: compaction took their records
 	told   []byte
 	toldAt time.Time
+	heads  int // since it was looked whether there is something to tell
 	resend map[int]instance
 	policy policy
 	wished *wishes // of the trainer of a team that has ended
@@ -236,6 +237,7 @@ func (in *incoming) turn(by instance) bool {
 func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	var h head
 	in := &r.shards[number]
+	r.heads++
 	err := decode(rec, r.Model, &h)
 	switch {
 	case err != nil:
@@ -321,7 +323,7 @@ func (r *Receiver) fit(number int, h *head) error {
 
 // wish tells the shards what thresholds the sample has come to, which subjects are forgotten, and who has to send everything again, where that has changed.
 func (r *Receiver) wish(ctx context.Context, now bool) error {
-	if !now && time.Since(r.toldAt) < wishEvery {
+	if !now && (time.Since(r.toldAt) < wishEvery || r.heads == 0 && r.told != nil) {
 		return nil
 	}
 	h, err := r.Store.Head()
@@ -339,14 +341,18 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 	if err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}
-	if r.toldAt = time.Now(); bytes.Equal(value, r.told) {
+	r.heads, r.toldAt = 0, time.Now()
+	if bytes.Equal(value, r.told) {
 		return nil
 	}
 	if err := r.connect(); err != nil {
 		return err
 	}
-	if err := r.client.ProduceSync(ctx, &kgo.Record{Key: []byte{kindTrainer}, Value: value}).FirstErr(); err != nil {
+	if err := produce.Bounded(ctx, r.client, func() error {
+		return r.client.ProduceSync(ctx, &kgo.Record{Key: []byte{kindTrainer}, Value: value}).FirstErr()
+	}); err != nil {
 		r.close()
+		r.told = nil
 		return err
 	}
 	r.told = value

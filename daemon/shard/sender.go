@@ -339,7 +339,7 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
 		size += int64(len(p.Key) + len(p.Value))
 	}
-	if err := s.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+	if err := s.write(ctx, records...); err != nil {
 		return 0, err
 	}
 	s.sent += int64(len(records))
@@ -352,7 +352,11 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}
-	return size + int64(len(value)), s.client.ProduceSync(ctx, &kgo.Record{Key: keyOf(kindHead, s.Number, nil), Value: value}).FirstErr()
+	return size + int64(len(value)), s.write(ctx, &kgo.Record{Key: keyOf(kindHead, s.Number, nil), Value: value})
+}
+
+func (s *Sender) write(ctx context.Context, records ...*kgo.Record) error {
+	return produce.Bounded(ctx, s.client, func() error { return s.client.ProduceSync(ctx, records...).FirstErr() })
 }
 
 func (s *Sender) close() {

@@ -8,8 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +24,16 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "seed of the first history")
-	count = flag.Int("histories", 6, "how many histories are played")
+	count = flag.Int("histories", 6, "how many histories are played of a daemon, and how many of a team")
+	long  = flag.Int("steps", 40, "how many steps a history has at most; half as many at least")
 	small = flag.Bool("shrink", true, "leave steps out of a history that fails, as long as it does")
 )
 
 // A plan is a history to be: everything in it follows from its seeds.
 type plan struct {
-	seed  uint64
-	steps []step
+	seed   uint64
+	shards int // 0: of a daemon that is whole
+	steps  []step
 }
 
 type step struct {
@@ -37,20 +41,23 @@ type step struct {
 	seed uint64
 }
 
-func newPlan(seed uint64) plan {
+func newPlan(seed uint64, team bool) plan {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	p := plan{seed: seed}
-	for range 20 + rng.IntN(40) {
-		p.steps = append(p.steps, step{kinds[rng.IntN(len(kinds))], rng.Uint64()})
+	p, of := plan{seed: seed}, kinds
+	if team {
+		p.shards, of = 2+rng.IntN(3), slices.Concat(kinds, kindsOfTeam)
+	}
+	for range *long/2 + rng.IntN(*long/2+1) {
+		p.steps = append(p.steps, step{of[rng.IntN(len(of))], rng.Uint64()})
 	}
 	return p
 }
 
-// play plays a history and returns the simulated time that it took, and the first violation.
-func (p plan) play(t *testing.T) (took time.Duration, err error) {
+// play plays a history and returns the simulated time that its processes lived, and the first violation.
+func (p plan) play(t *testing.T) (lived time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		w := newWorld(t, p.seed)
+		w := newWorld(t, p.seed, p.shards)
 		defer w.close()
 		for i, s := range p.steps {
 			w.rng = rand.New(rand.NewPCG(s.seed, 3))
@@ -62,76 +69,81 @@ func (p plan) play(t *testing.T) (took time.Duration, err error) {
 		if err == nil {
 			err = w.finish()
 		}
-		took = time.Since(began)
+		lived = w.lived
 		if err != nil {
 			err = fmt.Errorf("%w\n%s", err, w.log.Bytes()[max(0, w.log.Len()-6000):])
 		}
 	})
-	return took, err
+	return lived, err
 }
 
-// finish heals everything, lets the daemon catch up, and compares what it has with what a daemon has that read the same records without a fault.
+// finish heals everything, lets who lives catch up, and compares what there is with what a daemon has that read the same records without a fault.
 func (w *world) finish() error {
-	if w.process == nil {
-		w.dieAfter = -1
-		if err := w.start(); err != nil {
+	for _, m := range w.members {
+		if m.dieAfter = -1; m.process != nil {
+			m.process.steps.Store(-1)
+			m.process.failing.Store(0)
+		}
+	}
+	for i := range 3 { // who was dying begins again
+		if err := w.startAll(); err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := w.produce(10, true); err != nil {
+				return err
+			}
+		}
+		if err := w.sleepOrDie([]time.Duration{10 * time.Minute, 5 * time.Minute, 5 * time.Minute}[i]); err != nil {
 			return err
 		}
 	}
-	w.process.steps.Store(-1)
-	if err := w.produce(10, true); err != nil {
-		return err
-	}
-	if err := w.sleepOrDie(15 * time.Minute); err != nil {
-		return err
-	}
-	if w.process == nil {
-		if err := w.start(); err != nil {
-			return err
+	p := w.publisher.process
+	for _, m := range w.members {
+		if m.process == nil {
+			return fmt.Errorf("%s has ended after the last fault", m.name)
 		}
-		if err := w.sleepOrDie(15 * time.Minute); err != nil {
-			return err
+		if lag := m.process.daemon.Lag(); lag != 0 {
+			return fmt.Errorf("minutes after the last fault %s has not applied %d records", m.name, lag)
 		}
 	}
-	if lag := w.process.daemon.Lag(); lag != 0 {
-		return fmt.Errorf("a quarter of an hour after the last fault %d records are not applied", lag)
-	}
-	p := w.process
-	if err := w.stop(); err != nil {
-		return err
+	for _, m := range w.members { // the publisher is the last
+		if err := w.stop(m); err != nil {
+			return err
+		}
 	}
 	got := daemontest.Parse(w.t, p.out.Bytes(), p.err)
 	want, err := w.undisturbed()
 	if err != nil {
 		return err
 	}
+	has, wants := got.State(w.t), want.State(w.t)
 	applied := int64(0)
-	for _, partition := range got.State(w.t).Partitions {
+	for _, partition := range has.Partitions {
 		applied += partition.Applied
-	}
-	if n := got.Summary.Models[0].Progressive.N; int64(n) != applied {
-		return fmt.Errorf("%d predictions were counted, of %d events", n, applied)
 	}
 	if w.version == 0 && applied > 150 {
 		return fmt.Errorf("no version of %d events", applied)
 	}
-	if got, want := got.State(w.t), want.State(w.t); !reflect.DeepEqual(got, want) {
-		return fmt.Errorf("STATE differs from that without faults:\n%+v\n%+v", got, want)
+	if w.isTeam() {
+		return compareTeam(has, wants)
+	}
+	if n := got.Summary.Models[0].Progressive.N; int64(n) != applied {
+		return fmt.Errorf("%d predictions were counted, of %d events", n, applied)
+	}
+	if !reflect.DeepEqual(has, wants) {
+		return fmt.Errorf("STATE differs from that without faults:\n%+v\n%+v", has, wants)
 	}
 	return nil
 }
 
-// undisturbed is a run over the twin, from the beginning to the end, with a state of its own.
+// undisturbed is a run of one daemon over the twin, from the beginning to the end, with a state of its own.
 func (w *world) undisturbed() (*daemontest.Outcome, error) {
-	conf, err := config.Load(w.config)
+	conf, err := config.Load(filepath.Join(w.dir, undisturbed))
 	if err != nil {
 		return nil, err
 	}
 	conf.Kafka.Dial = w.twins.DialContext
-	conf.Storage.Path += "-undisturbed"
-	for i := range conf.Models {
-		conf.Models[i].Publish.Store += "-undisturbed"
-	}
 	var out bytes.Buffer
 	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true),
 		Log: daemontest.Quiet(), Listen: w.listen})
@@ -146,7 +158,7 @@ func (w *world) undisturbed() (*daemontest.Outcome, error) {
 func (p plan) shrunk(t *testing.T, why error) (plan, error) {
 	for n := len(p.steps) / 2; n > 0; n /= 2 {
 		for at := 0; at < len(p.steps); {
-			less := plan{p.seed, slices.Delete(slices.Clone(p.steps), at, min(at+n, len(p.steps)))}
+			less := plan{p.seed, p.shards, slices.Delete(slices.Clone(p.steps), at, min(at+n, len(p.steps)))}
 			if _, err := less.play(t); err != nil {
 				p, why = less, err
 			} else {
@@ -157,25 +169,39 @@ func (p plan) shrunk(t *testing.T, why error) (plan, error) {
 	return p, why
 }
 
-// TestHistories plays random lives of a daemon. A seed that has failed stays in the table.
-func TestHistories(t *testing.T) {
-	began, hours := time.Now(), 0.0
-	for i := range *count {
-		p := newPlan(*first + uint64(i))
-		took, err := p.play(t)
-		hours += took.Hours()
-		if err == nil {
-			continue
+// TestHistories plays random lives of a daemon.
+func TestHistories(t *testing.T) { playAll(t, false) }
+
+// TestTeams plays random lives of shards with a trainer: it has to have the sample and the accounts of one daemon.
+func TestTeams(t *testing.T) { playAll(t, true) }
+
+func playAll(t *testing.T, team bool) {
+	began := time.Now()
+	var lived atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for i := range *count {
+			seed := *first + uint64(i)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				took, err := newPlan(seed, team).play(t)
+				if lived.Add(int64(took)); err != nil {
+					newPlan(seed, team).report(t, err)
+				}
+			})
 		}
-		t.Errorf("seed %d: %v", p.seed, err)
-		if *small {
-			p, err = p.shrunk(t, err)
-			t.Logf("with these steps alone: %v", err)
-		}
-		for _, s := range p.steps {
-			t.Logf("{%q, %d}", s.kind, s.seed)
-		}
-		return
+	})
+	hours, minutes := time.Duration(lived.Load()).Hours(), time.Since(began).Minutes()
+	t.Logf("%d histories, %.0f hours of daemons in %.1f minutes: %.0f a minute", *count, hours, minutes, hours/minutes)
+}
+
+// report says what a history fails with, and with which steps alone.
+func (p plan) report(t *testing.T, err error) {
+	t.Errorf("seed %d: %v", p.seed, err)
+	if *small {
+		p, err = p.shrunk(t, err)
+		t.Logf("with these steps alone: %v", err)
 	}
-	t.Logf("%d histories, %.0f hours of a daemon in %v", *count, hours, time.Since(began).Round(time.Second))
+	for _, s := range p.steps {
+		t.Logf("{%q, %d}", s.kind, s.seed)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -30,6 +31,13 @@ func newNetwork(pipes *kfake.VirtualNetwork) *network {
 	return n
 }
 
+// opened returns what is closed while packets come through.
+func (n *network) opened() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open
+}
+
 // dial connects to a broker.
 func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
 	n.mu.Lock()
@@ -47,7 +55,7 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: pipe, of: n, closed: make(chan struct{})}
+	c := &conn{Conn: pipe, of: n, over: make(chan struct{}), severed: make(chan struct{}), writing: make(chan struct{}, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.conns[c] = struct{}{}
@@ -61,11 +69,12 @@ func (n *network) sever(forGood bool) {
 	n.conns, n.dead = map[*conn]struct{}{}, n.dead || forGood
 	n.mu.Unlock()
 	for c := range conns {
-		_ = c.Close()
+		_ = c.sever()
 	}
 }
 
-// hang lets no answer through until resume is called.
+// hang lets nothing through until resume is called. What was written meanwhile comes late then, as that of a process that was paused does, although the
+// process may have given up the connection.
 func (n *network) hang() (resume func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,31 +83,84 @@ func (n *network) hang() (resume func()) {
 	return sync.OnceFunc(func() { close(open) })
 }
 
-// A conn is a connection whose reads wait while its network hangs.
+// A conn is a connection whose packets wait while its network hangs.
 type conn struct {
 	net.Conn
-	of     *network
-	once   sync.Once
-	closed chan struct{}
+	of      *network
+	ending  sync.Once
+	cutting sync.Once
+	over    chan struct{} // closed with the connection, by either side
+	severed chan struct{} // closed when nothing that is late comes any more
+	writing chan struct{} // taken while late and closed are used, and while bytes are written: a mutex would stop the clock
+
+	late   []byte // written while nothing came through
+	closed bool   // by the process
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.of.mu.Lock()
-	open := c.of.open
-	c.of.mu.Unlock()
 	select {
-	case <-open:
+	case <-c.of.opened():
 		return n, err
-	case <-c.closed:
+	case <-c.over:
 		return 0, errSevered
 	}
 }
 
+func (c *conn) Write(b []byte) (int, error) {
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
+	open := c.of.opened()
+	select {
+	case <-open:
+		if len(c.late) == 0 {
+			return c.Conn.Write(b)
+		}
+	default:
+		if len(c.late) == 0 {
+			go c.deliver(open)
+		}
+	}
+	c.late = append(c.late, b...)
+	return len(b), nil
+}
+
+// deliver writes what is late, once packets come through.
+func (c *conn) deliver(open <-chan struct{}) {
+	select {
+	case <-open:
+	case <-c.severed:
+		return
+	}
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
+	_, _ = c.Conn.Write(c.late) // a broker that is gone reads nothing
+	c.late = nil
+	if c.closed {
+		_ = c.Conn.Close()
+	}
+}
+
+// Close ends the connection, and what is late still comes.
 func (c *conn) Close() error {
-	c.once.Do(func() { close(c.closed) })
 	c.of.mu.Lock()
 	delete(c.of.conns, c)
 	c.of.mu.Unlock()
+	select {
+	case c.writing <- struct{}{}:
+		defer func() { <-c.writing }()
+		if c.closed = true; len(c.late) > 0 {
+			c.ending.Do(func() { close(c.over) })
+			return c.Conn.SetReadDeadline(time.Unix(1, 0)) // who reads here ends
+		}
+	default: // somebody writes, which ends with it
+	}
+	return c.sever()
+}
+
+// sever ends the connection at once.
+func (c *conn) sever() error {
+	c.ending.Do(func() { close(c.over) })
+	c.cutting.Do(func() { close(c.severed) })
 	return c.Conn.Close()
 }

@@ -6,23 +6,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"os"
-	"path/filepath"
+	"runtime/pprof"
+	"sync"
 	"sync/atomic"
+	"syscall"
+	"testing"
+	"unsafe"
 
 	"github.com/refitd/refitd/daemon"
-	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 // errKilled is what durable steps answer once their process is dead.
 var errKilled = errors.New("simulation: killed")
 
-// A process is one life of the daemon.
+// A process is one life of a daemon. Its goroutines inherit a label from the one that began it, by which a durable step knows whose it is.
 type process struct {
 	daemon *daemon.Daemon
 	net    *network
@@ -31,18 +30,52 @@ type process struct {
 	err    error         // of Run, after ended
 	out    bytes.Buffer  // what it printed, after ended
 
-	steps  atomic.Int64 // durable steps until it dies; negative: it does not
-	killed atomic.Bool
+	label   unsafe.Pointer
+	steps   atomic.Int64 // durable steps until it dies; negative: it does not
+	failing atomic.Int64 // durable steps that its full disk fails; what fails in a state ends the process, what fails in a store does not
+	killed  atomic.Bool
+	failed  atomic.Bool // its disk was full
 }
 
-// passing is asked at every durable step of the living process, by package failpoint.
-func (p *process) passing(string) error {
+// processes are those that live, by label.
+var processes sync.Map
+
+// labels returns the label of the goroutine that calls it.
+//
+//go:linkname labels runtime/pprof.runtime_getProfLabel
+func labels() unsafe.Pointer
+
+func TestMain(m *testing.M) {
+	failpoint.Intercept(func(string) error {
+		if p, ok := processes.Load(labels()); ok {
+			return p.(*process).passing()
+		}
+		return nil
+	})
+	os.Exit(m.Run())
+}
+
+// within calls f, whose goroutines are the process's.
+func (p *process) within(ctx context.Context, f func(ctx context.Context)) {
+	pprof.Do(ctx, pprof.Labels("simulation", "process"), func(ctx context.Context) {
+		p.label = labels()
+		processes.Store(p.label, p)
+		f(ctx)
+	})
+}
+
+// passing is asked at every durable step of the process.
+func (p *process) passing() error {
 	if p.killed.Load() {
 		return errKilled
 	}
 	if p.steps.Load() >= 0 && p.steps.Add(-1) < 0 {
 		p.kill()
 		return errKilled
+	}
+	if p.failing.Load() > 0 && p.failing.Add(-1) >= 0 {
+		p.failed.Store(true)
+		return syscall.ENOSPC
 	}
 	return nil
 }
@@ -59,66 +92,12 @@ func (p *process) kill() {
 	}()
 }
 
-// start begins a life on what the one before left. Its configuration is that of the world.
-func (w *world) start() error {
-	conf, err := config.Load(w.config)
-	if err != nil {
-		return err
+// hasEnded reports whether Run has returned.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	p := &process{net: newNetwork(w.pipes), cancel: cancel, ended: make(chan struct{})}
-	p.steps.Store(w.dieAfter)
-	w.dieAfter = -1
-	conf.Kafka.Dial = p.net.dial
-	failpoint.Intercept(p.passing)
-	d, err := daemon.New(ctx, daemon.Options{Config: conf, Out: report.NewEmitter(&p.out, true), Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-		Listen: w.listen})
-	if err != nil && p.killed.Load() {
-		failpoint.Intercept(nil)
-		if err := w.abandoned(); err != nil {
-			return err
-		}
-		return w.start()
-	}
-	if err != nil {
-		return fmt.Errorf("a start: %w", err)
-	}
-	p.daemon = d
-	go func() {
-		p.err = d.Run(ctx)
-		close(p.ended)
-	}()
-	w.process = p
-	return nil
-}
-
-// end waits until the process has ended, and looks at what it leaves.
-func (w *world) end() error {
-	p := w.process
-	w.process = nil
-	<-p.ended
-	failpoint.Intercept(nil)
-	if err := w.abandoned(); err != nil {
-		return err
-	}
-	if p.err != nil && !p.killed.Load() {
-		return fmt.Errorf("the daemon ended: %w", p.err)
-	}
-	return w.left()
-}
-
-// abandoned puts a copy of the state in its place, as a killed process has left it: its database is still open here, and closing it writes.
-func (w *world) abandoned() error {
-	state, copied := filepath.Join(w.dir, "state"), filepath.Join(w.dir, "copied")
-	err := os.CopyFS(copied, os.DirFS(state))
-	if err = errors.Join(err, sketch.CloseAbandoned()); err != nil {
-		return err
-	}
-	return errors.Join(os.RemoveAll(state), os.Rename(copied, state))
-}
-
-// stop ends the process in order.
-func (w *world) stop() error {
-	w.process.cancel()
-	return w.end()
 }

@@ -16,44 +16,60 @@ import (
 // kinds are what can happen, as often as they are named. Each is drawn in detail from the generator of its step.
 var kinds = []string{
 	"produce", "produce", "produce", "produce", "abort", "idle",
-	"kill", "kill", "kill", "kill at a start", "stop", "settings",
+	"kill", "kill", "kill", "kill at a start", "stop", "settings", "full disk",
 	"cut", "hang", "refuse", "moved leader", "retention", "lost offsets",
 }
 
-// step does one thing and lets minutes pass.
+// kindsOfTeam are those that can happen to a team alone.
+var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "lost state", "taken for dead", "taken for dead"}
+
+// step does one thing to a member and lets minutes pass.
 func (w *world) step(kind string) error {
-	if w.process == nil {
-		if err := w.start(); err != nil {
-			return err
-		}
-	}
-	if err := w.act(kind); err != nil {
+	if err := w.startAll(); err != nil {
 		return err
 	}
-	if w.process == nil {
-		return nil
+	m := w.members[w.rng.IntN(len(w.members))]
+	if err := w.act(kind, m); err != nil {
+		return err
+	}
+	if w.isTeam() { // of whom more happens at a time
+		return w.sleepOrDie(w.minutes(6))
 	}
 	return w.sleepOrDie(w.minutes(20))
+}
+
+// startAll starts who is dead.
+func (w *world) startAll() error {
+	for _, m := range w.members {
+		if m.process == nil {
+			if err := w.start(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (w *world) minutes(most int) time.Duration {
 	return time.Duration(1+w.rng.IntN(most*60)) * time.Second
 }
 
-// sleepOrDie is sleep; a process that has died is looked at and begins again.
+// sleepOrDie is sleep; processes that have died are looked at and begin again with the next step.
 func (w *world) sleepOrDie(d time.Duration) error {
 	if err := w.sleep(d); err != nil {
 		return err
 	}
-	select {
-	case <-w.process.ended:
-		return w.end()
-	default:
-		return nil
+	for _, m := range w.members {
+		if m.process != nil && m.process.hasEnded() {
+			if err := w.end(m); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
-func (w *world) act(kind string) error {
+func (w *world) act(kind string, m *member) error {
 	switch kind {
 	case "produce":
 		return w.produce(1+w.rng.IntN(40), true)
@@ -62,26 +78,26 @@ func (w *world) act(kind string) error {
 	case "idle":
 		return w.sleepOrDie(w.minutes(240))
 	case "kill": // some durable steps from now, while there is work
-		w.process.steps.Store(int64(w.rng.IntN(30)))
+		m.process.steps.Store(int64(w.rng.IntN(30)))
 		return w.produce(1+w.rng.IntN(40), true)
 	case "kill at a start":
-		if err := w.stop(); err != nil {
+		if err := w.stop(m); err != nil {
 			return err
 		}
-		w.dieAfter = int64(w.rng.IntN(6))
+		m.dieAfter = int64(w.rng.IntN(6))
 		return nil
 	case "stop":
-		return w.stop()
+		return w.stop(m)
 	case "settings": // which a restart reads
-		if err := w.stop(); err != nil {
+		if err := w.stop(m); err != nil {
 			return err
 		}
 		return w.configure()
 	case "cut":
-		w.process.net.sever(false)
+		m.process.net.sever(false)
 		return w.produce(1+w.rng.IntN(10), true)
 	case "hang":
-		resume := w.process.net.hang()
+		resume := m.process.net.hang()
 		defer resume()
 		if err := w.produce(1+w.rng.IntN(10), true); err != nil {
 			return err
@@ -101,14 +117,31 @@ func (w *world) act(kind string) error {
 		return w.cluster.MoveTopicPartition(topic, int32(w.rng.IntN(partitions)), int32(w.rng.IntN(brokers)))
 	case "retention": // behind what every state has
 		number := int32(w.rng.IntN(partitions))
-		to := w.rng.Int64N(w.next[number] + 1)
+		next := w.owner(number).next[number]
+		if w.isTeam() {
+			next = min(next, w.publisher.next[number])
+		}
+		to := w.rng.Int64N(next + 1)
+		w.retained = w.retained || to > 0
 		if err := w.cluster.DeleteRecords(topic, number, to); !errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
 			return err
 		}
 		return nil
 	case "lost offsets": // which are a display
-		_, err := w.clients[0].Request(context.Background(), deleteGroup("g"))
+		_, err := w.clients[0].Request(context.Background(), deleteGroup("g-"+m.name))
 		return err
+	case "full disk": // for so many durable steps, while there is work
+		m.process.failing.Store(int64(1 + w.rng.IntN(5)))
+		return w.produce(1+w.rng.IntN(40), true)
+	case "compaction":
+		w.cluster.Compact()
+		return nil
+	case "lost tail":
+		return w.loseTail()
+	case "lost state":
+		return w.loseState(m)
+	case "taken for dead":
+		return w.takeForDead(m)
 	}
 	return fmt.Errorf("no step %q", kind)
 }

@@ -20,42 +20,46 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
-	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
 const (
 	topic      = "ratings"
 	modelName  = "ratings"
-	partitions = 3
+	partitions = 5
 	brokers    = 2
+
+	merge       = "merge" // the topic of a team
+	undisturbed = "undisturbed.yaml"
 )
 
-// A world is a daemon's: brokers with what is produced to them, a directory, and the process that is alive.
+// A world is brokers with what is produced to them, a directory, and who lives on them.
 type world struct {
-	t        *testing.T
-	rng      *rand.Rand
-	dir      string
-	config   string
-	log      bytes.Buffer // of all lives
-	pipes    *kfake.VirtualNetwork
-	twins    *kfake.VirtualNetwork // the twin's
-	cluster  *kfake.Cluster
-	twin     *kfake.Cluster // has the same records, and no faults: what was read without any is compared with it
-	clients  []*kgo.Client  // of both
-	consumer *snapshot.Watcher
-	process  *process
-	dieAfter int64 // durable steps of the next life; negative: it does not die of them
+	t         *testing.T
+	rng       *rand.Rand
+	dir       string
+	log       bytes.Buffer // of all lives
+	pipes     *kfake.VirtualNetwork
+	twins     *kfake.VirtualNetwork // the twin's
+	cluster   *kfake.Cluster
+	twin      *kfake.Cluster // has the same records, and no faults: what was read without any is compared with it
+	clients   []*kgo.Client  // of both
+	consumer  *snapshot.Watcher
+	members   []*member
+	publisher *member       // of them
+	late      []*process    // that were taken for dead
+	moves     int           // of members to another directory
+	ended     chan struct{} // has something once a process has
 
-	next    map[int32]int64 // of each partition, as the last life left it
-	version int64           // the champion that was seen last
-	cut     map[int32]int64 // its
-	events  int
+	version  int64           // the champion that was seen last
+	cut      map[int32]int64 // its
+	retained bool            // the brokers have lost the beginning of a log
+	lived    time.Duration   // by all processes together
 }
 
-// newWorld makes brokers and a configuration.
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork),
-		dieAfter: -1, next: map[int32]int64{}, cut: map[int32]int64{}}
+// newWorld makes brokers and configurations, of a daemon that is whole or of a team of shards.
+func newWorld(t *testing.T, seed uint64, shards int) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: inMemory(t), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork),
+		ended: make(chan struct{}, 1), cut: map[int32]int64{}}
 	start := func(pipes *kfake.VirtualNetwork) *kfake.Cluster {
 		c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(9092, 9093), kfake.SeedTopics(partitions, topic), kfake.ListenFn(pipes.Listen))
 		if err != nil {
@@ -70,7 +74,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		return c
 	}
 	w.cluster, w.twin = start(w.pipes), start(w.twins)
-	w.config = filepath.Join(w.dir, "refitd.yaml")
+	w.enlist(shards)
 	w.must(w.configure())
 	var err error
 	w.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(w.dir, "store")}, snapshot.WatchOptions{Model: modelName, CheckDeltas: true})
@@ -78,23 +82,58 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// configure writes a configuration: when to refit, and when to publish, is drawn.
+// inMemory returns a directory for the test, in memory where the system has one: synchronising a disk takes most of the time else.
+func inMemory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "simulation-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func (w *world) isTeam() bool { return len(w.members) > 1 }
+
+// configure writes the configurations: when to refit, and when to publish, is drawn.
 func (w *world) configure() error {
 	draw := func(of ...string) string { return of[w.rng.IntN(len(of))] }
-	text := fmt.Sprintf(`
-kafka: {bootstrap_servers: ["localhost:9092"], group_id: g, fetch_max_wait: 5s}
-storage: {path: state, min_free_bytes: 1MiB}
+	every, events, keep := draw("10m", "30m"), draw("0", "200"), draw("3", "20")
+	between := fmt.Sprintf("update_every: %s, deltas: {every: %s}", draw("1m", "5m"), draw("0s", "10s"))
+	size := 150
+	if w.isTeam() {
+		between, size = "update_every: 0s", 100
+	}
+	for _, m := range append(w.members, &member{config: filepath.Join(w.dir, undisturbed), name: "undisturbed"}) {
+		shard, store := "", "store"
+		if m.role != "" {
+			shard = "shard: " + m.role
+		}
+		if m != w.publisher {
+			store += "-" + m.name
+		}
+		text := fmt.Sprintf(`
+kafka: {bootstrap_servers: ["localhost:9092"], group_id: g-%s, fetch_max_wait: 5s}
+storage: {path: state-%s, min_free_bytes: 1MiB}
 web: {listen_address: "127.0.0.1:0"}
 models:
   - name: %s
     input: {topics: [%s], start: earliest}
     schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}
-    sample: {size: 150, seed: 42, holdout: {fraction: 0.1}}
+    sample: {size: %d, seed: 42, holdout: {fraction: 0.1}}
     train: {every: %s, every_events: %s, max_basis: 2, lambda: 3}
     evaluate: {window: 1000}
-    publish: {store: store, update_every: %s, deltas: {every: %s}, gate: {min_rows: 5}, keep: %s}
-`, modelName, topic, draw("10m", "30m"), draw("0", "200"), draw("1m", "5m"), draw("0s", "10s"), draw("3", "20"))
-	return os.WriteFile(w.config, []byte(text), 0o600)
+    publish: {store: %s, %s, gate: {min_rows: 5}, keep: %s}
+    %s
+`, m.name, m.name, modelName, topic, size, every, events, store, between, keep, shard)
+		if err := os.WriteFile(m.config, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) must(err error) {
@@ -105,13 +144,22 @@ func (w *world) must(err error) {
 }
 
 func (w *world) close() {
-	if w.process != nil {
-		w.process.cancel()
-		<-w.process.ended
-		failpoint.Intercept(nil)
+	living := w.late
+	for _, m := range w.members {
+		if m.process != nil {
+			living = append(living, m.process)
+		}
+	}
+	for _, p := range living {
+		p.cancel()
+		p.net.sever(true)
+	}
+	for _, p := range living {
+		<-p.ended
+		processes.Delete(p.label)
 	}
 	w.consumer.Close()
-	_ = sketch.CloseAbandoned() // nobody reads what they write
+	_ = sketch.CloseAbandoned(w.dir) // nobody reads what they write
 	for _, c := range w.clients {
 		c.Close()
 	}
@@ -151,38 +199,6 @@ func (w *world) produce(n int, commit bool) error {
 			return err
 		}
 	}
-	if commit {
-		w.events += n
-	}
-	return nil
-}
-
-// left looks at what a life leaves: a state that is whole and has not gone back, and versions of nothing that the state has not.
-func (w *world) left() error {
-	s, err := sketch.OpenExisting(context.Background(), filepath.Join(w.dir, "state", modelName), nil)
-	if err != nil {
-		return fmt.Errorf("the state that was left: %w", err)
-	}
-	if err := s.Check(); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	for _, l := range s.Ledger() {
-		if l.Next < w.next[l.Partition] {
-			return fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.next[l.Partition], l.Next)
-		}
-		w.next[l.Partition] = l.Next
-	}
-	if err := s.Close(); err != nil {
-		return err
-	}
-	if err := w.look(); err != nil {
-		return err
-	}
-	for number, next := range w.cut {
-		if next > w.next[number] {
-			return fmt.Errorf("version %d is of %d records of partition %d, the state of %d", w.version, next, number, w.next[number])
-		}
-	}
 	return nil
 }
 
@@ -210,19 +226,28 @@ func (w *world) look() error {
 	return nil
 }
 
-// sleep lets time pass, with a look of a consumer every minute.
+// sleep lets time pass, with a look of a consumer every minute, or less of it if a process ends.
 func (w *world) sleep(d time.Duration) error {
 	for d > 0 {
-		part := min(d, time.Minute)
+		began := time.Now()
 		select {
-		case <-time.After(part):
-		case <-w.process.ended:
-			return nil
+		case <-time.After(min(d, time.Minute)):
+		case <-w.ended:
+		}
+		slept := time.Since(began)
+		d -= slept
+		for _, m := range w.members {
+			if m.process == nil {
+				continue
+			}
+			w.lived += slept
+			if m.process.hasEnded() {
+				d = 0
+			}
 		}
 		if err := w.look(); err != nil {
 			return err
 		}
-		d -= part
 	}
 	return nil
 }

@@ -1,0 +1,123 @@
+//go:build failpoint && simulation
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/shard"
+)
+
+// compareTeam compares what a trainer has with what one daemon has that read everything.
+func compareTeam(got, want report.State) error {
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{{"accounts", got.Partitions, want.Partitions}, {"rows", got.Rows, want.Rows}, {"digest", got.SampleDigest, want.SampleDigest},
+		{"reasons", got.RejectedByReason, want.RejectedByReason}} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			return fmt.Errorf("the trainer has %s %+v, one daemon has %+v", c.what, c.got, c.want)
+		}
+	}
+	return nil
+}
+
+// loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
+// before it.
+func (w *world) loseTail() error {
+	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
+	if err != nil {
+		return err
+	}
+	id := topics[merge].ID
+	var over atomic.Bool
+	w.cluster.ControlKey(kmsg.Produce.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		if over.Load() {
+			w.cluster.DropControl()
+			return nil, nil, false
+		}
+		w.cluster.KeepControl()
+		lost, answer := r.(*kmsg.ProduceRequest), r.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range lost.Topics {
+			if t.Topic != merge && t.TopicID != id {
+				return nil, nil, false
+			}
+			answered := kmsg.NewProduceResponseTopic()
+			answered.Topic, answered.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition = p.Partition
+				answered.Partitions = append(answered.Partitions, partition)
+			}
+			answer.Topics = append(answer.Topics, answered)
+		}
+		return answer, nil, true
+	})
+	defer over.Store(true)
+	if err := w.produce(1+w.rng.IntN(20), true); err != nil {
+		return err
+	}
+	return w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second)
+}
+
+// loseState has a member begin with nothing: a shard reads its partitions again, as long as the brokers have them, and the trainer the merge topic.
+func (w *world) loseState(m *member) error {
+	if err := w.stop(m); err != nil || m != w.publisher && w.retained {
+		return err
+	}
+	m.next = map[int32]int64{}
+	return os.RemoveAll(m.state)
+}
+
+// takeForDead pauses a shard, and has another process be it, elsewhere and with a state of its own. Then the first one goes on, with all that it has still to
+// say: one of the two has to end.
+func (w *world) takeForDead(m *member) error {
+	if m == w.publisher || w.retained {
+		return w.act("hang", m)
+	}
+	first := m.process
+	resume := first.net.hang()
+	defer resume()
+	if err := w.produce(1+w.rng.IntN(20), true); err != nil {
+		return err
+	}
+	if err := w.sleepOrDie(w.minutes(2)); err != nil || m.process != first {
+		return err
+	}
+	w.moves++
+	m.state, m.next, m.process = fmt.Sprintf("%s-%d", m.state, w.moves), map[int32]int64{}, nil
+	w.late = append(w.late, first)
+	if err := w.start(m); err != nil {
+		return err
+	}
+	if err := w.sleepOrDie(w.minutes(5)); err != nil {
+		return err
+	}
+	resume()
+	for range 3 { // the second may be the one that ends, and then begins again
+		if err := w.startAll(); err != nil {
+			return err
+		}
+		if err := w.sleepOrDie(3 * time.Minute); err != nil {
+			return err
+		}
+	}
+	if !first.hasEnded() {
+		return fmt.Errorf("%s is two processes for good", m.name)
+	}
+	w.late = w.late[:len(w.late)-1]
+	if processes.Delete(first.label); first.err != nil && !errors.Is(first.err, shard.ErrSuperseded) {
+		return fmt.Errorf("%s ended: %w", m.name, first.err)
+	}
+	return nil
+}
