@@ -1,11 +1,9 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,27 +22,6 @@ const (
 	predictionTensor    = "prediction"    // value or class; for multilabel models a BOOL for each class
 	probabilitiesTensor = "probabilities" // where the link has them
 )
-
-// platform names the kind of model in its metadata.
-const platform = "refitd_interaction"
-
-// tensorMetadata describes a tensor; -1 stands for a size that varies.
-type tensorMetadata struct {
-	Name     string `json:"name"`               // field, or outputs, prediction, probabilities
-	Datatype string `json:"datatype"`           // BYTES, FP64 or BOOL
-	Shape    []int  `json:"shape"`              // rows first
-	Optional bool   `json:"optional,omitempty"` // input: events may lack it, and requests may leave it out
-}
-
-// modelMetadata is the answer about a model. The identity is beside what the protocol asks for.
-type modelMetadata struct {
-	Name     string           `json:"name"`     // of the model
-	Versions []string         `json:"versions"` // numbers, oldest first
-	Platform string           `json:"platform"` // refitd_interaction
-	Inputs   []tensorMetadata `json:"inputs"`   // one for each field of the schema
-	Outputs  []tensorMetadata `json:"outputs"`  // what an answer has
-	answered
-}
 
 // tensor is an output.
 type tensor struct {
@@ -94,186 +71,6 @@ type inferResponse struct {
 
 // tail returns what follows the JSON object.
 func (r inferResponse) tail() []byte { return r.binary }
-
-// serverMetadata names the program.
-type serverMetadata struct {
-	Name       string   `json:"name"`       // refitd
-	Version    string   `json:"version"`    // of the program
-	Extensions []string `json:"extensions"` // binary_tensor_data
-}
-
-// extensions are those of the protocol that are served whole. Of model_repository there is the index alone.
-var extensions = []string{"binary_tensor_data"}
-
-// serverMetadata answers with the name and version of the program.
-func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
-}
-
-// serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its servers "ready".
-type serverHealth struct {
-	Live  bool `json:"live"`  // true
-	Ready bool `json:"ready"` // every model has a champion
-}
-
-// live answers that the server runs, and whether it could infer.
-func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, serverHealth{Live: true, Ready: s.allServed()})
-}
-
-// serverReady answers whether every model has a champion to infer with.
-func (s *Server) serverReady(w http.ResponseWriter, _ *http.Request) error {
-	h, status := serverHealth{Live: true, Ready: s.allServed()}, http.StatusOK
-	if !h.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	return answer(w, status, h)
-}
-
-// allServed reports whether every model has a champion to infer with.
-func (s *Server) allServed() bool {
-	for _, cache := range s.caches {
-		if cache.champion() == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// modelReadyAnswer says whether a version of a model can infer.
-type modelReadyAnswer struct {
-	Name  string `json:"name"`  // of the model
-	Ready bool   `json:"ready"` // the version, or a champion, can be loaded
-}
-
-// modelReady answers whether the champion, or the version of the path, can infer.
-func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
-	cache, err := s.cached(r)
-	if err != nil {
-		return err
-	}
-	status := http.StatusOK
-	v, err := s.chosen(r)
-	if _, bad := errors.AsType[*requestError](err); bad { // no version has such a number
-		return err
-	} else if err != nil {
-		status = http.StatusServiceUnavailable
-	} else {
-		w.Header().Set(versionHeader, v.header)
-	}
-	return answer(w, status, modelReadyAnswer{cache.Name, err == nil})
-}
-
-// modelMetadata answers with the input and output tensors of the champion, or of the version of the path.
-func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
-	cache, err := s.cached(r)
-	if err != nil {
-		return err
-	}
-	v, err := s.chosen(r)
-	if err != nil {
-		return err
-	}
-	versions, err := cache.Store.Versions(cache.Name)
-	if err != nil {
-		return err
-	}
-	m := modelMetadata{Name: cache.Name, Versions: []string{}, Platform: platform, Inputs: inputTensors(v.model.Schema()),
-		Outputs: outputTensors(v.model), answered: v.answered()}
-	for _, n := range versions {
-		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
-	}
-	w.Header().Set(versionHeader, v.header)
-	return answer(w, http.StatusOK, m)
-}
-
-// repositoryRequest asks which models there are. A request without a body is one, too.
-type repositoryRequest struct {
-	Ready bool `json:"ready,omitzero"` // only those that can infer
-}
-
-// modelIndex is a model of the index.
-type modelIndex struct {
-	Name    string `json:"name"`    // of the model
-	Version string `json:"version"` // of its champion, empty without
-	State   string `json:"state"`   // READY, or UNAVAILABLE without a champion
-	Reason  string `json:"reason"`  // of UNAVAILABLE
-}
-
-// repositoryIndex answers with the models of the configuration and their champions. Models are loaded and unloaded by no request: the configuration says which
-// there are, and PUT /v1/models/{model}/aliases/champion which version they infer with.
-func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
-	var ask repositoryRequest
-	if r.ContentLength != 0 {
-		if err := readJSON(r, &ask); err != nil {
-			return err
-		}
-	}
-	return answer(w, http.StatusOK, s.index(ask.Ready))
-}
-
-// index returns the models, those without a champion unless only ready ones are asked for.
-func (s *Server) index(ready bool) []modelIndex {
-	list := []modelIndex{}
-	for _, m := range s.Models {
-		one := modelIndex{Name: m.Name, State: "READY"}
-		if v := s.caches[m.Name].champion(); v != nil {
-			one.Version = v.header
-		} else if one.State, one.Reason = "UNAVAILABLE", "no champion yet"; ready {
-			continue
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-func inputTensors(s *snapshot.Schema) []tensorMetadata {
-	var list []tensorMetadata
-	add := func(name, datatype string, shape ...int) {
-		list = append(list, tensorMetadata{name, datatype, shape, slices.Contains(s.Optional, name)})
-	}
-	for _, name := range s.Categorical {
-		add(name, "BYTES", -1)
-	}
-	for _, f := range s.Numeric {
-		add(f.Name, "FP64", -1)
-	}
-	for _, name := range s.Multi {
-		add(name, "BYTES", -1, -1)
-	}
-	return list
-}
-
-// outputTensors describes what a version answers with, as far as its link has it.
-func outputTensors(m *snapshot.Model) []tensorMetadata {
-	list := []tensorMetadata{{Name: outputsTensor, Datatype: "FP64", Shape: []int{-1, m.NumOutputs()}}}
-	manifest := m.Manifest()
-	switch m.Schema().Task {
-	case snapshot.Multiclass:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BYTES", Shape: []int{-1}})
-	case snapshot.Multilabel:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "BOOL", Shape: []int{-1, m.NumOutputs()}})
-	default:
-		list = append(list, tensorMetadata{Name: predictionTensor, Datatype: "FP64", Shape: []int{-1}})
-	}
-	if n := numProbabilities(m.Schema(), manifest.Link, m.NumOutputs()); n > 0 {
-		list = append(list, tensorMetadata{Name: probabilitiesTensor, Datatype: "FP64", Shape: []int{-1, n}})
-	}
-	return list
-}
-
-// numProbabilities returns the length of snapshot.Prediction.Probabilities.
-func numProbabilities(s *snapshot.Schema, link string, outputs int) int {
-	switch {
-	case link == snapshot.Softmax, link == snapshot.Logistic && s.Task == snapshot.Multilabel:
-		return outputs
-	case link == snapshot.Logistic && s.Task == snapshot.Binary:
-		return 2
-	case link == snapshot.OrdinalLink:
-		return s.Levels
-	}
-	return 0
-}
 
 // infer predicts a row for each element of the input tensors. Elements may follow the JSON object as the binary tensor data extension says; the body
 // is application/octet-stream then, and Inference-Header-Content-Length the length of the object. So is the answer where that is asked for.
