@@ -12,7 +12,7 @@ import (
 
 // explain turns an error of the broker or the network into what an operator can act on.
 func (s *source) explain(err error) string {
-	var op *net.OpError
+	op, _ := errors.AsType[*net.OpError](err)
 	text := err.Error()
 	if rest, ok := strings.CutPrefix(text, "kafka.(*Client)."); ok {
 		_, text, _ = strings.Cut(rest, ": ")
@@ -37,9 +37,9 @@ func (s *source) explain(err error) string {
 		return "the topic or partition does not exist, or was deleted (" + text + ")"
 	case strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") || strings.Contains(text, "TLS"):
 		return fmt.Sprintf("TLS with %s failed: %s", strings.Join(s.opts.Brokers, ", "), text)
-	case errors.As(err, &op) && op.Op == "dial":
+	case op != nil && op.Op == "dial":
 		return fmt.Sprintf("cannot reach a broker at %s: %s", strings.Join(s.opts.Brokers, ", "), text)
-	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &op) && op.Timeout():
+	case errors.Is(err, context.DeadlineExceeded) || op != nil && op.Timeout():
 		return fmt.Sprintf("cannot reach a broker at %s: no answer (%s)%s", strings.Join(s.opts.Brokers, ", "), text, s.hint())
 	case strings.Contains(text, "EOF"):
 		return fmt.Sprintf("the broker closed the connection (%s)%s", text, s.hint())
@@ -60,15 +60,14 @@ func (s *source) hint() string {
 
 // refused reports whether the credentials are wrong; trying fast again could lock the account.
 func refused(err error) bool {
-	var broker kafka.Error
-	return errors.As(err, &broker) && broker == kafka.SASLAuthenticationFailed || strings.Contains(err.Error(), "SASL Authentication Failed")
+	return errors.Is(err, kafka.SASLAuthenticationFailed) || strings.Contains(err.Error(), "SASL Authentication Failed")
 }
 
 // fatal reports whether err lasts until an operator changes something, here or at the broker. Every other error, also one that this build
 // does not know, may pass and is tried again soon.
 func fatal(err error) bool {
-	var broker kafka.Error
-	if !errors.As(err, &broker) {
+	broker, ok := errors.AsType[kafka.Error](err)
+	if !ok {
 		return refused(err)
 	}
 	switch broker {

@@ -131,7 +131,7 @@ func (s *Scorer) session(ctx, working context.Context, champion func(last *web.C
 		}
 		s.look(fetches, next, t.client().CommittedOffsets())
 		failed := s.failedFetch(fetches)
-		if group := (*kgo.ErrGroupSession)(nil); errors.As(failed, &group) || errors.Is(failed, kgo.ErrClientClosed) {
+		if _, group := errors.AsType[*kgo.ErrGroupSession](failed); group || errors.Is(failed, kgo.ErrClientClosed) {
 			return failed
 		}
 		if err := s.answer(working, t, a, fetches); err != nil {

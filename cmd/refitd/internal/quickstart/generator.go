@@ -82,7 +82,7 @@ func (g *Generator) Next(ts int64) Rating {
 	return Rating{
 		User:  "u" + strconv.Itoa(user),
 		Item:  "i" + strconv.Itoa(item),
-		Level: int(math.Min(math.Max(math.Round(score), 1), levels)),
+		Level: int(min(max(math.Round(score), 1), levels)),
 		TS:    ts,
 	}
 }

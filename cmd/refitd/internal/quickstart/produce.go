@@ -1,6 +1,7 @@
 package quickstart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 		case <-tick.C:
 		}
 		now := time.Now()
-		due := int64(math.Min(now.Sub(start).Seconds()*opt.Rate-float64(counts.Sent), maxBatchRecords))
+		due := int64(min(now.Sub(start).Seconds()*opt.Rate-float64(counts.Sent), maxBatchRecords))
 		messages := make([]kafka.Message, 0, due)
 		for n := counts.Sent; n < counts.Sent+due; n++ {
 			if opt.DriftAfter > 0 && n == opt.DriftAfter {
@@ -121,11 +122,10 @@ func (r Rating) AppendJSON(dst []byte) []byte {
 
 // acknowledged returns how many of n messages the outcome of a write confirms.
 func acknowledged(err error, n int64) int64 {
-	var each kafka.WriteErrors
-	switch {
-	case err == nil:
+	if err == nil {
 		return n
-	case errors.As(err, &each):
+	}
+	if each, ok := errors.AsType[kafka.WriteErrors](err); ok {
 		return n - int64(each.Count())
 	}
 	return 0
@@ -133,13 +133,8 @@ func acknowledged(err error, n int64) int64 {
 
 // firstError replaces a kafka.WriteErrors, whose text repeats itself for every message, by the first of its errors.
 func firstError(err error) error {
-	var each kafka.WriteErrors
-	if errors.As(err, &each) {
-		for _, e := range each {
-			if e != nil {
-				return e
-			}
-		}
+	if each, ok := errors.AsType[kafka.WriteErrors](err); ok {
+		return cmp.Or(cmp.Or(each...), err)
 	}
 	return err
 }
