@@ -78,7 +78,7 @@ var verbs = []struct {
 	{"rebuild", []line{{"tick", report.RebuildTick{}, "each second"}, {"summary", report.RebuildSummary{}, "last"}}},
 	{"forget", []line{{"summary", report.Erasure{}, ""}}},
 	{"check-state", []line{{"summary", report.Empty{}, ""}}},
-	{"fit", []line{{"invalid", report.Invalid{}, firstInvalid}, {"step", report.Step{}, "each λ and k"}, {"path", report.Path{}, "text only"},
+	{"fit", []line{{"invalid", report.Invalid{}, firstInvalid}, {"step", report.Step{}, "each λ and k, or each λ"}, {"path", report.Path{}, "text only"},
 		{"summary", report.FitSummary{}, "last"}}},
 	{"backtest", []line{{"invalid", report.Invalid{}, firstInvalid}, {"tick", report.BacktestTick{}, "each 10,000 events"},
 		{"version", report.Version{}, "each refit"}, {"summary", report.BacktestSummary{}, "last"}}},

@@ -47,7 +47,8 @@ type PathOptions struct {
 	Algorithm Algorithm
 	// Warm is what the first λ goes on from, of ConditionalGradient with Carry only; nil for nothing.
 	Warm *Warm
-	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of.
+	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of. Steps are not judged, StepPatience has no use,
+	// and OnStep is called once for each λ, with its last step and the final model.
 	FinalOnly bool
 }
 
@@ -168,10 +169,7 @@ func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error))
 		return t.options.Judge(model)
 	}
 	s.Lambda = point.Lambda
-	s.OnStep = func(step Step, model *Model) bool {
-		if t.options.FinalOnly && t.options.OnStep == nil && t.options.StepPatience == 0 {
-			return false
-		}
+	onStep := func(step Step, model *Model) bool {
 		found := &PathPoint{Best: model, Step: step, Score: judge(model)}
 		if t.options.OnStep != nil {
 			t.report(point.Lambda, found)
@@ -182,6 +180,9 @@ func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error))
 		point.Left = t.options.StepPatience > 0 && worse >= t.options.StepPatience
 		return point.Left
 	}
+	if !t.options.FinalOnly {
+		s.OnStep = onStep
+	}
 	result, err := fit(s)
 	if err == nil {
 		point.Result = result
@@ -191,6 +192,9 @@ func (t *pathRun) record(i int, s Settings, fit func(Settings) (*Result, error))
 		last := &PathPoint{Best: result.Model, Score: judge(result.Model), Final: true}
 		if n := len(result.Steps); n > 0 {
 			last.Step = result.Steps[n-1]
+		}
+		if t.options.FinalOnly && t.options.OnStep != nil {
+			t.report(point.Lambda, last)
 		}
 		if t.options.FinalOnly || last.better(best) || last.Score == best.Score {
 			best = last

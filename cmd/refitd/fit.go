@@ -58,7 +58,7 @@ func vars() kong.Vars {
 		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
-// Run fits the model, prints a line for each step and the summary.
+// Run fits the model, prints a line for each step, or each strength of an algorithm whose final models alone count, and the summary.
 func (c *fitCmd) Run(a *app) error {
 	var err error
 	if c.Format, err = c.Table.FormatOf(c.Format, c.Data); err != nil {

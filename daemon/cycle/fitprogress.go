@@ -5,8 +5,9 @@ import "github.com/refitd/refitd/daemon/config"
 // fitProgress tells how far an offline fit is. The nil one tells nothing.
 type fitProgress struct {
 	tell   func(stage, unit string, done, most int) // FitInput.OnProgress
-	walked map[float64]int                          // basis vectors by λ, of a path by Algorithm 1, else steps
-	most   int                                      // of them in all, 0 if that is not known
+	walked map[float64]int                          // basis vectors by λ, of a path by Algorithm 1, else 1 for each λ solved
+	most   int                                      // of them in all
+	counts bool                                     // λ
 }
 
 // begin begins a path over a number of λ.
@@ -19,8 +20,8 @@ func (p *fitProgress) begin(m *config.Model, lambdas, maxSteps int) {
 		basis = min(basis, maxSteps)
 	}
 	p.walked, p.most = make(map[float64]int), lambdas*basis
-	if m.Train.Algorithm != config.ConditionalGradient {
-		p.most = 0 // others take steps until they have converged
+	if p.counts = m.Train.Algorithm != config.ConditionalGradient; p.counts {
+		p.most = lambdas // others take steps until they have converged
 	}
 	p.step()
 }
@@ -30,10 +31,9 @@ func (p *fitProgress) stepped(c *candidate) {
 	if p == nil || p.walked == nil {
 		return
 	}
-	if p.most > 0 {
-		p.walked[c.lambda] = c.step.K
-	} else {
-		p.walked[c.lambda]++
+	p.walked[c.lambda] = c.step.K
+	if p.counts {
+		p.walked[c.lambda] = 1
 	}
 	p.step()
 }
@@ -43,10 +43,17 @@ func (p *fitProgress) step() {
 	for _, n := range p.walked {
 		done += n
 	}
-	if p.most == 0 {
-		unit = "steps"
+	if p.counts {
+		unit = "strengths"
 	}
 	p.tell("path over λ", unit, done, p.most)
+}
+
+// searched tells that basis vectors are looked for, before the path of an algorithm over them.
+func (p *fitProgress) searched() {
+	if p != nil {
+		p.tell("basis vectors", "", 0, 0)
+	}
 }
 
 // swept tells of the sweeps of the variational stage.

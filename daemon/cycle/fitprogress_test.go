@@ -23,7 +23,7 @@ func TestFitProgress(t *testing.T) {
 			if done == 0 {
 				stages, last = append(stages, stage+", "+unit), 0
 			}
-			if len(stages) == 0 || done < last || most > 0 && done > most || (most == 0) != (unit == "steps") {
+			if len(stages) == 0 || done < last || most > 0 && done > most || most == 0 {
 				t.Errorf("%s: %s: %d of %d %s after %d, stages %v", algorithm, stage, done, most, unit, last, stages)
 			}
 			last = done
@@ -33,7 +33,7 @@ func TestFitProgress(t *testing.T) {
 		}
 		want := "path over λ, basis vectors"
 		if algorithm != config.ConditionalGradient {
-			want = "path over λ, steps"
+			want = "path over λ, strengths"
 		}
 		if len(stages) == 0 || stages[0] != want || last == 0 {
 			t.Errorf("%s: stages %v, the last at %d; want %s first", algorithm, stages, last, want)

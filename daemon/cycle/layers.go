@@ -39,6 +39,7 @@ func (j *refitJob) overBasis(ctx context.Context, a solver.Algorithm, warm *warm
 	if !ok || j.model.Train.Features != config.BasisFeatures {
 		return a, nil
 	}
+	j.progress.searched()
 	var from *solver.Model
 	if warm != nil && warm.model.NumBasis > 0 {
 		from = warm.model

@@ -65,8 +65,9 @@ func shuffle(rows []int32, random *rand.Rand) {
 	random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 }
 
-// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal, and returns by how much it has. With q = w_i‖x_i‖²/Λ, D changes by w_i times
-// ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope of parameter q + γ at o − qα_i.
+// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal, and returns by how much it has. With
+// q = w_i‖x_i‖²/Λ, D changes by w_i times ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope
+// of parameter q + γ at o − qα_i.
 func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
 	m, s := f.m, f.scratch[0]
 	for at, row := range rows {

@@ -456,18 +456,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPath runs the algorithm along λ, each fit from the dual of the one before.
+// TestPath runs the algorithm along λ, each fit from the dual of the one before, and hears of each once, by its final model.
 func TestPath(t *testing.T) {
 	p, s := planted(9, 300, 6, 4, Loss{Kind: MaxHinge}), settings(1)
 	lambdas, err := SVM{}.Strengths(t.Context(), p, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	points, _, err := solver.Path(t.Context(), p, lambdas, s, solver.PathOptions{Algorithm: SVM{}})
-	if err != nil || len(points) != len(lambdas) {
-		t.Fatalf("%d points, %v", len(points), err)
+	var heard []*solver.Model
+	points, _, err := solver.Path(t.Context(), p, lambdas, s, solver.PathOptions{Algorithm: SVM{}, FinalOnly: true,
+		OnStep: func(_ float64, _ solver.Step, model *solver.Model, _ float64) { heard = append(heard, model) }})
+	if err != nil || len(points) != len(lambdas) || len(heard) != len(points) {
+		t.Fatalf("%d points, heard of %d, %v", len(points), len(heard), err)
 	}
 	for i, point := range points {
+		if heard[i] != point.Best || point.Best != point.Result.Model {
+			t.Errorf("λ %v: heard of another model than the final one", lambdas[i])
+		}
 		s.Lambda = lambdas[i]
 		cold := fitted(t, SVM{}, p, nil, s)
 		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap || point.Result.Gap > 2e-3*cold.Objective {
