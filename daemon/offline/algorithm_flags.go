@@ -5,7 +5,7 @@ import "github.com/refitd/refitd/daemon/config"
 // AlgorithmFlags say what refits find their model by, in place of the configuration. What is not given stays as it is there.
 type AlgorithmFlags struct {
 	Algorithm string   `enum:",${algorithms}" default:"" placeholder:"ALGORITHM" help:"What finds the model: ${algorithmsText}."`
-	Degree    int      `enum:"0,2,3" default:"0" placeholder:"2" help:"Most features in a product: 2 or 3."`
+	Degree    int      `placeholder:"2" help:"Most features in a product: 2 or 3."`
 	Loss      string   `enum:",auto,${losses}" default:"" placeholder:"LOSS" help:"Training loss: ${lossesText}; by default of task and algorithm."`
 	TopK      *int     `name:"top-k" placeholder:"5" help:"Margins that the losses top_k, usunier and weighted look at."`
 	Cost      string   `placeholder:"FILE" help:"CSV file for --loss structured: a row for each true class, what it costs to take it for each."`

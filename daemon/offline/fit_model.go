@@ -84,7 +84,12 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 	}
 	if event.Task(s.Task).HasClasses() && len(s.Classes) == 0 {
 		s.Classes = classesOf(sets...)
-		if n := len(s.Classes); n > maxFoundClasses {
+		switch n := len(s.Classes); {
+		case n == 1:
+			return &report.ExitError{Code: report.ExitUsage, Key: "--data", Err: fmt.Errorf(
+				"offline: every label is %q, and a model of classes tells at least two apart: give a file with more of them, or list all in schema.classes of "+
+					"a configuration", s.Classes[0])}
+		case n > maxFoundClasses:
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(
 				"offline: the labels have %d different values, more than %d classes, for which a refit takes %d MiB and more: use --task regression, or "+
 					"list at most %d in schema.classes of a configuration", n, maxFoundClasses, (solver.ClassFootprint(n)+1<<20-1)>>20, config.MaxClasses)}

@@ -113,6 +113,9 @@ func polarize(a, b, c, weights []float64) []vector {
 // spectrum returns the eigenvectors of S(UVᵀ) = ½ Σ_s (u_s v_sᵀ + v_s u_sᵀ) with their eigenvalues times weights as weights: with UV = QR it is
 // Q·½R[0 I; I 0]Rᵀ·Qᵀ. Eigenvalues that are rounding are left out.
 func spectrum(u, v [][]float64, weights []float64) []vector {
+	if len(u) == 0 {
+		return nil
+	}
 	d, r := len(u[0]), len(u)
 	both := append(slices.Clone(u), v...)
 	size := min(d, 2*r)

@@ -78,6 +78,17 @@ func TestEnds(t *testing.T) {
 			t.Errorf("status %v: cut short %v", res.Status, res.CutShort)
 		}
 	}
+	for _, d := range []Descent{{}, {Objective: Lifted}} { // without a basis: a linear model, of one output and of several
+		for _, m := range []int{1, 3} {
+			f := form{"", solver.Homogeneous, d, solver.Squared{}, m}
+			s := f.settings()
+			s.MaxBasis = 0
+			res, err := f.d.Fit(t.Context(), f.problem(2, 100, 5, 3), nil, s)
+			if err != nil || res.Model.NumBasis != 0 || sumSquares(res.Model.Linear) == 0 {
+				t.Errorf("%+v, %d outputs: %v, model %+v", d, m, err, res)
+			}
+		}
+	}
 	s := f.settings()
 	s.Budget.Deadline = time.Now().Add(-time.Hour)
 	if _, err := f.d.Fit(t.Context(), p, nil, s); err == nil {
