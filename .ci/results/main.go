@@ -1,7 +1,8 @@
 // Command results reads what `go test -json` prints and keeps what became of each test, over the stages of a run.
 //
-//	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE
-//	results FILE -failed                          prints a pattern of the tests that failed so far, for another try of those alone
+//	go test -json ... | results FILE [-figures]   prints failures and, with -figures, what passing tests logged; adds to FILE. The file that the
+//	                                              environment names as FAILED gets the arguments for go test of another try: a pattern of
+//	                                              the tests that failed, and the packages
 //	results FILE -skipped TEXT                    prints the arguments for go test of the tests that ran in no stage so far, and skipped with TEXT in
 //	                                              the reason: a pattern and their packages
 //	results FILE -table TABLE                     prints the rows of the fault catalogue in TABLE with the results of their tests,
@@ -43,8 +44,8 @@ func main() {
 	log.SetFlags(0)
 	args := os.Args[1:]
 	if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[1] != "-table" && args[1] != "-skipped" ||
-		len(args) == 2 && args[1] != "-figures" && args[1] != "-failed" {
-		log.Fatal("usage: results FILE [-figures | -failed | -skipped TEXT | -table TABLE]")
+		len(args) == 2 && args[1] != "-figures" {
+		log.Fatal("usage: results FILE [-figures | -skipped TEXT | -table TABLE]")
 	}
 	results, err := load(args[0])
 	if err != nil {
@@ -63,19 +64,22 @@ func main() {
 		}
 		return
 	}
-	if len(args) == 2 && args[1] == "-failed" {
-		fmt.Println(pattern(results, func(r result) bool { return r.Status == "fail" }))
-		return
-	}
 	mine := map[string]result{}
 	failed, err := read(os.Stdin, os.Stdout, mine, len(args) == 2)
 	if err == nil {
 		err = add(args[0], mine)
 	}
+	if again := os.Getenv("FAILED"); err == nil && again != "" {
+		arguments := ""
+		if p := pattern(mine, func(r result) bool { return r.Status == "fail" }); p != "" {
+			arguments = strings.Join(append([]string{"-run", p}, failed...), " ")
+		}
+		err = os.WriteFile(again, []byte(arguments), 0o600)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	if failed {
+	if len(failed) > 0 {
 		os.Exit(1)
 	}
 }
@@ -119,8 +123,8 @@ func add(file string, mine map[string]result) error {
 // logged matches a line that a test wrote with its log methods.
 var logged = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
 
-// read takes the events of one go test.
-func read(in io.Reader, out io.Writer, results map[string]result, figures bool) (failed bool, err error) {
+// read takes the events of one go test, and returns the packages that failed.
+func read(in io.Reader, out io.Writer, results map[string]result, figures bool) (failed []string, err error) {
 	output := map[string][]string{} // by test, until it ends
 	var ended []event               // packages without a failure
 	lines := bufio.NewScanner(in)
@@ -135,13 +139,12 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 		switch {
 		case e.Action == "output" || e.Action == "build-output":
 			output[name] = append(output[name], e.Output)
-		case e.Action == "build-fail":
-			failed = true
+		case e.Action == "build-fail": // that of the package follows
 			fmt.Fprint(out, strings.Join(output[name], ""))
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		case e.Test == "":
 			if e.Action == "fail" {
-				failed = true
+				failed = append(failed, e.Package)
 				broken(out, output, results, name)
 				fmt.Fprintf(out, "fail  %-45s %6.1f s\n", strings.TrimPrefix(e.Package, module), e.Elapsed)
 			} else {
