@@ -36,8 +36,10 @@ type Bench struct {
 	Kafka  *kgo.Client
 }
 
+// Topic is the topic of a bench.
 const Topic = "ratings"
 
+// New starts a bench, which ends with the test.
 func New(t *testing.T) *Bench {
 	t.Helper()
 	b := &Bench{T: t, Dir: t.TempDir()}
@@ -74,6 +76,7 @@ func (b *Bench) Produce(values ...[]byte) {
 	b.ProduceTo(Topic, values...)
 }
 
+// ProduceTo is Produce to another topic.
 func (b *Bench) ProduceTo(topic string, values ...[]byte) {
 	b.T.Helper()
 	var records []*kgo.Record
@@ -87,6 +90,7 @@ func (b *Bench) ProduceTo(topic string, values ...[]byte) {
 	}
 }
 
+// ProduceRatings produces n values of Rating, drawn from a seed.
 func (b *Bench) ProduceRatings(seed uint64, n int) {
 	b.T.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -167,6 +171,7 @@ func (b *Bench) Start(path string) (d *daemon.Daemon, stop func()) {
 	}
 }
 
+// Parse reads the JSON Lines that a run printed, and keeps the error that it ended with.
 func Parse(t *testing.T, out []byte, err error) Outcome {
 	t.Helper()
 	o := Outcome{Err: err}
@@ -184,6 +189,7 @@ func Parse(t *testing.T, out []byte, err error) Outcome {
 	return o
 }
 
+// Count returns how many lines have a type.
 func (o *Outcome) Count(kind string) (n int) {
 	for _, l := range o.Lines {
 		if l["type"] == kind {

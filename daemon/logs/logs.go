@@ -13,7 +13,8 @@ import (
 const (
 	// Burst is how often the same line is printed in each Window: two a second, which leaves room for several models' decisions and for
 	// several kinds of trouble at once within ten lines a second.
-	Burst  = 20
+	Burst = 20
+	// Window is the time over which lines are counted.
 	Window = 10 * time.Second
 	// MaxFieldBytes bounds a text field.
 	MaxFieldBytes = 256

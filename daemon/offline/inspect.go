@@ -48,9 +48,6 @@ func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketc
 
 // BOM returns the bill of materials of a version, once its files and golden events were found to be as published.
 func BOM(ref SnapshotRef) ([]byte, error) {
-	if err := ref.locate(); err != nil {
-		return nil, err
-	}
 	m, err := ref.open()
 	if err != nil {
 		return nil, err
