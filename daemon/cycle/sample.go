@@ -41,7 +41,8 @@ type encoded struct {
 	numeric []float64 // n×p numbers of the training rows, for a feature map
 }
 
-// decodeBlock is how many events share an array of the names of their fields: each names its own in it. One that outlives the others keeps them, so it is small.
+// decodeBlock is how many events share an array of the names of their fields: each names its own in it. One that outlives the others keeps them, so it is
+// small.
 const decodeBlock = 256
 
 // decodeRows decodes rows; names is shared by the parts of a sample.
