@@ -21,7 +21,10 @@ type companion struct {
 	name    string
 	target  *Target // whose outputs the learner gives
 	learner learner
-	lasting bool // it goes on from refit to refit: no refit replaces it
+	lasting bool          // it goes on from refit to refit: no refit replaces it
+	recent  *recentLevels // of a number that stands for an ordinal label; nil without
+	link    *levelLink    // that the newest update has, by recent; nil for the champion's
+	next    *levelLink    // that an update which is being made has
 
 	outputs []float64
 	targets []float64
@@ -41,6 +44,13 @@ func (c *companion) predict(ev *event.Event) []float64 {
 func (c *companion) learn(ev *event.Event) {
 	if c.target.Encode(c.targets, ev) {
 		c.learner.learn(ev, c.targets, ev.Weight)
+	}
+}
+
+// note keeps what was predicted for an event, before it is learned.
+func (c *companion) note(ev *event.Event) {
+	if c.recent != nil {
+		c.recent.add(c.outputs[0], ev.Label)
 	}
 }
 
@@ -145,7 +155,9 @@ func (c *Cycle) newCompanions(ch *Champion, last []*companion) (all []*companion
 				l.foldIn.InheritLosses(p.foldIn)
 			}
 		}
-		all = append(all, newCompanion(partGaussian, target, l))
+		b := newCompanion(partGaussian, target, l)
+		b.recent = new(recentLevels)
+		all = append(all, b)
 	}
 	return all
 }
@@ -230,6 +242,10 @@ func (e *encoded) levels(m int) []float64 {
 // goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change. One that stands on no refit has no
 // vocabulary that updates could be made over.
 func (c *Cycle) goOn(companions []*companion) []*companion {
+	last := c.companion(partGaussian)
+	if next := companionOf(companions, partGaussian); last != nil && next != nil {
+		next.recent = last.recent.clone()
+	}
 	isBefore := func(b *companion) bool { return b.name == partBefore }
 	if !c.drift.lasts() {
 		return slices.DeleteFunc(companions, isBefore)
@@ -239,12 +255,41 @@ func (c *Cycle) goOn(companions []*companion) []*companion {
 		return companions
 	}
 	before, was := newCompanion(partBefore, c.target, present), formFoldIn
-	for _, b := range c.companions {
-		if b.name == partGaussian {
-			before, was = newCompanion(partBefore, b.target, b.learner), formNumbers
-		}
+	if last != nil {
+		before, was = newCompanion(partBefore, last.target, last.learner), formNumbers
+		before.recent, before.link = last.recent, last.link
 	}
 	before.lasting = true
 	c.race.goOn(was)
 	return append(companions, before)
+}
+
+// relink has an update that is about to be made say of numbers what the last events say. c.mu is held, and there is a champion.
+func (c *Cycle) relink() {
+	for _, b := range c.companions {
+		if b.recent != nil && c.champion.link != nil {
+			b.next = b.recent.link(c.champion.link)
+		}
+	}
+}
+
+// linkOf returns what a number is for the levels: in what is live, or, with next, in an update that is about to be made. c.mu is held, and there is a champion.
+func (c *Cycle) linkOf(b *companion, next bool) *levelLink {
+	switch {
+	case next:
+		return b.next
+	case b.link != nil:
+		return b.link
+	}
+	return c.champion.link
+}
+
+// companion returns that of a name, nil without. c.mu is held.
+func (c *Cycle) companion(name string) *companion { return companionOf(c.companions, name) }
+
+func companionOf(all []*companion, name string) *companion {
+	if at := slices.IndexFunc(all, func(b *companion) bool { return b.name == name }); at >= 0 {
+		return all[at]
+	}
+	return nil
 }

@@ -197,6 +197,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 			c.learner.learn(ev, c.targets, ev.Weight)
 		}
 		for _, beside := range c.companions {
+			beside.note(ev)
 			beside.learn(ev)
 		}
 		if ahead == nil {
@@ -449,7 +450,7 @@ func (c *Cycle) Update() *Champion {
 	if c.champion == nil {
 		return nil
 	}
-	forms := c.forms()
+	forms := c.forms(false)
 	return c.update(&forms)
 }
 

@@ -128,6 +128,9 @@ func (c *Cycle) alarmed(a alarm, ev *event.Event) {
 			p.foldIn.Widen(a.field, driftWiden)
 		}
 	}
+	if a.field >= 0 {
+		c.widened(a.Group)
+	}
 	c.progressive.alarmed(a.Group, ev.Time)
 	if len(c.alarms) < maxAlarms {
 		c.alarms = append(c.alarms, a.DriftAlarm)

@@ -54,15 +54,15 @@ type rowMaker interface {
 
 // newFollower begins to follow what changes after an update was made just now in a form. c.mu is held.
 func (c *Cycle) newFollower(of *following, form updateForm, made *made) *follower {
-	l, target := c.formLearner(form)
+	l, _ := c.formLearner(form)
 	f := &follower{learner: l}
 	switch l := l.(type) {
 	case *posteriorLearner:
 		f.source = of.sourceOf(l.slots)
 		r := &posteriorRows{learner: l, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), base: l.foldIn.Base(),
-			steady: c.steadyIn(form)}
-		if f.rows = r; target.Link != c.target.Link {
-			r.link = c.champion.link
+			steady: c.steadyIn(form), link: made.link}
+		if f.rows = r; made.link != nil {
+			r.linked = func() *levelLink { return c.linkOf(c.companion(c.partOf(form)), false) }
 		}
 		return f
 	case *gradientLearner:

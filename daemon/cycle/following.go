@@ -20,6 +20,7 @@ type following struct {
 	installed installed    // what consumers have, or would have
 	queue     []takenDelta // not published yet, oldest first
 
+	widened    string      // field whose rows have all changed since, by an alarm; empty for none
 	compaction *Compaction // of the update, under way; nil without. It belongs to the goroutine that updates
 }
 
@@ -84,6 +85,18 @@ func (c *Cycle) unfollow() {
 		c.followed.end()
 		c.followed = nil
 	}
+}
+
+// widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of the live model comes first. c.mu is
+// held.
+func (c *Cycle) widened(field string) {
+	if c.followed != nil {
+		c.followed.widened = field
+	}
+	if c.making != nil && c.making.followed != nil {
+		c.making.followed.widened = field
+	}
+	c.endLive()
 }
 
 // end ends the lists of what is touched. c.mu is held.
@@ -178,6 +191,9 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 		if c.updates = c.lag.prefers(c.updates); !c.updates {
 			return deltas, "updates predict worse than the last refit, on the events after them"
 		}
+	}
+	if f.widened != "" {
+		return deltas, "names of field " + f.widened + " have changed"
 	}
 	if len(f.queue) >= maxQueued || f.queued() > deltaRowBytes {
 		return deltas, "too many deltas wait to be published"

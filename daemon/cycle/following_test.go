@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -326,8 +327,8 @@ func TestNoRoomForNames(t *testing.T) {
 	}
 }
 
-// TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew and where a store takes no deltas, a whole
-// version has to come; nothing is listed without deltas.
+// TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew, after an alarm of drift and where a store
+// takes no deltas, a whole version has to come; nothing is listed without deltas.
 func TestDeltasEnd(t *testing.T) {
 	tier.NotUnderRace(t)
 	test := followedCases()["ordinal"]
@@ -348,6 +349,11 @@ func TestDeltasEnd(t *testing.T) {
 	c.learner = c.newLearner(c.champion, nil)
 	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" {
 		t.Error("deltas of a fold-in that began anew")
+	}
+	c = begin()
+	c.alarmed(alarm{DriftAlarm{1, "item"}, 1}, &test.events[0])
+	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.followed != nil {
+		t.Errorf("deltas go on after an alarm, of which they would bring the rows that are touched: %q", whole)
 	}
 	c = begin()
 	whole := ""

@@ -15,12 +15,18 @@ type posteriorRows struct {
 	loadings *posterior.Loadings
 	base     *posterior.State
 	steady   []bool
-	link     *levelLink // of a number as levels; nil without
+	link     *levelLink        // of a number as levels; nil without
+	linked   func() *levelLink // of what is live; nil without
 	outputs  int
 	mean     []float64 // of the row at hand
 }
 
-func (r *posteriorRows) stale() string { return "" }
+func (r *posteriorRows) stale() string {
+	if r.linked != nil && r.linked() != r.link {
+		return "numbers mean something else for the levels"
+	}
+	return ""
+}
 
 func (r *posteriorRows) row(linear, basis []float64, field int, name string) (exists, whole bool) {
 	at := r.learner.slots.find(field, name)

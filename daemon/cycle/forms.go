@@ -149,6 +149,7 @@ type made struct {
 	frozen
 	folded *posterior.State
 	told   *snapshot.FoldIn
+	link   *levelLink // of a number as levels; nil without
 }
 
 // of returns a champion with the model in this form.
@@ -160,8 +161,8 @@ func (of *made) of(ch *Champion) *Champion {
 	return &u
 }
 
-// forms returns the live model in every form. c.mu is held, and there is a champion.
-func (c *Cycle) forms() (all [numForms]made) {
+// forms returns the live model in every form, with next for an update that is about to be made. c.mu is held, and there is a champion.
+func (c *Cycle) forms(next bool) (all [numForms]made) {
 	for f := range numForms {
 		l, target := c.formLearner(f)
 		switch f {
@@ -171,10 +172,10 @@ func (c *Cycle) forms() (all [numForms]made) {
 			all[f] = c.madeGoing(l, all[formNewton])
 		case formMixed:
 			if _, ok := l.(*posteriorLearner); ok && c.steady != nil {
-				all[f] = c.made(l, target, nil)
+				all[f] = c.made(f, l, target, nil, next)
 			}
 		default:
-			all[f] = c.made(l, target, c.steadyIn(f))
+			all[f] = c.made(f, l, target, c.steadyIn(f), next)
 		}
 		if m := all[f].model; f != formFoldIn && m != nil && !m.IsFinite() {
 			all[f] = made{}
@@ -211,17 +212,15 @@ func (c *Cycle) formLearner(form updateForm) (learner, *Target) {
 	if part == formParts[formFoldIn] {
 		return c.learner, c.target
 	}
-	for _, b := range c.companions {
-		if b.name == part {
-			return b.learner, b.target
-		}
+	if b := c.companion(part); b != nil {
+		return b.learner, b.target
 	}
 	return nil, nil
 }
 
-// made returns what a learner has learned of a target, as one of levels where the target takes these for numbers; nothing where versions cannot hold it.
-// steady are the fields whose rows a fold-in in closed form has without forgetting.
-func (c *Cycle) made(l learner, target *Target, steady []bool) (of made) {
+// made returns what the learner of a form has learned of a target, as one of levels where the target takes these for numbers; nothing where versions cannot
+// hold it. steady are the fields whose rows a fold-in in closed form has without forgetting, next is that of forms.
+func (c *Cycle) made(form updateForm, l learner, target *Target, steady []bool, next bool) (of made) {
 	limit := c.config.Train.MaxFeatures
 	switch l := l.(type) {
 	case *posteriorLearner:
@@ -230,7 +229,8 @@ func (c *Cycle) made(l learner, target *Target, steady []bool) (of made) {
 			return of
 		}
 		if of.folded, of.vocab = l.live(limit, steady); numbers {
-			of.folded = of.folded.Levels(c.champion.link.Threshold, c.champion.link.Slope)
+			of.link = c.linkOf(c.companion(c.partOf(form)), next)
+			of.folded = of.folded.Levels(of.link.Threshold, of.link.Slope)
 		}
 		of.model = of.folded.Model()
 	case *newtonLearner: // which knows nothing of names

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/floats"
@@ -108,6 +109,52 @@ func linkCurve(normal, gradient, w, start, numbers, targets []float64, center fl
 			normal[m*(m+1)+m] += h * x * x
 		}
 	}
+}
+
+// recentEvents is how many of the last events a recentLevels keeps: the slope is known to some 5 % by so many, and what numbers were worth just after a
+// change is soon forgotten.
+const recentEvents = 500
+
+// recentLevels are the numbers that a learner gave for the last events before it learned them, with their levels. What a number means for the levels follows
+// from them: the rows that a refit was judged on are from before a change for the most part, and say then that numbers mean little. The zero value is empty.
+type recentLevels struct {
+	numbers []float64
+	levels  []float64
+	at      int // the oldest, once there are recentEvents
+}
+
+// add takes up a number and the level that came.
+func (r *recentLevels) add(number, level float64) {
+	if math.IsNaN(number) || math.IsInf(number, 0) {
+		return
+	}
+	if len(r.numbers) < recentEvents {
+		r.numbers, r.levels = append(r.numbers, number), append(r.levels, level)
+		return
+	}
+	r.numbers[r.at], r.levels[r.at] = number, level
+	r.at = (r.at + 1) % recentEvents
+}
+
+// clone returns a copy.
+func (r *recentLevels) clone() *recentLevels {
+	return &recentLevels{slices.Clone(r.numbers), slices.Clone(r.levels), r.at}
+}
+
+// link returns the link that the events say, held to l. O(recentEvents·m) a step.
+func (r *recentLevels) link(l *levelLink) *levelLink {
+	m := len(l.Threshold)
+	targets := make([]float64, 0, len(r.levels)*m)
+	for _, level := range r.levels {
+		for c := range m {
+			if level <= float64(c)+1 {
+				targets = append(targets, 1)
+			} else {
+				targets = append(targets, -1)
+			}
+		}
+	}
+	return l.fit(r.numbers, targets)
 }
 
 func isFinite(list []float64) bool {

@@ -3,7 +3,10 @@ package cycle
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // leveled draws n numbers with the levels that a link gives them, as targets.
@@ -81,5 +84,72 @@ func TestLinkCurve(t *testing.T) {
 				t.Errorf("curvature %d, %d is %g, differences give %g", b, a, normal[b*4+a], want)
 			}
 		}
+	}
+}
+
+// TestRecentLevels: the last events say what numbers mean for levels, those before them nothing, and without any the link stays.
+func TestRecentLevels(t *testing.T) {
+	start, r := newLevelLink(4, 1), new(recentLevels)
+	if l := r.link(start); math.Abs(l.Slope-start.Slope) > 1e-9 {
+		t.Errorf("without events the slope goes from %g to %g", start.Slope, l.Slope)
+	}
+	add := func(seed uint64, n int, l *levelLink) {
+		numbers, targets := leveled(seed, n, l)
+		e := &encoded{targets: targets}
+		for i, level := range e.levels(4) {
+			r.add(numbers[i], level)
+		}
+	}
+	add(1, recentEvents, &levelLink{Threshold: []float64{1.5, 2.5, 3.5, 4.5}, Slope: 1})
+	r.add(math.NaN(), 1)
+	if l := r.link(start); math.Abs(l.Slope-1) > 0.2 {
+		t.Errorf("slope %g, want 1", l.Slope)
+	}
+	before := r.clone()
+	add(2, recentEvents, &levelLink{Threshold: []float64{3, 5, 7, 9}, Slope: 2})
+	if l := r.link(start); math.Abs(l.Slope-2) > 0.3 {
+		t.Errorf("after a change slope %g, want 2", l.Slope)
+	}
+	if l := before.link(start); math.Abs(l.Slope-1) > 0.2 {
+		t.Errorf("a copy changed: slope %g", l.Slope)
+	}
+}
+
+// TestUpdatesSayWhatNumbersMean: updates of a number as levels have the link of the last events, until the next update is made of the live model, and so do
+// their deltas. It goes on from refit to refit, and with the fold-in from before a change.
+func TestUpdatesSayWhatNumbersMean(t *testing.T) {
+	tier.NotUnderRace(t)
+	c, events := newCycle(t, ratingsModel(nil)), stream(5, 1500)
+	observeAll(c, events[:1000])
+	c.Install(refit(t, c, sampleOf(events[:1000])))
+	c.NextUpdate()
+	b := c.companion(partGaussian)
+	if len(b.recent.numbers) != recentEvents || b.link == nil {
+		t.Fatalf("%d recent numbers, link %v", len(b.recent.numbers), b.link)
+	}
+	before := *b.link
+	observeAll(c, events[1000:1400])
+	if u := c.forms(false)[formNumbers]; u.link != b.link || math.Abs(b.link.Slope-before.Slope) > 0 {
+		t.Error("the link changes between updates")
+	}
+	if c.NextUpdate(); b.link.Slope == before.Slope {
+		t.Error("an update has the link of the one before")
+	}
+	u := c.forms(false)[formNumbers]
+	for o, bias := range u.model.Bias {
+		if want := b.link.Threshold[o] - b.link.Slope*b.learner.(*posteriorLearner).foldIn.Base().Bias[0]; math.Abs(bias-want) > 1e-9 {
+			t.Errorf("bias %d is %g, by the link %g", o, bias, want)
+		}
+	}
+	newest := b.recent.clone()
+	c.drift.alarm = c.drift.events
+	c.Install(refit(t, c, sampleOf(events[:1400])))
+	next, old := c.companion(partGaussian), c.companion(partBefore)
+	if next == b || !slices.Equal(next.recent.numbers, newest.numbers) || old == nil || !slices.Equal(old.recent.numbers, newest.numbers) || old.link != b.link {
+		t.Fatal("what the last events said is lost with a refit")
+	}
+	observeAll(c, events[1400:])
+	if slices.Equal(next.recent.numbers, old.recent.numbers) {
+		t.Error("two learners share what they have predicted")
 	}
 }

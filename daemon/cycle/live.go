@@ -51,7 +51,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if c.champion == nil {
 		return nil, ErrNoChampion
 	}
-	forms := c.forms()
+	forms := c.forms(false)
 	u, settings := c.update(&forms), c.config
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")

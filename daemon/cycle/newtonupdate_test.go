@@ -100,7 +100,7 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	c := newCycle(t, m)
 	observeAll(c, events[:warm])
 	c.Install(refit(t, c, sampleOf(events[:warm])))
-	if forms := c.forms(); forms[formNewton].model == nil || forms[formGoing].model != nil {
+	if forms := c.forms(false); forms[formNewton].model == nil || forms[formGoing].model != nil {
 		t.Fatal("a form of weights that go on before there was an update, or none of Newton's learner")
 	}
 	observeWithUpdates(c, events[warm:], 300)
@@ -125,7 +125,7 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 		}
 	}
 	m.Publish.Deltas.Every = config.Duration(time.Second)
-	if c.forms()[formGoing].model != nil {
+	if c.forms(false)[formGoing].model != nil {
 		t.Error("a form that deltas cannot follow")
 	}
 }

@@ -74,7 +74,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 		if units, errors := c.race.lead(formMixed, formNumbers); (mixed > 5) != changes || math.Abs(errors) < 1 || (units > 0) != changes {
 			t.Errorf("%t: %d updates that forget in all fields, which are better by %g units, %g standard errors", changes, mixed, units, errors)
 		}
-		forms := c.forms()
+		forms := c.forms(false)
 		for j, f := range forms[formMixed].folded.Field {
 			a, _ := forms[formNumbers].folded.Row(j)
 			b, _ := forms[formMixed].folded.Row(j)

@@ -115,7 +115,8 @@ func (c *Cycle) BeginUpdate() (x *Update, reason string) {
 	if c.champion == nil {
 		return nil, "there is no champion"
 	}
-	x = &Update{forms: c.forms(), settings: c.config}
+	c.relink()
+	x = &Update{forms: c.forms(true), settings: c.config}
 	c.markNewton()
 	if !x.forms[formFoldIn].model.IsFinite() {
 		return nil, "the live model is not finite"
@@ -184,7 +185,9 @@ func (c *Cycle) TakeUp(x *Update) {
 	}
 	next := *c.published
 	for f := range x.forms {
-		next.forms[f] = x.forms[f].frozen
+		if next.forms[f] = x.forms[f].frozen; x.forms[f].link != nil {
+			c.companion(c.partOf(updateForm(f))).link = x.forms[f].link
+		}
 	}
 	next.update = next.forms[x.form]
 	c.unfollow()

@@ -150,7 +150,7 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 				want = better
 			}
 			u, _ := c.NextUpdate()
-			forms := c.forms()
+			forms := c.forms(false)
 			if c.race.chosen != want || u != nil && !u.again && !slices.Equal(u.Model.Bias, forms[want].model.Bias) {
 				t.Fatalf("event %d: of %s, want %s", i, formParts[c.race.chosen], formParts[want])
 			}
