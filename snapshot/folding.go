@@ -74,11 +74,13 @@ func (m *Model) begin(row *foldedRow, d *FoldInField, h *rowShape, j int) {
 	}
 }
 
-// learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is taken where the event finds the row.
-func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, field int, weight float64) {
+// learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is taken where the event finds the row. Of one
+// that the row of the model holds already the curvature counts alone.
+func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, field int, weight float64, held bool) {
 	h := &f.solver.shape
 	m.encode(in, &f.scratch)
-	f.scratch.drop(m.columnOf(field, in))
+	column := m.columnOf(field, in)
+	f.scratch.drop(column)
 	m.outputs(f.rest, &f.scratch)
 	f.slopes(m, d)
 	few := f.few.holds(row, h)
@@ -90,17 +92,10 @@ func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, fie
 	f.mix(d, row)
 	f.predict(f.mixed)
 	f.observe(m, d, row, weight)
-	for g := range h.rates {
-		mean, _ := row.block(g/laneCount, h)
-		for a := range f.mean {
-			f.mean[a] = mean[a][g%laneCount]
-		}
-		f.predict(f.mean)
-		loss := f.rateLoss(m)
-		if !(loss < rateLossMax) {
-			loss = rateLossMax
-		}
-		row.loss[g] = entityLossFade*row.loss[g] + loss
+	if held && column >= 0 {
+		f.hold(row)
+	} else {
+		f.judge(m, row)
 	}
 	f.accumulate(row)
 	if few && f.few.learn(f.omega, f.right, row.center, f.keep, h) && f.solveFew(d, row) {
@@ -114,6 +109,32 @@ func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, fie
 		}
 	}
 	f.solveMiddle(d, row)
+}
+
+// hold has the quadratic say what the center of the row says, which stays where it is.
+func (f *folding) hold(row *foldedRow) {
+	h := &f.solver.shape
+	k := h.coordinates
+	for o, w := range f.omega {
+		f.right[o] = w * (row.center[o] + dot(f.gradient[o*k:o*k+k], row.center[h.linear:]))
+	}
+}
+
+// judge adds the losses of the rates on the event to those of the entity.
+func (f *folding) judge(m *Model, row *foldedRow) {
+	h := &f.solver.shape
+	for g := range h.rates {
+		mean, _ := row.block(g/laneCount, h)
+		for a := range f.mean {
+			f.mean[a] = mean[a][g%laneCount]
+		}
+		f.predict(f.mean)
+		loss := f.rateLoss(m)
+		if !(loss < rateLossMax) {
+			loss = rateLossMax
+		}
+		row.loss[g] = entityLossFade*row.loss[g] + loss
+	}
 }
 
 // solveFew stores the means of all rates by the events, those last among which there is the rate whose variance counts. It reports false if it cannot.

@@ -18,6 +18,7 @@ type LabelledEvent struct {
 	Label   float64  // of regression, ordinal and binary labels; NaN is none
 	Classes []string // of multiclass and multilabel ones
 	Weight  float64  // how much it counts; 0 is 1
+	Held    bool     // the version has learned from it: it is not behind the version's cut
 }
 
 // Overlay is a model with rows of its own for some entities, made from events of theirs. It scores like the Model below it, which it shares, and never
@@ -34,9 +35,11 @@ type Overlay struct {
 
 // Fold returns the model with the rows that the entities of events get from these, oldest first: what Model.Predict says of the next event of a user
 // then counts what the user did, whether or not the version knows them. Entities are the names in the first field of the version's FoldIn. Give
-// all of an entity's recent events, some hundred, also those that the version has learned from: an entity's row in the version is where its prior
-// is centred, and no more. What the events have beside the entity is taken as the version knows it. The rows are those of the daemon's own fold-in, at
-// its rates of forgetting, but for the uncertainty of the other rows. 20 events take some 90 µs at k = 20 and m = 4.
+// all of an entity's recent events, some hundred, also those that the version has learned from, which are Held: an entity's row in the version is where its
+// prior is centred, and held events make it as certain as they made the version's, and no more. They are learned like others where the version has no row of
+// the entity, or where nobody says that they are held, so that they count twice. What the events have beside the entity is taken as the version knows it.
+// The rows are those of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take some 90 µs at
+// k = 20 and m = 4.
 //
 // It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does not have the shape of the schema, or
 // is beyond MaxHistory. No events make an overlay without rows.
@@ -134,7 +137,7 @@ func (o *Overlay) add(f *folding, e *LabelledEvent) error {
 	if isNew {
 		f.few.begin(row, &o.shape)
 	}
-	f.learn(m, o.by, row, &e.Input, o.field, weight)
+	f.learn(m, o.by, row, &e.Input, o.field, weight, e.Held)
 	o.folded++
 	return nil
 }

@@ -113,6 +113,7 @@ type slowFold struct {
 	b       [][]float64
 	loss    []float64
 	targets []float64
+	known   bool // the center is a row of the model
 }
 
 func newSlowFold(c *Contents, center []float64) *slowFold {
@@ -237,9 +238,11 @@ func (s *slowFold) learn(m *Model, e *LabelledEvent) {
 	for _, v := range o {
 		sum += math.Exp(v)
 	}
+	held := e.Held && s.known
 	for g := range s.loss {
-		mean, _ := s.solve(g)
-		s.loss[g] = 0.99*s.loss[g] + s.rateLoss(s.with(mean, &e.Input))
+		if mean, _ := s.solve(g); !held {
+			s.loss[g] = 0.99*s.loss[g] + s.rateLoss(s.with(mean, &e.Input))
+		}
 	}
 	for g, rate := range s.by.Rates {
 		for i := range s.a[g] {
@@ -275,6 +278,12 @@ func (s *slowFold) learn(m *Model, e *LabelledEvent) {
 				w = max(w, math.Tanh(xi/2)/(2*xi))
 			}
 			right = t - p + w*(o[c]-rest[c])
+		}
+		if held {
+			right = 0
+			for i, v := range s.center {
+				right += w * y[c][i] * v
+			}
 		}
 		for g := range s.a {
 			for i := range q {
@@ -316,26 +325,34 @@ func TestFoldIsTheGaussianPosterior(t *testing.T) {
 						center[linear+r] = c.Basis[v] / (float64(c.FoldIn.Fields[0].Signs[v]) * c.FoldIn.Scale[v])
 					}
 				}
-				slow, events := newSlowFold(c, center), historyOf(c, user, 12)
-				for i := range events {
-					slow.learn(m, &events[i])
-				}
-				over, err := m.Fold(events)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if over.Folded() != len(events) || !slices.Equal(over.Entities(), []string{user}) {
-					t.Errorf("%d events of %q folded in, want %d of %s", over.Folded(), over.Entities(), len(events), user)
-				}
-				got, s := make([]float64, c.NumOutputs), Scratch{}
-				for _, e := range historyOf(c, user, 5) {
-					want := slow.with(slow.mixed(), &e.Input)
-					unseen := over.Score(got, &e.Input, &s)
-					if !closeTo(got, want, 1e-9) {
-						t.Errorf("%s: outputs %v, want %v", user, got, want)
+				for _, held := range []int{0, 7, 12} { // of 12 events
+					slow, events := newSlowFold(c, center), historyOf(c, user, 12)
+					slow.known = user == "u1"
+					for i := range events {
+						events[i].Held = i < held
+						slow.learn(m, &events[i])
 					}
-					if known := m.Score(got, &e.Input, &s); user == "u9" && unseen != known-1 || user == "u1" && unseen != known {
-						t.Errorf("%s: %d unseen names, %d without a history", user, unseen, known)
+					over, err := m.Fold(events)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if over.Folded() != len(events) || !slices.Equal(over.Entities(), []string{user}) {
+						t.Errorf("%d events of %q folded in, want %d of %s", over.Folded(), over.Entities(), len(events), user)
+					}
+					got, plain, s := make([]float64, c.NumOutputs), make([]float64, c.NumOutputs), Scratch{}
+					for _, e := range historyOf(c, user, 5) {
+						want := slow.with(slow.mixed(), &e.Input)
+						unseen := over.Score(got, &e.Input, &s)
+						if !closeTo(got, want, 1e-9) {
+							t.Errorf("%s: outputs %v, want %v", user, got, want)
+						}
+						known := m.Score(plain, &e.Input, &s)
+						if user == "u9" && unseen != known-1 || user == "u1" && unseen != known {
+							t.Errorf("%s: %d unseen names, %d without a history", user, unseen, known)
+						}
+						if same := closeTo(got, plain, 1e-9); same != (user == "u1" && held == len(events)) {
+							t.Errorf("%s, %d events held: outputs %v, the version's own are %v", user, held, got, plain)
+						}
 					}
 				}
 			}

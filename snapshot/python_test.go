@@ -63,6 +63,7 @@ type expectedFold struct {
 	Field   string           `json:"field"`
 	History []map[string]any `json:"history"`
 	Weights []float64        `json:"weights"`
+	Held    int              `json:"held"`
 	Events  []expectedScore  `json:"events"`
 	Tops    []expectedTop    `json:"tops"`
 }
@@ -174,7 +175,12 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		m, e := publish("fold-"+name, c)
 		e = e.of(t, m, 50)
 		for _, field := range []string{"", "item"} {
-			e.Folds = append(e.Folds, foldOf(t, m, field, append(historyOf(c, "u1", 15), historyOf(c, "u9", 12)...)))
+			history := append(historyOf(c, "u1", 15), historyOf(c, "u9", 12)...)
+			e.Folds = append(e.Folds, foldOf(t, m, field, history))
+			for i := range 18 { // of the entity that the version does not know, too
+				history[i].Held = true
+			}
+			e.Folds = append(e.Folds, foldOf(t, m, field, history))
 		}
 		list = append(list, e)
 	}
@@ -298,6 +304,11 @@ func (e expectedTop) of(t *testing.T, s *Schema, topK func([]Item, *Query, *Scra
 func foldOf(t *testing.T, m *Model, field string, history []LabelledEvent) expectedFold {
 	t.Helper()
 	e := expectedFold{Field: field}
+	for i := range history {
+		if history[i].Held {
+			e.Held = i + 1
+		}
+	}
 	s := m.Schema()
 	for i := range history {
 		e.History = append(e.History, labelledMap(s, &history[i]))

@@ -14,6 +14,7 @@ type scoreCmd struct {
 	offline.ScoreOptions
 	Input   string `default:"-" placeholder:"FILE" help:"Events, without labels or with; - is standard input; gzip and zstd are detected."`
 	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
+	Held    int    `name:"history-held" placeholder:"N" help:"How many events of --history, the first, the version has learned from: they are not learned again."`
 }
 
 func (c *scoreCmd) Run(a *app) error {
@@ -42,7 +43,7 @@ func (c *scoreCmd) Run(a *app) error {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: c.History}
 		}
 		defer f.Close()
-		o.History = f
+		o.History, o.HistoryHeld = f, c.Held
 	}
 	return offline.Score(a.ctx, c.SnapshotRef, o, in, a.out)
 }

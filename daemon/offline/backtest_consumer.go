@@ -37,6 +37,8 @@ type backtestConsumer struct {
 	target   *cycle.Target
 	model    *snapshot.Model // nil before the first version
 	version  int
+	seen     int64 // events so far
+	held     int64 // of these, that the model has learned from
 	noFoldIn string
 
 	scratch   snapshot.Scratch
@@ -55,6 +57,7 @@ type backtestConsumer struct {
 // entityHistory is what the consumer keeps of one entity.
 type entityHistory struct {
 	events  []snapshot.LabelledEvent // the newest, oldest first
+	numbers []int64                  // which they were of all
 	overlay *snapshot.Overlay        // of a version
 	version int
 }
@@ -119,7 +122,7 @@ func (b *backtest) follow(now time.Time, model *snapshot.Model) {
 		if c.every > 0 && c.schedule.DeltaDue(c.every, now, b.summary.Events) {
 			c.schedule.DeltaTaken(now, b.summary.Events)
 			if model != nil && model != c.model {
-				c.model, c.version = model, c.version+1
+				c.model, c.version, c.held = model, c.version+1, c.seen
 			}
 		}
 	}
@@ -140,7 +143,7 @@ func (b *backtest) take(ch *cycle.Champion) error {
 		if c.mode == consumerRefits && ch.Version.Kind != "refit" {
 			continue
 		}
-		c.model, c.version, c.folds, c.noFoldIn = m, c.version+1, contents.FoldIn != nil, contents.NoFoldIn
+		c.model, c.version, c.held, c.folds, c.noFoldIn = m, c.version+1, c.seen, contents.FoldIn != nil, contents.NoFoldIn
 	}
 	return nil
 }
@@ -214,6 +217,7 @@ func (c *backtestConsumer) observe(ev *event.Event) error {
 			c.tail.Add(ev, c.outputs, c.targets)
 		}
 	}
+	c.seen++
 	if h == nil {
 		return nil
 	}
@@ -240,6 +244,9 @@ func (c *backtestConsumer) overlay(h *entityHistory) (*snapshot.Overlay, error) 
 		return nil, nil
 	}
 	if h.overlay == nil || h.version != c.version {
+		for i := range h.events {
+			h.events[i].Held = h.numbers[i] < c.held
+		}
 		over, err := c.model.Fold(h.events)
 		if err != nil {
 			return nil, err
@@ -257,9 +264,9 @@ func (h *entityHistory) add(c *backtestConsumer, ev *event.Event, in snapshot.In
 		e.Multi[f] = slices.Clone(names)
 	}
 	if len(h.events) == consumerEvents {
-		h.events = slices.Delete(h.events, 0, 1)
+		h.events, h.numbers = slices.Delete(h.events, 0, 1), slices.Delete(h.numbers, 0, 1)
 	}
-	h.events = append(h.events, e)
+	h.events, h.numbers = append(h.events, e), append(h.numbers, c.seen-1)
 	if h.overlay == nil || h.version != c.version {
 		return nil
 	}

@@ -23,6 +23,8 @@ type ScoreOptions struct {
 	Table  TableOptions   `embed:""`
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
 	History io.Reader `kong:"-"`
+	// HistoryHeld is how many events of History, the first, the version has learned from.
+	HistoryHeld int `kong:"-"`
 }
 
 // Score reads events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
@@ -39,7 +41,7 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	}
 	s := newScoring(version)
 	if o.History != nil {
-		if err := s.fold(o.History); err != nil {
+		if err := s.fold(o.History, o.HistoryHeld); err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history"}
 		}
 	}
@@ -146,8 +148,8 @@ func decoderOf(version *snapshot.Model) *event.JSON {
 	return event.NewJSON(schema, event.DefaultLimits())
 }
 
-// fold folds the labelled events of JSON Lines in, oldest first.
-func (s *scoring) fold(history io.Reader) error {
+// fold folds the labelled events of JSON Lines in, oldest first, of which the version has learned from the first held.
+func (s *scoring) fold(history io.Reader, held int) error {
 	lines, err := newLines(history)
 	if err != nil {
 		return err
@@ -158,6 +160,12 @@ func (s *scoring) fold(history io.Reader) error {
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
+			if held < 0 || held > len(events) {
+				return fmt.Errorf("--history-held is %d: a whole number from 0 to %d, the events of the history", held, len(events))
+			}
+			for i := range events[:held] {
+				events[i].Held = true
+			}
 			s.over, err = s.version.Fold(events)
 			return err
 		case err != nil:

@@ -217,6 +217,7 @@ func TestScoreWithHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := version.Manifest().Version
+	held := 0
 	run := func(history string) ([]line, error) {
 		return collect(t, func(out *report.Emitter) error {
 			var from io.Reader
@@ -224,7 +225,7 @@ func TestScoreWithHistory(t *testing.T) {
 				from = strings.NewReader(history)
 			}
 			ref := SnapshotRef{Versions: Versions{Store: store, Model: "toy"}, Version: v}
-			return Score(t.Context(), ref, ScoreOptions{History: from}, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
+			return Score(t.Context(), ref, ScoreOptions{History: from, HistoryHeld: held}, strings.NewReader(`{"user":"nobody","item":"i1"}`), out)
 		})
 	}
 	var history strings.Builder
@@ -260,6 +261,11 @@ func TestScoreWithHistory(t *testing.T) {
 		if report.CodeOf(err) != report.ExitUsage || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %s", err, text)
 		}
+	}
+	held = 11
+	_, err = run(history.String())
+	if report.CodeOf(err) != report.ExitUsage || !strings.Contains(err.Error(), "--history-held is 11: a whole number from 0 to 10") {
+		t.Errorf("more events held than there are: %v", err)
 	}
 	label := func(a, b float64) string { return map[bool]string{true: "1", false: "0"}[a*b > 0] }
 	o := fitOptions(t, dataset.LIBSVM, "binary", writeFile(t, "numbers", rows(200, 6, label)))

@@ -18,8 +18,7 @@ type term struct {
 // explainRequest asks what makes a prediction.
 type explainRequest struct {
 	Event jsontext.Value `json:"event"` // as in the topic, without a label
-	// History are events with their labels, as in the topic, oldest first: those of an entity that the event is of.
-	History history `json:"history,omitzero"`
+	past
 }
 
 // explainAnswer is a prediction with its terms.
@@ -39,7 +38,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		over, folded, err := v.over(ask.History, d, inflightOf(r))
+		over, folded, err := v.over(ask.past, d, inflightOf(r))
 		if err != nil {
 			return nil, err
 		}

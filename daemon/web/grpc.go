@@ -252,7 +252,7 @@ func (g *inferenceService) ModelInfer(ctx context.Context, ask *inference.ModelI
 		}
 	}
 	held, _ := ctx.Value(heldKey{}).(*inflight)
-	predictions, _, err := g.s.predicted(v, inputs, nil, held)
+	predictions, _, err := g.s.predicted(v, inputs, past{}, held)
 	if err != nil {
 		return nil, err
 	}

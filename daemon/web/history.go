@@ -15,6 +15,14 @@ import (
 // history are labelled events of entities, oldest first, that a version is folded over for one request.
 type history []jsontext.Value
 
+// past is the history of a request.
+type past struct {
+	// History are events with their labels, as in the topic, oldest first: those of an entity that is asked about.
+	History history `json:"history,omitzero"`
+	// HistoryHeld is how many of these, the first, the version has learned from: they make the row that it has of the entity as certain as it was.
+	HistoryHeld int `json:"history_held,omitzero"`
+}
+
 // predictor is a version, or a version with a history.
 type predictor interface {
 	Predict(in *snapshot.Input) (snapshot.Prediction, error)
@@ -59,7 +67,11 @@ func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 }
 
 // over returns the version with a history, or the version itself without one. held is charged for what that takes.
-func (s *scorer) over(h history, d *decoding, held *inflight) (predictor, folded, error) {
+func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, error) {
+	h := of.History
+	if of.HistoryHeld < 0 || of.HistoryHeld > len(h) {
+		return nil, folded{}, badRequest(`"history_held" is %d: a whole number from 0 to %d, the events of "history"`, of.HistoryHeld, len(h))
+	}
 	if len(h) == 0 {
 		return s.model, folded{}, nil
 	}
@@ -78,6 +90,7 @@ func (s *scorer) over(h history, d *decoding, held *inflight) (predictor, folded
 			return nil, folded{}, &rejectedError{fmt.Sprintf(`"history" element %d`, i), r}
 		}
 		events[i] = labelledEvent(&d.event)
+		events[i].Held = i < of.HistoryHeld
 		if name := d.event.Categorical[field]; !names[name] {
 			names[name] = true
 			if err := held.grow(s.model.EntityBytes()); err != nil {

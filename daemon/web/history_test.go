@@ -115,6 +115,34 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			t.Errorf("%s has %g, the library says %g, %v", item.Name, item.Prediction, p.Value, err)
 		}
 	}
+	// Events that the version has learned from say how certain its row is.
+	for i := range events {
+		history[i]["user"], events[i].Categorical[0], events[i].Held = "u1", "u1", i < 3
+	}
+	if over, err = m.Fold(events); err != nil {
+		t.Fatal(err)
+	}
+	if want, err = over.Predict(input("u1", "i3", 50)); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]any{"events": []any{ratingEvent("u1", "i3", 50)}, "history": history, "history_held": 3}
+	if b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score", asked); score.Predictions[0].Prediction != want.Value || score.Folded != 4 {
+		t.Errorf("three events held: %+v, the library says %g", score, want.Value)
+	}
+	of := rows(map[string]any{"history": history, "history_held": 3})
+	of["inputs"].([]any)[0].(map[string]any)["data"] = []string{"u1"}
+	b.want(http.StatusOK, &inferred, "POST", "/v2/models/ratings/infer", of)
+	for _, out := range inferred.Outputs {
+		if row := valuesOf(t, out.Name, m.Schema(), &want); !reflect.DeepEqual(out.Data, row) || inferred.Folded != 4 {
+			t.Errorf("three events held: inferred %s %v, the library says %v", out.Name, out.Data, row)
+		}
+	}
+	for _, held := range []int{-1, 5} {
+		asked["history_held"] = held
+		if text := b.ask("POST", "/v1/models/ratings/score", asked).Body.String(); !strings.Contains(text, "a whole number from 0 to 4") {
+			t.Errorf("%d of four events held: %s", held, text)
+		}
+	}
 	// What the history has is left out on request, beside what the request names.
 	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
 		"history": history[:2], "exclude_history": true})

@@ -33,7 +33,8 @@ type tensor struct {
 // inferRequest is the body of an inference request. Parameters other than a history are read over.
 type inferRequest struct {
 	ID string `json:"id,omitzero"` // comes back in the answer
-	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of; and "binary_data_output":
+	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of;
+	// "history_held", how many of these, the first, the version has learned from; and "binary_data_output":
 	// whether the elements of all outputs follow the JSON object. Others are not used.
 	Parameters jsontext.Value  `json:"parameters,omitzero"`
 	Inputs     []requestTensor `json:"inputs"`           // one for each field of the schema
@@ -111,7 +112,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // predicted returns the predictions for the rows of tensors, whatever protocol they came by.
-func (s *Server) predicted(v *scorer, inputs []requestTensor, past history, held *inflight) ([]snapshot.Prediction, folded, error) {
+func (s *Server) predicted(v *scorer, inputs []requestTensor, history past, held *inflight) ([]snapshot.Prediction, folded, error) {
 	for i := range inputs {
 		if err := held.grow(valueBytes * int64(inputs[i].binaryElements())); err != nil {
 			return nil, folded{}, err
@@ -127,7 +128,7 @@ func (s *Server) predicted(v *scorer, inputs []requestTensor, past history, held
 	v.fill(rows)
 	d := v.decoders.Get().(*decoding)
 	defer v.decoders.Put(d)
-	over, folded, err := v.over(past, d, held)
+	over, folded, err := v.over(history, d, held)
 	if err != nil {
 		return nil, folded, err
 	}
@@ -146,16 +147,16 @@ func (s *Server) predicted(v *scorer, inputs []requestTensor, past history, held
 }
 
 // parameters returns the history, nil without one, and whether the elements of all outputs follow the JSON object.
-func (ask *inferRequest) parameters() (history, bool, error) {
+func (ask *inferRequest) parameters() (past, bool, error) {
 	if len(ask.Parameters) == 0 {
-		return nil, false, nil
+		return past{}, false, nil
 	}
 	var parameters struct {
-		History history `json:"history"`
-		Binary  bool    `json:"binary_data_output"`
+		past
+		Binary bool `json:"binary_data_output"`
 	}
 	err := unmarshal(`"parameters"`, ask.Parameters, &parameters, atMost(0))
-	return parameters.History, parameters.Binary, err
+	return parameters.past, parameters.Binary, err
 }
 
 // chooseTensors returns the tensors that a request names, in its order, and of which the elements follow the JSON object: all of them, with wholly, unless

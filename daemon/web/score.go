@@ -112,8 +112,7 @@ func traceOf(r *http.Request) string {
 // scoreRequest asks for predictions.
 type scoreRequest struct {
 	Events []jsontext.Value `json:"events"` // as in the topic, without a label; other fields are ignored, derived ones that it lacks are filled
-	// History are events with their labels, as in the topic, oldest first: those of an entity that the events are of.
-	History history `json:"history,omitzero"`
+	past
 }
 
 // scoreAnswer has a prediction for each event, in their order.
@@ -139,7 +138,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request) error {
 		}
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
-		over, folded, err := v.over(ask.History, d, held)
+		over, folded, err := v.over(ask.past, d, held)
 		if err != nil {
 			return nil, err
 		}

@@ -21,8 +21,7 @@ type topRequest struct {
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
 	Exclude []string       `json:"exclude,omitzero"` // names to leave out
 	Class   string         `json:"class,omitzero"`   // of multiclass and multilabel models: what to rank by
-	// History are events with their labels, as in the topic, oldest first: those of an entity that the event is of.
-	History history `json:"history,omitzero"`
+	past
 	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
 	ExcludeHistory bool `json:"exclude_history,omitzero"`
 }
@@ -65,7 +64,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		d := v.decoders.Get().(*decoding)
 		defer v.decoders.Put(d)
 		held := inflightOf(r)
-		over, folded, err := v.over(ask.History, d, held)
+		over, folded, err := v.over(ask.past, d, held)
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ class Overlay(Scorer):
         assert found is not None
         return found
 
-    def _add(self, event: Event, weight: float) -> str:
+    def _add(self, event: Event, weight: float, held: bool = False) -> str:
         """Folds an event into the row of its entity, which it makes if there is none, and returns the entity."""
         assert self._by is not None
         m = self._manifest
@@ -106,7 +106,7 @@ class Overlay(Scorer):
         targets = targets_of(m.schema, m.link, f.label_range, read_label(m.schema, event), m.num_outputs)
         row = self._rows[entity].copy() if entity in self._rows else self._begin(entity)
         with np.errstate(all="ignore"):
-            self._learn(row, x, np.array(targets), weight)
+            self._learn(row, x, np.array(targets), weight, held)
         self._rows[entity] = row
         self._folded += 1
         return entity
@@ -126,8 +126,9 @@ class Overlay(Scorer):
                     center[linear + r] = c.basis[column, v] / (self._by.signs[v] * f.scale[v])
         return EntityRow(len(self._by.rates), linear, len(center) - linear, outputs, self._manifest.num_basis, self._field, center)
 
-    def _learn(self, row: EntityRow, x: Input, targets: Array, weight: float) -> None:
-        """Folds an event in. The bound of a logistic likelihood is taken where the event finds the row."""
+    def _learn(self, row: EntityRow, x: Input, targets: Array, weight: float, held: bool) -> None:
+        """Folds an event in. The bound of a logistic likelihood is taken where the event finds the row. Of one that the row of the model holds already
+        the curvature counts alone."""
         assert self._by is not None
         f = self._fold_in()
         encoded = self._columns.row(x)
@@ -137,9 +138,12 @@ class Overlay(Scorer):
         rest, total = self._outputs(encoded)
         gradient = self._slopes(total)
         omega, right = self._observe(row, rest, gradient, targets, weight)
-        for g, mean in enumerate(row.means):
-            loss = _rate_loss(f, targets, self._with(rest, gradient, mean))
-            row.loss[g] = _LOSS_FADE * row.loss[g] + (loss if loss < _LOSS_MAX else _LOSS_MAX)
+        if held and column >= 0:
+            right = omega * (row.center[: len(omega)] + gradient @ row.center[len(omega) :])
+        else:
+            for g, mean in enumerate(row.means):
+                loss = _rate_loss(f, targets, self._with(rest, gradient, mean))
+                row.loss[g] = _LOSS_FADE * row.loss[g] + (loss if loss < _LOSS_MAX else _LOSS_MAX)
         keep = np.array(self._by.rates)
         row.diagonal = keep[:, None] * row.diagonal + omega
         row.cross = keep[:, None, None] * row.cross + omega[:, None] * gradient
@@ -225,7 +229,7 @@ class Overlay(Scorer):
             raise InputError(f"events of {entity!r} have numbers too far from their field's center")
 
 
-def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[Sequence[float]]) -> Overlay:
+def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[Sequence[float]], held: int) -> Overlay:
     """Is Model.fold."""
     if not history:
         return Overlay(model, None, {}, 0)
@@ -234,10 +238,12 @@ def fold(model: Model, history: Sequence[Event], field: str, weights: Optional[S
         raise InputError(f"a history of {len(history)} events, at most {MAX_HISTORY}: leave the oldest out")
     if weights is not None and len(weights) != len(history):
         raise InputError(f"{len(weights)} weights for {len(history)} events")
+    if not 0 <= held <= len(history):
+        raise InputError(f"{held} events that the version holds, of {len(history)}")
     over = Overlay(model, by, {}, 0)
     for i, event in enumerate(history):
         try:
-            over._add(event, 1.0 if weights is None else float(weights[i]))
+            over._add(event, 1.0 if weights is None else float(weights[i]), i < held)
         except InputError as error:
             raise InputError(f"event {i}: {error}") from None
     for entity in over.entities:

@@ -213,13 +213,14 @@ class Model(Scorer):
         """Until when the version may be used, by its manifest or by what was known of a renewal when it was loaded; None is for ever."""
         return self._expires
 
-    def fold(self, history: Sequence[Event], field: str = "", weights: Optional[Sequence[float]] = None) -> Overlay:
+    def fold(self, history: Sequence[Event], field: str = "", weights: Optional[Sequence[float]] = None, held: int = 0) -> Overlay:
         """Returns the model with the rows that the entities of labelled events get from these, oldest first, at most 1,000. Entities are the names in the
         first of the fields that the version can fold in, or in the field given. Give all of an entity's recent events, some hundred, also those that
-        the version has learned from. weights say how much each event counts, 1 by default. Raises NoFoldInError, or InputError with the place."""
+        the version has learned from: the first held of them, which make the row that the version has of an entity as certain as it was, and no more. weights
+        say how much each event counts, 1 by default. Raises NoFoldInError, or InputError with the place."""
         from ._fold import fold
 
-        return fold(self, history, field, weights)
+        return fold(self, history, field, weights, held)
 
     def __repr__(self) -> str:
         return f"<refitd model {self.name} version {self.version}>"

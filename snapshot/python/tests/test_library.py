@@ -117,12 +117,12 @@ class LibraryTest(Comparison):
                     model.fold(want["example"])
             for w in want["folds"] or ():
                 folded += 1
-                where, history, weights = f"{name} by {w['field']}", w["history"], w["weights"]
-                over = model.fold(history, w["field"], weights)
+                where, history, weights, held = f"{name} by {w['field']}, {w['held']} held", w["history"], w["weights"], w["held"]
+                over = model.fold(history, w["field"], weights, held)
                 self.assertEqual(over.folded, len(history), where)
                 self.scores(over, w["events"], _FOLD, where)
                 self.tops(over, w["tops"], _FOLD, where)
-                before = model.fold(history[:-1], w["field"], weights[:-1])
+                before = model.fold(history[:-1], w["field"], weights[:-1], held)
                 known = [before.score(e["event"]) for e in w["events"]]
                 self.scores(before.learn(history[-1], weights[-1]), w["events"], _FOLD, where)
                 for e, score in zip(w["events"], known):  # learning changed nothing below
@@ -131,6 +131,9 @@ class LibraryTest(Comparison):
                     x = over.explain(e["event"])
                     total = [sum(t.contribution[o] for t in x.terms) for o in range(model.num_outputs)]
                     self.near(total, e["Outputs"], _FOLD, where)
+                for many in (-1, len(history) + 1):
+                    with self.assertRaises(refitd_snapshot.InputError, msg=where):
+                        model.fold(history, w["field"], weights, many)
         self.assertGreater(folded, 20)
 
     def test_refusals(self) -> None:
