@@ -62,7 +62,10 @@ func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (
 		return nil, err
 	}
 	t := &Table{rows: rows}
-	return t, t.bind(rows.names, schema, columns, labels)
+	if err = t.bind(rows.names, schema, columns, labels); err != nil && len(t.cells) == 0 && columns.Names == nil {
+		err = fmt.Errorf("%w\nif the first line is no header, --columns NAME,… names the columns", err)
+	}
+	return t, err
 }
 
 // ReadParquetTable is NewTable for a Parquet file that is read into memory first, up to 1 GiB.

@@ -104,6 +104,7 @@ func TestTableRefusals(t *testing.T) {
 	}{
 		"missing columns": {"userId,movieId,rating\n", Columns{},
 			[]string{`no column "user" for the field "user": there are userId, movieId, rating. --map user=COLUMN names another`, `no column "item"`}},
+		"no header":      {"u1,i1,3\n", Columns{}, []string{`no column "rating"`, "if the first line is no header, --columns"}},
 		"no label":       {"user,item,stars\n", Columns{}, []string{`no column "rating"`}},
 		"no such column": {"user,item,rating\n", Columns{Of: map[string]string{"price": "cost"}}, []string{`no column "cost" for the field "price"`}},
 		"no such field":  {"user,item,rating\n", Columns{Of: map[string]string{"users": "user"}}, []string{"--map users: the schema has no such field"}},

@@ -213,6 +213,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if err := b.plot.write(b.Plot); err != nil {
 			return err
 		}
+		b.summary.Plot = b.Plot
 	}
 	return b.out.Emit("summary", b.summary)
 }

@@ -192,7 +192,7 @@ func (g *guess) yaml(o *InitOptions) string {
 	line("    sample: {seed: 1}  # the same rows in every run")
 	every, events := g.schedule()
 	if o.Topic == "" {
-		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", backtestRefits)
+		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
 		line("    # A daemon may refit more often: 30s is its default.")
 	}
 	line("    train: {every: %s, every_events: %d}", every, events)
@@ -200,12 +200,26 @@ func (g *guess) yaml(o *InitOptions) string {
 	return b.String()
 }
 
-// backtestRefits bounds the refits of a backtest by the schedule that init writes, and with them its time by a small multiple of one refit's.
-const backtestRefits = 20
+// A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and leastRefits at least: its time is in
+// proportion to the values of its rows for each output, of which wideValues are as many as mostRefits are made for.
+const (
+	mostRefits  = 20
+	leastRefits = 5
+	wideValues  = 2_000_000
+)
 
-// schedule returns train.every and train.every_events for a file: backtestRefits of it or fewer, but for files of which 30 s, the daemon's default, are more.
+// refits returns how often a backtest of the file may refit.
+func (g *guess) refits() int {
+	s := &g.schema
+	rows := min(g.total, config.DefaultModel().Sample.Size)
+	values := rows * (len(s.Categorical) + len(s.Numeric) + len(s.Multi)) * max(1, len(s.Classes))
+	return min(mostRefits, max(leastRefits, mostRefits*wideValues/max(1, values)))
+}
+
+// schedule returns train.every and train.every_events by which a backtest of the file refits so often at most.
 func (g *guess) schedule() (every time.Duration, events int) {
-	events = max(200, (g.total+backtestRefits-1)/backtestRefits)
+	refits := g.refits()
+	events = max(200, (g.total+refits-1)/refits)
 	perSecond := int(Clock{}.rate())
 	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
 }

@@ -112,7 +112,9 @@ func TestInitTasks(t *testing.T) {
 // rows is refitted more often than a daemon's default has it.
 func TestInitSchedule(t *testing.T) {
 	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20}, 1_234_567: {19, 20}} {
-		every, events := (&guess{total: rows}).schedule()
+		g := &guess{total: rows}
+		g.schema.Categorical = []string{"user", "item"}
+		every, events := g.schedule()
 		train := config.Train{Every: config.Duration(every), EveryEvents: events}
 		clock, refits := simulated{}, 0
 		schedule := cycle.NewSchedule(clock.at(0, nil))
@@ -125,6 +127,19 @@ func TestInitSchedule(t *testing.T) {
 		}
 		if refits < want[0] || refits > want[1] || every < 30*time.Second {
 			t.Errorf("%d rows: %d refits of %v and %d events, want %v", rows, refits, every, events, want)
+		}
+	}
+}
+
+// TestInitRefitsOfWideRows: where a refit takes long there are fewer.
+func TestInitRefitsOfWideRows(t *testing.T) {
+	for _, c := range []struct{ rows, numbers, classes, want int }{
+		{100_000, 2, 0, 20}, {100_000, 40, 0, 10}, {100_000, 6, 8, 8}, {6000, 6, 8, 20}, {100_000, 16, 26, 5}, {50_000_000, 5, 0, 20}, {0, 0, 0, 20},
+	} {
+		g := &guess{total: c.rows}
+		g.schema.Numeric, g.schema.Classes = make([]string, c.numbers), make([]string, c.classes)
+		if got := g.refits(); got != c.want {
+			t.Errorf("%+v: %d refits", c, got)
 		}
 	}
 }

@@ -263,16 +263,24 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "last tenth")
 	rows := []named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}
-	if err := writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...); err != nil || len(s.Consumers) == 0 {
+	if err := writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...); err != nil {
 		return err
 	}
-	rows = rows[:0]
-	for i := range s.Consumers {
-		c := &s.Consumers[i]
-		rows = append(rows, named{c.Mode, &c.All}, named{c.Mode + ", last tenth", &c.LastTenth})
+	if len(s.Consumers) > 0 {
+		rows = rows[:0]
+		for i := range s.Consumers {
+			c := &s.Consumers[i]
+			rows = append(rows, named{c.Mode, &c.All}, named{c.Mode + ", last tenth", &c.LastTenth})
+		}
+		fmt.Fprintln(w, "consumers")
+		if err := writeMetrics(w, rows...); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(w, "consumers")
-	return writeMetrics(w, rows...)
+	if s.Plot == "" {
+		return nil
+	}
+	return say(w, "the losses over the events are drawn in %s\n", s.Plot)
 }
 
 // WriteText prints the totals and the offsets of each partition.

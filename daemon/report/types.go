@@ -312,6 +312,8 @@ type BacktestSummary struct {
 	DriftAlarms []DriftAlarm `json:"drift_alarms"` // of the drift detector
 
 	Consumers []BacktestConsumer `json:"consumers,omitempty"` // that --consumer asks for
+
+	Plot string `json:"plot,omitempty"` // the file of --plot
 }
 
 // BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each event before it is learned from.
