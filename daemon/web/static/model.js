@@ -1,5 +1,14 @@
 // One model: how it does, what it reads, what it believes.
 
+// What the status of a refit means.
+const endings = {
+  converged: "converged",
+  basis_limit: "as many basis vectors as it may have",
+  time_budget: "cut short by train.time_budget",
+  interrupted: "interrupted",
+  stalled: "no step makes it better",
+};
+
 /** ModelView is the part of the page about one model. */
 class ModelView {
   constructor(name, range) {
@@ -118,7 +127,7 @@ class ModelView {
     }
     this.legend.replaceChildren(
       legend(series),
-      el("p", { class: "note" }, "▲ promoted  ✕ kept back  ◆ drift  ↕ moved by somebody else  ▷ started  | update"),
+      el("p", { class: "note" }, "▲ promoted · ✕ kept back · ◆ drift · ↕ moved by somebody else · ▷ started · | update"),
     );
     this.drawRecall(shown, rows);
     if (!this.lag.body.querySelector(":hover, :focus")) {
@@ -217,7 +226,7 @@ class ModelView {
         "Gate",
         state.judged ? `version ${state.judged.version} (${state.judged.kind}) was ${state.judged.decision}: ${state.judged.reason}` : "",
       ],
-      ["Training", state.judged ? `${state.judged.status}, ${count(state.judged.rows)} rows, ${state.optimality}` : ""],
+      ["Training", state.judged ? `${endings[state.judged.status] || state.judged.status}, ${count(state.judged.rows)} rows, ${state.optimality}` : ""],
       ["Scores here", state.serving],
       ["Scores", state.scoring],
       ...(state.progressive.drift || []).map((d) => [

@@ -68,7 +68,7 @@ class VersionsView {
         ? el(
             "button",
             { type: "button", class: "link", onclick: () => this.compare(v.version, s.parent) },
-            `diff ${v.version} with ${s.parent}`,
+            `diff with ${s.parent}`,
           )
         : "–",
       loss(s.gate?.loss),
