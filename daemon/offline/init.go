@@ -205,7 +205,7 @@ func (g *guess) yaml(o *InitOptions) string {
 const (
 	mostRefits  = 20
 	leastRefits = 5
-	wideValues  = 2_000_000
+	wideValues  = 1_000_000
 )
 
 // refits returns how often a backtest of the file may refit.

@@ -134,7 +134,8 @@ func TestInitSchedule(t *testing.T) {
 // TestInitRefitsOfWideRows: where a refit takes long there are fewer.
 func TestInitRefitsOfWideRows(t *testing.T) {
 	for _, c := range []struct{ rows, numbers, classes, want int }{
-		{100_000, 2, 0, 20}, {100_000, 40, 0, 10}, {100_000, 6, 8, 8}, {6000, 6, 8, 20}, {100_000, 16, 26, 5}, {50_000_000, 5, 0, 20}, {0, 0, 0, 20},
+		{100_000, 2, 0, 20}, {100_000, 20, 0, 10}, {100_000, 40, 0, 5}, {100_000, 6, 8, 5}, {6000, 6, 8, 20}, {100_000, 16, 26, 5},
+		{50_000_000, 5, 0, 20}, {0, 0, 0, 20},
 	} {
 		g := &guess{total: c.rows}
 		g.schema.Numeric, g.schema.Classes = make([]string, c.numbers), make([]string, c.classes)
