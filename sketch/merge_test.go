@@ -193,7 +193,7 @@ func (t *team) send(i, limit int, crash bool) (sent bool, err error) {
 			}
 		}
 	}
-	return true, sh.store.Mirrored(e)
+	return true, sh.store.Mirrored(e, nil)
 }
 
 // read has the trainer read the next message.

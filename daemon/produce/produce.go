@@ -42,8 +42,8 @@ func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions in
 	return true, nil
 }
 
-// Bounded calls do, which writes by the client, and closes the client when ctx is done: a request whose answer never comes ends with it, and so does a record
-// that may have arrived and waits for a producer id. That one franz-go tries to get for good, without a pause, with a context that is done.
+// Bounded calls do, which writes by the client, and closes the client when ctx is done: a request whose answer never comes ends with it, and a record that
+// may have arrived already waits for no other one.
 func Bounded(ctx context.Context, client *kgo.Client, do func() error) error {
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

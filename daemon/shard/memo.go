@@ -35,10 +35,14 @@ func parseMemo(memo []byte) (list []counted, err error) {
 	return list, nil
 }
 
-// recall takes up a memo.
-func (r *Receiver) recall(memo []byte) error {
+// recall takes up a memo. Without one the topic is read from its start.
+func (r *Receiver) recall(memo []byte, ok bool) error {
+	gaps := 0
+	if ok {
+		gaps = r.gaps
+	}
 	for i := range r.shards {
-		r.shards[i] = incoming{}
+		r.shards[i] = incoming{gaps: gaps}
 	}
 	list, err := parseMemo(memo)
 	if err != nil {
@@ -46,7 +50,7 @@ func (r *Receiver) recall(memo []byte) error {
 	}
 	for i := range list[:min(len(list), len(r.shards))] {
 		c := &list[i]
-		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, last: c.Last, known: c.By != instance{}, gaps: r.gaps}
+		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, last: c.Last, gaps: gaps}
 	}
 	return nil
 }

@@ -69,12 +69,11 @@ type Receiver struct {
 // incoming is what has been read of a shard.
 type incoming struct {
 	by       instance
-	known    bool // how much of by was counted
 	waiting  map[string][]byte
 	since    int64            // offset of the first pair that waits
 	received int64            // pairs of by since counted
 	counted  int64            // Sent of its last head
-	gaps     int              // Receiver.gaps at that head
+	gaps     int              // Receiver.gaps at that head, 0 before one: what compaction took since cannot be told from what the topic has lost
 	lost     instance         // of which pairs are missing; zero for none
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
@@ -133,7 +132,10 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	case !ok:
 		resume = start
 	}
-	if err := r.recall(memo); err != nil {
+	if !ok && start > 0 { // what there was before cannot be missed
+		r.gaps++
+	}
+	if err := r.recall(memo, ok); err != nil {
 		return err
 	}
 	r.next = resume
@@ -228,7 +230,6 @@ func (in *incoming) turn(by instance) bool {
 	case c < 0:
 		return false
 	case c > 0:
-		in.known = in.by != instance{} // else there may have been more of it before
 		in.by, in.received, in.counted = by, 0, 0
 	}
 	return true
@@ -255,11 +256,11 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
-	if missing := h.Sent - in.counted - in.received; in.known && in.gaps == r.gaps && missing > 0 {
+	if missing := h.Sent - in.counted - in.received; in.gaps == r.gaps && missing > 0 {
 		in.lost = h.By
 		r.heard(number, rec, &h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
 	}
-	in.counted, in.received, in.known, in.gaps = h.Sent, 0, true, r.gaps
+	in.counted, in.received, in.gaps = h.Sent, 0, r.gaps
 	if none := (instance{}); in.lost != none && h.Resent != in.lost {
 		r.resend[number] = in.lost
 		return nil
@@ -273,6 +274,10 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	}
 	if r.Only == nil {
 		in.last = report.ShardHead{Shard: number, Host: h.Host, Written: rec.Timestamp.UTC(), Epoch: h.By.Epoch, Sent: h.Sent, Lag: h.Lag}
+	}
+	if r.Only == nil && !r.covers(number, &h) { // its pairs wait for a head that does
+		r.heard(number, rec, &h, nil)
+		return nil
 	}
 	share := &sketch.Share{Shard: uint32(number), Head: &h.Head, Values: r.Values, Resume: rec.Offset + 1, Only: r.Only}
 	share.Carry = r.Carry != nil && r.Carry(number)
@@ -319,6 +324,24 @@ func (r *Receiver) fit(number int, h *head) error {
 		}
 	}
 	return nil
+}
+
+// covers reports whether a head has all partitions of the shard that were merged: one that began with an empty state has not come to some of them yet, and what
+// it has counted of the others is less than what it had.
+func (r *Receiver) covers(number int, h *head) bool {
+	type place struct {
+		topic  string
+		number int32
+	}
+	has := map[place]bool{}
+	for _, p := range h.Head.Ledger {
+		if topic, partition, err := sketch.PartitionOf(p.Key); err == nil {
+			has[place{topic, partition}] = true
+		}
+	}
+	return !slices.ContainsFunc(r.Store.Ledger(), func(l sketch.LedgerRow) bool {
+		return r.Owns(number, l.Topic, l.Partition) && !has[place{l.Topic, l.Partition}]
+	})
 }
 
 // wish tells the shards what thresholds the sample has come to, which subjects are forgotten, and who has to send everything again, where that has changed.

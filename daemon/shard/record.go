@@ -58,6 +58,16 @@ type head struct {
 	Head   sketch.Head `json:"head"`
 }
 
+// A mark says which head it is.
+type mark struct {
+	By   instance `json:"by"`
+	Sent int64    `json:"sent"`
+}
+
+func (h *head) mark() mark { return mark{h.By, h.Sent} }
+
+func (m mark) compare(n mark) int { return cmp.Or(m.By.compare(n.By), cmp.Compare(m.Sent, n.Sent)) }
+
 // wishes is what the trainer asks of the shards.
 type wishes struct {
 	Format     int                `json:"format"`

@@ -63,6 +63,7 @@ type Sender struct {
 
 	mu     sync.Mutex // guards what follows, which the goroutine that reads the topic writes
 	wishes *wishes    // the last ones, nil when they are done
+	seen   mark       // of the last head that the topic has of this state
 	other  *head      // of a later instance of the same shard
 	next   int64      // offset to be read
 }
@@ -140,15 +141,36 @@ func (s *Sender) prepare(ctx context.Context) error {
 		return err
 	}
 	before := s.other
-	s.state, s.other, s.by.Epoch = own.Lineage, nil, 1
-	if before == nil {
+	s.state, s.other, s.by.Epoch, s.seen = own.Lineage, nil, 1, mark{}
+	if before != nil {
+		s.by.Epoch = before.By.Epoch + 1
+		if before.State != s.state { // while that was the shard, nobody took what this one sent
+			return s.Store.Resend()
+		}
+		s.seen = before.mark()
+	}
+	return s.sendLost()
+}
+
+// sendLost has everything sent again if the topic has lost a head that the brokers have acknowledged, and so perhaps the rows before it. Nobody else would
+// miss them: the next instance counts its own.
+func (s *Sender) sendLost() error {
+	kept, err := s.Store.Mark()
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	var acknowledged mark
+	if err := json.Unmarshal(kept, &acknowledged); err != nil {
+		return fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
+	}
+	s.mu.Lock()
+	lost := s.seen.compare(acknowledged) < 0
+	s.mu.Unlock()
+	if !lost {
 		return nil
 	}
-	s.by.Epoch = before.By.Epoch + 1
-	if before.State != s.state { // while that was the shard, nobody took what this one sent
-		return s.Store.Resend()
-	}
-	return nil
+	s.Log.Warn("the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again", "topic", s.Topic)
+	return s.Store.Resend()
 }
 
 // read reads on to an offset, or until ctx is done where it is negative.
@@ -185,6 +207,8 @@ func (s *Sender) see(r *kgo.Record) {
 			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
 		} else if h.By.compare(s.by) > 0 && (s.other == nil || h.By.compare(s.other.By) > 0) {
 			s.other = h
+		} else if m := h.mark(); h.State == s.state && m.compare(s.seen) > 0 {
+			s.seen = m
 		}
 	case kind == kindTrainer:
 		w := new(wishes)
@@ -238,6 +262,9 @@ func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 			}
 			s.fails(err)
 			_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+			if err := s.sendLost(); err != nil {
+				return err
+			}
 			continue
 		case last:
 			return nil
@@ -327,7 +354,11 @@ func (s *Sender) send(ctx context.Context) error {
 		if e.Head != nil {
 			s.beat = time.Now()
 			s.pace.sent(s.beat, applied)
-			return s.Store.Mirrored(e)
+			mark, err := json.Marshal(mark{s.by, s.sent})
+			if err != nil {
+				return fmt.Errorf("shard: %w", err)
+			}
+			return s.Store.Mirrored(e, mark)
 		}
 	}
 }

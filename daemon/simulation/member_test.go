@@ -13,7 +13,6 @@ import (
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -21,7 +20,7 @@ import (
 // for dead.
 type member struct {
 	name     string
-	role     string // the keys of shard in its configuration; empty for a daemon that is whole
+	role     string // the keys role and shard of its configuration; empty for a daemon that is whole
 	number   int    // of a shard; of any other -1
 	config   string
 	state    string // directory of the state
@@ -43,9 +42,9 @@ func (w *world) enlist(shards int) {
 		return
 	}
 	for i := range shards {
-		add(fmt.Sprint("shard", i), fmt.Sprintf("{role: shard, count: %d, index: %q, topic: %s}", shards, fmt.Sprint(i), merge), i)
+		add(fmt.Sprint("shard", i), fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge), i)
 	}
-	w.publisher = add("trainer", fmt.Sprintf("{role: trainer, count: %d, topic: %s}", shards, merge), -1)
+	w.publisher = add("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, merge), -1)
 }
 
 // owner returns who reads a partition.
@@ -101,10 +100,7 @@ func (w *world) end(m *member) error {
 	if err := m.abandoned(); err != nil {
 		return err
 	}
-	if p.err != nil && !p.killed.Load() && !p.failed.Load() && !errors.Is(p.err, shard.ErrSuperseded) {
-		return fmt.Errorf("%s ended: %w", m.name, p.err)
-	}
-	return w.left(m)
+	return errors.Join(p.trouble(m.name), w.left(m))
 }
 
 // abandoned puts a copy of the state in its place, as a killed process has left it: its database is still open here, and closing it writes.

@@ -4,16 +4,16 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// errSevered is what connections and dials of a process end with that is dead or cut off.
-var errSevered = errors.New("simulation: severed")
+// errSevered is what connections and dials of a process end with that is dead or cut off: as of a network, or clients would try again without a pause.
+var errSevered = &net.OpError{Op: "simulated", Net: "tcp", Err: syscall.ECONNRESET}
 
 // A network is that of one process: connections over the pipes of the cluster that can be cut, or hang as if no packet came through.
 type network struct {

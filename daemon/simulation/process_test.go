@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/pprof"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
@@ -90,6 +92,14 @@ func (p *process) kill() {
 		p.net.sever(true)
 		p.cancel()
 	}()
+}
+
+// trouble returns the error of a process that has ended, unless it was made to: by a kill, a full disk, or another process that is the same shard.
+func (p *process) trouble(name string) error {
+	if p.err == nil || p.killed.Load() || p.failed.Load() || errors.Is(p.err, shard.ErrSuperseded) {
+		return nil
+	}
+	return fmt.Errorf("%s ended: %w", name, p.err)
 }
 
 // hasEnded reports whether Run has returned.

@@ -4,7 +4,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -15,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/shard"
 )
 
 // compareTeam compares what a trainer has with what one daemon has that read everything.
@@ -116,8 +114,6 @@ func (w *world) takeForDead(m *member) error {
 		return fmt.Errorf("%s is two processes for good", m.name)
 	}
 	w.late = w.late[:len(w.late)-1]
-	if processes.Delete(first.label); first.err != nil && !errors.Is(first.err, shard.ErrSuperseded) {
-		return fmt.Errorf("%s ended: %w", m.name, first.err)
-	}
-	return nil
+	processes.Delete(first.label)
+	return first.trouble(m.name)
 }

@@ -108,10 +108,7 @@ func (w *world) configure() error {
 		between, size = "update_every: 0s", 100
 	}
 	for _, m := range append(w.members, &member{config: filepath.Join(w.dir, undisturbed), name: "undisturbed"}) {
-		shard, store := "", "store"
-		if m.role != "" {
-			shard = "shard: " + m.role
-		}
+		store := "store"
 		if m != w.publisher {
 			store += "-" + m.name
 		}
@@ -119,6 +116,7 @@ func (w *world) configure() error {
 kafka: {bootstrap_servers: ["localhost:9092"], group_id: g-%s, fetch_max_wait: 5s}
 storage: {path: state-%s, min_free_bytes: 1MiB}
 web: {listen_address: "127.0.0.1:0"}
+%s
 models:
   - name: %s
     input: {topics: [%s], start: earliest}
@@ -127,8 +125,7 @@ models:
     train: {every: %s, every_events: %s, max_basis: 2, lambda: 3}
     evaluate: {window: 1000}
     publish: {store: %s, %s, gate: {min_rows: 5}, keep: %s}
-    %s
-`, m.name, m.name, modelName, topic, size, every, events, store, between, keep, shard)
+`, m.name, m.name, m.role, modelName, topic, size, every, events, store, between, keep)
 		if err := os.WriteFile(m.config, []byte(text), 0o600); err != nil {
 			return err
 		}

@@ -1,0 +1,121 @@
+package shard_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/sketch"
+)
+
+// lossy has a sender write to a topic that loses rows or, as one whose end was lost, rows and heads.
+func (r rig) lossy(heads bool) func(*shard.SenderOptions) {
+	return func(o *shard.SenderOptions) {
+		o.Kafka = append(r.kafka(), kgo.WithHooks(&losing{}))
+		if heads {
+			o.Kafka = append(o.Kafka, kgo.WithHooks(losingHeads{}))
+		}
+	}
+}
+
+// losingHeads is losing for heads.
+type losingHeads struct{}
+
+func (losingHeads) OnProduceRecordBuffered(r *kgo.Record) {
+	if r.Key[0] == 'h' {
+		r.Key = []byte("lost")
+	}
+}
+
+// whole lets a shard and the trainer run until the trainer has so many rows and records, and fails the test if it never does.
+func (r rig) whole(s, trainer *sketch.Store, n int) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	sender, receiver, ended := r.sender(0, s, nil), r.receiver(trainer, 2), make(chan error, 2)
+	if err := sender.Prepare(ctx); err != nil {
+		r.Fatal(err)
+	}
+	go func() { ended <- sender.Run(ctx, make(chan struct{})) }()
+	go func() { ended <- receiver.Run(ctx, false) }()
+	daemontest.Within(r.T, daemontest.Patience, "all rows", func() bool {
+		next, _ := trainer.Position("a", 0)
+		rows, _ := trainer.Size()
+		return next == int64(n) && rows[sketch.Train] == n
+	})
+	cancel()
+	for range 2 {
+		if err := <-ended; err != nil {
+			r.Error(err)
+		}
+	}
+}
+
+// TestLostFirst: rows are missed, too, that the topic has lost before the first head of a shard.
+func TestLostFirst(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, s, 0, 10)
+	r.send(0, s, r.lossy(false))
+	receiver := r.receiver(trainer, 2)
+	if err := receiver.Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := receiver.Trouble(); !strings.Contains(got, "not in the topic") || len(trainer.Ledger()) > 0 {
+		t.Errorf("trouble %q, the trainer has %d partitions", got, len(trainer.Ledger()))
+	}
+	r.whole(s, trainer, 10)
+}
+
+// TestLostEnd: a shard whose rows and head were acknowledged and lost sends them again when it is started: its next instance counts its own rows alone, and
+// the trainer would not miss them.
+func TestLostEnd(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		r := rig{t, daemontest.New(t)}
+		s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+		if !first {
+			apply(t, s, 0, 5)
+			r.send(0, s, nil)
+		}
+		apply(t, s, 0, 10)
+		r.send(0, s, r.lossy(true))
+		apply(t, s, 0, 10)
+		r.whole(s, trainer, map[bool]int{true: 20, false: 25}[first])
+	}
+}
+
+// TestFreshShard: a shard that reads its partitions again from the start is merged once it has come as far in all of them. What it has rejected by then of
+// one is not all that it had rejected.
+func TestFreshShard(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	fill := func(s *sketch.Store, partition int32) {
+		apply(t, s, partition, 5)
+		p := &sketch.Part{Topic: "a", Partition: partition, Base: 5, Next: 6, Records: []sketch.Record{{Offset: 5, Fate: sketch.Rejected, Reason: "no_event"}}}
+		if err := s.Apply(p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, fresh, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Mirror: true}),
+		store(t, sketch.Options{Seed: 7, Merges: true})
+	fill(s, 0)
+	fill(s, 2)
+	r.send(0, s, nil)
+	for _, partition := range []int32{0, 2} {
+		fill(fresh, partition)
+		r.send(0, fresh, nil)
+		receiver := r.receiver(trainer, 2)
+		if err := receiver.Run(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if got := receiver.Status()[0].Refused; got != "" {
+			t.Errorf("refused: %s", got)
+		}
+		if err := trainer.Check(); err != nil {
+			t.Errorf("with partition %d: %v", partition, err)
+		}
+	}
+}
