@@ -55,7 +55,7 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 	next, ok := store.Position(g.Topic, g.Partition)
 	if !ok {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
-			Err: fmt.Errorf("state: the state of model %s has no %s/%d: see refitd inspect", g.Model, g.Topic, g.Partition)}
+			Err: fmt.Errorf("state: the state of model %s has no partition %s/%d: refitd inspect lists those that it has", g.Model, g.Topic, g.Partition)}
 	}
 	halted := ""
 	for _, l := range store.Ledger() {

@@ -32,7 +32,7 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	if len(old) == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
-			Err: fmt.Errorf("state: the state of model %s has no topic %s: see refitd inspect", g.Model, g.Topic)}
+			Err: fmt.Errorf("state: the state of model %s has no topic %s: refitd inspect lists those that it has", g.Model, g.Topic)}
 	}
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
