@@ -163,7 +163,11 @@ func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, 
 func (d Descent) Footprint(n, entries, features, k, outputs int) int64 {
 	const perRow = 2 + 3 + 3 // forms of a basis vector and its factors, derivatives and curvatures
 	const models = 3         // the point, the model of the last step and the one that is made
-	rows := int64(n) * (24*int64(entries) + 8*int64(perRow+5*outputs))
+	perEntry := int64(24)
+	if entries <= 4 {
+		perEntry = max(perEntry, 12*int64(entries)) // with the rest of its row
+	}
+	rows := int64(n) * (perEntry*int64(entries) + 8*int64(perRow+5*outputs))
 	if !d.Shared {
 		k *= outputs
 	}

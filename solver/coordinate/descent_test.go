@@ -177,16 +177,18 @@ func TestPlantedTriples(t *testing.T) {
 // TestFootprint checks that a fit takes no more memory than it says, nor far less.
 func TestFootprint(t *testing.T) {
 	f := form{"", solver.ANOVA, Descent{}, solver.BinaryLogistic{}, 2}
-	p, s := f.problem(6, 20000, 20, 6), f.settings()
-	s.MaxIterations = 1
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if _, err := f.d.Fit(t.Context(), p, nil, s); err != nil {
-		t.Fatal(err)
-	}
-	runtime.ReadMemStats(&after)
-	took, said := int64(after.TotalAlloc-before.TotalAlloc), f.d.Footprint(20000, 6, 20, s.MaxBasis, 2)
-	if took > said || 5*took < said {
-		t.Errorf("allocated %d bytes, said to be %d", took, said)
+	for _, entries := range []int{2, 3, 4, 6} {
+		p, s := f.problem(6, 20000, 20, entries), f.settings()
+		s.MaxIterations = 1
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := f.d.Fit(t.Context(), p, nil, s); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		took, said := int64(after.TotalAlloc-before.TotalAlloc), f.d.Footprint(20000, entries, 20, s.MaxBasis, 2)
+		if took > said || 5*took < said {
+			t.Errorf("%d entries a row: allocated %d bytes, said to be %d", entries, took, said)
+		}
 	}
 }

@@ -74,11 +74,16 @@ func (g *group) restTo(dst []float64, j, lo, hi int) {
 	for e, i := range g.x.Rows[a:b] {
 		clear(sum)
 		clear(square)
-		own := 0.0
-		index, value := g.rows.Row(int(i))
+		own := g.x.Value[a+e]
+		var index []int32
+		var value []float64
+		if r := g.x.Others; r > 0 {
+			index, value = g.x.Rest[(a+e)*r:(a+e+1)*r], g.x.RestValue[(a+e)*r:(a+e+1)*r]
+		} else {
+			index, value = g.rows.Row(int(i))
+		}
 		for o, l := range index {
 			if int(l) == j {
-				own = value[o]
 				continue
 			}
 			for s, q := range g.h[int(l)*g.k+lo : int(l)*g.k+hi] {

@@ -77,6 +77,9 @@ func newRun(ctx context.Context, d Descent, p *solver.Problem, s solver.Settings
 	d = d.complete()
 	r := &run{ctx: ctx, d: d, p: p, s: s, pace: &pace{ctx: ctx, yield: s.Yield, left: quantum}, started: s.Now()}
 	x := columns.New(p.X.NumColumns, p.X.Start, p.X.Index, p.X.Value)
+	if d.Objective != Lifted && x.Short() {
+		x.KeepRest(p.X.Start, p.X.Index, p.X.Value)
+	}
 	if d.Shared || p.Outputs == 1 || gradientsOf(p.Loss) == perRow {
 		r.add(newGroup(d, p, x, s, r.pace, 0, p.Outputs))
 		return r

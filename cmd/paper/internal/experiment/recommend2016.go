@@ -146,9 +146,10 @@ func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, k
 	for i := range problem.Targets {
 		problem.Targets[i] -= mean
 	}
-	errorOf := func(m *solver.Model, rows []int) float64 {
+	valid, test := x.Select(p.valid), x.Select(p.test)
+	errorOf := func(m *solver.Model, x *solver.Rows, rows []int) float64 {
 		total := 0.0
-		for i, prediction := range predictionsOf(m, x.Select(rows)) {
+		for i, prediction := range predictionsOf(m, x) {
 			prediction += mean
 			if bounded {
 				prediction = min(max(prediction, 1), numLevels)
@@ -158,28 +159,34 @@ func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, k
 		}
 		return math.Sqrt(total / float64(len(rows)))
 	}
-	lowest, cells := math.Inf(1), []string(nil)
+	lowest, cells, best := math.Inf(1), []string(nil), s
 	for at := range len(betas) * len(ridges) {
 		s.Lambda, s.LinearRidge = betas[at/len(ridges)], ridges[at%len(ridges)]
-		started, judged, reached := o.Now(), 0.0, "-"
-		s.OnStep = func(_ solver.Step, m *solver.Model) bool {
-			paused := o.Now()
-			if bounded && reached == "-" && errorOf(m, p.test) <= fastError {
-				reached = fmt.Sprintf("%.2f", paused.Sub(started).Seconds()-judged)
-			}
-			judged += o.Now().Sub(paused).Seconds()
-			return false
-		}
+		started := o.Now()
 		res, err := coordinate.Descent{}.Fit(ctx, problem, nil, s)
 		if err != nil {
 			return nil, err
 		}
-		seconds := o.Now().Sub(started).Seconds() - judged
-		if valid := errorOf(res.Model, p.valid); valid < lowest {
-			lowest = valid
-			cells = []string{name, fmt.Sprint(s.Lambda), fmt.Sprint(s.LinearRidge), fmt.Sprintf("%.4f", valid), fmt.Sprintf("%.4f", errorOf(res.Model, p.test)),
-				fmt.Sprint(len(res.Steps) - 1), fmt.Sprintf("%.2f", seconds), reached}
+		seconds := o.Now().Sub(started).Seconds()
+		if e := errorOf(res.Model, valid, p.valid); e < lowest {
+			lowest, best = e, s
+			cells = []string{name, fmt.Sprint(s.Lambda), fmt.Sprint(s.LinearRidge), fmt.Sprintf("%.4f", e), fmt.Sprintf("%.4f", errorOf(res.Model, test, p.test)),
+				fmt.Sprint(len(res.Steps) - 1), fmt.Sprintf("%.2f", seconds), "-"}
 		}
 	}
-	return cells, nil
+	if !bounded {
+		return cells, nil
+	}
+	started, judged := o.Now(), 0.0 // once more, with a look at the test rows after each sweep
+	best.OnStep = func(_ solver.Step, m *solver.Model) bool {
+		paused := o.Now()
+		reached := errorOf(m, test, p.test) <= fastError
+		if reached {
+			cells[len(cells)-1] = fmt.Sprintf("%.2f", paused.Sub(started).Seconds()-judged)
+		}
+		judged += o.Now().Sub(paused).Seconds()
+		return reached
+	}
+	_, err := coordinate.Descent{}.Fit(ctx, problem, nil, best)
+	return cells, err
 }
