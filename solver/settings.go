@@ -115,6 +115,9 @@ type Settings struct {
 	// WeightsOnly refits the linear term and the output weights of a warm model and looks for no basis vector: MaxSteps is not used, the
 	// gap of the only step is the objective, its Criterion and Nu are 0, and the rest is as with Rough.
 	WeightsOnly bool
+	// MoveBasis lets such a refit take one step on the heaviest basis vectors after that, too, which loses to no step: vectors chosen on rows that have been
+	// replaced since are what limits weights alone.
+	MoveBasis bool
 	// Rough leaves out the final polish: the result is the last step's model with that step's gap. For comparing strengths.
 	Rough bool
 	// BatchShare in [0, 1] lets a Rough solve of several outputs with a group penalty add 1 + ⌊BatchShare·k⌋ basis vectors at once to k: the best

@@ -256,6 +256,12 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			return
 		}
 		if r.s.WeightsOnly {
+			if r.s.MoveBasis {
+				if r.moveBasis(); ctx.Err() != nil {
+					r.result.Status = statusOf(ctx)
+					return
+				}
+			}
 			r.result.Steps, r.result.Status = append(r.result.Steps, r.step(selection{}, r.objective)), BasisLimit
 			r.complete = r.here()
 			return

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Bars of a warm start against a cold fit: time and objective with the output weights refitted alone, and with new basis vectors.
+// Bars of a warm start against a cold fit: time and objective with the output weights refitted and one step on the basis vectors, and with new ones.
 const (
 	warmTime, warmObjective = 1.0 / 20, 1.06
 	grownTime, grownGain    = 1.0 / 3, 1.01
@@ -17,6 +17,10 @@ const (
 
 // warmTolerance is that of warm refits: they follow each other, so that each needs less accuracy than a fit that stands alone.
 const warmTolerance = 1e-3
+
+// movedTolerance is that of warm refits which end with a step on basis vectors: it gains more than what is left of the weights. Chosen on ML-1M with 5 % of
+// the rows replaced, beside which the other rows of the table stand.
+const movedTolerance = 1e-2
 
 // warmRepeats is how often each fit is timed; the shortest counts.
 const warmRepeats = 3
@@ -32,7 +36,8 @@ type warmCase struct {
 }
 
 // Warm measures what a warm start saves: a model fitted to a part of the rows, then 5 % and 20 % of them replaced by others, and the refit
-// of the output weights alone, and of those with new basis vectors, against a cold fit on the new rows. No certificate is made in either.
+// of the output weights with one step on the basis vectors, and of those with new basis vectors, against a cold fit on the new rows. No certificate
+// is made in either.
 func Warm(ctx context.Context, o Options) (*Report, error) {
 	cases, err := o.warmCases()
 	if err != nil {
@@ -40,7 +45,7 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := &Report{Name: "warm"}
 	main := Table{Title: "Warm start after replacing rows: seconds and objective of a cold fit, and of refits as parts of it",
-		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V only, seconds", "time", "objective",
+		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V and a step of H, seconds", "time", "objective",
 			"with new vectors, seconds", "time", "objective"}}
 	replaced := []float64{0.05, 0.2}
 	for i := range cases {
@@ -68,8 +73,8 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 			}
 			name := fmt.Sprintf("%s, %.0f %% replaced", c.name, 100*share)
 			r.Bars = append(r.Bars,
-				Bar{Name: name + ", V only, part of the cold time", Got: warmPart, AtMost: true, Want: warmTime},
-				Bar{Name: name + ", V only, part of the cold objective", Got: warmRatio, AtMost: true, Want: warmObjective},
+				Bar{Name: name + ", V and a step of H, part of the cold time", Got: warmPart, AtMost: true, Want: warmTime},
+				Bar{Name: name + ", V and a step of H, part of the cold objective", Got: warmRatio, AtMost: true, Want: warmObjective},
 				Bar{Name: name + ", new vectors, part of the cold time", Got: grownShare, AtMost: true, Want: grownTime},
 				Bar{Name: name + ", new vectors, part of the cold objective", Got: grownRatio, AtMost: true, Want: grownGain})
 		}
@@ -106,12 +111,12 @@ func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, num
 	if err != nil {
 		return out, err
 	}
-	s.WeightsOnly, s.Tolerance = true, warmTolerance
+	s.WeightsOnly, s.MoveBasis, s.Tolerance = true, true, movedTolerance
 	warm, warmSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 	if err != nil {
 		return out, err
 	}
-	s.WeightsOnly, s.MaxSteps = false, c.grown
+	s.WeightsOnly, s.MoveBasis, s.Tolerance, s.MaxSteps = false, false, warmTolerance, c.grown
 	s.MaxBasis += s.MaxSteps
 	grown, grownSeconds, err := o.timed(ctx, problem, first.Model, s, warmRepeats)
 	if err != nil {
