@@ -1,6 +1,11 @@
 package cycle
 
-import "github.com/refitd/refitd/daemon/report"
+import (
+	"cmp"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/report"
+)
 
 // Position is the place of an event in its topic.
 type Position struct {
@@ -11,10 +16,11 @@ type Position struct {
 
 // maxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model starts without them. At
 // 50,000 events a second a refit learned from all that had come since its cut, which took it two seconds of a processor beside reading. Of large
-// events there are fewer, of maxBacklogBytes together.
+// events there are fewer, of maxBacklogBytes together, or of what a sample that is smaller may have.
 const (
 	maxBacklog      = 50_000
 	maxBacklogBytes = 16 << 20
+	minBacklogBytes = 2 << 20 // of the smallest samples
 )
 
 // backlog holds the events learned since a refit's cut, as payloads, in the order they were learned.
@@ -22,6 +28,7 @@ type backlog struct {
 	blocks  []*backlogBlock // only the last may be empty
 	length  int
 	bytes   int // of the payloads
+	most    int // bytes, see backlogBytes; 0 is maxBacklogBytes
 	dropped int // since the cut
 	arena   []byte
 }
@@ -38,8 +45,16 @@ const (
 	backlogArena  = 1 << 20
 )
 
+// backlogBytes returns how many bytes of events are kept at most: no more than the sample of the refit has.
+func backlogBytes(m *config.Model) int {
+	return int(min(maxBacklogBytes, max(minBacklogBytes, int64(m.Sample.MaxBytes))))
+}
+
+// limit returns how many bytes are kept at most.
+func (b *backlog) limit() int { return cmp.Or(b.most, maxBacklogBytes) }
+
 func (b *backlog) add(p Position, payload []byte) {
-	for b.length >= maxBacklog || b.length > 0 && b.bytes+len(payload) > maxBacklogBytes {
+	for b.length >= maxBacklog || b.length > 0 && b.bytes+len(payload) > b.limit() {
 		b.drop()
 	}
 	if cap(b.arena)-len(b.arena) < len(payload) {
@@ -66,7 +81,7 @@ func (b *backlog) drop() {
 
 func (b *backlog) append(p Position, payload []byte) {
 	n := len(b.blocks)
-	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks || b.blocks[n-1].bytes >= maxBacklogBytes/backlogBlocks {
+	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks || b.blocks[n-1].bytes >= b.limit()/backlogBlocks {
 		const size = maxBacklog / backlogBlocks
 		b.blocks = append(b.blocks, &backlogBlock{positions: make([]Position, 0, size), payloads: make([][]byte, 0, size)})
 		n++

@@ -2,6 +2,8 @@ package cycle
 
 import (
 	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // TestBacklogBytes: what waits for the refit under way is bounded in bytes as well as in events, and what is left of it is the newest.
@@ -24,5 +26,28 @@ func TestBacklogBytes(t *testing.T) {
 		if p[0] != byte(2000-len(rest)+i) {
 			t.Fatalf("event %d of %d is %d", i, len(rest), p[0])
 		}
+	}
+}
+
+// TestBacklogOfSmallSample: beside a small sample fewer events wait, and take no more than the footprint counts for them.
+func TestBacklogOfSmallSample(t *testing.T) {
+	m := config.DefaultModel()
+	for size, want := range map[config.Size]int{1 << 20: minBacklogBytes, 5 << 20: 5 << 20, 256 << 20: maxBacklogBytes} {
+		m.Sample.MaxBytes = size
+		if got := backlogBytes(&m); got != want {
+			t.Errorf("sample of %d bytes: %d bytes wait", size, got)
+		}
+	}
+	b := backlog{most: minBacklogBytes}
+	before := heap()
+	for i := range 20_000 {
+		b.add(Position{Topic: "t", Offset: int64(i)}, make([]byte, 1000))
+	}
+	took := heap() - before
+	if rest, next := b.from(0); b.bytes > b.most || len(rest) < 1900 || next != 20_000 {
+		t.Errorf("%d events, %d bytes, next %d", len(rest), b.bytes, next)
+	}
+	if took > 2*minBacklogBytes+maxBacklog*backlogEntry {
+		t.Errorf("%d bytes of events take %d", b.bytes, took)
 	}
 }

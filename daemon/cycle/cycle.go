@@ -97,6 +97,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
+	c.since.most = backlogBytes(m)
 	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1

@@ -42,9 +42,10 @@ func DeltasFootprint(m *config.Model, model int64, d int) int64 {
 
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
 // baseline, and of events that wait for the refit under way.
-func LiveFootprint(maxRows, maxName int) int64 {
+func LiveFootprint(m *config.Model) int64 {
+	maxRows, maxName := m.Train.FoldIn.MaxRows, int(m.Input.MaxIDBytes)
 	const pools = 2 * maxPool // of names of relearned events
-	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*maxBacklogBytes + maxBacklog*backlogEntry
+	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.

@@ -80,7 +80,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"refit":         fitFootprint(m, n, entries, d, basis, outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
 		"badger":        sketch.DiskFootprint(size, 0), // the payloads are in maxBytes
-		"fold_in":       cycle.LiveFootprint(m.Train.FoldIn.MaxRows, maxName),
+		"fold_in":       cycle.LiveFootprint(m),
 	}
 	if m.Train.KernelDegree() == 3 {
 		parts["refit"] += solver.CubicFootprint(d, outputs)
