@@ -285,7 +285,7 @@ func TestGradients(t *testing.T) {
 					s, factor := t0%g.k, t0/g.k
 					for j := range u {
 						rows, values := g.x.Column(j)
-						g.factorForms(s)
+						g.factorForms(s, factor)
 						slot := make([]float64, len(rows))
 						g.factorDerivatives(slot, rows, values, g.products(g.a, factor), factor, s, j)
 						g.checkSlope(t, &u[j], rows, slot, g.v[s*g.m:(s+1)*g.m], g.beta*u[j])

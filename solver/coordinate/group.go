@@ -184,7 +184,7 @@ func (g *group) activations(s int) []float64 {
 		}
 		return g.cubes(p)
 	case g.kernel == solver.ANOVA:
-		g.factorForms(s)
+		g.factorForms(s, -1)
 		u, v := g.p[s], g.p[g.k+s]
 		for i := range g.n {
 			index, value := g.rows.Row(i)
@@ -196,7 +196,7 @@ func (g *group) activations(s int) []float64 {
 		}
 		return g.a
 	}
-	g.factorForms(s)
+	g.factorForms(s, -1)
 	return g.products(g.a, -1)
 }
 
@@ -240,9 +240,12 @@ func (g *group) cubes(p []float64) []float64 {
 	return g.part[0]
 }
 
-// factorForms stores ⟨u_s^t,x⟩ in part[t].
-func (g *group) factorForms(s int) {
+// factorForms stores ⟨u_s^t,x⟩ in part[t] for all t but without, -1 for none.
+func (g *group) factorForms(s, without int) {
 	for t := range g.degree {
+		if t == without {
+			continue
+		}
 		u := g.p[t*g.k+s]
 		for i := range g.n {
 			index, value := g.rows.Row(i)

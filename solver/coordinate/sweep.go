@@ -140,7 +140,7 @@ func (g *group) moveWeights(s int, phi []float64, square float64) {
 func (g *group) sweepFactors() bool {
 	for t := range g.degree {
 		for s := range g.k {
-			g.factorForms(s)
+			g.factorForms(s, t)
 			u, v := g.p[t*g.k+s], g.v[s*g.m:s*g.m+g.m]
 			rest := g.products(g.a, t)
 			for j := range u {
