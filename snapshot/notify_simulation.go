@@ -10,7 +10,7 @@ import (
 )
 
 // simulatedLook is how often a watcher looks in a simulation, whose clock cannot wait for what the kernel says.
-const simulatedLook = 10 * time.Second
+const simulatedLook = 30 * time.Second
 
 // dirWatch lets time pass.
 type dirWatch struct{}

@@ -25,6 +25,7 @@ type settings struct {
 	input   string // further keys of input
 	sample  string // further keys of sample
 	kafka   string // further keys of kafka
+	team    string // the keys role and shard
 }
 
 // configure writes a configuration into a directory of the test and returns its path.
@@ -51,6 +52,7 @@ func configureIn(t *testing.T, dir, name string, s settings) string {
 kafka: {bootstrap_servers: ["%s"], group_id: %s, fetch_max_wait: 100ms%s}
 storage: {path: state-%s, min_free_bytes: 1MiB}
 web: {listen_address: "127.0.0.1:0"}
+%s
 models:
   - name: ratings
     input: {topics: [%s], start: earliest%s}
@@ -59,7 +61,7 @@ models:
     train: {%s}
     evaluate: {window: 1000}
     publish: {store: store-%s, gate: {%s}%s}
-`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, strings.Join(s.topics, ", "), keys(s.input),
+`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, s.team, strings.Join(s.topics, ", "), keys(s.input),
 		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"), s.size, keys(s.sample),
 		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")))
 	path := filepath.Join(dir, name+".yaml")

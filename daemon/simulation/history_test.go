@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ var (
 	first = flag.Uint64("first", 1, "seed of the first history")
 	count = flag.Int("histories", 6, "how many histories are played of a daemon, and how many of a team")
 	long  = flag.Int("steps", 40, "how many steps a history has at most; half as many at least")
+	which = flag.String("kinds", "", "which kinds of steps happen, divided by commas; all if it is empty")
 	small = flag.Bool("shrink", true, "leave steps out of a history that fails, as long as it does")
 )
 
@@ -46,6 +48,9 @@ func newPlan(seed uint64, team bool) plan {
 	p, of := plan{seed: seed}, kinds
 	if team {
 		p.shards, of = 2+rng.IntN(3), slices.Concat(kinds, kindsOfTeam)
+	}
+	if *which != "" {
+		of = strings.Split(*which, ",")
 	}
 	for range *long/2 + rng.IntN(*long/2+1) {
 		p.steps = append(p.steps, step{of[rng.IntN(len(of))], rng.Uint64()})
@@ -94,7 +99,7 @@ func (w *world) finish() error {
 				return err
 			}
 		}
-		if err := w.sleepOrDie([]time.Duration{10 * time.Minute, 5 * time.Minute, 5 * time.Minute}[i]); err != nil {
+		if err := w.sleepOrDie([]time.Duration{20 * time.Minute, 10 * time.Minute, 5 * time.Minute}[i]); err != nil {
 			return err
 		}
 	}
