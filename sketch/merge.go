@@ -215,17 +215,25 @@ func (s *Store) Agrees(sealed []byte) error {
 
 // agrees returns a *ConfigError with the first setting in which a sample of other partitions differs.
 func (s *settings) agrees(theirs settings) error {
-	for _, r := range []struct {
+	type row struct {
 		option      string
 		ours, other any
-	}{{"Size", s.Size, theirs.Size}, {"HoldoutSize", s.HoldoutSize, theirs.HoldoutSize}, {"MaxCost", s.MaxCost, theirs.MaxCost},
-		{"Rules", s.Rules, theirs.Rules}} {
-		if r.ours != r.other {
-			return &ConfigError{Option: r.option, Stored: fmt.Sprint(r.ours), Configured: fmt.Sprint(r.other)}
-		}
 	}
-	_, err := s.succeed(theirs, false)
-	return err
+	same := func(rows ...row) error {
+		for _, r := range rows {
+			if r.ours != r.other {
+				return &ConfigError{Option: r.option, Stored: fmt.Sprint(r.ours), Configured: fmt.Sprint(r.other)}
+			}
+		}
+		return nil
+	}
+	if err := same(row{"Size", s.Size, theirs.Size}, row{"HoldoutSize", s.HoldoutSize, theirs.HoldoutSize}); err != nil {
+		return err
+	}
+	if _, err := s.succeed(theirs, false); err != nil { // before what follows of those settings
+		return err
+	}
+	return same(row{"MaxCost", s.MaxCost, theirs.MaxCost}, row{"Rules", s.Rules, theirs.Rules})
 }
 
 // advance makes the accounts those of a head that is not stale.

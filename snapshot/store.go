@@ -55,7 +55,10 @@ type Store struct {
 	// anything is written, and returns those to take: none below, and none that was ever taken, if it knows that from outside the store.
 	// Set it before use.
 	Reserve func(model string, next Numbers) (Numbers, error)
-	Now     func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
+	// Fence, if not nil, is asked under the lock before a version appears, and before aliases are moved to it: with its error neither is done. It is for
+	// publishers of which one at a time may publish. Set it before use.
+	Fence func() error
+	Now   func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
 	dir      string
 	logBytes int64                   // size at which the publish log begins another file
@@ -85,6 +88,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 				return err
 			}
 		}
+		if err := s.fenced(); err != nil { // before a number is reserved
+			return err
+		}
 		last, err := s.number(root, model, &manifest)
 		if err != nil {
 			return err
@@ -98,6 +104,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 			staged = slices.Insert(staged, len(staged)-1, stagedFile{ModelSignatureFile, b}) // the manifest is written last
 		}
 		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
+			return err
+		}
+		if err := s.fenced(); err != nil {
 			return err
 		}
 		record := Record{Event: EventPublish}
@@ -213,10 +222,21 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 	if err := errors.Join(durable.SyncDir(dir), s.step("snapshot.synced")); err != nil {
 		return err
 	}
+	if err := s.fenced(); err != nil {
+		return errors.Join(err, root.RemoveAll(staging+name))
+	}
 	if err := errors.Join(root.Rename(staging+name, name), s.step("snapshot.renamed")); err != nil {
 		return err
 	}
 	return durable.SyncDir(root)
+}
+
+// fenced returns why nothing may be published now, nil if it may.
+func (s *Store) fenced() error {
+	if s.Fence == nil {
+		return nil
+	}
+	return s.Fence()
 }
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Shard divides models over processes: shards read the topics, each some of the partitions, and a trainer has the samples of all of them. In the file it is
@@ -15,6 +16,9 @@ type Shard struct {
 	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal
 	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
 	From  From   `json:"from"`  // where a shard with an empty state begins
+
+	// Standby is, of a trainer, how long the one that trains may be silent before another one does; 0 where there is one.
+	Standby Duration `json:"standby"`
 
 	Role string `json:"-" yaml:"-"` // of a model: that of the process
 }
@@ -113,6 +117,7 @@ func (v *validator) shard(c *Config) {
 	}
 	v.mergeTopic(c, "shard.topic", s.Topic, "the topic that the shards write to and the trainer reads")
 	v.from(c)
+	v.standby(c)
 	for i := range c.Models {
 		v.shared(c.Role, &c.Models[i], fmt.Sprintf("models[%d].", i))
 	}
@@ -144,6 +149,22 @@ func (v *validator) shared(role string, m *Model, path string) {
 	if m.Shard.From.Topic != "" && len(m.Sample.Quotas) > 0 {
 		v.bad("shard.from.topic", m.Shard.From.Topic,
 			"none where "+path+"sample.quotas is set: events of a class are not counted by partition, so the log has to be read again")
+	}
+}
+
+// The limits of Shard.Standby. The brokers have their own: 6 s to 30 min, unless they are told otherwise.
+const (
+	minStandby = time.Second
+	maxStandby = 5 * time.Minute
+)
+
+func (v *validator) standby(c *Config) {
+	switch standby := c.Shard.Standby; {
+	case standby == 0:
+	case c.Role != RoleTrainer:
+		v.bad("shard.standby", standby, "0s: only a trainer stands by")
+	case standby.Std() < minStandby || standby.Std() > maxStandby:
+		v.bad("shard.standby", standby, fmt.Sprintf("0s for a trainer that is the only one, or %v to %v", minStandby, maxStandby))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -87,6 +88,12 @@ func (f *Forgotten) Recall(ctx context.Context, store *sketch.Store, at string, 
 	}
 	f.Log.Warn("removed what the state still had of forgotten subjects", "rows", rows, "dead_letters", letters)
 	return store.Purge()
+}
+
+// Known reports whether a state has all markers that are kept outside it. What cannot be read the next start says.
+func (f *Forgotten) Known(store *sketch.Store) bool {
+	found, _ := f.read()
+	return !slices.ContainsFunc(found, func(w *sketch.Witness) bool { return !store.Knows(w) })
 }
 
 // Keep writes the markers of a state to both places. A store of versions that does not take them is logged: the next start tries again.

@@ -62,9 +62,10 @@ var (
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
 	shardClock         = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
+	trainerLeader      = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
 	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock, trainerLeader}
 )
 
 // Describe implements prometheus.Collector.
@@ -127,6 +128,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(modelReady, ready, name)
 		for _, cause := range causes {
 			gauge(modelNotReady, not[cause], name, cause)
+		}
+		if m.reader.team.stands() {
+			leads := 0.0
+			if m.reader.team.leads() {
+				leads = 1
+			}
+			gauge(trainerLeader, leads, name)
 		}
 		for i, s := range m.reader.team.shards() {
 			if s.Clock != nil {

@@ -63,6 +63,7 @@ type Metrics struct {
 	deltasSent          *prometheus.CounterVec
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
+	takeovers           *prometheus.CounterVec // of trainers
 }
 
 // The values of labels that are known beforehand.
@@ -133,6 +134,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		scores:         scoring.NewMetrics(r),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
+		takeovers: counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
 		bytesSent: counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
@@ -179,6 +181,7 @@ func (m *Metrics) add(c *config.Model) {
 		m.trainEnded.WithLabelValues(model, s)
 	}
 	m.rowsSent.WithLabelValues(model)
+	m.takeovers.WithLabelValues(model)
 	m.bytesSent.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)

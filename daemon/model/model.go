@@ -121,6 +121,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking); err != nil {
 		return nil, err
 	}
+	m.reader.team.guard(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	m.reader.onStored = m.trainer.Wake
 	m.live = newLive(m.trainer, m.state)
@@ -224,13 +225,16 @@ func (m *Model) Run(ctx context.Context) error {
 		return m.trainer.Run(groupCtx, readDone)
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })
+	group.Go(func() error { return m.reader.team.stand(besideCtx) })
 	group.Go(func() error { m.record(besideCtx); return nil })
 	return group.Wait()
 }
 
 // Announce announces champions and their deltas, where there are topics for them, and tells who is to be told of what happens, until ctx is done. It may
 // outlive Run, so that the last version is announced, too.
-func (m *Model) Announce(ctx context.Context) {
+func (m *Model) Announce(ctx context.Context) { m.reader.team.whileLeading(ctx, m.announce) }
+
+func (m *Model) announce(ctx context.Context) {
 	var running sync.WaitGroup
 	if m.announcer != nil {
 		running.Go(func() { m.announcer.Run(ctx) })

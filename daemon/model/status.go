@@ -53,7 +53,7 @@ func (m *Model) Summary() (report.RunModel, error) {
 
 // Status is what the status page shows of the model.
 func (m *Model) Status() web.ModelStatus {
-	out := web.ModelStatus{Name: m.name, NotReady: m.NotReady(), Progressive: m.Progressive(), Events: m.reader.applied.Load()}
+	out := web.ModelStatus{Name: m.name, NotReady: m.NotReady(), Progressive: m.Progressive(), Events: m.reader.applied.Load(), Standby: m.reader.team.waits()}
 	if v := m.trainer.versions.serving.Load(); v != nil {
 		out.Champion, out.Published = &v.version, v.at
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,18 @@ const sendTimeout = 10 * time.Second
 // minSkew is by how much the clocks of shards may be wrong even where input.max_future_skew is less: what a head takes to get to the brokers looks like it.
 const minSkew = time.Minute
 
+// keyOf returns the key of an option of a store.
+func keyOf(option string) string {
+	switch option { // which may change in a state, and not in a team
+	case "MaxCost":
+		return "sample.max_bytes"
+	case "Rules":
+		return "schema"
+	}
+	key, _ := ingest.Translate(&sketch.ConfigError{Option: option})
+	return cmp.Or(key, option)
+}
+
 // skewOf returns by how much the clocks of shards may be wrong.
 func skewOf(m *config.Model) time.Duration { return max(minSkew, m.Input.MaxFutureSkew.Std()) }
 
@@ -31,9 +44,10 @@ type team struct {
 	reader   *reader
 	sink     *ingest.Ingest
 	settings *config.Shard
-	number   int             // of the shard
-	sender   *shard.Sender   // of a shard
-	receiver *shard.Receiver // of a trainer
+	number   int                           // of the shard
+	sender   *shard.Sender                 // of a shard
+	receiver *shard.Receiver               // of a trainer
+	newest   func() (epoch, version int64) // of the newest version there is
 }
 
 // newTeam returns the part of the model, nil if it is whole. The error carries its exit code.
@@ -46,12 +60,13 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &team{reader: r, sink: sink, settings: s}
+	t := &team{reader: r, sink: sink, settings: s, newest: func() (int64, int64) { return 0, 0 }}
 	if s.IsTrainer() {
 		t.receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: s.Topic, Model: o.Settings.Name, Count: s.Count, Store: r.state.store, Log: o.Log,
 			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
 				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-			}, MaxSkew: skewOf(o.Settings), OnMerged: t.onMerged})
+			}, MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnMerged: t.onMerged, Standby: s.Standby.Std(),
+			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm})
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {
@@ -59,7 +74,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 	}
 	name := o.Settings.Name
 	t.sender = shard.NewSender(shard.SenderOptions{Kafka: kafka, Topic: s.Topic, Model: name, Count: s.Count, Number: t.number, Store: r.state.store, Log: o.Log,
-		Forget: t.forget, Lag: r.lag, OnSent: func(pairs int, bytes int64) {
+		Forget: t.forget, Lag: r.lag, Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnSent: func(pairs int, bytes int64) {
 			o.Metrics.rowsSent.WithLabelValues(name).Add(float64(pairs))
 			o.Metrics.bytesSent.WithLabelValues(name).Add(float64(bytes))
 		}})
@@ -69,8 +84,8 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 // merges reports whether events come from shards.
 func (t *team) merges() bool { return t != nil && t.receiver != nil }
 
-// trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is.
-func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() }
+// trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is, nor while another one trains.
+func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() && t.leads() }
 
 // owns returns which partitions are read, nil if all are.
 func (t *team) owns() func(topic string, partition int32) bool {
@@ -182,7 +197,8 @@ func (t *team) takeUp(ctx context.Context) error {
 	}
 	before := &config.Shard{Count: from.Count}
 	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: from.Topic, Model: o.Settings.Name, Count: from.Count, Store: store, Log: o.Log,
-		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Only: t.reads, Carry: func(number int) bool { return number%t.settings.Count == t.number },
+		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Only: t.reads,
+		Carry: func(number int) bool { return number%t.settings.Count == t.number },
 		Owns: func(number int, topic string, partition int32) bool {
 			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
 		}})
@@ -211,6 +227,8 @@ func (t *team) exit(err error) error {
 		return nil
 	case errors.Is(err, shard.ErrTopic):
 		return &report.ExitError{Code: report.ExitUsage, Key: "shard.topic", Err: fmt.Errorf("model: %w", err)}
+	case errors.Is(err, shard.ErrTrainers):
+		return &report.ExitError{Code: report.ExitUsage, Key: "shard.standby", Err: fmt.Errorf("model: %w", err)}
 	case errors.Is(err, shard.ErrSuperseded):
 		return &report.ExitError{Code: report.ExitUsage, Key: "shard.index", Err: fmt.Errorf("model: %w", err)}
 	case errors.Is(err, shard.ErrForgotten):

@@ -68,6 +68,7 @@ type Trainer struct {
 	retryAt     time.Time
 	chainBegan  time.Time // when deltas began to follow the version that they do
 	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
+	tenure      tenure    // where other processes may train as well
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
@@ -106,6 +107,7 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 	t.begin()
 	defer t.tick.Stop()
 	defer t.versions.endChecks()
+	defer t.leave()
 	for {
 		finished := false
 		select {
@@ -118,11 +120,11 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 			}
 			return nil
 		case r := <-t.running:
-			if err := t.install(ctx, r); err != nil {
+			if err := t.install(t.inTerm(ctx), r); err != nil {
 				return err
 			}
 		case w := <-t.writing:
-			if err := t.written(ctx, w); err != nil {
+			if err := t.written(t.inTerm(ctx), w); err != nil {
 				return err
 			}
 		case <-readDone:
@@ -134,9 +136,9 @@ func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 			continue
 		}
 		if finished {
-			return t.finish(ctx)
+			return t.finish(t.inTerm(ctx))
 		}
-		if err := t.step(ctx); err != nil {
+		if err := t.step(t.inTerm(ctx)); err != nil {
 			return err
 		}
 	}
@@ -184,13 +186,16 @@ func (t *Trainer) step(ctx context.Context) error {
 		if err := t.state.witness(); err != nil {
 			return err
 		}
-		if t.writing == nil && t.versions.publisher.Lost() {
+		if err := t.watch(); err != nil {
+			return err
+		}
+		if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
 			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
 				return err
 			}
 		}
 	}
-	if t.writing == nil { // which holds the lock of the store, and renews
+	if t.writing == nil && t.reader.team.leads() { // what is written holds the lock of the store, and renews
 		if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
 			return err
 		}
@@ -298,6 +303,10 @@ func (t *Trainer) install(ctx context.Context, r trained) error {
 		return r.err
 	}
 	defer r.span.End()
+	if !t.reader.team.leads() {
+		t.log.Info("refit dropped: another trainer publishes")
+		return nil
+	}
 	return t.contain("refit", func() error { return t.promote(ctx, r) })
 }
 

@@ -269,6 +269,10 @@ func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
 func (v *Versions) published(ctx context.Context, err error) error {
 	defer v.refused()
 	if err != nil {
+		if errors.Is(err, publish.ErrReplaced) || errors.Is(context.Cause(ctx), publish.ErrReplaced) {
+			v.log.Info("publication called off: another trainer publishes")
+			return err
+		}
 		if ctx.Err() != nil {
 			v.log.Info("publication called off: the daemon ends")
 			return err

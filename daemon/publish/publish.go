@@ -47,6 +47,7 @@ type Publisher struct {
 	chosen   bool   // by an operator
 	missing  bool   // the alias of the champion is gone
 	lost     bool   // the store is, with it
+	watching bool   // another publisher is the one that publishes: see Watch
 	chain    *chain // of deltas; nil without
 
 	mu       sync.Mutex // guards refusals and refused: HTTP moves aliases, too
@@ -61,7 +62,7 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &Publisher{model: m, dir: dir, now: now, log: log, refused: make(map[string]Refusal)}
+	p := &Publisher{model: m, dir: dir, now: now, log: log, watching: m.Shard.Standby > 0, refused: make(map[string]Refusal)}
 	if dir == "" {
 		return p, nil
 	}
@@ -83,7 +84,11 @@ func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	champion, err := p.look()
-	if isForged(err) {
+	switch {
+	case isForged(err) && p.watching:
+		p.refuse(Champion, err)
+		return p, nil
+	case isForged(err):
 		champion, err = p.restore(err)
 	}
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) && !isDamaged(err) {
@@ -143,6 +148,10 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 		if err = p.store.Recover(context.Background(), p.model.Name); err == nil {
 			pointer, err = p.look()
 		}
+	}
+	if isForged(err) && p.watching {
+		p.refuse(Champion, err)
+		return nil, nil // the one that publishes knows what was right
 	}
 	if isForged(err) {
 		pointer, err = p.restore(err)

@@ -18,12 +18,12 @@ type counted struct {
 
 // memo returns how much of each shard has been counted, so that a trainer that is started again misses what the topic loses meanwhile.
 func (r *Receiver) memo() ([]byte, error) {
-	out := make([]counted, len(r.shards))
+	out := make([]counted, len(r.shards), len(r.shards)+1)
 	for i := range r.shards {
 		in := &r.shards[i]
 		out[i] = counted{in.by, in.counted, in.lost, in.last}
 	}
-	return json.Marshal(out)
+	return json.Marshal(append(out, counted{By: r.tenure.seen, Sent: r.tenure.version})) // the last one is of the trainers: their versions
 }
 
 func parseMemo(memo []byte) (list []counted, err error) {
@@ -47,6 +47,9 @@ func (r *Receiver) recall(memo []byte, ok bool) error {
 	list, err := parseMemo(memo)
 	if err != nil {
 		return err
+	}
+	if len(list) > len(r.shards) {
+		r.tenure.seen, r.tenure.version = list[len(r.shards)].By, list[len(r.shards)].Sent
 	}
 	for i := range list[:min(len(list), len(r.shards))] {
 		c := &list[i]

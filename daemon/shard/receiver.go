@@ -26,7 +26,7 @@ const (
 	maxRefusal = 200                    // bytes of the reason why a head is refused
 )
 
-// ReceiverOptions are those of a Receiver. All but Only, Carry and OnMerged are required.
+// ReceiverOptions are those of a Receiver. All but Only, Carry and those from Key on are required.
 type ReceiverOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -41,8 +41,17 @@ type ReceiverOptions struct {
 	// Only and Carry are those of sketch.Share, where a shard takes its partitions up from others (TakeUp).
 	Only  func(topic string, partition int32) bool
 	Carry func(shard int) bool
+	// Key returns the key of an option of sketch, for messages; nil for its name.
+	Key func(option string) string
+	// Agreement is what else all processes have to have the same, by key: what rows are made of, and which events are valid.
+	Agreement map[string]string
 	// OnMerged is called after each share with the events that the accounts of each topic grew by.
 	OnMerged func(events map[string]int64)
+	// Standby is how long the trainer that trains may be silent before another one does; 0 where there is one. Stand has to run then.
+	Standby time.Duration
+	// Newest returns the epoch and the number of the newest version in the store, and OnTerm is called when this process begins to train or ends.
+	Newest func() (epoch, version int64)
+	OnTerm func()
 }
 
 // Receiver merges what the shards of a model send into the trainer's store. Make it with NewReceiver, call Run once. Its other methods are safe for concurrent
@@ -57,10 +66,18 @@ type Receiver struct {
 	toldAt time.Time
 	heads  int // since it was looked whether there is something to tell
 	resend map[int]instance
-	policy policy
+	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
 
+	tenure  tenure
+	member  *member       // nil where there is one trainer
+	checked chan struct{} // closed once the topic is there and can be used
+	usable  func()        // closes it
+
 	mu      sync.Mutex // guards what follows
+	term    *Term      // nil while another process trains
+	host    string     // of that one
+	stray   string     // why this one may not train
 	current bool       // everything was read that the topic had at the start
 	failing string
 	status  []Status
@@ -83,8 +100,19 @@ func NewReceiver(o ReceiverOptions) *Receiver {
 	if o.OnMerged == nil {
 		o.OnMerged = func(map[string]int64) {}
 	}
-	return &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
-		policy: policyOf(o.Model, o.Count, o.Store)}
+	if o.Newest == nil {
+		o.Newest = func() (int64, int64) { return 0, 0 }
+	}
+	if o.OnTerm == nil {
+		o.OnTerm = func() {}
+	}
+	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
+		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement), tenure: newTenure(), checked: make(chan struct{})}
+	r.usable = sync.OnceFunc(func() { close(r.checked) })
+	if o.Standby > 0 {
+		r.member = &member{group: groupOf(o.Topic), topic: o.Topic, session: o.Standby, connect: o.Kafka, log: o.Log, changed: r.look}
+	}
+	return r
 }
 
 // Run merges until ctx is done or, with untilEnd, everything is merged that the topic had at the start. The error wraps ErrTopic, or is one of the state.
@@ -95,7 +123,7 @@ func (r *Receiver) Run(ctx context.Context, untilEnd bool) error {
 		switch {
 		case ctx.Err() != nil, err == nil:
 			return nil
-		case errors.Is(err, ErrTopic), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+		case errors.Is(err, ErrTopic), errors.Is(err, ErrTrainers), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
 			return err
 		}
 		if failures == 1 {
@@ -114,6 +142,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 		if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
 			return err
 		}
+		r.usable()
 	}
 	start, end, err := bounds(ctx, r.client, r.Topic)
 	if err != nil {
@@ -154,11 +183,11 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 			r.current = true
 			r.mu.Unlock()
 			if r.Only == nil {
-				if err := r.wish(ctx, untilEnd); err != nil {
+				if err := r.rule(ctx, untilEnd); err != nil {
 					return err
 				}
 			}
-			if untilEnd {
+			if untilEnd && r.decided() {
 				return nil
 			}
 		}
@@ -311,8 +340,11 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 
 // fit refuses a head of another sample, or with a partition that is not the shard's.
 func (r *Receiver) fit(number int, h *head) error {
+	if key, there, here, ok := differs(h.Agreement, r.Agreement); ok {
+		return fmt.Errorf("%s is %s on %s, %s at the trainer: all have to have the same", key, there, h.Host, here)
+	}
 	if err := r.Store.Agrees(h.Head.Settings); err != nil {
-		return err
+		return unlike(err, r.Key, "on "+h.Host, "at the trainer")
 	}
 	for _, p := range h.Head.Ledger {
 		topic, partition, err := sketch.PartitionOf(p.Key)
@@ -353,7 +385,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 	if err != nil {
 		return err
 	}
-	w := wishes{Format: formatVersion, Model: r.Model, Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend}
+	w := wishes{Format: formatVersion, Model: r.Model, By: r.tenure.by, Host: hostName(), Version: r.tenure.version,
+		Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend}
 	if len(r.Store.ForgottenFields()) > 0 {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
@@ -378,7 +411,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		r.told = nil
 		return err
 	}
-	r.told = value
+	r.told, r.tenure.told = value, w.By
 	return nil
 }
 

@@ -4,7 +4,6 @@
 package shard
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -13,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,18 +44,20 @@ const instanceHeader = "i"
 
 // A head says how far a shard has come. The pairs before it, of the same instance, belong to it.
 type head struct {
-	Format int         `json:"format"`
-	Model  string      `json:"model"`
-	Shard  int         `json:"shard"`
-	Count  int         `json:"count"`
-	By     instance    `json:"by"`
-	State  string      `json:"state"`           // which stays with a state directory
-	Host   string      `json:"host"`            // for messages
-	Sent   int64       `json:"sent"`            // pairs that this instance has sent in all
-	Resent instance    `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
-	Lag    int64       `json:"lag"`             // records of its partitions that it has not applied yet
-	Clock  int64       `json:"clock,omitempty"` // of its host when it was written, milliseconds
-	Head   sketch.Head `json:"head"`
+	Format int      `json:"format"`
+	Model  string   `json:"model"`
+	Shard  int      `json:"shard"`
+	Count  int      `json:"count"`
+	By     instance `json:"by"`
+	State  string   `json:"state"`           // which stays with a state directory
+	Host   string   `json:"host"`            // for messages
+	Sent   int64    `json:"sent"`            // pairs that this instance has sent in all
+	Resent instance `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
+	Lag    int64    `json:"lag"`             // records of its partitions that it has not applied yet
+	Clock  int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
+	// Agreement is SenderOptions.Agreement; absent of a build that did not say.
+	Agreement map[string]string `json:"agreement,omitempty"`
+	Head      sketch.Head       `json:"head"`
 }
 
 // A mark says which head it is.
@@ -72,7 +74,10 @@ func (m mark) compare(n mark) int { return cmp.Or(m.By.compare(n.By), cmp.Compar
 type wishes struct {
 	Format     int                `json:"format"`
 	Model      string             `json:"model"`
-	Settings   []byte             `json:"settings"` // of the trainer's state, as in a sketch.Head
+	By         instance           `json:"by,omitzero"`       // the term of the trainer; zero of a build that did not say
+	Host       string             `json:"host,omitempty"`    // for messages
+	Version    int64              `json:"version,omitempty"` // the newest that trainers have published
+	Settings   []byte             `json:"settings"`          // of the trainer's state, as in a sketch.Head
 	Thresholds []sketch.Threshold `json:"thresholds"`
 	Merged     int                `json:"merged"`              // shards of which events have been
 	Forgotten  *sketch.Witness    `json:"forgotten,omitempty"` // of the trainer's state, if subjects were
@@ -94,22 +99,42 @@ func (a instance) header(of policy) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: instanceHeader, Value: append(binary.BigEndian.AppendUint64(of[:], a.Epoch), a.Name...)}
 }
 
-// instanceOf returns which instance a pair is of; ok is false if it follows another policy.
-func instanceOf(r *kgo.Record, of policy) (a instance, ok bool) {
+// instanceOf returns which instance a pair is of; ok is false if it follows none of the policies.
+func instanceOf(r *kgo.Record, of [2]policy) (a instance, ok bool) {
 	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == instanceHeader })
-	if i < 0 || len(r.Headers[i].Value) < len(of)+8 || !bytes.HasPrefix(r.Headers[i].Value, of[:]) {
+	if i < 0 || len(r.Headers[i].Value) < len(policy{})+8 || !slices.Contains(of[:], policy(r.Headers[i].Value[:len(policy{})])) {
 		return a, false
 	}
-	b := r.Headers[i].Value[len(of):]
+	b := r.Headers[i].Value[len(policy{}):]
 	return instance{binary.BigEndian.Uint64(b), string(b[8:])}, true
 }
 
-// A policy stands for the model, the number of shards and the settings of the sample: pairs of another one are of another sample.
+// A policy stands for the model, the number of shards, the settings of the sample and the agreement: pairs of another one are of another sample.
 type policy [8]byte
 
-func policyOf(model string, count int, store *sketch.Store) policy {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", model, count, store.Fingerprint()))
-	return policy(sum[:8])
+// policiesOf returns the policy, and that of builds which did not say what they agreed in.
+func policiesOf(model string, count int, store *sketch.Store, agreement map[string]string) (out [2]policy) {
+	b := fmt.Appendf(nil, "%s %d %s", model, count, store.Fingerprint())
+	sum := sha256.Sum256(b)
+	out[0], out[1] = policy(sum[:len(policy{})]), policy(sum[:len(policy{})])
+	if len(agreement) > 0 {
+		sum = sha256.Sum256(fmt.Append(b, " ", agreement)) // a map is printed in the order of its keys
+		out[0] = policy(sum[:len(policy{})])
+	}
+	return out
+}
+
+// differs returns the first key, with what it is there and here, of which another process says something else; ok is false if there is none.
+func differs(there, here map[string]string) (key, others, own string, ok bool) {
+	if len(there) == 0 || len(here) == 0 {
+		return "", "", "", false // of a build that did not say
+	}
+	for _, key := range slices.Sorted(maps.Keys(here)) {
+		if other, said := there[key]; said && other != here[key] { // a build that knows more keys, or less, says so by its policy
+			return key, other, here[key], true
+		}
+	}
+	return "", "", "", false
 }
 
 func keyOf(kind byte, shard int, key []byte) []byte {
@@ -215,4 +240,28 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 // readFrom has a client read the merge topic from an offset on.
 func readFrom(topic string, offset int64) kgo.Opt {
 	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}})
+}
+
+// unlike says of an error that a setting is another one there than here, by its key; key returns that of an option of sketch, and nil is its name.
+func unlike(err error, key func(option string) string, there, here string) error {
+	e, ok := errors.AsType[*sketch.ConfigError](err)
+	if !ok {
+		return err
+	}
+	name := e.Option
+	if key != nil {
+		name = key(e.Option)
+	}
+	return fmt.Errorf("%s is %s %s, %s %s: all have to have the same", name, e.Configured, there, e.Stored, here)
+}
+
+// epochOf returns the epoch that a head says, of whatever model it is: it has taken the place of the last one in the topic.
+func epochOf(head []byte) uint64 {
+	var said struct {
+		By instance `json:"by"`
+	}
+	if json.Unmarshal(head, &said) != nil {
+		return 0
+	}
+	return said.By.Epoch
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,7 @@ var ErrSuperseded = errors.New("another process is this shard")
 // ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before anything is read.
 var ErrForgotten = errors.New("subjects were forgotten: start again")
 
-// SenderOptions are those of a Sender. All but OnSent, Lag and Now are required.
+// SenderOptions are those of a Sender. All but those from OnSent on are required.
 type SenderOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -46,6 +45,9 @@ type SenderOptions struct {
 	OnSent func(pairs int, bytes int64) // called after each head
 	Lag    func() int64                 // records of the shard's partitions that are not applied yet
 	Now    func() time.Time             // the clock of the host, which heads say
+	Key    func(option string) string   // of an option of sketch, for messages; nil for its name
+	// Agreement is what else all processes have to have the same, as in ReceiverOptions.
+	Agreement map[string]string
 }
 
 // Sender sends the sample of a shard to the merge topic. Make it with NewSender, call Prepare, then Run, each once.
@@ -61,11 +63,13 @@ type Sender struct {
 	pace    pace
 	failing atomic.Pointer[string]
 
-	mu     sync.Mutex // guards what follows, which the goroutine that reads the topic writes
-	wishes *wishes    // the last ones, nil when they are done
-	seen   mark       // of the last head that the topic has of this state
-	other  *head      // of a later instance of the same shard
-	next   int64      // offset to be read
+	mu      sync.Mutex // guards what follows, which the goroutine that reads the topic writes
+	wishes  *wishes    // the last ones, nil when they are done
+	trainer instance   // whose they are
+	seen    mark       // of the last head that the topic has of this state
+	other   *head      // of a later instance of the same shard
+	passed  uint64     // largest epoch of heads that are none of this model
+	next    int64      // offset to be read
 }
 
 // NewSender returns a sender. Nothing is connected before Prepare.
@@ -141,9 +145,9 @@ func (s *Sender) prepare(ctx context.Context) error {
 		return err
 	}
 	before := s.other
-	s.state, s.other, s.by.Epoch, s.seen = own.Lineage, nil, 1, mark{}
+	s.state, s.other, s.by.Epoch, s.seen = own.Lineage, nil, s.passed+1, mark{}
 	if before != nil {
-		s.by.Epoch = before.By.Epoch + 1
+		s.by.Epoch = max(s.passed, before.By.Epoch) + 1
 		if before.State != s.state { // while that was the shard, nobody took what this one sent
 			return s.Store.Resend()
 		}
@@ -205,6 +209,7 @@ func (s *Sender) see(r *kgo.Record) {
 		h := new(head)
 		if err := decode(r, s.Model, h); err != nil {
 			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
+			s.passed = max(s.passed, epochOf(r.Value))
 		} else if h.By.compare(s.by) > 0 && (s.other == nil || h.By.compare(s.other.By) > 0) {
 			s.other = h
 		} else if m := h.mark(); h.State == s.state && m.compare(s.seen) > 0 {
@@ -214,8 +219,8 @@ func (s *Sender) see(r *kgo.Record) {
 		w := new(wishes)
 		if err := decode(r, s.Model, w); err != nil {
 			s.Log.Warn("thresholds passed over", "topic", s.Topic, "error", err)
-		} else {
-			s.wishes = w
+		} else if none := (instance{}); w.By == none || w.By.compare(s.trainer) >= 0 { // else of a trainer that another one has replaced
+			s.wishes, s.trainer = w, w.By
 		}
 	}
 }
@@ -312,7 +317,7 @@ func (s *Sender) obey() error {
 		return nil
 	}
 	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
-		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w", s.strange)
+		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w", unlike(s.strange, s.Key, "at the trainer", "here"))
 		s.Log.Error("trainer is of another sample", "topic", s.Topic, "error", s.strange)
 		return nil
 	}
@@ -365,7 +370,7 @@ func (s *Sender) send(ctx context.Context) error {
 
 // produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it: it says that they are there.
 func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, err error) {
-	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(policyOf(s.Model, s.Count, s.Store))
+	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(policiesOf(s.Model, s.Count, s.Store, s.Agreement)[0])
 	for _, p := range e.Pairs {
 		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
 		size += int64(len(p.Key) + len(p.Value))
@@ -377,9 +382,8 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	if e.Head == nil {
 		return size, nil
 	}
-	host, _ := os.Hostname() // for messages
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: host, Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Clock: s.Now().UnixMilli(), Head: *e.Head})
+		Host: hostName(), Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Clock: s.Now().UnixMilli(), Agreement: s.Agreement, Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}

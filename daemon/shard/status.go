@@ -40,6 +40,9 @@ func (r *Receiver) Trouble() string {
 	if r.failing != "" {
 		return r.failing
 	}
+	if r.stray != "" {
+		return r.stray
+	}
 	for i, s := range r.status {
 		switch {
 		case s.Refused != "":
@@ -52,6 +55,9 @@ func (r *Receiver) Trouble() string {
 	}
 	if !r.current {
 		return "shard: reading the merge topic " + r.Topic
+	}
+	if r.member != nil {
+		return r.member.trouble()
 	}
 	return ""
 }

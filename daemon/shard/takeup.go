@@ -31,10 +31,10 @@ func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	return r.wished.Forgotten, nil
 }
 
-// takeWishes takes up what the trainer of a team that has ended has asked for last.
+// takeWishes takes up what a trainer asks for: of a team that has ended, what it did last.
 func (r *Receiver) takeWishes(rec *kgo.Record) error {
 	if r.Only == nil {
-		return nil
+		return r.heed(rec)
 	}
 	w := new(wishes)
 	if err := decode(rec, r.Model, w); err != nil {

@@ -16,10 +16,11 @@ type readiness struct {
 // modelReadiness says whether a model does its work, and which version it has, or why it has none. Not to have one yet does not make it unready.
 type modelReadiness struct {
 	Model   string   `json:"model"`
-	Ready   bool     `json:"ready"`            // there is no reason against it
-	Reasons []string `json:"reasons"`          // why it is not ready, empty if it is
-	Version *int64   `json:"version"`          // the champion; null before the first version
-	Reason  string   `json:"reason,omitempty"` // why there is no version
+	Ready   bool     `json:"ready"`             // there is no reason against it
+	Reasons []string `json:"reasons"`           // why it is not ready, empty if it is
+	Version *int64   `json:"version"`           // the champion; null before the first version
+	Reason  string   `json:"reason,omitempty"`  // why there is no version
+	Standby string   `json:"standby,omitempty"` // who trains in place of this process; absent if it does
 }
 
 // healthy answers that the process runs: neither Kafka, nor the disk, nor a model can make it ill.
@@ -44,7 +45,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := readiness{Reasons: append([]string{}, state.NotReady()...), Models: []modelReadiness{}}
 	for _, m := range state.Models {
-		one := modelReadiness{Model: m.Name, Ready: len(m.NotReady) == 0, Reasons: []string{}, Reason: m.Waiting}
+		one := modelReadiness{Model: m.Name, Ready: len(m.NotReady) == 0, Reasons: []string{}, Reason: m.Waiting, Standby: m.Standby}
 		for _, reason := range m.NotReady {
 			one.Reasons = append(one.Reasons, reason.Text)
 		}

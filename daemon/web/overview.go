@@ -41,6 +41,7 @@ type modelOverview struct {
 	Events    int64          `json:"events"`            // applied since the start
 	Rows      int            `json:"rows"`              // of the sample
 	Waiting   string         `json:"waiting,omitempty"` // why there is no champion; absent if there is one
+	Standby   string         `json:"standby,omitempty"` // who trains in place of this process; absent if it does
 	Alerts    int            `json:"alerts"`            // that are about it
 }
 
@@ -98,7 +99,7 @@ func (s *Server) overviewOf(state *Status) *overview {
 }
 
 func modelOverviewOf(m *ModelStatus) modelOverview {
-	o := modelOverview{Model: m.Name, Ready: len(m.NotReady) == 0, Lag: m.Lag, Events: m.Events, Rows: m.SampleRows, Waiting: m.Waiting}
+	o := modelOverview{Model: m.Name, Ready: len(m.NotReady) == 0, Lag: m.Lag, Events: m.Events, Rows: m.SampleRows, Waiting: m.Waiting, Standby: m.Standby}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published
 	}

@@ -53,6 +53,7 @@ type ModelStatus struct {
 	Name      string
 	Champion  *report.Version // what consumers have; nil before the first version
 	Waiting   string          // why there is no champion, empty if there is one
+	Standby   string          // who trains in place of this process, empty if it does
 	NotReady  []Reason        // why the model does not do its work, nothing if it does
 	Published time.Time       // when the champion was
 	Judged    *report.Version // the last version judged, promoted or not; nil before the first one

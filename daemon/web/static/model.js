@@ -193,7 +193,7 @@ class ModelView {
       tile(
         "Consumers have",
         state.champion ? "version " + state.champion : "no version",
-        state.champion ? `${state.kind}, ${ago(now, state.published)}` : state.waiting,
+        (state.champion ? `${state.kind}, ${ago(now, state.published)}` : state.waiting) + (state.standby ? "; " + state.standby : ""),
       ),
       tile(
         state.metric === "error_rate" ? "Error rate" : "RMSE",

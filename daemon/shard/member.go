@@ -1,0 +1,149 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// leaveTimeout bounds the wait for the brokers when a member leaves its group.
+const leaveTimeout = 3 * time.Second
+
+// A member is a trainer's place in the group that decides which of several trains: the one that the merge topic's partition is assigned to. Nothing is read and
+// no offset is committed by it. It is no static member: one that ends leaves the group, and another has the partition at once; one that is started again is
+// there in time anyhow.
+type member struct {
+	group, topic string
+	session      time.Duration
+	connect      []kgo.Opt
+	log          *slog.Logger
+	changed      func() // called when the partition was given or taken
+
+	mu        sync.Mutex // guards what follows
+	holds     bool
+	number    int64     // one more each time that the partition may have been another's meanwhile
+	confirmed time.Time // when the last request was sent that the group answered; of the monotonic clock, which goes on while a process is stopped
+	joined    bool
+	failing   string
+	since     time.Time // it has failed
+}
+
+// groupOf is the group of the trainers of a merge topic.
+func groupOf(topic string) string { return topic + "-trainer" }
+
+// lease is how long an answer of the group counts. The brokers give the partition to another member after a session without a request, and they have had one
+// no earlier than it was sent; the rest is for ending what is under way.
+func (m *member) lease() time.Duration { return m.session * 9 / 10 }
+
+// run is a member of the group until ctx is done.
+func (m *member) run(ctx context.Context) error {
+	given := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		m.assigned(len(partitions[m.topic]) > 0)
+	}
+	taken := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		m.revoked(len(partitions[m.topic]) > 0)
+	}
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic), kgo.DisableAutoCommit(),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(m.session), kgo.RebalanceTimeout(m.session), kgo.HeartbeatInterval(m.session / 6),
+		kgo.MetadataMinAge(250 * time.Millisecond), kgo.OnPartitionsAssigned(given), kgo.OnPartitionsRevoked(taken), kgo.OnPartitionsLost(taken),
+		kgo.WithHooks((*answers)(m))}, m.connect...)...)
+	if err != nil {
+		return fmt.Errorf("shard: group %s: %w", m.group, err)
+	}
+	client.PauseFetchTopics(m.topic)
+	<-ctx.Done()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := client.LeaveGroupContext(leave); err != nil {
+		m.log.Warn("group of the trainers not left: the others wait for shard.standby", "group", m.group, "error", err)
+	}
+	client.Close()
+	m.revoked(true)
+	return nil
+}
+
+func (m *member) assigned(partition bool) {
+	m.mu.Lock()
+	m.joined, m.failing = true, ""
+	if partition {
+		m.holds, m.number = true, m.number+1
+	}
+	m.mu.Unlock()
+	m.changed()
+}
+
+func (m *member) revoked(partition bool) {
+	if !partition {
+		return
+	}
+	m.mu.Lock()
+	m.holds = false
+	m.mu.Unlock()
+	m.changed()
+}
+
+// held returns whether the partition is this member's for sure, and the number of the time for which it has been.
+func (m *member) held() (number int64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.number, m.holds && time.Since(m.confirmed) < m.lease()
+}
+
+// settled reports whether the group has said whose the partition is.
+func (m *member) settled() (joined, holds bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.joined, m.holds
+}
+
+// trouble says why the group has not been joined for a session, or "": one that was given up while the process was paused joins again at once.
+func (m *member) trouble() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failing == "" || time.Since(m.since) < m.session {
+		return ""
+	}
+	return m.failing
+}
+
+// confirm notes an answer of the group to what was sent at a time. Where the one before has not counted any more, the partition may have been another's.
+func (m *member) confirm(sent time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.confirmed) >= m.lease() {
+		m.number++
+	}
+	if sent.After(m.confirmed) {
+		m.confirmed = sent
+	}
+}
+
+// answers is the member as what is told of answers.
+type answers member
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (a *answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if e2e.WriteErr != nil || e2e.ReadErr != nil {
+		return
+	}
+	switch kmsg.Key(key) {
+	case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat:
+		(*member)(a).confirm(time.Now().Add(-e2e.DurationE2E()))
+	}
+}
+
+// OnGroupManageError implements kgo.HookGroupManageError.
+func (a *answers) OnGroupManageError(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failing == "" {
+		a.since = time.Now()
+		a.log.Warn("group of the trainers cannot be joined: tried again until it can", "group", a.group, "error", err)
+	}
+	a.failing = fmt.Sprintf("shard: group %s: %v", a.group, err)
+}

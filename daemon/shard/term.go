@@ -1,0 +1,250 @@
+package shard
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ErrTrainers: another process is the trainer of the same shards, and was started later.
+var ErrTrainers = errors.New("another process is the trainer")
+
+// A Term is a time for which a process is the one that trains.
+type Term struct {
+	Epoch  int64 // larger than that of every term before
+	number int64 // of the member
+	over   chan struct{}
+}
+
+// Over is closed when the term is over.
+func (t *Term) Over() <-chan struct{} { return t.over }
+
+// tenure is what a trainer knows of who trains. A term begins when the process has said so in the merge topic, after everything that was there when the group
+// gave it the partition; it ends when the group takes the partition, when no answer of the group counts any more, or when the topic has a later term.
+type tenure struct {
+	name    string
+	by      instance  // of this process in the wishes; zero while it makes none
+	told    instance  // of the last wishes written
+	seen    instance  // the latest in the topic
+	host    string    // of that one
+	held    int64     // the time of the member for which this process asks, or has been superseded
+	from    int64     // end of the topic when that began
+	behind  bool      // superseded in it
+	looked  time.Time // at the store
+	version int64     // the newest that is known to have been published
+}
+
+func newTenure() tenure { return tenure{name: rand.Text()} }
+
+// Stand takes part in the decision which of several trainers trains, until ctx is done. It returns at once where there is one.
+func (r *Receiver) Stand(ctx context.Context) error {
+	if r.member == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.checked: // a topic that is missing is made
+	}
+	memberCtx, leave := context.WithCancel(ctx)
+	defer leave()
+	ended := make(chan error, 1)
+	go func() { ended <- r.member.run(memberCtx) }()
+	tick := time.NewTicker(max(10*time.Millisecond, r.Standby/100))
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			r.look()
+		}
+	}
+}
+
+// Term returns the term of this process, nil while another trains.
+func (r *Receiver) Term() *Term {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.term == nil || !r.holds(r.term.number) {
+		return nil
+	}
+	return r.term
+}
+
+// Waits says who trains while this process stands by, or "".
+func (r *Receiver) Waits() string {
+	if r.member == nil || r.Term() != nil {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.host == "" {
+		return "standby: no trainer has begun to train"
+	}
+	return fmt.Sprintf("standby: %s trains", r.host)
+}
+
+// holds reports whether the partition has been this process's since a time of the member began.
+func (r *Receiver) holds(number int64) bool {
+	if r.member == nil {
+		return true
+	}
+	now, ok := r.member.held()
+	return ok && now == number
+}
+
+// decided reports whether it is known which process trains.
+func (r *Receiver) decided() bool {
+	if r.member == nil || r.Term() != nil {
+		return true
+	}
+	joined, holds := r.member.settled()
+	return joined && !holds
+}
+
+// look ends the term if it is over.
+func (r *Receiver) look() {
+	r.mu.Lock()
+	term := r.term
+	over := term != nil && !r.holds(term.number)
+	if over {
+		r.term = nil
+	}
+	r.mu.Unlock()
+	if over {
+		r.ended(term, "the group has given the merge topic to another, or does not answer")
+	}
+}
+
+func (r *Receiver) ended(term *Term, reason string) {
+	close(term.over)
+	r.Log.Warn("this trainer stands by from now on", "topic", r.Topic, "epoch", term.Epoch, "reason", reason)
+	r.OnTerm()
+}
+
+// rule makes this process the one that trains, where it is its turn, and asks the shards for what it wants.
+func (r *Receiver) rule(ctx context.Context, now bool) error {
+	t := &r.tenure
+	held := int64(0)
+	if r.member != nil {
+		var ok bool
+		if held, ok = r.member.held(); !ok {
+			t.by = instance{}
+			return nil
+		}
+	}
+	if held != t.held || r.member == nil && t.by == (instance{}) {
+		t.held, t.by, t.behind = held, instance{}, false
+		_, end, err := bounds(ctx, r.client, r.Topic)
+		if err != nil {
+			t.held = -1
+			return err
+		}
+		t.from = end
+	}
+	if t.behind || r.next < t.from {
+		return nil
+	}
+	if none := (instance{}); t.by == none || time.Since(t.looked) >= time.Second {
+		epoch, version := r.Newest()
+		t.looked = time.Now()
+		if t.by == none {
+			if r.strays(version) {
+				return nil
+			}
+			r.told = nil
+			t.by = instance{max(t.seen.Epoch, uint64(max(epoch, 0))) + 1, t.name}
+		}
+		if version > t.version {
+			t.version, r.told = version, nil
+		}
+	}
+	if err := r.wish(ctx, now); err != nil || t.told != t.by {
+		return err
+	}
+	r.reign(held)
+	return nil
+}
+
+// strays reports, and notes, whether the store here lacks versions that other trainers have published.
+func (r *Receiver) strays(version int64) bool {
+	t, text := &r.tenure, ""
+	if r.member != nil && version < t.version {
+		text = fmt.Sprintf("shard: publish.store has version %d at most here, %s has published version %d: all trainers have to have the same store",
+			version, t.host, t.version)
+	}
+	r.mu.Lock()
+	before := r.stray
+	r.stray = text
+	r.mu.Unlock()
+	if text != "" && text != before {
+		r.Log.Error("this trainer does not train: its store lacks versions", "newest", version, "published", t.version, "host", t.host)
+	}
+	return text != ""
+}
+
+// reign begins a term, unless it has begun.
+func (r *Receiver) reign(held int64) {
+	r.mu.Lock()
+	if r.term != nil || !r.holds(held) {
+		r.mu.Unlock()
+		return
+	}
+	term := &Term{Epoch: int64(r.tenure.by.Epoch), number: held, over: make(chan struct{})}
+	r.term = term
+	r.mu.Unlock()
+	if r.member != nil {
+		r.Log.Warn("this trainer trains from now on", "topic", r.Topic, "epoch", term.Epoch)
+	}
+	r.OnTerm()
+}
+
+// heed takes up what a trainer of this team has written. The error wraps ErrTrainers where this one is to be the only one, and was started before that.
+func (r *Receiver) heed(rec *kgo.Record) error {
+	t := &r.tenure
+	w := new(wishes)
+	if err := decode(rec, r.Model, w); err != nil {
+		r.Log.Warn("what a trainer asks for cannot be read", "topic", r.Topic, "error", err)
+		return nil
+	}
+	if w.By.compare(t.seen) > 0 {
+		t.seen, t.host = w.By, w.Host
+		r.mu.Lock()
+		if r.host = w.Host; w.By.Name == t.name {
+			r.host = ""
+		}
+		r.mu.Unlock()
+	}
+	t.version = max(t.version, w.Version)
+	none := instance{}
+	switch {
+	case t.by == none, w.By == none, w.By == t.by:
+	case w.By.compare(t.by) < 0: // of a late one: the topic is to keep what this one asks for
+		r.told = nil
+	default:
+		t.by, t.behind = none, true
+		r.mu.Lock()
+		term := r.term
+		r.term = nil
+		r.mu.Unlock()
+		if term != nil {
+			r.ended(term, w.Host+" trains")
+		}
+		if r.member == nil {
+			return fmt.Errorf("%s is the trainer of model %s, too, and was started later: set shard.standby on both, or end one of them: %w",
+				w.Host, r.Model, ErrTrainers)
+		}
+	}
+	return nil
+}
+
+func hostName() string {
+	host, _ := os.Hostname() // for messages
+	return host
+}
