@@ -141,7 +141,9 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	pair := &c.race.pairs[formNumbers][formFoldIn]
 	for i := 1000; i < len(events); i++ {
 		if i == 2000 { // in favour of the other form
-			slow.sum = -slow.sum + 10*math.Copysign(slow.n, -slow.sum)
+			if slow.sum = 10 * slow.n; c.race.chosen == formFoldIn {
+				slow.sum = -slow.sum
+			}
 			*pair = slow
 		}
 		if i%every == 0 {
