@@ -1,12 +1,18 @@
 package shard_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/sketch"
 )
 
 // TestRefusedByKey: a shard whose configuration differs in what the sample depends on is not merged, and the trainer names the key, the host and both
@@ -63,5 +69,31 @@ func TestRefusedByKey(t *testing.T) {
 			return strings.Contains(refusal(), `is of model \"others\", not of \"ratings\"`)
 		})
 		right("the right one again")
+	}
+}
+
+// TestAnotherTopic: a trainer whose topic was made anew, and is shorter than what was merged of it, ends and says so.
+func TestAnotherTopic(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, s, 0, 100)
+	r.send(0, s, nil)
+	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).DeleteTopic(t.Context(), merge); err != nil {
+		t.Fatal(err)
+	}
+	err = r.receiver(trainer, 2).Run(t.Context(), true)
+	if !errors.Is(err, shard.ErrTopic) || !strings.Contains(err.Error(), "another topic of that name") {
+		t.Errorf("the trainer ended with %v", err)
+	}
+	if next, _ := trainer.Position("a", 0); next != 100 {
+		t.Errorf("it is at %d", next)
 	}
 }
