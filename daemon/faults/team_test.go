@@ -44,7 +44,6 @@ func (c *team) merge() string { return c.topic + "-merge" }
 func (c *team) read(limit time.Duration) (used time.Duration) {
 	c.t.Helper()
 	trainer := run(c.t, refitd, c.trainer, nil)
-	trainer.ready(20 * time.Second)
 	var all []*child
 	for _, config := range c.shards {
 		all = append(all, run(c.t, refitd, config, nil, "--until", "end"))

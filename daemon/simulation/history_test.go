@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +197,12 @@ func playAll(t *testing.T, team bool) {
 		}
 	})
 	hours, minutes := time.Duration(lived.Load()).Hours(), time.Since(began).Minutes()
-	t.Logf("%d histories, %.0f hours of daemons in %.1f minutes: %.0f a minute", *count, hours, minutes, hours/minutes)
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Duration(used.Utime.Nano() + used.Stime.Nano()) // of the tests before, too
+	t.Logf("%d histories, %.0f hours of daemons in %.1f minutes, %.1f of processor time so far", *count, hours, minutes, took.Minutes())
 }
 
 // report says what a history fails with, and with which steps alone.

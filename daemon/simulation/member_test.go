@@ -141,7 +141,7 @@ func (w *world) left(m *member) error {
 		return err
 	}
 	for number, next := range w.cut {
-		if next > m.next[number] {
+		if next > m.next[number] && !w.lost { // which may have come to its end before it was as far again
 			return fmt.Errorf("version %d is of %d records of partition %d, the state of %d", w.version, next, number, m.next[number])
 		}
 	}

@@ -73,7 +73,7 @@ func (w *world) loseState(m *member) error {
 	if err := w.stop(m); err != nil || m != w.publisher && w.retained {
 		return err
 	}
-	m.next = map[int32]int64{}
+	m.next, w.lost = map[int32]int64{}, w.lost || m == w.publisher
 	return os.RemoveAll(m.state)
 }
 

@@ -53,6 +53,7 @@ type world struct {
 	version  int64           // the champion that was seen last
 	cut      map[int32]int64 // its
 	retained bool            // the brokers have lost the beginning of a log
+	lost     bool            // the publisher has lost its state
 	lived    time.Duration   // by all processes together
 }
 
