@@ -273,7 +273,9 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 		c.opts.Logger.Info("fingerprint not compared", "topic", p.Topic, "partition", p.Partition, "offset", at, "reason", "the log starts above it")
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		p.check = false
+		if p.check = false; p.last.offset == at {
+			p.last.offset = -1 // else it would be doubted again, with each answer, and nothing be read any more
+		}
 		return o, false
 	case o.end >= o.from: // it was appended to, or led by another broker, in between
 		c.fail(p, kafka.OffsetOutOfRange)

@@ -14,7 +14,7 @@ const MadeAnew = "made anew"
 // the log moved backwards, or nothing was heard for a while. It costs no request: the next fetch begins at the record in place of after it.
 // Only records that come after a pause are asked for a second time so.
 type fingerprint struct {
-	offset int64 // -1 if no record was applied yet, so that there is nothing to compare
+	offset int64 // -1 if no record was applied yet, or retention took it, so that there is nothing to compare
 	crc    uint32
 }
 

@@ -175,6 +175,25 @@ func TestFingerprintThatIsGone(t *testing.T) {
 			t.Error("not counted")
 		}
 	})
+	t.Run("below the log start after a pause", func(t *testing.T) { // all that was read is gone when the next record comes
+		cluster := newCluster(t, kfake.SeedTopics(1, topic))
+		cl := newProducer(t, cluster.ListenAddrs())
+		produce(t, cl, topic, 0, numbers(0, 20)...)
+		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
+		await(t, "all records", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 })
+		for next := 20; next < 40; next += 10 {
+			time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
+			if err := cluster.DeleteRecords(topic, 0, int64(next)); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, topic, 0, numbers(next, next+10)...)
+			await(t, "the next records", func() bool { return len(r.got(tp(topic, 0))) == next+10 })
+		}
+		equalValues(t, r.memory, tp(topic, 0), numbers(0, 40))
+		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 2 {
+			t.Error("not counted")
+		}
+	})
 	t.Run("compacted away", func(t *testing.T) {
 		cluster := newCluster(t, kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
 		cl := newProducer(t, cluster.ListenAddrs())

@@ -121,7 +121,10 @@ func (w *world) act(kind string, m *member) error {
 		if w.isTeam() {
 			next = min(next, w.publisher.next[number])
 		}
-		to := w.rng.Int64N(next + 1)
+		to := next // of what a state has, all or some
+		if w.rng.IntN(2) == 0 {
+			to = w.rng.Int64N(next + 1)
+		}
 		w.retained = w.retained || to > 0
 		if err := w.cluster.DeleteRecords(topic, number, to); !errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
 			return err
