@@ -45,6 +45,10 @@ type FoldIn struct {
 	mixed   []mixedRow
 	changes int64
 
+	// What events have changed since it was asked for last: nil unless it is tracked.
+	since     []*Increment    // by slot; nil of those that no event has touched
+	rateSince []RateIncrement // per field
+
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
 	increment []float64   // evidence and right side of one event
@@ -164,6 +168,7 @@ type liveRow struct {
 	trend    []float64 // q, of forgetting rows: the gradients of their events, fading
 	seen     int32     // events in trend
 	widened  int32     // how many of the field's widenings it has taken up
+	told     int32     // of these, how many its increment has
 	asked    int64     // events of the fold-in when its agreement was told last
 	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
@@ -326,6 +331,7 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 		f.rows = append(f.rows, liveRow{})
 	}
 	f.initialise(&f.rows[slot], feature)
+	f.Increment(slot) // of the name that had it
 	f.changes++
 }
 
@@ -349,7 +355,7 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		return out
 	}
 	row.loss, row.mean, row.cov, row.evidence = part(losses), part(versions*q), part(c), part(versions*(p+q))
-	row.trend, row.seen, row.asked, row.widened = part(trend), 0, 0, int32(len(f.widening[feature.Field]))
+	row.trend, row.seen, row.asked, row.widened, row.told = part(trend), 0, 0, int32(len(f.widening[feature.Field])), 0
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return
@@ -398,6 +404,7 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	for e := range features {
 		f.rowMath.predict(&f.event)
 		f.accumulate(e)
+		f.track(features[e].Row)
 		f.update(&f.rows[features[e].Row])
 		for l, other := range features { // entries of one name share its row
 			if other.Row == features[e].Row && f.isMixed(other.Row) {
@@ -419,6 +426,10 @@ func (f *FoldIn) Widen(field int32, share float64) {
 	f.widened[field] *= share
 	f.widening[field] = append(f.widening[field], share)
 	clear(f.loss[field])
+	if f.rateSince != nil {
+		f.rateSince[field].Keep = 0
+		clear(f.rateSince[field].Added)
+	}
 	f.changes++
 }
 
@@ -541,19 +552,21 @@ func (f *FoldIn) score(features []Feature, target []float64) {
 		f.rowMath.enter(e)
 		f.agree(row)
 		for g := range row.loss {
-			f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]))
+			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]))
+			f.trackCharge(feature.Row, g, loss)
 		}
 	}
 }
 
-// charge adds a loss of rate g to the account of the row's field and to its own.
-func (f *FoldIn) charge(row *liveRow, g int, loss float64) {
+// charge adds a loss of rate g to the account of the row's field and to its own, and returns it as it counts.
+func (f *FoldIn) charge(row *liveRow, g int, loss float64) float64 {
 	if !(loss < mixLossMax) { // nor may one that is no number
 		loss = mixLossMax
 	}
 	all := f.loss[row.field]
 	all[g] = lossFade*all[g] + lossGain*loss
 	row.loss[g] = entityLossFade*row.loss[g] + loss
+	return loss
 }
 
 // Row appends the mean row of a feature to dst as State has it: 1 linear weight, with separate outputs m, then NumBasis coordinates.
