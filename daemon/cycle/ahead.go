@@ -187,7 +187,7 @@ func (a *ahead) learn(o *Observation, to *folded) {
 		return
 	}
 	c.predictAlone(to, ev, a.targets)
-	if !o.Learn {
+	if !o.Learn || c.sharing.knows(o.Position) {
 		return
 	}
 	if to.label = c.limited(ev.Label); to.label != ev.Label {

@@ -23,6 +23,8 @@ type Cycle struct {
 	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
 	// none. Set it before use.
 	Throttle func(ctx context.Context, budget time.Duration) (yield func())
+	// Shares has what the fold-ins learn gathered for TakeLearned and Apply: other processes learn from other events of the model. Set it before use.
+	Shares bool
 	// Stored, if not nil, returns what of the events that were observed is stored, which updates say that they hold; else they say what the refit
 	// does. Set it before use.
 	Stored func() Stored
@@ -46,12 +48,16 @@ type Cycle struct {
 	numbers     *numberScale // what companions see of them
 	champion    *Champion    // the last promoted refit
 	rejections  int
-	instead     *substitute // nil unless there was a champion that cannot be read
-	published   *consumed   // the champion or an update of it
-	followed    *following  // the newest update; nil without
-	making      *Update     // of the live model, beside the newest one; nil without
-	live        *liveCopy   // for Live; nil without
-	reached     reached     // by events, while there are deltas
+	instead     *substitute    // nil unless there was a champion that cannot be read
+	published   *consumed      // the champion or an update of it
+	followed    *following     // the newest update; nil without
+	making      *Update        // of the live model, beside the newest one; nil without
+	live        *liveCopy      // for Live; nil without
+	reached     reached        // by events, while there are deltas
+	observed    reached        // by events, where what is learned is shared
+	heard       []*losses      // of other processes; nil without
+	heardOf     []*Progressive // the same, their sums over all events
+	sharing     *sharing       // nil unless what is learned is shared, and there is a champion
 	lag         lag
 	updates     bool           // consumers should have updates, by lag
 	race        formRace       // of what updates are made of
@@ -145,6 +151,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if (c.followed != nil || c.making != nil) && of.Position.Topic != "" {
 		c.reached.add(of.Position, ev)
 	}
+	if c.Shares {
+		c.observed.add(of.Position, ev)
+	}
 	if !c.target.Encode(c.targets, ev) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
@@ -184,7 +193,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.stretch != nil {
 		c.stretch.add(&o, versus, c.mixture, ev, c.targets)
 	}
-	if !of.Learn {
+	if !of.Learn || c.sharing.knows(of.Position) {
 		return
 	}
 	label := ev.Label
@@ -298,6 +307,12 @@ func (c *Cycle) Names() NameCounts {
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
 func (c *Cycle) Relearn(position Position, payload []byte) error {
 	return c.again(payload, func(ev *event.Event) {
+		if c.sharing.knows(position) {
+			return
+		}
+		if c.Shares {
+			c.observed.add(position, ev)
+		}
 		c.learner.gather(ev)
 		c.learner.learn(ev, c.targets, ev.Weight)
 		c.numbers.take(ev)
@@ -362,6 +377,7 @@ func (c *Cycle) checkLive() {
 	numeric := c.target.IsNumeric()
 	if w[foldIn].judged(numeric) > liveTolerance*w[published].judged(numeric) {
 		c.learner = c.newLearner(c.champion, nil)
+		c.reshare()
 		c.resets++
 		c.goodEnough = len(c.progressive.ring)
 	}
@@ -375,8 +391,9 @@ func (c *Cycle) Install(ch *Champion) {
 	consumers := frozen{model: ch.Model, vocab: ch.Vocabulary}
 	ch = ch.plain(&c.schema)
 	next, beside := c.newLearner(ch, c.learner), c.newCompanions(ch, c.companions)
+	shared := c.share(ch, next, beside)
 	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
-		c.install(ch, consumers, next, beside)
+		c.install(ch, consumers, next, beside, shared)
 		return
 	}
 	c.since.cut(ch.Version.Cut)
@@ -395,7 +412,7 @@ func (c *Cycle) Install(ch *Champion) {
 		pending, done = c.since.from(done)
 	}
 	c.relearn(next, beside, pending, &ev, targets, low, high)
-	c.install(ch, consumers, next, beside)
+	c.install(ch, consumers, next, beside, shared)
 }
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
@@ -436,7 +453,8 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion) {
+func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion, shared *sharing) {
+	c.sharing = shared
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
 	c.unfollow()
 	c.endMaking()
@@ -490,7 +508,9 @@ func (c *Cycle) Progressive() report.Progressive {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.progressive.Report()
-	p.Parts = c.mixture.report()
+	if p.Parts = c.mixture.report(); c.heard != nil {
+		p.Parts = []report.Part{} // each process mixes its own
+	}
 	for i := range p.Parts {
 		part := &p.Parts[i]
 		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen)

@@ -168,6 +168,10 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {
 		return nil, fmt.Errorf("cycle: kept posterior: %w", err)
 	}
+	return revive(m, model, &k)
+}
+
+func revive(m *config.Model, model *snapshot.Model, k *kept) (*Champion, error) {
 	manifest, c := model.Manifest(), model.Contents()
 	if k.Format != keptFormat || k.Version != manifest.Version {
 		return nil, fmt.Errorf("cycle: kept posterior of format %d and version %d, the champion is version %d", k.Format, k.Version, manifest.Version)
@@ -196,7 +200,7 @@ func Revive(m *config.Model, model *snapshot.Model, keep []byte) (*Champion, err
 	if k.Clean != nil {
 		ch.clean = &clean{k.Clean, k.CleanGaussian}
 	}
-	if ch.means, err = keptMeans(ch.Target, &k); err != nil {
+	if ch.means, err = keptMeans(ch.Target, k); err != nil {
 		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
 	}
 	ch.mapRidge = k.MapRidge

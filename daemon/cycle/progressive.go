@@ -44,6 +44,7 @@ type Progressive struct {
 	filled  int
 	tail    *stretch // nil until StartTail
 	invalid int64    // losses below 0
+	heard   *stretch // the window, where all of this is of other processes; else nil
 }
 
 // observed is what became of one event.
@@ -159,6 +160,12 @@ func (p *Progressive) add(o *[numRoles]outcome, c compared) {
 // window returns the sums over the last events. They are added up from the events themselves: a difference of running sums would keep the
 // rounding error of the largest that ever was in the window.
 func (p *Progressive) window() (w [numRoles]tally) {
+	if p.heard != nil {
+		for r := range w {
+			w[r] = p.heard.roles[r].tally
+		}
+		return w
+	}
 	for b := range p.blocks {
 		for r := range w {
 			w[r].merge(&p.blocks[b][r])
@@ -191,6 +198,9 @@ func (p *Progressive) windowLosses() map[string]float64 {
 
 // windowStretch returns the account of the last events: the sums of window, and what else there is from the events one by one. O(window).
 func (p *Progressive) windowStretch() *stretch {
+	if p.heard != nil {
+		return p.heard
+	}
 	s := newStretch(p.target)
 	if p.sliced || s.roles[live].distribution != nil {
 		for i := range p.filled {
