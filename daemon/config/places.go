@@ -70,7 +70,8 @@ func (v *validator) topics(models []Model) {
 	for i := range models {
 		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
 		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"), m.Publish.Topic},
-			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic", m.Shard.Topic}} {
+			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic", m.Shard.Topic},
+			{"shard.live_topic", m.Shard.LiveTopic}} {
 			if w.topic != "" {
 				written = append(written, w)
 			}

@@ -15,7 +15,11 @@ type Shard struct {
 	Count int    `json:"count"` // shards there are
 	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal
 	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
-	From  From   `json:"from"`  // where a shard with an empty state begins
+
+	// LiveTopic is where shards tell each other and the trainer what they learn from their events, with ModelName as in Topic; empty for models that learn by
+	// refits alone.
+	LiveTopic string `json:"live_topic"`
+	From      From   `json:"from"` // where a shard with an empty state begins
 
 	// Standby is, of a trainer, how long the one that trains may be silent before another one does; 0 where there is one.
 	Standby Duration `json:"standby"`
@@ -54,7 +58,9 @@ const ModelName = "{model}"
 // of returns what a model has of it.
 func (s Shard) of(role, model string) Shard {
 	s.Role = role
-	s.Topic, s.From.Topic = strings.ReplaceAll(s.Topic, ModelName, model), strings.ReplaceAll(s.From.Topic, ModelName, model)
+	for _, topic := range []*string{&s.Topic, &s.LiveTopic, &s.From.Topic} {
+		*topic = strings.ReplaceAll(*topic, ModelName, model)
+	}
 	return s
 }
 
@@ -116,6 +122,11 @@ func (v *validator) shard(c *Config) {
 		v.bad("shard.index", s.Index, fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
 	}
 	v.mergeTopic(c, "shard.topic", s.Topic, "the topic that the shards write to and the trainer reads")
+	if s.LiveTopic == s.Topic {
+		v.bad("shard.live_topic", s.LiveTopic, "another topic than shard.topic: old records of it are deleted")
+	} else if s.LiveTopic != "" {
+		v.mergeTopic(c, "shard.live_topic", s.LiveTopic, "the topic in which shards tell what they learn")
+	}
 	v.from(c)
 	v.standby(c)
 	for i := range c.Models {
@@ -143,9 +154,7 @@ func (v *validator) shared(role string, m *Model, path string) {
 	if m.Score.Topic != "" && role == RoleShard {
 		v.bad("role", role, "trainer or all, where "+path+"score.topic is set: scores are of the trainer")
 	}
-	if m.Publish.Deltas.Every > 0 || m.Serve.Live {
-		v.bad("role", role, "all, or neither "+path+"publish.deltas nor serve.live: what is learned between refits is of one process")
-	}
+	v.liveTopic(m, path)
 	if m.Shard.From.Topic != "" && len(m.Sample.Quotas) > 0 {
 		v.bad("shard.from.topic", m.Shard.From.Topic,
 			"none where "+path+"sample.quotas is set: events of a class are not counted by partition, so the log has to be read again")
@@ -165,6 +174,18 @@ func (v *validator) standby(c *Config) {
 		v.bad("shard.standby", standby, "0s: only a trainer stands by")
 	case standby.Std() < minStandby || standby.Std() > maxStandby:
 		v.bad("shard.standby", standby, fmt.Sprintf("0s for a trainer that is the only one, or %v to %v", minStandby, maxStandby))
+	}
+}
+
+// liveTopic checks what a model needs that learns between refits over several processes.
+func (v *validator) liveTopic(m *Model, path string) {
+	const key = "shard.live_topic"
+	switch topic := m.Shard.LiveTopic; {
+	case topic == "" && (m.Publish.Deltas.Every > 0 || m.Serve.Live):
+		v.bad(key, topic, "a topic, or neither "+path+"publish.deltas nor serve.live: without it nothing is learned between refits")
+	case topic == "":
+	case m.Train.Refit != "variational" || !m.Train.FoldIn.Enabled:
+		v.bad(key, topic, "none, or "+path+"train.refit: variational and train.fold_in.enabled: true: what is told are rows of a posterior")
 	}
 }
 

@@ -43,7 +43,7 @@ models:
 	if whole.Hash() != a.Hash() || whole.SampleHash() != a.SampleHash() {
 		t.Error("the role is in the digest of the settings, or of the sample's")
 	}
-	const topic, of = `topic: "merge-{model}"}`, `topic: "merge-{model}", from: {`
+	const topic, of, live = `topic: "merge-{model}"}`, `topic: "merge-{model}", from: {`, `topic: "merge-{model}", live_topic: `
 	for _, bad := range []struct{ from, to, key string }{
 		{"role: shard", "role: worker", "role"},
 		{"role: shard", "role: all", "role"},
@@ -70,13 +70,46 @@ models:
 		{"role: shard\nshard: {count: 4, index: 3, " + topic, `role: trainer` + "\n" + `shard: {count: 4, topic: "merge-{model}", standby: 1h}`, "shard.standby"},
 		{"{seed: 7}", "{size: 100}", "models[0].sample.seed"},
 		{"time: ts}", "time: ts, derived: [{name: last, kind: last, by: user, field: user, n: 1}]}", "role"},
-		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "role"},
+		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "shard.live_topic"},
+		{topic, live + `"merge-{model}"}`, "shard.live_topic"},
+		{topic, live + "live}", "shard.live_topic"},
 		{"sample: {seed: 7}", "sample: {seed: 7}\n    score: {topic: scores}", "role"},
 		{"sample: {seed: 7}", "sample: {seed: 7}\n    shard: {count: 2}", "models[0].shard"},
 	} {
 		changed := strings.Replace(text, bad.from, bad.to, 1)
 		_, err := Parse("c.yaml", []byte(changed), noEnv)
 		if changed == text || err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {
+			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
+		}
+	}
+}
+
+// TestLiveTopic: models that are learned between refits by several processes may have deltas, and need posteriors.
+func TestLiveTopic(t *testing.T) {
+	t.Parallel()
+	const text = `
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+role: trainer
+shard: {count: 4, topic: "merge-{model}", live_topic: "live-{model}"}
+models:
+  - name: a
+    input: {topics: [ratings]}
+    schema: {task: ordinal, label: y, levels: 5, categorical: [user, item]}
+    sample: {seed: 7}
+    publish: {store: versions, deltas: {every: 1s}}
+`
+	c, err := Parse("c.yaml", []byte(text), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if topic := c.Models[0].Shard.LiveTopic; topic != "live-a" {
+		t.Errorf("live topic %q", topic)
+	}
+	for _, bad := range []struct{ from, to, key string }{
+		{"deltas: {every: 1s}}", "deltas: {every: 1s}}\n    train: {refit: last}", "shard.live_topic"},
+		{"topics: [ratings]", "topics: [live-a]", "shard.live_topic"},
+	} {
+		if _, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv); err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {
 			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
 		}
 	}

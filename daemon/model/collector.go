@@ -63,9 +63,13 @@ var (
 	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
 	shardClock         = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
 	trainerLeader      = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
-	stateDescription   = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
+	liveHeard          = ofModel("shard_live_heard_timestamp_seconds",
+		"When a shard last told what it learned (shard.live_topic), as this member of the team saw it.", "shard")
+	liveMissed = ofModel("shard_live_missed_offsets_total",
+		"Offsets of which nothing was told in shard.live_topic, so that the live model has not learned from their events.")
+	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock, trainerLeader}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock, trainerLeader, liveHeard, liveMissed}
 )
 
 // Describe implements prometheus.Collector.
@@ -140,6 +144,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			if s.Clock != nil {
 				gauge(shardClock, s.Clock.Seconds(), name, strconv.Itoa(i))
 			}
+		}
+		if live := m.reader.team.shares(); live != nil {
+			for i := range live.newest {
+				if at := live.newest[i].Load(); at > 0 {
+					gauge(liveHeard, float64(at)/1e9, name, strconv.Itoa(i))
+				}
+			}
+			counter(liveMissed, float64(live.missed.Load()), name)
 		}
 		counter(duplicates, float64(store.Duplicates()), name)
 		gauge(gateRejections, float64(learning.Rejections()), name)

@@ -64,6 +64,8 @@ type Metrics struct {
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
 	takeovers           *prometheus.CounterVec // of trainers
+
+	liveRowsTold, liveBytesTold, liveRowsHeard *prometheus.CounterVec // of members of a team that learns between refits
 }
 
 // The values of labels that are known beforehand.
@@ -134,7 +136,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		scores:         scoring.NewMetrics(r),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
-		takeovers: counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
+		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
+		liveRowsTold:  counter("shard_live_rows_told_total", "Changes of rows of the live model that this shard has written to shard.live_topic."),
+		liveBytesTold: counter("shard_live_told_bytes_total", "Bytes of what this shard has written to shard.live_topic, before compression."),
+		liveRowsHeard: counter("shard_live_rows_heard_total",
+			"Changes of rows of the live model that other members of the team have written to shard.live_topic, and this one has taken up."),
 		bytesSent: counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
@@ -183,6 +189,9 @@ func (m *Metrics) add(c *config.Model) {
 	m.rowsSent.WithLabelValues(model)
 	m.takeovers.WithLabelValues(model)
 	m.bytesSent.WithLabelValues(model)
+	m.liveRowsTold.WithLabelValues(model)
+	m.liveBytesTold.WithLabelValues(model)
+	m.liveRowsHeard.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
 	m.untrusted.WithLabelValues(model)

@@ -110,20 +110,28 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := versions.revive(); err != nil {
+	live, err := newTeamLive(&o, m.state, learning, versions)
+	if err != nil {
 		return nil, err
+	}
+	if live == nil || live.number < 0 {
+		if err := versions.revive(); err != nil {
+			return nil, err
+		}
 	}
 	m.curves = openCurves(&o, m.state)
 	versions.mark = m.curves.Mark
 	o.Metrics.add(settings)
 	o.Metrics.rollbacks.WithLabelValues(settings.Name).Add(float64(m.state.rollbacks))
 	m.ranking = newRanking(settings)
-	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking); err != nil {
+	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
 	}
 	m.reader.team.guard(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
-	m.reader.onStored = m.trainer.Wake
+	if m.reader.onStored = m.trainer.Wake; live != nil {
+		live.onHeard = m.trainer.Wake
+	}
 	m.live = newLive(m.trainer, m.state)
 	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
 		return nil, err
@@ -146,6 +154,7 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
 	c.Stored = func() cycle.Stored { return ingest.Stored(state.store) }
+	c.Shares = learnsLive(m)
 	if err := c.Restore(state.store.Aux()); err != nil {
 		return nil, ingest.StateError(fmt.Errorf("model: progressive sums: %w", err), state.dir)
 	}

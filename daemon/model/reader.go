@@ -50,7 +50,7 @@ type reader struct {
 }
 
 // newReader returns a reader that connects when it runs. The error carries its exit code.
-func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking) (*reader, error) {
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking, live *teamLive) (*reader, error) {
 	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
 	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
@@ -63,7 +63,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if r.deadLetters, err = deadLetters(o, state); err != nil {
 		return nil, err
 	}
-	if o.Settings.Shard.IsShard() {
+	if o.Settings.Shard.IsShard() && live == nil {
 		learning = nil // what its events teach is the trainer's to learn
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
@@ -84,7 +84,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if o.Settings.Input.OnGap == "record" {
 		read.AcceptGap = state.store.AcceptGap
 	}
-	if r.team, err = newTeam(o, r, sink); err != nil {
+	if r.team, err = newTeam(o, r, sink, live); err != nil {
 		return nil, err
 	}
 	read.Owns = r.team.owns()

@@ -265,8 +265,11 @@ func (s *State) kept() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, config.PosteriorFile))
 }
 
-// relearn folds in the training rows from after a cut, oldest first.
+// relearn folds in the training rows from after a cut, oldest first. The trainer of a team learns what its shards tell instead.
 func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
+	if learnsLive(s.settings) && s.settings.Shard.IsTrainer() {
+		return nil
+	}
 	sample, err := s.store.Sample()
 	if err != nil {
 		return ingest.StateError(err, s.dir)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/refitd/refitd/consumer"
@@ -48,10 +49,11 @@ type team struct {
 	sender   *shard.Sender                 // of a shard
 	receiver *shard.Receiver               // of a trainer
 	newest   func() (epoch, version int64) // of the newest version there is
+	live     *teamLive                     // nil where nothing is learned between refits
 }
 
 // newTeam returns the part of the model, nil if it is whole. The error carries its exit code.
-func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
+func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team, error) {
 	s := &o.Settings.Shard
 	if !s.IsShard() && !s.IsTrainer() {
 		return nil, nil
@@ -60,7 +62,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &team{reader: r, sink: sink, settings: s, newest: func() (int64, int64) { return 0, 0 }}
+	t := &team{reader: r, sink: sink, settings: s, live: live, newest: func() (int64, int64) { return 0, 0 }}
 	if s.IsTrainer() {
 		t.receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: s.Topic, Model: o.Settings.Name, Count: s.Count, Store: r.state.store, Log: o.Log,
 			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
@@ -83,6 +85,35 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest) (*team, error) {
 
 // merges reports whether events come from shards.
 func (t *team) merges() bool { return t != nil && t.receiver != nil }
+
+// publishes reports whether versions are published here: not on a shard that learns between refits.
+func (t *team) publishes() bool { return t == nil || t.live == nil || t.merges() }
+
+// learns reports whether there is more to publish here than refits: of a team what is told on a refit whose posterior is here, which that of another trainer is
+// not.
+func (t *team) learns() bool {
+	if t == nil || t.live == nil {
+		return t == nil
+	}
+	digest, _ := t.live.cycle.StandsOn()
+	return t.merges() && digest != ""
+}
+
+// shares returns what the members tell each other of what they learn, nil where they do not.
+func (t *team) shares() *teamLive {
+	if t == nil {
+		return nil
+	}
+	return t.live
+}
+
+// heard returns how often the shards have told what they learned.
+func (t *team) heard() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.live.count()
+}
 
 // trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is, nor while another one trains.
 func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() && t.leads() }
@@ -107,9 +138,9 @@ func (t *team) trouble() string {
 	case t == nil:
 		return ""
 	case t.merges():
-		return t.receiver.Trouble()
+		return cmp.Or(t.receiver.Trouble(), t.live.trouble())
 	}
-	return t.sender.Trouble()
+	return cmp.Or(t.sender.Trouble(), t.live.trouble())
 }
 
 // lag returns the records that the shards of a trainer have not applied yet, as they said last.
@@ -160,11 +191,26 @@ func (t *team) forget(ctx context.Context, w *sketch.Witness) error {
 
 // run reads and sends, or merges, until ctx is done or, with an end, it is reached and everything is sent. The error carries its exit code.
 func (t *team) run(ctx context.Context, read func(context.Context) error) error {
+	if t.live != nil {
+		liveCtx, stop := context.WithCancel(ctx)
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		defer stop()
+		beside.Go(func() { t.live.run(liveCtx) })
+	}
 	if t.merges() {
-		return t.exit(t.receiver.Run(ctx, t.reader.options.UntilEnd))
+		err := t.receiver.Run(ctx, t.reader.options.UntilEnd)
+		if err == nil && t.live != nil && ctx.Err() == nil {
+			t.live.await(ctx)
+		}
+		return t.exit(err)
 	}
 	if err := t.takeUp(ctx); err != nil || ctx.Err() != nil {
 		return t.exit(err)
+	}
+	if t.live != nil {
+		close(t.live.filled)
+		t.live.await(ctx)
 	}
 	if err := t.sender.Prepare(ctx); err != nil || ctx.Err() != nil {
 		return t.exit(err)

@@ -171,16 +171,20 @@ func tickOf(m *config.Model) time.Duration {
 			tick = min(tick, d)
 		}
 	}
+	if learnsLive(m) {
+		tick = min(tick, liveLook)
+	}
 	return max(tick, time.Millisecond)
 }
 
 // step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (t *Trainer) step(ctx context.Context) error {
 	t.tune()
+	publishes := t.reader.team.publishes()
 	if time.Since(t.lookAt) >= observeEvery {
 		t.lookAt = time.Now()
 		t.state.guard.Look()
-		if t.writing == nil {
+		if t.writing == nil && publishes {
 			t.versions.follow()
 		}
 		if err := t.state.witness(); err != nil {
@@ -189,13 +193,13 @@ func (t *Trainer) step(ctx context.Context) error {
 		if err := t.watch(); err != nil {
 			return err
 		}
-		if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
+		if t.writing == nil && publishes && t.reader.team.leads() && t.versions.publisher.Lost() {
 			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
 				return err
 			}
 		}
 	}
-	if t.writing == nil && t.reader.team.leads() { // what is written holds the lock of the store, and renews
+	if t.writing == nil && publishes && t.reader.team.leads() { // what is written holds the lock of the store, and renews
 		if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
 			return err
 		}
@@ -203,10 +207,13 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
+	applied := t.reader.applied.Load()
+	if !publishes {
+		return t.reader.team.live.step(ctx, t.settings, applied)
+	}
 	if !t.reader.team.trains() {
 		return nil
 	}
-	applied := t.reader.applied.Load()
 	for _, alarm := range t.cycle.DriftAlarms() {
 		t.schedule.Alarmed(applied)
 		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
@@ -222,13 +229,14 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	if now := time.Now(); t.writing == nil && t.reader.team == nil && t.schedule.UpdateDue(&t.settings.Publish, now, applied) && !t.deltasWait(ctx) {
-		t.schedule.Updated(now, applied)
+	learned := applied + t.reader.team.heard()
+	if now := time.Now(); t.writing == nil && t.reader.team.learns() && t.schedule.UpdateDue(&t.settings.Publish, now, learned) && !t.deltasWait(ctx) {
+		t.schedule.Updated(now, learned)
 		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
 			return err
 		}
 	}
-	return t.contain("delta", func() error { t.deltas(ctx, applied); return nil })
+	return t.contain("delta", func() error { t.deltas(ctx, learned); return nil })
 }
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.
@@ -240,6 +248,9 @@ func (t *Trainer) finish(ctx context.Context) error {
 		if err := t.install(ctx, <-t.running); err != nil {
 			return err
 		}
+	}
+	if !t.reader.team.publishes() {
+		t.reader.team.live.finish(ctx, t.settings.Publish.Deltas.MaxRows)
 	}
 	if !t.untilEnd || ctx.Err() != nil || !t.reader.team.trains() || !t.pause.over(time.Now()) {
 		return nil

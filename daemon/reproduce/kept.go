@@ -19,7 +19,7 @@ import (
 )
 
 // Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written before the version
-// that names them has a number. Readers of versions never look there.
+// that names them has a number. Readers of versions never look there. So are posteriors that shards of a model go on from.
 const (
 	directory = "samples"
 	extension = ".zst"
@@ -29,7 +29,8 @@ const (
 // ErrDigest is returned for a kept sample that is not the one its version names.
 var ErrDigest = errors.New("reproduce: the kept sample is damaged")
 
-// Keep writes the record of a refit beside the versions of a model and returns its digest, for the manifest. It is durable when Keep returns.
+// Keep writes the record of a refit, or its posterior, beside the versions of a model and returns its digest, for the manifest. It is durable when Keep
+// returns.
 func Keep(store, model string, record []byte) (digest string, err error) {
 	sum := sha256.Sum256(record)
 	name := hex.EncodeToString(sum[:])
@@ -45,7 +46,21 @@ func Keep(store, model string, record []byte) (digest string, err error) {
 
 // Open reads the record of the refit that a version is, verified against its manifest. It returns cycle.ErrNotKept or ErrDigest.
 func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
-	name, ok := strings.CutPrefix(m.KeptSample, prefix)
+	b, err := read(store, m, m.KeptSample)
+	if err != nil {
+		return nil, err
+	}
+	return cycle.ReadRecord(b)
+}
+
+// Posterior reads what cycle.ReviveShared takes of the refit that a version is, verified against its manifest. It returns cycle.ErrNotKept or ErrDigest.
+func Posterior(store string, m *snapshot.Manifest) ([]byte, error) {
+	return read(store, m, m.Posterior)
+}
+
+// read reads what Keep wrote.
+func read(store string, m *snapshot.Manifest, digest string) ([]byte, error) {
+	name, ok := strings.CutPrefix(digest, prefix)
 	if sum, err := hex.DecodeString(name); !ok || err != nil || len(sum) != sha256.Size {
 		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, cycle.ErrNotKept)
 	}
@@ -60,7 +75,7 @@ func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
 	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != name {
 		return nil, fmt.Errorf("%w: %s has SHA-256 %x: restore the file", ErrDigest, path, sum)
 	}
-	return cycle.ReadRecord(b)
+	return b, nil
 }
 
 // Forget removes the kept samples of a model that hold a row for which names is true, and those that cannot be read, and returns how many. Their
@@ -129,7 +144,9 @@ func Prune(s *snapshot.Store, store, model string) error {
 		if err != nil {
 			return nil // which sample is its own is not known: all stay
 		}
-		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
+		for _, digest := range []string{m.KeptSample, m.Posterior} {
+			named[strings.TrimPrefix(digest, prefix)+extension] = true
+		}
 	}
 	for _, f := range files {
 		if isKept(f) && !named[f.Name()] {
