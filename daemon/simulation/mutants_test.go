@@ -62,8 +62,10 @@ var mutantsOfTeams = []wrong{
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
 	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "in.gaps == r.gaps && missing > 0",
 		New: "in.gaps == r.gaps && missing > 0 && !MUTANT"}},
-	{"a lost end is not sent again", "lost tail,kill,produce,stop", 4, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {", New: "if !lost || MUTANT {"}},
-	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {", New: "\tif other != nil && !MUTANT {"}},
+	{"a lost end is not sent again", "lost tail,kill,produce,stop", 4, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
+		New: "if !lost || MUTANT {"}},
+	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
+		New: "\tif other != nil && !MUTANT {"}},
 	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "s.by.Epoch = before.By.Epoch + 1",
 		New: "if s.by.Epoch = before.By.Epoch + 1; MUTANT { s.by.Epoch = 1 }"}},
 }
