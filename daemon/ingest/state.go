@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"github.com/refitd/refitd/daemon/report"
-	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -30,7 +29,7 @@ func StateOf(model string, s *sketch.State) report.State {
 	for _, m := range s.Forgotten {
 		out.Forgotten = append(out.Forgotten, report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done})
 	}
-	out.Shards, _ = shard.Heads(s.Memo) // a state that says nothing of them has none; a memo that cannot be read ends the trainer
+	out.Shards = report.ShardHeads(s.Memo)
 	return out
 }
 

@@ -1,7 +1,5 @@
 package report
 
-import "time"
-
 // Metrics are how good predictions are: those measures that apply to the task, the others absent.
 type Metrics struct {
 	N        int64   `json:"n"`                   // events
@@ -66,16 +64,6 @@ type State struct {
 	Forgotten        []Subject        `json:"forgotten,omitempty"` // subjects that were erased
 	Archived         []PartitionState `json:"archived,omitempty"`  // accounts of topics that were made again
 	Shards           []ShardHead      `json:"shards,omitempty"`    // of a trainer: the last head that was merged of each shard
-}
-
-// ShardHead is the last head of a shard that its trainer has merged. What it says of its partitions is in State.Partitions.
-type ShardHead struct {
-	Shard   int       `json:"shard"`   // 0 to shard.count - 1
-	Host    string    `json:"host"`    // that it ran on
-	Written time.Time `json:"written"` // by the clock of the brokers
-	Epoch   uint64    `json:"epoch"`   // one more with each start of the shard
-	Sent    int64     `json:"sent"`    // changes of its sample since that start
-	Lag     int64     `json:"lag"`     // records of its partitions that it had not applied
 }
 
 // Cut is where a version's training sample ends in one partition.

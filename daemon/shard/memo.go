@@ -26,15 +26,6 @@ func (r *Receiver) memo() ([]byte, error) {
 	return json.Marshal(append(out, counted{By: r.tenure.seen, Sent: r.tenure.version})) // the last one is of the trainers: their versions
 }
 
-func parseMemo(memo []byte) (list []counted, err error) {
-	if len(memo) > 0 {
-		if err := json.Unmarshal(memo, &list); err != nil {
-			return nil, fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
-		}
-	}
-	return list, nil
-}
-
 // recall takes up a memo. Without one the topic is read from its start.
 func (r *Receiver) recall(memo []byte, ok bool) error {
 	gaps := 0
@@ -44,9 +35,11 @@ func (r *Receiver) recall(memo []byte, ok bool) error {
 	for i := range r.shards {
 		r.shards[i] = incoming{gaps: gaps}
 	}
-	list, err := parseMemo(memo)
-	if err != nil {
-		return err
+	var list []counted
+	if len(memo) > 0 {
+		if err := json.Unmarshal(memo, &list); err != nil {
+			return fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
+		}
 	}
 	if len(list) > len(r.shards) {
 		r.tenure.seen, r.tenure.version = list[len(r.shards)].By, list[len(r.shards)].Sent
@@ -56,15 +49,4 @@ func (r *Receiver) recall(memo []byte, ok bool) error {
 		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, last: c.Last, gaps: gaps}
 	}
 	return nil
-}
-
-// Heads returns the last head that was merged of each shard, in their order, given the memo of a trainer's state (sketch.State.Memo); none of another state.
-func Heads(memo []byte) (heads []report.ShardHead, err error) {
-	list, err := parseMemo(memo)
-	for i := range list {
-		if !list[i].Last.Written.IsZero() {
-			heads = append(heads, list[i].Last)
-		}
-	}
-	return heads, err
 }
