@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -59,4 +60,38 @@ func TestUnreadableChampion(t *testing.T) {
 		t.Errorf("beside damaged versions: %s", reason(fourth))
 	}
 	r.stop()
+}
+
+// A daemon that was killed when the first version was there, and champion did not name it yet, promotes the next one as the first, however few rows there are to
+// judge it on: no consumer has another.
+func TestFirstPromotionCutShort(t *testing.T) {
+	t.Parallel()
+	r := startRefitting(t, "cutshort", "min_rows: 20}", "min_rows: 1000000}")
+	r.publish()
+	r.stop()
+	for _, alias := range []string{snapshot.Champion, publish.Refit} {
+		if err := os.Remove(filepath.Join(r.dir, "aliases", alias)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(r.dir, "log.jsonl")
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, ok := strings.Cut(string(log), `"moves":[{"alias":"latest","from":0,"to":1}`)
+	_, after, more := strings.Cut(after, "]")
+	if !ok || !more {
+		t.Fatalf("the log is %s", log)
+	}
+	if err := os.WriteFile(path, []byte(before+`"moves":[{"alias":"latest","from":0,"to":1}]`+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	defer r.stop()
+	second := r.publish()
+	champion, err := r.store.Alias("ratings", snapshot.Champion)
+	if err != nil || champion.Version != second.Version {
+		t.Errorf("champion is version %d, %v, want %d", champion.Version, err, second.Version)
+	}
 }

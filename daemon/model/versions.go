@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -151,8 +152,8 @@ func (v *Versions) revive() error {
 
 // substitute lets the next refit be compared with another version in place of a champion that there was and that cannot be read.
 func (v *Versions) substitute(reason error) {
-	if v.publisher.Champion().Version == 0 && v.state.numbers.last().Version == 0 {
-		return // nothing was published yet
+	if v.publisher.Champion().Version == 0 && (v.state.numbers.last().Version == 0 || v.neverPromoted()) {
+		return // no consumer has a version yet
 	}
 	for version := range v.publisher.Readable() {
 		if ch, err := cycle.FromSnapshot(v.settings, version); err == nil {
@@ -163,6 +164,24 @@ func (v *Versions) substitute(reason error) {
 	}
 	v.log.Warn("champion cannot be gone on from, nor any version read: the next refit is compared with the baselines", "reason", reason)
 	v.cycle.CompareWith(nil)
+}
+
+// neverPromoted reports whether the publish log has versions, and that champion never named one: the publisher of the first was killed before it moved that
+// alias.
+func (v *Versions) neverPromoted() bool {
+	store := v.Store()
+	if store == nil {
+		return false
+	}
+	published := false
+	for record, err := range store.Log(v.settings.Name) {
+		isChampion := func(m snapshot.AliasMove) bool { return m.Alias == snapshot.Champion }
+		if err != nil || slices.ContainsFunc(record.Moves, isChampion) {
+			return false
+		}
+		published = true
+	}
+	return published
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.

@@ -94,14 +94,17 @@ func (s *Sender) Trouble() string {
 	return ""
 }
 
-// Prepare connects, looks at the topic until it can, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of Forget.
+// Prepare connects, looks at the topic until it can, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of
+// Forget or of the state.
 func (s *Sender) Prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := s.prepare(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrTopic) {
-			if err == nil {
-				err = s.recall(ctx)
-			}
+		if err == nil {
+			err = s.recall(ctx)
+			s.fails(nil)
+			return err
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrTopic) || errors.Is(err, sketch.ErrStorage) || errors.Is(err, sketch.ErrCorrupt) {
 			s.fails(nil)
 			return err
 		}
