@@ -62,8 +62,8 @@ func TestUnreadableChampion(t *testing.T) {
 	r.stop()
 }
 
-// A daemon that was killed when the first version was there, and champion did not name it yet, promotes the next one as the first, however few rows there are to
-// judge it on: no consumer has another.
+// A daemon that was killed when the first version was there, and champion did not name it yet, promotes the next one as the first, however few rows
+// there are to judge it on: no consumer has another.
 func TestFirstPromotionCutShort(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "cutshort", "min_rows: 20}", "min_rows: 1000000}")
