@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,36 +17,6 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/memory"
 )
-
-// startChild starts a child that runs until it is killed, and returns its address and process.
-func startChild(t *testing.T, path string) (base string, pid int) {
-	t.Helper()
-	cmd, stderr := daemontest.ChildOf(t, path)
-	cmd.Env = append(cmd.Env, daemontest.ChildEndless+"=1")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := json.NewDecoder(stdout)
-	var ready struct{ Type, Web string }
-	if err := lines.Decode(&ready); err != nil || ready.Type != "ready" {
-		t.Fatalf("first line %+v, error %v\n%s", ready, err, stderr)
-	}
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		_, _ = io.Copy(io.Discard, stdout)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have died of the attack
-		<-drained
-		_ = cmd.Wait()
-	})
-	return "http://" + ready.Web, cmd.Process.Pid
-}
 
 // peakOf returns the peak memory in bytes of a process that runs.
 func peakOf(t *testing.T, pid int) int64 {
@@ -112,7 +81,8 @@ func TestLargeBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	computed := memory.Of(conf)
-	base, pid := startChild(t, path)
+	child, base := daemontest.Endless(t, path)
+	pid := child.Process.Pid
 	daemontest.Within(t, daemontest.Patience, "a champion", func() bool {
 		status, _ := daemontest.Get(t, base+"/v2/health/ready")
 		return status == http.StatusOK

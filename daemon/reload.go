@@ -70,12 +70,11 @@ func (d *Daemon) reload() error {
 	return nil
 }
 
-// Refit lets a model be refitted now, or as soon as the refit under way has ended.
+// Refit lets a model be refitted now, or as soon as the refit under way has ended. Its error says where it is done if it is not here.
 func (d *Daemon) Refit(name string) error {
 	m := d.model(name)
 	if m == nil {
 		return fmt.Errorf("daemon: no model %q", name)
 	}
-	m.Trainer().Refit()
-	return nil
+	return m.Refit()
 }

@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,31 +56,6 @@ func occupy(t *testing.T, path string, free int64) {
 	}
 }
 
-// endless starts a child that runs until it is killed, and returns the address of its listener.
-func endless(t *testing.T, path string) (cmd *exec.Cmd, web string) {
-	t.Helper()
-	cmd, stderr := daemontest.ChildOf(t, path)
-	cmd.Env = append(cmd.Env, daemontest.ChildEndless+"=1")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill() // it may have ended
-		cmd.Wait()
-	})
-	var ready struct{ Type, Web string }
-	lines := json.NewDecoder(stdout)
-	if err := lines.Decode(&ready); err != nil || ready.Type != "ready" {
-		t.Fatalf("first line of the child %+v, error %v\n%s", ready, err, stderr)
-	}
-	go io.Copy(io.Discard, stdout) // ends with the child
-	return cmd, "http://" + ready.Web
-}
-
 // TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
 	tier.OfProcesses(t)
@@ -91,7 +65,7 @@ func TestFullDiskPausesReading(t *testing.T) {
 	n := 6000
 	b.ProduceRatings(21, n)
 	path := b.Configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
-	cmd, web := endless(t, path)
+	cmd, web := daemontest.Endless(t, path)
 	applied := func() float64 {
 		_, metrics := daemontest.Get(t, web+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total")
@@ -221,7 +195,7 @@ func TestVanishedState(t *testing.T) {
 			b := daemontest.New(t)
 			b.ProduceRatings(46, 2000)
 			path := b.Configure("vanished", daemontest.Simple...)
-			cmd, web := endless(t, path)
+			cmd, web := daemontest.Endless(t, path)
 			daemontest.Within(t, daemontest.Patience, "the first events", func() bool {
 				_, metrics := daemontest.Get(t, web+"/metrics")
 				return daemontest.Sum(t, metrics, "refitd_events_total") == 2000

@@ -64,6 +64,7 @@ var memoryKeys = map[string]string{
 	"scores":         "score.topic",
 	"notices":        "notify.url",
 	"dual_variables": "sample.size",
+	"told":           "train.fold_in.max_rows",
 	"variational":    "train.max_features, train.max_basis and train.variational_basis",
 }
 

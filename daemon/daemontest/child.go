@@ -89,6 +89,36 @@ func ChildOf(t *testing.T, path string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	return cmd, stderr
 }
 
+// Endless starts a child that runs until it is killed, which it is at the end of the test at the latest, and returns it with the address of its listener.
+func Endless(t *testing.T, path string) (cmd *exec.Cmd, base string) {
+	t.Helper()
+	cmd, stderr := ChildOf(t, path)
+	cmd.Env = append(cmd.Env, ChildEndless+"=1")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-drained
+		_ = cmd.Wait()
+	})
+	var ready struct{ Type, Web string }
+	err = json.NewDecoder(stdout).Decode(&ready)
+	go func() { // so that it can write
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, stdout)
+	}()
+	if err != nil || ready.Type != "ready" {
+		t.Fatalf("first line of the child %+v, error %v\n%s", ready, err, stderr)
+	}
+	return cmd, "http://" + ready.Web
+}
+
 // KillAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was before the log ends. A child
 // that finds fewer events than that may end by itself before.
 func KillAfter(t *testing.T, path string, events int) (reading bool) {

@@ -111,12 +111,17 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Input.DeadLetter.Topic != "" {
 		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
 	}
+	var foldIns int64 // those on the last refit
 	if m.Train.FoldIn.Enabled && names > 0 {
-		parts["fold_in"] += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
+		foldIns = posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
 	}
 	if cycle.HasGaussian(m) {
-		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
-			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
+		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName)
+		foldIns += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
+	}
+	parts["fold_in"] += foldIns
+	if m.Shard.IsShard() && m.Shard.LiveTopic != "" { // what it has learned of each row since it told last, and what it tells
+		parts["told"] = 2 * foldIns
 	}
 	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
 		of, apart := outputs, separate

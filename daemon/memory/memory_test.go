@@ -48,6 +48,12 @@ func TestOf(t *testing.T) {
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
+	shard := *c
+	shard.Models = []config.Model{c.Models[0]}
+	shard.Models[0].Shard = config.Shard{Role: config.RoleShard, LiveTopic: "live"}
+	if told := Of(&shard).Parts[c.Models[0].Name+".told"]; told < 2*int64(c.Models[0].Train.FoldIn.MaxRows)*8 || m.Parts[c.Models[0].Name+".told"] != 0 {
+		t.Errorf("what a shard tells of its rows: %d bytes", told)
+	}
 	svm := *c
 	svm.Models = []config.Model{c.Models[0]}
 	m1 := &svm.Models[0]

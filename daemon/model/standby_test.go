@@ -20,6 +20,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -227,22 +228,7 @@ func (tr *trainers) check() {
 			tr.Errorf("version %d of epoch %d after %d versions", v.Version, v.Epoch, i)
 		}
 	}
-	at, last := map[string]int64{}, int64(0)
-	for r, err := range snapshot.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
-		if err != nil {
-			tr.Fatal(err)
-		}
-		if r.Version != last+1 {
-			tr.Errorf("the log has version %d after %d", r.Version, last)
-		}
-		last = r.Version
-		for _, move := range r.Moves {
-			if move.To <= at[move.Alias] {
-				tr.Errorf("alias %s was moved from version %d to %d", move.Alias, at[move.Alias], move.To)
-			}
-			at[move.Alias] = move.To
-		}
-	}
+	published.Forward(tr.T, snapshot.NewStore(filepath.Join(tr.dir, "store")), "m")
 }
 
 // same waits until both trainers have the same sample, of everything produced.
@@ -320,6 +306,12 @@ refitd_trainer_leader{model="m"} 0
 	}
 	if got := tr.models[second].Status().Standby; !strings.HasPrefix(got, "standby: ") || !strings.HasSuffix(got, " trains") {
 		t.Errorf("the page says %q", got)
+	}
+	if err := tr.models[second].Refit(); err == nil || !strings.Contains(err.Error(), " trains: ask that one") {
+		t.Errorf("a refit asked of a standby: %v", err)
+	}
+	if err := tr.shard.Refit(); err == nil || !strings.Contains(err.Error(), "ask the trainer") {
+		t.Errorf("a refit asked of a shard: %v", err)
 	}
 	if list := tr.models[second].NotReady(); len(list) > 0 {
 		t.Errorf("a standby is not ready: %v", list)

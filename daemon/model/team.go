@@ -118,6 +118,18 @@ func (t *team) heard() int64 {
 // trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is, nor while another one trains.
 func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() && t.leads() }
 
+// Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does that if it is not this one.
+func (m *Model) Refit() error {
+	switch t := m.reader.team; {
+	case t != nil && !t.merges():
+		return fmt.Errorf("model %s: this is shard %d of %d: ask the trainer for a refit", m.name, t.number, t.settings.Count)
+	case !t.leads():
+		return fmt.Errorf("model %s: %s: ask that one for a refit", m.name, t.waits())
+	}
+	m.trainer.Refit()
+	return nil
+}
+
 // owns returns which partitions are read, nil if all are.
 func (t *team) owns() func(topic string, partition int32) bool {
 	if t == nil || t.sender == nil {

@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -22,30 +22,13 @@ type process struct {
 
 func startProcess(t *testing.T, path string) *process {
 	t.Helper()
-	cmd, stderr := daemontest.ChildOf(t, path)
-	cmd.Env = append(cmd.Env, daemontest.ChildEndless+"=1")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var ready struct{ Type, Web string }
-	lines := json.NewDecoder(stdout)
-	if err := lines.Decode(&ready); err != nil || ready.Type != "ready" {
-		t.Fatalf("first line of the child %+v, error %v, %v\n%s", ready, err, cmd.Wait(), stderr)
-	}
-	go func() { // so that it can write
-		for line := any(nil); lines.Decode(&line) == nil; {
-		}
-	}()
-	return &process{cmd, ready.Web}
+	cmd, web := daemontest.Endless(t, path)
+	return &process{cmd, web}
 }
 
 // leads reports whether a process says that it trains.
 func (p *process) leads(t *testing.T) bool {
-	_, metrics, err := daemontest.TryGet("http://" + p.web + "/metrics")
+	_, metrics, err := daemontest.TryGet(p.web + "/metrics")
 	return err == nil && daemontest.Sum(t, metrics, "refitd_trainer_leader") == 1
 }
 
@@ -105,7 +88,7 @@ func TestStandbyProcesses(t *testing.T) {
 		})
 		other := processes[1-leader]
 		daemontest.Within(t, daemontest.Patience, "the other to stand by, and be ready", func() bool {
-			status, body := daemontest.Get(t, "http://"+other.web+"/-/ready")
+			status, body := daemontest.Get(t, other.web+"/-/ready")
 			return status == 200 && strings.Contains(body, "standby: ") && strings.Contains(body, " trains")
 		})
 		b.ProduceRatings(uint64(round+2), 200)
@@ -140,22 +123,7 @@ func TestStandbyProcesses(t *testing.T) {
 		p.kill(t)
 	}
 	stopShard()
-	at, last := map[string]int64{}, int64(0)
-	for r, err := range store.Log("ratings") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Version != last+1 {
-			t.Errorf("the log has version %d after %d", r.Version, last)
-		}
-		last = r.Version
-		for _, move := range r.Moves {
-			if move.To <= at[move.Alias] {
-				t.Errorf("alias %s went from version %d to %d", move.Alias, at[move.Alias], move.To)
-			}
-			at[move.Alias] = move.To
-		}
-	}
+	published.Forward(t, store, "ratings")
 	one := b.Run(whole)
 	for i, path := range paths {
 		out := b.Run(path)

@@ -74,7 +74,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, done{true})
 }
 
-// refit asks for a refit of the model that the query names, or of all.
+// refit asks for a refit of the model that the query names, or of all, with 409 where another process does that.
 func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 	named, some := r.URL.Query().Get("model"), r.URL.Query().Has("model")
 	if _, ok := s.caches[named]; some && !ok {
@@ -85,7 +85,7 @@ func (s *Server) refit(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if err := s.Lifecycle.Refit(m.Name); err != nil {
-			return err
+			return &requestError{http.StatusConflict, err.Error()}
 		}
 	}
 	return answer(w, http.StatusAccepted, done{true})

@@ -64,7 +64,7 @@ var Routes = []Route{
 		Refuses: []int{404}, Params: []string{"model"}},
 	{Methods: "POST PUT", Paths: "/-/reload", Serve: (*Server).reload, Summary: "Take up the configuration file", Gives: done{}, Refuses: []int{422},
 		Lifecycle: true},
-	{Methods: "POST PUT", Paths: "/-/refit", Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202}, Refuses: []int{404, 500},
+	{Methods: "POST PUT", Paths: "/-/refit", Serve: (*Server).refit, Summary: "Ask for a refit", Gives: done{}, With: []int{202}, Refuses: []int{404, 409},
 		Params: []string{"model"}, Lifecycle: true},
 	{Methods: "GET", Paths: "/metrics", Serve: (*Server).scrape, Summary: "Metrics for Prometheus", Gives: Media("text/plain"), Refuses: []int{500, 503}},
 

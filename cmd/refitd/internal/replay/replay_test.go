@@ -65,7 +65,7 @@ func TestBrokerThatStarts(t *testing.T) {
 		_, err := Run(t.Context(), o)
 		sent <- err
 	}()
-	time.Sleep(300 * time.Millisecond) // of refused connections
+	time.Sleep(300 * time.Millisecond) // the pause itself: of refused connections
 	late := startBroker(t, kfake.Ports(port))
 	if err := <-sent; err != nil {
 		t.Fatal(err)
