@@ -71,81 +71,17 @@ func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 		l.Parts[i].Rates = rates
 	}
 	for _, b := range rows {
-		d := decoder{rest: b}
-		part := int(d.byte())
-		row := LearnedRow{Field: int(d.uvarint(math.MaxInt32)), Name: string(d.bytes(d.uvarint(math.MaxInt32)))}
-		inc := &posterior.Increment{Keep: d.doubles(int(d.byte())), LossKeep: d.double()}
-		inc.Loss = d.singles(int(d.byte()))
-		inc.Added = d.singles(d.uvarint(math.MaxInt32))
-		if d.failed || len(d.rest) > 0 || part >= len(l.Parts) {
+		r := payloadReader{rest: b}
+		part := int(r.byte())
+		row := LearnedRow{Field: r.uvarint(math.MaxInt32), Name: string(r.take(r.count(1)))}
+		inc := &posterior.Increment{Keep: r.floats(int(r.byte())), LossKeep: r.float()}
+		inc.Loss = r.singles(int(r.byte()))
+		inc.Added = r.singles(r.count(4))
+		if r.failed || len(r.rest) > 0 || part >= len(l.Parts) {
 			return nil, errLearned
 		}
 		row.Increment = inc
 		l.Parts[part].Rows = append(l.Parts[part].Rows, row)
 	}
 	return l, nil
-}
-
-// decoder reads the parts of a row. What is cut off reads as nothing, and failed says so.
-type decoder struct {
-	rest   []byte
-	failed bool
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if n > len(d.rest) {
-		d.failed, d.rest = true, nil
-		return nil
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
-}
-
-func (d *decoder) byte() byte {
-	if b := d.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (d *decoder) uvarint(limit uint64) int {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > limit {
-		d.failed, d.rest = true, nil
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return int(v)
-}
-
-func (d *decoder) double() float64 {
-	if b := d.bytes(8); b != nil {
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (d *decoder) doubles(n int) []float64 {
-	if d.failed || 8*n > len(d.rest) {
-		d.failed = true
-		return nil
-	}
-	list := make([]float64, n)
-	for i := range list {
-		list[i] = d.double()
-	}
-	return list
-}
-
-func (d *decoder) singles(n int) []float64 {
-	if d.failed || 4*n > len(d.rest) {
-		d.failed = true
-		return nil
-	}
-	list := make([]float64, n)
-	for i := range list {
-		list[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(d.bytes(4))))
-	}
-	return list
 }
