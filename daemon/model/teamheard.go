@@ -1,0 +1,82 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/shard"
+)
+
+// onTold learns what another member has learned. What stands on a refit that this one has not yet waits for it.
+func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
+	if t.By == l.by {
+		return
+	}
+	log := l.options.Log
+	var head toldHead
+	var learned *cycle.Learned
+	err := json.Unmarshal(t.Head, &head)
+	if err == nil && head.Learned != nil {
+		learned, err = cycle.DecodeLearned(head.Learned, t.Rows)
+	}
+	if err != nil {
+		log.Warn("what a shard has learned cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
+		return
+	}
+	l.newest[t.Shard].Store(time.Now().UnixNano())
+	if l.number < 0 {
+		if err := l.cycle.Hear(t.Shard, head.Losses); err != nil {
+			log.Warn("losses of a shard cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
+		}
+	}
+	if learned == nil {
+		return
+	}
+	l.hold(ctx, learned.Version, learned.Champion)
+	missed, err := l.cycle.Apply(learned)
+	switch {
+	case errors.Is(err, cycle.ErrOtherChampion):
+		return
+	case err != nil:
+		log.Warn("what a shard has learned does not fit", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
+		return
+	case missed > 0:
+		l.missed.Add(missed)
+		log.Warn("what was learned from some offsets is not in the live topic: the next refit learns from them", "topic", l.topic.Topic, "shard", t.Shard,
+			"offsets", missed)
+	}
+	l.heard.Add(1)
+	l.options.Metrics.liveRowsHeard.WithLabelValues(l.options.Settings.Name).Add(float64(len(t.Rows)))
+	l.onHeard()
+}
+
+// hold waits for a refit that is newer than the one at hand.
+func (l *teamLive) hold(ctx context.Context, version int64, digest string) {
+	for began := time.Now(); ; {
+		has, at := l.cycle.StandsOn()
+		if has == digest || at >= version || version <= l.without {
+			return
+		}
+		if time.Since(began) > liveHold {
+			l.without = version
+			l.options.Log.Warn("what was learned on a refit that is not here is left out", "version", version, "has", at)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(liveLook):
+		}
+	}
+}
+
+// count returns how often something was heard, which makes updates and deltas due as events do.
+func (l *teamLive) count() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.heard.Load()
+}
