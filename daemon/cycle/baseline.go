@@ -127,6 +127,36 @@ func (b *conditional) context(ev *event.Event) {
 	}
 }
 
+func (b *conditional) number() float64 {
+	if b.at < 0 {
+		return b.constant()
+	}
+	return b.constant() + b.weightAt(b.at)
+}
+
+func (b *conditional) constant() float64 {
+	if len(b.all) == 0 {
+		return math.NaN()
+	}
+	return b.all[0] / b.all[b.width]
+}
+
+func (b *conditional) weight(field int, name string) float64 {
+	if field != b.field || b.last {
+		return 0
+	}
+	if at := b.slots.find(0, name); at >= 0 {
+		return b.weightAt(at)
+	}
+	return 0
+}
+
+// weightAt returns by how much the mean of a context is above that of all.
+func (b *conditional) weightAt(at int32) float64 {
+	row := b.rows[int(at)*(b.width+1) : int(at+1)*(b.width+1)]
+	return (row[0] - row[b.width]*b.constant()) / (baselinePrior + row[b.width])
+}
+
 func (b *conditional) learn(ev *event.Event, targets []float64) {
 	if len(b.all) == 0 {
 		b.all = make([]float64, b.width+1)

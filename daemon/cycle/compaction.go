@@ -162,6 +162,9 @@ func (f *following) compacts(c *Cycle) bool {
 		own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
 		return false
 	}
+	if c.isBlendBetter() && (f.forms[formBlend] == nil || c.blend.moved(1)) {
+		return false
+	}
 	c.race.choose(func(form updateForm) bool { return f.forms[form] != nil })
 	return c.race.chosen == f.form && c.lag.prefers(c.updates)
 }

@@ -63,6 +63,7 @@ const (
 	partNewton     = "newton_fourier"
 	partNeighbours = "neighbours"
 	partNames      = "name_pairs"
+	partBlend      = "blend" // of which there is no companion
 )
 
 // What companions on numbers take at most: weights of one expert of AdaGrad, or of Newton's learner.
@@ -261,6 +262,7 @@ func (c *Cycle) goOn(companions []*companion) []*companion {
 	}
 	before.lasting = true
 	c.race.goOn(was)
+	c.blend.goOn(was)
 	return append(companions, before)
 }
 

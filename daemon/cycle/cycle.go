@@ -65,6 +65,7 @@ type Cycle struct {
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	levels      *levelMixture
+	blend       *blend   // nil where versions hold no sums
 	sgd         *sgdBias // a part of the mixture; nil for classes
 	since       backlog
 	resets      int
@@ -116,6 +117,9 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
 	c.sgd, c.levels = c.mixture.sgd(), newLevelMixture(target)
+	if c.mixture != nil && hasBlend(m) {
+		c.blend = newBlend(target, c.mixture)
+	}
 	return c, nil
 }
 
@@ -224,6 +228,9 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		if c.levels != nil {
 			c.levels.learn(c.targets)
 		}
+		if c.blend != nil {
+			c.learnBlend(ev.Label)
+		}
 	}
 	if of.Payload != nil {
 		c.since.add(of.Position, of.Payload)
@@ -240,6 +247,9 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 		consumers = prescored.outputs
 	}
 	c.mixture.predict(ev, alone.outputs, consumers, c.companions)
+	if c.blend != nil {
+		c.takeBlend(alone.outputs)
+	}
 	if c.target.IsNumeric() {
 		o := c.target.numberOutcome(ev, c.mixture.value(), c.value, c.targets)
 		switch {

@@ -59,10 +59,26 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 	switch l := l.(type) {
 	case *posteriorLearner:
 		f.source = of.sourceOf(l.slots)
-		r := &posteriorRows{learner: l, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), base: l.foldIn.Base(),
-			steady: c.steadyIn(form), link: made.link}
-		if f.rows = r; made.link != nil {
-			r.linked = func() *levelLink { return c.linkOf(c.companion(c.partOf(form)), false) }
+		r := &posteriorRows{learner: l, steady: c.steadyIn(form), sum: made.sum, loadings: made.folded.Loadings(), outputs: c.target.Outputs(), linear: 1}
+		if made.folded.Separate {
+			r.linear = r.outputs
+		}
+		switch f.rows = r; {
+		case made.blend != nil:
+			parts := c.blendParts()
+			r.changed = func() string {
+				if c.blendParts() != parts {
+					return "the parts of the blend are others"
+				}
+				return ""
+			}
+		case made.link != nil:
+			r.changed = func() string {
+				if c.linkOf(c.companion(c.partOf(form)), false) != made.link {
+					return "numbers mean something else for the levels"
+				}
+				return ""
+			}
 		}
 		return f
 	case *gradientLearner:

@@ -185,6 +185,15 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	return ""
 }
 
+// AsksUpdate reports whether consumers should get an update of the live model soon, in which the parts of a blend count for more or less than in the newest:
+// deltas cannot bring all rows that this changes.
+func (c *Cycle) AsksUpdate() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.followed
+	return f != nil && f.published && f.forms[formBlend] != nil && c.blend.moved(blendErrors) && c.isBlendBetter()
+}
+
 // take makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is held.
 func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole string) {
 	if f.published {

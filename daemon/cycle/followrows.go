@@ -9,51 +9,47 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// posteriorRows are rows of the fold-in in closed form: their mean as it is now, scaled as the update's vectors are.
+// posteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the update's vectors are.
 type posteriorRows struct {
 	learner  *posteriorLearner
-	loadings *posterior.Loadings
-	base     *posterior.State
 	steady   []bool
-	link     *levelLink        // of a number as levels; nil without
-	linked   func() *levelLink // of what is live; nil without
-	outputs  int
-	mean     []float64 // of the row at hand
+	sum      *summed // nil for the learner's rows as they are
+	loadings *posterior.Loadings
+	linear   int           // linear weights of a row
+	outputs  int           // of versions
+	changed  func() string // why the sum is another by now, empty where it is not; nil without
+	mean     []float64     // of the row at hand
 }
 
 func (r *posteriorRows) stale() string {
-	if r.linked != nil && r.linked() != r.link {
-		return "numbers mean something else for the levels"
+	if r.changed == nil {
+		return ""
 	}
-	return ""
+	return r.changed()
 }
 
 func (r *posteriorRows) row(linear, basis []float64, field int, name string) (exists, whole bool) {
-	at := r.learner.slots.find(field, name)
-	if at < 0 { // given up for another name: it stays as it was published
+	if r.sum != nil {
+		r.mean, exists = r.sum.row(r.mean[:0], field, name)
+	} else if at := r.learner.slots.find(field, name); at >= 0 {
+		r.mean, exists = r.learner.foldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1}, r.steady), true
+	}
+	if !exists { // given up for another name: it stays as it was published
 		return false, true
 	}
-	r.mean = r.learner.foldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1}, r.steady)
-	if r.link != nil {
-		posterior.LevelsRow(r.mean, r.link.Slope)
-	}
-	own := len(r.mean) - r.base.NumBasis
 	for c := range linear {
-		linear[c] = r.mean[min(c, own-1)]
+		linear[c] = r.mean[min(c, r.linear-1)]
 	}
-	return true, r.loadings.Row(basis, field, r.mean[own:])
+	return true, r.loadings.Row(basis, field, r.mean[r.linear:])
 }
 
 func (r *posteriorRows) rest(d *snapshot.Delta, _ func(rowChange)) {
-	bias := r.base.Bias
 	d.Bias = make([]float64, r.outputs)
-	for c := range d.Bias {
-		if r.link != nil {
-			d.Bias[c] = r.link.Threshold[c] - r.link.Slope*bias[0]
-		} else {
-			d.Bias[c] = bias[c]
-		}
+	if r.sum != nil {
+		r.sum.bias(d.Bias)
+		return
 	}
+	copy(d.Bias, r.learner.foldIn.Base().Bias)
 }
 
 // gradientRows are the champion's as the mix of experts counts it, with the mix of their steps.

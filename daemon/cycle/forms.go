@@ -14,7 +14,7 @@ import (
 type updateForm int
 
 // The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner,
-// as it is and where its weights are going, the learner on names, and the fold-in as it is mixed for the next event, in all fields. In the first two only
+// as it is and where its weights are going, the learner on names, the fold-in as it is mixed for the next event, in all fields, and a sum of some. In the first two only
 // names of entities (a user, an item) forget: another, such as an occupation, has hundreds of events until the next update, follows whoever is at hand and
 // has forgotten by then what it was published for.
 const (
@@ -25,17 +25,19 @@ const (
 	formGoing // the same, where its weights are going
 	formNames
 	formMixed // of gaussianTarget where there is such a fold-in
+	formBlend // of the first three and of baselines
 	numForms
 )
 
 // formParts are the parts of the mixture that forms are of, and formReasons what a version says where it is not of the first.
 var (
-	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNewton, partNames, partGaussian}
+	formParts   = [numForms]string{"fold_in", partGaussian, partBefore, partNewton, partNewton, partNames, partGaussian, partBlend}
 	formReasons = [numForms]string{formNumbers: "; that of levels as numbers, which has predicted better",
 		formBefore: "; that from before the last change, which has predicted better", formNewton: "; Newton's on Fourier features, which has predicted better",
 		formGoing: "; Newton's on Fourier features, where its weights are going, which has predicted better",
 		formNames: "; that of names and pairs of names without interactions, which has predicted better",
-		formMixed: "; that in which names of all fields forget, which has predicted better"}
+		formMixed: "; that in which names of all fields forget, which has predicted better",
+		formBlend: "; a sum of fold-ins and baselines, which has predicted better than each"}
 )
 
 // partOf returns the part of the mixture that a form is of.
@@ -56,6 +58,12 @@ func OtherForms(m *config.Model) (n int) {
 		n++
 		if schema := m.Schema.Event(); steadyFields(m, &schema) != nil {
 			n++
+		}
+		if hasBlend(m) { // as much as its parts: the first three
+			n += 2
+			if HasGaussian(m) {
+				n++
+			}
 		}
 	}
 	if NamesFootprint(m) > 0 && m.Schema.Learned() == event.Binary {
@@ -150,6 +158,8 @@ type made struct {
 	folded *posterior.State
 	told   *snapshot.FoldIn
 	link   *levelLink // of a number as levels; nil without
+	sum    *summed    // what folded is the sum of; nil without
+	blend  *blendWeights
 }
 
 // of returns a champion with the model in this form.
@@ -170,6 +180,8 @@ func (c *Cycle) forms(next bool) (all [numForms]made) {
 			all[f] = c.madeOfNames(l, all[formFoldIn].vocab)
 		case formGoing:
 			all[f] = c.madeGoing(l, all[formNewton])
+		case formBlend:
+			all[f] = c.madeOfBlend(all[formFoldIn].vocab, next)
 		case formMixed:
 			if _, ok := l.(*posteriorLearner); ok && c.steady != nil {
 				all[f] = c.made(f, l, target, nil, next)
@@ -209,7 +221,7 @@ func steadyFields(m *config.Model, schema *event.Schema) (steady []bool) {
 // formLearner returns the learner that a form is of and its target, nil without. c.mu is held.
 func (c *Cycle) formLearner(form updateForm) (learner, *Target) {
 	part := c.partOf(form)
-	if part == formParts[formFoldIn] {
+	if part == formParts[formFoldIn] || form == formBlend {
 		return c.learner, c.target
 	}
 	if b := c.companion(part); b != nil {
@@ -228,9 +240,13 @@ func (c *Cycle) made(form updateForm, l learner, target *Target, steady []bool, 
 		if numbers && c.champion.link == nil {
 			return of
 		}
-		if of.folded, of.vocab = l.live(limit, steady); numbers {
+		if !numbers {
+			of.folded, of.vocab = l.live(limit, steady)
+		} else {
 			of.link = c.linkOf(c.companion(c.partOf(form)), next)
-			of.folded = of.folded.Levels(of.link.Threshold, of.link.Slope)
+			of.sum = &summed{likelihood: c.target.Likelihood, constant: of.link.Threshold, parts: []summand{{l, -of.link.Slope, steady}}}
+			of.vocab = l.vocab.with(l.slots, limit)
+			of.folded = of.sum.state(of.vocab)
 		}
 		of.model = of.folded.Model()
 	case *newtonLearner: // which knows nothing of names

@@ -172,21 +172,26 @@ func (l *posteriorLearner) featuresOf(v *Vocabulary) []posterior.Feature {
 	features := make([]posterior.Feature, 0, v.NumColumns())
 	for f, names := range v.Names {
 		for _, name := range names {
-			feature := posterior.Feature{Field: int32(f), Row: l.slots.find(f, name), Base: -1}
-			if l.vocab != nil {
-				feature.Base = l.vocab.Column(f, name)
-			}
-			features = append(features, feature)
+			features = append(features, l.feature(f, name))
 		}
 	}
 	for f := len(v.Names); f < v.NumFields(); f++ {
-		feature := posterior.Feature{Field: int32(f), Row: l.slots.find(f, ""), Base: -1}
-		if l.vocab != nil {
-			feature.Base = int32(l.vocab.NumColumns() - l.vocab.NumFields() + f)
-		}
-		features = append(features, feature)
+		features = append(features, l.feature(f, ""))
 	}
 	return features
+}
+
+// feature returns a name, or a field without names where name is empty, as the fold-in has it.
+func (l *posteriorLearner) feature(field int, name string) posterior.Feature {
+	feature := posterior.Feature{Field: int32(field), Row: l.slots.find(field, name), Base: -1}
+	switch {
+	case l.vocab == nil:
+	case name != "":
+		feature.Base = l.vocab.Column(field, name)
+	default:
+		feature.Base = int32(l.vocab.NumColumns() - l.vocab.NumFields() + field)
+	}
+	return feature
 }
 
 func (l *posteriorLearner) model(limit int) (*solver.Model, *Vocabulary) {

@@ -183,6 +183,19 @@ func (s *sgdBias) value() float64 {
 	return v
 }
 
+func (s *sgdBias) number() float64 { return s.value() }
+
+func (s *sgdBias) constant() float64 { return s.global }
+
+func (s *sgdBias) weight(field int, name string) float64 {
+	if field < s.fields {
+		if at, _ := s.index.find(s.items, int32(field), name); at >= 0 {
+			return s.bias[at]
+		}
+	}
+	return 0
+}
+
 // learn takes a step towards the label of the event that predict was called with last.
 func (s *sgdBias) learn(ev *event.Event) {
 	e := ev.Label - s.value()

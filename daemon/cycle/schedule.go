@@ -13,11 +13,12 @@ type Schedule struct {
 	UpdateAt time.Time // of the last update; zero makes one due at once
 	DeltaAt  time.Time // of the last delta
 
-	refitEvents  int64 // applied when the last refit began
-	updateEvents int64 // applied at the last update
-	deltaEvents  int64 // applied at the last delta
-	asked        bool  // deltas ask for an update
-	hastened     int64 // how many have to be applied for the refit that an alarm asked for, 0 without one
+	refitEvents  int64         // applied when the last refit began
+	updateEvents int64         // applied at the last update
+	deltaEvents  int64         // applied at the last delta
+	asked        bool          // deltas ask for an update
+	took         time.Duration // the last update
+	hastened     int64         // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
 
 // hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for it: with fewer since the change
@@ -53,22 +54,28 @@ func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int
 	every := publish.UpdateEvery.Std()
 	wait := every
 	if s.asked && publish.Deltas.Every > 0 {
-		wait = min(every, askedAfter*publish.Deltas.Every.Std())
+		wait = min(every, max(askedAfter*publish.Deltas.Every.Std(), askedTimes*s.took))
 	}
 	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
 }
 
-// askedAfter is how many times publish.deltas.every has to be over since the last update before deltas have another one made: a whole version costs as much
-// as many deltas.
-const askedAfter = 10
+// How many times publish.deltas.every, and how many times as long as the last update took, has to be over since then before deltas have another one made:
+// a whole version costs as much as many deltas.
+const (
+	askedAfter = 2
+	askedTimes = 10
+)
 
-// AskUpdate makes an update due soon: deltas cannot go on from the last one.
+// AskUpdate makes an update due soon: deltas cannot go on from the last one, or it would be much better.
 func (s *Schedule) AskUpdate() { s.asked = true }
 
 // Updated notes that an update was made of the events applied so far, or that there was none to make.
 func (s *Schedule) Updated(now time.Time, applied int64) {
 	s.UpdateAt, s.updateEvents, s.asked = now, applied, false
 }
+
+// UpdateEnded notes that the last update was written. Without it updates take no time.
+func (s *Schedule) UpdateEnded(now time.Time) { s.took = now.Sub(s.UpdateAt) }
 
 // DeltaDue reports whether a delta is due, so long after the last one, 0 for never, if there were events since.
 func (s *Schedule) DeltaDue(every time.Duration, now time.Time, applied int64) bool {

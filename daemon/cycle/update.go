@@ -188,6 +188,9 @@ func (c *Cycle) TakeUp(x *Update) {
 		if next.forms[f] = x.forms[f].frozen; x.forms[f].link != nil {
 			c.companion(c.partOf(updateForm(f))).link = x.forms[f].link
 		}
+		if x.forms[f].blend != nil {
+			c.blend.use(x.forms[f].blend)
+		}
 	}
 	next.update = next.forms[x.form]
 	c.unfollow()

@@ -57,6 +57,9 @@ func (t *Trainer) deltas(ctx context.Context, applied int64) {
 			t.schedule.AskUpdate()
 			return
 		}
+		if t.cycle.AsksUpdate() {
+			t.schedule.AskUpdate()
+		}
 	}
 	t.publishDeltas(ctx)
 }

@@ -252,7 +252,7 @@ func (l *teamLive) update(p *config.Publish, applied int64) {
 	}
 	if l.schedule.DeltaDue(p.Deltas.Every.Std(), now, applied) {
 		l.schedule.DeltaTaken(now, applied)
-		if whole := l.cycle.TakeDelta(now); whole != "" {
+		if whole := l.cycle.TakeDelta(now); whole != "" || l.cycle.AsksUpdate() {
 			l.schedule.AskUpdate()
 		}
 		for l.cycle.Delta() != nil {

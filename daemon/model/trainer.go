@@ -449,6 +449,7 @@ func (t *Trainer) settle(ctx context.Context) error {
 // the one before go on, unless another attempt would fail, too.
 func (t *Trainer) written(ctx context.Context, w written) error {
 	t.writing = nil
+	t.schedule.UpdateEnded(time.Now())
 	return t.contain("update", func() error {
 		if w.err == nil && w.update == nil {
 			t.cycle.TakeUp(w.of)

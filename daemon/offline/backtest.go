@@ -237,7 +237,7 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 	}
 	if b.schedule.DeltaDue(b.Model.Publish.Deltas.Every.Std(), now, applied) {
 		b.schedule.DeltaTaken(now, applied)
-		if whole := b.cycle.TakeDelta(now); whole != "" {
+		if whole := b.cycle.TakeDelta(now); whole != "" || b.cycle.AsksUpdate() {
 			b.schedule.AskUpdate()
 		}
 		for b.cycle.Delta() != nil {
