@@ -46,6 +46,8 @@ const (
 	blendEvents = 1000 // before there is a blend
 	blendGain   = 1    // of the mean square of the best part that a blend has at most: it takes the room of its parts together
 	blendHold   = 6    // curvature that holds to the best fold-in alone, in logits of each other part
+	blendShare  = 0.1  // of the slope of a fold-in alone that one has at the least, else it is left out
+	blendOut    = 1e9  // curvature that does so
 	blendWindow = 300  // events by which the weights of an update are compared with those of now
 	blendLeast  = 100  // and how many of these at the least
 	blendErrors = 2    // standard errors by which the latter are better where updates come early
@@ -268,7 +270,7 @@ func (b *blend) add(f *blendFit, fade, label float64, targets []float64, unit fl
 	}
 }
 
-// solveBlend sets the weights of the fits, held to those of the best fold-in alone. Where rounding defeats it they stay. c.mu is held.
+// solveBlend sets the weights of the fits, held to those of the best fold-in alone. c.mu is held.
 func (c *Cycle) solveBlend(unit float64) {
 	b := c.blend
 	base := 0
@@ -300,36 +302,61 @@ func (c *Cycle) solveBlend(unit float64) {
 	}
 }
 
-// solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a curvature of 1.
+// solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a curvature of 1. Fold-ins that add next to
+// nothing are left out, with their room in versions. Where rounding defeats it, it begins anew with the one fold-in.
 func (b *blend) solve(f *blendFit, constant, slopes []float64, base int) {
+	m := b.outputs
+	hold := make([]float64, len(slopes))
+	for i := range hold {
+		if i != base {
+			hold[i] = blendHold
+		}
+	}
+	w, ok := b.solution(f, constant, slopes, hold)
+	var out []int
+	for i := range blendFoldIns {
+		if ok && i != base && math.Abs(w[m+i]) < blendShare*slopes[i] {
+			hold[i], out = blendOut, append(out, i)
+		}
+	}
+	if len(out) > 0 {
+		w, ok = b.solution(f, constant, slopes, hold)
+	}
+	if !ok {
+		clear(f.normal)
+		clear(f.right)
+		copy(w, constant)
+		clear(w[m:])
+		w[m+base] = slopes[base]
+	}
+	for _, i := range out {
+		w[m+i] = 0
+	}
+	floats.Scale(b.sign(), w[m:])
+	f.weights = &blendWeights{constant: w[:m:m], factors: w[m:]}
+}
+
+// solution returns constants and slopes where all slopes, in the given ones, are held to a sum of 1, and each to 0 as hold says.
+func (b *blend) solution(f *blendFit, constant, slopes, hold []float64) (w []float64, ok bool) {
 	m, n := b.outputs, b.outputs+len(b.inputs)
 	normal, w := slices.Clone(f.normal), slices.Clone(f.right)
 	for c, t := range constant {
 		normal[c*n+c]++
 		w[c] += t
 	}
-	for i, s := range slopes { // the sum of all slopes is 1, and those of the others are 0
+	for i, s := range slopes {
 		for j, other := range slopes[:i+1] {
 			normal[(m+i)*n+m+j] += 1 / (s * other)
 		}
 		w[m+i] += 1 / s
-		if i != base {
-			normal[(m+i)*n+m+i] += blendHold / (s * s)
-		}
+		normal[(m+i)*n+m+i] += hold[i] / (s * s)
 	}
 	var lapack gonum.Implementation
-	if lapack.Dpotrf(blas.Lower, n, normal, n) {
-		lapack.Dpotrs(blas.Lower, n, 1, normal, n, w, 1)
-		floats.Scale(b.sign(), w[m:])
+	if !lapack.Dpotrf(blas.Lower, n, normal, n) {
+		return w, false
 	}
-	if !isFinite(w) || !isFinite(normal) {
-		clear(f.normal)
-		clear(f.right)
-		copy(w, constant)
-		clear(w[m:])
-		w[m+base] = b.sign() * slopes[base]
-	}
-	f.weights = &blendWeights{constant: w[:m:m], factors: w[m:]}
+	lapack.Dpotrs(blas.Lower, n, 1, normal, n, w, 1)
+	return w, isFinite(w)
 }
 
 // moved reports whether the weights of the newest update predict worse by now than those that the next one would have.

@@ -374,14 +374,15 @@ const (
 	liveTolerance  = 1.05
 )
 
-// checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all.
+// checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers have an update of another form, that
+// it predicts worse than this says nothing of the champion.
 func (c *Cycle) checkLive() {
 	if c.goodEnough--; c.goodEnough > 0 {
 		return
 	}
 	c.goodEnough = liveCheckEvery
 	w := c.progressive.window()
-	if c.champion == nil || w[published].N < liveCheckEvery || w[foldIn].N != w[published].N {
+	if c.champion == nil || c.published.isUpdate() && c.race.chosen != formFoldIn || w[published].N < liveCheckEvery || w[foldIn].N != w[published].N {
 		return
 	}
 	numeric := c.target.IsNumeric()
