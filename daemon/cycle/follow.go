@@ -67,7 +67,7 @@ func (c *Cycle) newFollower(of *following, form updateForm, made *made) *followe
 		case made.blend != nil:
 			parts := c.blendParts()
 			r.changed = func() string {
-				if c.blendParts() != parts {
+				if c.blendParts() != parts || c.blend.used != made.blend {
 					return "the parts of the blend are others"
 				}
 				return ""

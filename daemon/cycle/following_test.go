@@ -105,12 +105,20 @@ func followedCases() map[string]followedCase {
 		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: formFoldIn, ticks: 11},
 		"steady":           {model: steadyModel(), events: inRuns(4000, false), form: formNumbers, ticks: 9, force: prefer(formNumbers)},
 		"mixed":            {model: steadyModel(), events: inRuns(4000, false), form: formMixed, ticks: 9, force: prefer(formMixed)},
+		"blend":            {model: ratingsModel(nil), events: fresh(stream(1, 8000), 5000), form: formBlend, ticks: 9, force: blended},
+		"blend of numbers": {model: groupedModel(), events: fresh(sided(8000), 5000), form: formBlend, ticks: 9, force: blended},
 		"names":            {model: clicks, events: crossed, form: formNames, ticks: 50, force: prefer(formNames)},
 		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: formNames, ticks: 50, force: prefer(formNames)},
 		"newton":           {model: regression, events: waves, form: formNewton, ticks: 5, force: prefer(formNewton)},
 		"gradient":         {model: classes, events: numbers(1, 4000), form: formFoldIn, ticks: 5, force: prefer(formFoldIn)},
 		"gradient on name": {model: named, events: labelled, form: formFoldIn, ticks: 9},
 	}
+}
+
+// blended makes updates blends, as if these had predicted better than each part and weights had not moved since.
+func blended(c *Cycle) {
+	prefer(formBlend)(c)
+	c.blend.squares, c.blend.advances = fading{rate: mixtureFade, n: 1}, c.blend.advances[:0]
 }
 
 // prefer makes updates those of a form.

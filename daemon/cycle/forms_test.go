@@ -38,12 +38,12 @@ func TestFormRace(t *testing.T) {
 		}
 	}
 	none := math.NaN()
-	run(updateEvents-1, [numForms]float64{1, 0.5, 0.2, none, none, none, none})
+	run(updateEvents-1, [numForms]float64{1, 0.5, 0.2, none, none, none, none, none})
 	choice(formFoldIn, all, "too few events")
-	run(10, [numForms]float64{1, 0.5, 0.2, none, none, none, none})
+	run(10, [numForms]float64{1, 0.5, 0.2, none, none, none, none, none})
 	choice(formBefore, all, "the best of two that are better")
 	choice(formNumbers, two, "the best of those that there are")
-	run(40_000, [numForms]float64{1, 1, none, none, none, none, none})
+	run(40_000, [numForms]float64{1, 1, none, none, none, none, none, none})
 	r.chosen = formNumbers
 	l := &r.pairs[formNumbers][formFoldIn]
 	mean := l.sum / l.n
@@ -87,6 +87,7 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 	events := append(stream(5, 4000), stream(77, 3000)...)
 	run := func(before bool) (loss float64, forms [numForms]int) {
 		c := newCycle(t, ratingsModel(nil))
+		c.blend = nil // which would hold it with others
 		for i := 0; i < len(events); i += 100 {
 			if i == 4200 {
 				c.drift.alarm = c.drift.events

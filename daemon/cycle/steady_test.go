@@ -100,7 +100,7 @@ func TestSteadyFields(t *testing.T) {
 		m     *config.Model
 		want  []bool
 		forms int
-	}{{sided, []bool{false, false, true}, 3}, {two, nil, 2}, {byUser, nil, 2}} {
+	}{{sided, []bool{false, false, true}, 6}, {two, nil, 5}, {byUser, nil, 5}} {
 		schema := test.m.Schema.Event()
 		got := steadyFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || OtherForms(test.m) != test.forms {
