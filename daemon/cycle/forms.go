@@ -14,9 +14,9 @@ import (
 type updateForm int
 
 // The forms of updates: the fold-in that stands on the last refit, that of gaussianTarget, the one from before the last change of names, Newton's learner,
-// as it is and where its weights are going, the learner on names, the fold-in as it is mixed for the next event, in all fields, and a sum of some. In the first two only
-// names of entities (a user, an item) forget: another, such as an occupation, has hundreds of events until the next update, follows whoever is at hand and
-// has forgotten by then what it was published for.
+// as it is and where its weights are going, the learner on names, the fold-in as it is mixed for the next event, in all fields, and a sum of the first three
+// and of baselines (blend). In the first two only names of entities (a user, an item) forget: another, such as an occupation, has hundreds of events until the
+// next update, follows whoever is at hand and has forgotten by then what it was published for.
 const (
 	formFoldIn updateForm = iota
 	formNumbers
@@ -25,7 +25,7 @@ const (
 	formGoing // the same, where its weights are going
 	formNames
 	formMixed // of gaussianTarget where there is such a fold-in
-	formBlend // of the first three and of baselines
+	formBlend
 	numForms
 )
 

@@ -57,4 +57,17 @@ func TestSchedule(t *testing.T) {
 	s.Updated(at(20), 5)
 	s.Promoted()
 	wants("an update after a promotion", s.UpdateDue(publish, at(21), 5), true)
+
+	followed := &config.Publish{UpdateEvery: config.Duration(time.Minute), Deltas: config.Deltas{Every: config.Duration(2 * time.Second)}}
+	s.Updated(at(100), 10)
+	wants("an update that nobody asked for", s.UpdateDue(followed, at(159), 11), false)
+	s.AskUpdate()
+	wants("an update that is asked for without deltas", s.UpdateDue(&config.Publish{UpdateEvery: followed.UpdateEvery}, at(159), 11), false)
+	wants("an update that is asked for, before two deltas", s.UpdateDue(followed, at(103), 11), false)
+	wants("an update that is asked for, after two deltas", s.UpdateDue(followed, at(104), 11), true)
+	s.UpdateEnded(at(103))
+	wants("an update that is asked for, after one that took long", s.UpdateDue(followed, at(129), 11), false)
+	wants("an update that is asked for, ten times as long after it", s.UpdateDue(followed, at(130), 11), true)
+	s.UpdateEnded(at(150))
+	wants("an update that is asked for, in its time", s.UpdateDue(followed, at(160), 11), true)
 }
