@@ -38,6 +38,8 @@ func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)
 func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value any)) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	events = events[:c.chunk(events)]
 	a := &c.ahead
 	if _, ok := c.learner.(*posteriorLearner); !ok || len(c.numbers.fields) > 0 { // numbers are scaled for all parts, event by event

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/lapack/gonum"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/solver/posterior"
 )
@@ -22,6 +21,7 @@ type blend struct {
 	levels   bool // outputs fall as the numbers rise, with thresholds of their own
 	linear   []linearBaseline
 	inputs   []float64 // of the event: of blendFoldIns, then of the baselines
+	steps    []float64 // of levels: by how much the outputs of the fold-in are above the first
 	ready    bool      // inputs are those of the event
 	fits     [len(blendFades)]blendFit
 	events   int
@@ -83,7 +83,7 @@ func newBlend(t *Target, m *mixture) *blend {
 			b.linear = append(b.linear, l)
 		}
 	}
-	b.inputs = make([]float64, len(blendFoldIns)+len(b.linear))
+	b.inputs, b.steps = make([]float64, len(blendFoldIns)+len(b.linear)), make([]float64, b.outputs)
 	b.advances = make([]float64, 0, blendWindow)
 	n := b.outputs + len(b.inputs)
 	for i := range b.alone {
@@ -132,6 +132,8 @@ func (c *Cycle) takeBlend(foldIn []float64) {
 		switch {
 		case i == 0:
 			b.inputs[0] = c.blendSign(0) * foldIn[0]
+			copy(b.steps, foldIn)
+			floats.AddConst(-foldIn[0], b.steps)
 		case parts[i] != nil:
 			b.inputs[i] = c.blendSign(i) * c.companion(blendFoldIns[i]).outputs[0]
 		default:
@@ -201,11 +203,11 @@ func (c *Cycle) learnBlend(label float64) {
 		c.solveBlend(unit)
 	}
 	best := b.best()
-	off := c.target.Clip(b.number(best.weights)) - label
-	b.squares.add(min(off*off, worstError))
+	square := func(number float64) float64 { return min((number-label)*(number-label), worstError) }
+	b.squares.add(square(c.target.Clip(b.number(best.weights))))
 	for i, name := range blendFoldIns {
 		if p := c.mixture.part(name); p != nil && p.present {
-			b.alone[i].add(min(c.mixture.loss(p, &event.Event{Label: label}, nil), worstError))
+			b.alone[i].add(square(p.value[0]))
 		}
 	}
 	now := best.weights
@@ -285,10 +287,7 @@ func (c *Cycle) solveBlend(unit float64) {
 		start = newLevelLink(b.outputs, math.Sqrt(unit))
 		slope = start.Slope
 		if base == 0 {
-			bias := c.learner.(*posteriorLearner).foldIn.Base().Bias
-			for k := range start.Threshold {
-				start.Threshold[k] = bias[k] - bias[0]
-			}
+			copy(start.Threshold, b.steps)
 		}
 	}
 	slopes := make([]float64, len(b.inputs))

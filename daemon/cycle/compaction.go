@@ -165,6 +165,6 @@ func (f *following) compacts(c *Cycle) bool {
 	if c.isBlendBetter() && (f.forms[formBlend] == nil || c.blend.moved(1)) {
 		return false
 	}
-	c.race.choose(func(form updateForm) bool { return f.forms[form] != nil })
+	c.chooseForm(func(form updateForm) bool { return f.forms[form] != nil })
 	return c.race.chosen == f.form && c.lag.prefers(c.updates)
 }

@@ -40,6 +40,10 @@ type Cycle struct {
 
 	evicted atomic.Int64 // names that the fold-in gave up for others
 
+	// figures is taken after mu by who changes what is told of losses, names, outliers and forms, and alone by who tells it: an update that is made
+	// holds mu for as long as it copies a million names, and whoever scrapes metrics does not wait for it.
+	figures sync.Mutex
+
 	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	learner     foldInLearner
 	companions  []*companion
@@ -146,6 +150,8 @@ func (c *Cycle) newLearner(ch *Champion, last learner) foldInLearner {
 func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload []byte, prescored *Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	c.observe(&Observation{ev, learn, position, payload, prescored}, nil)
 }
 
@@ -309,8 +315,8 @@ type NameCounts struct {
 
 // Names returns the counts since the start.
 func (c *Cycle) Names() NameCounts {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.names
 }
 
@@ -352,6 +358,8 @@ func (c *Cycle) Recall(payload []byte, recent bool) error {
 func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	var ev event.Event
 	if len(c.pool) >= maxPool {
 		clear(c.pool)
@@ -465,6 +473,8 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 }
 
 func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion, shared *sharing) {
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	c.sharing = shared
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
 	c.unfollow()
@@ -504,6 +514,8 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 func (c *Cycle) Configure(m *config.Model) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	c.config = m
 }
 
@@ -516,8 +528,8 @@ func (c *Cycle) Champion() *Champion {
 
 // Progressive returns PROGRESSIVE of the contract.
 func (c *Cycle) Progressive() report.Progressive {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	p := c.progressive.Report()
 	if p.Parts = c.mixture.report(); c.heard != nil {
 		p.Parts = []report.Part{} // each process mixes its own
@@ -532,8 +544,8 @@ func (c *Cycle) Progressive() report.Progressive {
 // WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the window, by its name in
 // report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the window.
 func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.progressive.sums.N, c.progressive.windowLosses()
 }
 
@@ -543,8 +555,8 @@ func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
 // Outlying returns, by the name of each numeric field and of a label without a range, how many numbers were so far from those before them that they
 // were learned as less.
 func (c *Cycle) Outlying() map[string]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	counts := make(map[string]int64, len(c.schema.Numeric)+1)
 	for f, name := range c.schema.Numeric {
 		counts[name] = c.numbers.outlying[f]
@@ -557,22 +569,22 @@ func (c *Cycle) Outlying() map[string]int64 {
 
 // Resets returns how often the fold-in was started again because it had become worse than the champion alone.
 func (c *Cycle) Resets() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.resets
 }
 
 // ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted as 0.
 func (c *Cycle) ImpossibleLosses() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.progressive.invalid
 }
 
 // Sums returns the progressive sums for the state; Restore takes them back.
 func (c *Cycle) Sums() ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.progressive.MarshalBinary()
 }
 
@@ -580,6 +592,8 @@ func (c *Cycle) Sums() ([]byte, error) {
 func (c *Cycle) Restore(sums []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.progressive.UnmarshalBinary(sums)
 }
 
@@ -587,12 +601,14 @@ func (c *Cycle) Restore(sums []byte) error {
 func (c *Cycle) StartTail() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	c.progressive.StartTail()
 }
 
 // Tail returns the progressive metrics since StartTail.
 func (c *Cycle) Tail() report.LastTenth {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.progressive.Tail()
 }

@@ -151,6 +151,13 @@ func (r *formRace) choose(there func(updateForm) bool) {
 	}
 }
 
+// chooseForm has the race choose what updates are made of. c.mu is held.
+func (c *Cycle) chooseForm(there func(updateForm) bool) {
+	c.figures.Lock()
+	defer c.figures.Unlock()
+	c.race.choose(there)
+}
+
 // made is the live model in one form, and where there is one the posterior whose mean it is, or what versions of it say of fold-in. Without a model there is
 // no such form.
 type made struct {

@@ -25,8 +25,8 @@ const coldAfter = 3
 // Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used, since the start or the last
 // champion. The refit after the third starts from nothing.
 func (c *Cycle) Rejections() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	return c.rejections
 }
 
@@ -34,6 +34,8 @@ func (c *Cycle) Rejections() int {
 func (c *Cycle) judged(cause Cause) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	switch cause {
 	case "worse", "worse_than_baseline", "not_finite", "degenerate":
 		c.rejections++

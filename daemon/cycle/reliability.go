@@ -19,12 +19,12 @@ type pair struct{ predicted, observed float64 }
 // probability of 1 with its frequency, of several classes the probability of the predicted class with how often it was right. It is empty of tasks
 // without numbers and probabilities. O(window log window), of which the learning waits for O(window).
 func (c *Cycle) Calibration() report.Calibration {
-	c.mu.Lock()
+	c.figures.Lock()
 	var pairs [told][]pair
 	for r := range pairs {
 		pairs[r] = c.progressive.told(r)
 	}
-	c.mu.Unlock()
+	c.figures.Unlock()
 	return report.Calibration{Published: calibrated(pairs[published]), Live: calibrated(pairs[live])}
 }
 

@@ -83,6 +83,8 @@ func (c *Cycle) Hear(process int, text []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.figures.Lock()
+	defer c.figures.Unlock()
 	for len(c.heard) <= process {
 		c.heard = append(c.heard, nil)
 		c.heardOf = append(c.heardOf, nil)

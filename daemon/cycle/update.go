@@ -121,7 +121,7 @@ func (c *Cycle) BeginUpdate() (x *Update, reason string) {
 	if !x.forms[formFoldIn].model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
-	c.race.choose(func(f updateForm) bool { return x.forms[f].model != nil })
+	c.chooseForm(func(f updateForm) bool { return x.forms[f].model != nil })
 	x.live, x.form = c.update(&x.forms), c.race.chosen
 	if c.Stored != nil {
 		x.live.Version.Cut, x.live.Watermark, x.live.Events = stored.Cut, stored.Watermark, stored.Events
