@@ -236,8 +236,13 @@ func pick(p *solver.Problem, rows []int) *solver.Problem {
 
 // solveOne runs Algorithm 1 for one λ and returns its best step.
 func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings) (*candidate, error) {
+	best, _, err := j.steps(ctx, p, warm, lambda, s)
+	return best, err
+}
+
+// steps is solveOne, and returns where it ended, too.
+func (j *refitJob) steps(ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings) (best, last *candidate, err error) {
 	s.Lambda = lambda
-	var best *candidate
 	s.OnStep = func(step solver.Step, model *solver.Model) bool {
 		c := &candidate{model: model, lambda: lambda, step: step, loss: j.judge(model)}
 		if c.better(best) {
@@ -248,18 +253,20 @@ func (j *refitJob) solveOne(ctx context.Context, p *solver.Problem, warm *solver
 	s.Budget = j.budget.next([]float64{lambda})
 	result, err := solver.Solve(ctx, p, warm, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	j.budget.solved(1, true, result)
-	last := &candidate{model: result.Model, lambda: lambda, loss: j.judge(result.Model), final: true}
+	last = &candidate{model: result.Model, lambda: lambda, loss: j.judge(result.Model), final: true}
 	if n := len(result.Steps); n > 0 {
 		last.step = result.Steps[n-1]
 	}
 	if best == nil || !best.better(last) {
 		best = last
 	}
-	best.result, best.rough = result, s.Rough
-	return best, nil
+	for _, c := range []*candidate{best, last} {
+		c.result, c.rough = result, s.Rough
+	}
+	return best, last, nil
 }
 
 // polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are those of a solve
@@ -269,7 +276,7 @@ func (j *refitJob) polish(ctx context.Context, c *candidate, p *solver.Problem, 
 		return c, nil
 	}
 	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.model.NumBasis)
-	polished, err := j.solveOne(ctx, p, c.model, c.lambda, s)
+	_, polished, err := j.steps(ctx, p, c.model, c.lambda, s) // where it ends, even if a step before that predicted better
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,7 @@ type keptStart struct {
 	Dual      []float64
 	Anew      bool // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
 	Rough     bool // refitJob.rough: not in records of builds before that
+	Carries   bool // refitJob.carries: nor
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -86,10 +87,10 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}
-	start := keptStart{HeldOut: heldOut, Rough: true}
+	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true}
 	if w != nil {
 		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
-			w.dual, true, true}
+			w.dual, true, true, true}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -160,7 +161,7 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, of Chosen, 
 	}
 	schema := r.Model.Schema.Event()
 	j := &refitJob{given: given, heldOutSweeps: of.HeldOutSweeps, began: began, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample,
-		budget: budget{repeat: cut}, repeats: r.start, rough: r.start.Rough}
+		budget: budget{repeat: cut}, repeats: r.start, rough: r.start.Rough, carries: r.start.Carries}
 	ch, err := j.run(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err() // what ends early for another reason proves nothing

@@ -88,7 +88,7 @@ type refitJob struct {
 func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &refitJob{given: -1, rough: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
+	j := &refitJob{given: -1, rough: true, carries: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
 		workers: c.Workers, now: c.now, sample: sample, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
 		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
 	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
