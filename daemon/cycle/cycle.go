@@ -307,19 +307,6 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 	}
 }
 
-// NameCounts counts the names of categorical and multi fields in events that were scored with the version that consumers have.
-type NameCounts struct {
-	Total  int64
-	Unseen int64 // outside the version's vocabulary
-}
-
-// Names returns the counts since the start.
-func (c *Cycle) Names() NameCounts {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.names
-}
-
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
 func (c *Cycle) Relearn(position Position, payload []byte) error {
 	return c.again(payload, func(ev *event.Event) {
@@ -524,91 +511,4 @@ func (c *Cycle) Champion() *Champion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.champion
-}
-
-// Progressive returns PROGRESSIVE of the contract.
-func (c *Cycle) Progressive() report.Progressive {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	p := c.progressive.Report()
-	if p.Parts = c.mixture.report(); c.heard != nil {
-		p.Parts = []report.Part{} // each process mixes its own
-	}
-	for i := range p.Parts {
-		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen)
-	}
-	return p
-}
-
-// WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the window, by its name in
-// report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the window.
-func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.progressive.sums.N, c.progressive.windowLosses()
-}
-
-// Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.
-func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
-
-// Outlying returns, by the name of each numeric field and of a label without a range, how many numbers were so far from those before them that they
-// were learned as less.
-func (c *Cycle) Outlying() map[string]int64 {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	counts := make(map[string]int64, len(c.schema.Numeric)+1)
-	for f, name := range c.schema.Numeric {
-		counts[name] = c.numbers.outlying[f]
-	}
-	if c.numbers.limited {
-		counts[c.schema.Label] = c.numbers.outlying[len(c.schema.Numeric)]
-	}
-	return counts
-}
-
-// Resets returns how often the fold-in was started again because it had become worse than the champion alone.
-func (c *Cycle) Resets() int {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.resets
-}
-
-// ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted as 0.
-func (c *Cycle) ImpossibleLosses() int64 {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.progressive.invalid
-}
-
-// Sums returns the progressive sums for the state; Restore takes them back.
-func (c *Cycle) Sums() ([]byte, error) {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.progressive.MarshalBinary()
-}
-
-// Restore continues the progressive sums of an earlier run.
-func (c *Cycle) Restore(sums []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.progressive.UnmarshalBinary(sums)
-}
-
-// StartTail begins the metrics that Tail returns.
-func (c *Cycle) StartTail() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	c.progressive.StartTail()
-}
-
-// Tail returns the progressive metrics since StartTail.
-func (c *Cycle) Tail() report.LastTenth {
-	c.figures.Lock()
-	defer c.figures.Unlock()
-	return c.progressive.Tail()
 }

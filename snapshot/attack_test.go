@@ -1,0 +1,158 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// attack is something done to the files of a store that has a chain of 10 deltas in version 1.
+type attack struct {
+	do   func(t *testing.T, segment string, next []byte) // next is the honest delta 11
+	want error                                           // nil: nothing is refused, for nothing that is whole came
+}
+
+// Whatever is done to the files of a chain: nothing of it is served, the last good state is, and the watcher goes on with what is honest.
+func TestWatchUnderAttack(t *testing.T) {
+	t.Parallel()
+	for name, a := range attacks(t) {
+		t.Run(name, func(t *testing.T) { t.Parallel(); a.run(t) })
+	}
+}
+
+// run carries out an attack on a store that a watcher follows.
+func (a attack) run(t *testing.T) {
+	store, dir, keys := publishSigned(t, 1)
+	c, base := openChain(t, store, dir, 1)
+	good := grow(t, c, base, 10, 0)
+	next, _, err := deltaAfter(good, 0, store.Signer)
+	must(t, err)
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Keys: keys}})
+	atDelta(t, w, 1, 10)
+	segment := segmentPath(dir, 1, 1)
+	honest, err := os.ReadFile(segment)
+	must(t, err)
+	a.do(t, segment, next)
+	if a.want != nil {
+		until(t, w, "a refusal", func(s Status) bool { return s.DeltasRefused > 0 && errors.Is(s.DeltaErr, a.want) })
+	} else {
+		time.Sleep(50 * often)
+	}
+	if s := w.Status(); s.Position.Sequence != 10 || s.Err != nil || w.Model() == nil {
+		t.Errorf("status %+v", s)
+	}
+	sameState(t, w.Model(), good)
+	must(t, os.RemoveAll(filepath.Dir(segment)), os.Mkdir(filepath.Dir(segment), 0o755), os.WriteFile(segment, honest, 0o644))
+	c, _ = openChain(t, store, dir, 1)
+	good = grow(t, c, good, 3, 0)
+	atDelta(t, w, 1, 13)
+	sameState(t, w.Model(), good)
+}
+
+// attacks returns what is done to a chain.
+func attacks(t *testing.T) map[string]attack {
+	add := func(t *testing.T, path string, b []byte) {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = f.Write(b)
+		must(t, err, f.Close())
+	}
+	// other is a signed chain of another store, of the same length: all that differs is the version it belongs to.
+	other := func(t *testing.T, key byte, salt int64) (dir string) {
+		store, dir := publish(t, 0)
+		store.Signer, _ = signer(t, key)
+		contents := testContents(small)
+		contents.Meta.Lambda = Number(salt)
+		_, err := store.Publish(t.Context(), "m", contents)
+		must(t, err)
+		c, m := openChain(t, store, dir, 1)
+		grow(t, c, m, 12, salt)
+		return dir
+	}
+	read := func(t *testing.T, path string) []byte {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		return b
+	}
+	return map[string]attack{
+		"another chain's segment": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.WriteFile(segment, read(t, segmentPath(other(t, 1, 5), 1, 1)), 0o644))
+		}},
+		"another key's chain": {want: ErrSignature, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.WriteFile(segment, read(t, segmentPath(other(t, 2, 0), 1, 1)), 0o644))
+		}},
+		"unsigned after signed": {want: ErrSignature, do: func(t *testing.T, segment string, _ []byte) {
+			dir := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(segment))))
+			_, m := openChain(t, NewStore(dir), dir, 1)
+			m, err := readDeltas(t.Context(), DirSource{Dir: dir}, m, 10, nil)
+			must(t, err)
+			unsigned, _, err := deltaAfter(m, 0, nil)
+			must(t, err)
+			add(t, segment, unsigned)
+		}},
+		"the last delta again": {want: ErrChain, do: func(t *testing.T, segment string, next []byte) {
+			b := read(t, segment)
+			at := 0
+			for range 9 {
+				size, err := frameBytes(bytes.NewReader(b[at:]))
+				must(t, err)
+				at += int(size)
+			}
+			add(t, segment, b[at:])
+		}},
+		"a bit of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
+			next[len(next)-deltaSignatureBytes-1] ^= 4
+			add(t, segment, next)
+		}},
+		"a header of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
+			next[deltaFixedBytes+3] ^= 4
+			add(t, segment, next)
+		}},
+		"a part of the next one": {do: func(t *testing.T, segment string, next []byte) { add(t, segment, next[:len(next)-1]) }},
+		"zeros":                  {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) { add(t, segment, make([]byte, 1<<16)) }},
+		"a hole of 8 TiB": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			if err := os.Truncate(segment, 8<<40); err != nil { // where that is too large for the file system, a smaller one
+				must(t, os.Truncate(segment, 8<<30))
+			}
+		}},
+		"cut short": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Truncate(segment, int64(len(read(t, segment))/2)))
+		}},
+		"emptied":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Truncate(segment, 0)) }},
+		"removed":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Remove(segment)) }},
+		"all removed": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.RemoveAll(filepath.Dir(segment))) }},
+		"a gap": {want: ErrChain, do: func(t *testing.T, segment string, next []byte) {
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(segment), segmentName(12)), next, 0o644))
+		}},
+		"renamed": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Rename(segment, filepath.Join(filepath.Dir(segment), segmentName(11))))
+		}},
+		"a link": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Rename(segment, segment+".old"), os.Symlink(filepath.Base(segment)+".old", segment))
+		}},
+		"a link of the directory": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			dir := filepath.Dir(segment)
+			must(t, os.Rename(dir, dir+".old"), os.Symlink(filepath.Base(dir)+".old", dir))
+		}},
+		"a frame of 1 GiB": {want: ErrFormat, do: func(t *testing.T, segment string, next []byte) {
+			_, h, payload, err := splitFrame(next, nil)
+			must(t, err)
+			h.PayloadBytes = 1 << 30
+			head, err := json.Marshal(h)
+			must(t, err)
+			sum := sha256.Sum256(head)
+			frame := binary.LittleEndian.AppendUint32([]byte(deltaMagic), uint32(len(head)))
+			add(t, segment, append(append(append(frame, sum[:]...), head...), payload...))
+			must(t, os.Truncate(segment, 2<<30))
+		}},
+		"a directory": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
+			must(t, os.Remove(segment), os.Mkdir(segment, 0o755))
+		}},
+	}
+}

@@ -1,0 +1,200 @@
+package posterior
+
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
+
+// Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting fields should
+// come first, they are mixed before their partners learn from them. weight scales the event's evidence.
+func (f *FoldIn) Learn(features []Feature, values, target []float64, weight float64) {
+	if f.young != nil {
+		known := f.young.known
+		ready := f.young.learn(target)
+		f.rowMath.rebias()
+		if f.young.known != known {
+			f.spreadPrior()
+		}
+		if !ready {
+			return
+		}
+	}
+	f.gather(features, values, nil)
+	f.rowMath.predict(&f.event)
+	f.events, f.agreement = f.events+1, f.agreement[:0]
+	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
+	f.score(features, target)
+	for e := range features {
+		if f.isMixed(features[e].Row) {
+			f.weigh(&f.mixed[e])
+			f.average(&f.mixed[e])
+		}
+	}
+	for e := range features {
+		f.rowMath.predict(&f.event)
+		f.accumulate(e)
+		f.track(features[e].Row)
+		f.update(&f.rows[features[e].Row])
+		for l, other := range features { // entries of one name share its row
+			if other.Row == features[e].Row && f.isMixed(other.Row) {
+				f.average(&f.mixed[l])
+			}
+		}
+	}
+	f.changes++
+}
+
+// isMixed reports whether a slot's row has versions.
+func (f *FoldIn) isMixed(slot int32) bool { return len(f.rows[slot].loss) > 0 }
+
+// Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen towards the prior, so that
+// the next events move them far. Versions that keep everything stay, and recent loss, which starts anew, decides between them and the widened
+// ones: where nothing had changed little is lost. It does nothing for fields that do not forget. O(1): a row is widened, in O(q³) for a row of q numbers,
+// when something is asked of it next.
+func (f *FoldIn) Widen(field int32, share float64) {
+	f.widened[field] *= share
+	f.widening[field] = append(f.widening[field], share)
+	clear(f.loss[field])
+	if f.rateSince != nil {
+		f.rateSince[field].Keep = 0
+		clear(f.rateSince[field].Added)
+	}
+	f.changes++
+}
+
+// widen lets a row take up the widenings of its field since it was asked for last.
+func (f *FoldIn) widen(row *liveRow) {
+	if all := f.widening[row.field]; int(row.widened) < len(all) {
+		if len(row.loss) > 0 {
+			f.widenTo(row, all[row.widened:]...)
+		}
+		row.widened = int32(len(all))
+	}
+}
+
+// widenTo scales the evidence of the forgetting versions of a row by all shares and solves them again.
+func (f *FoldIn) widenTo(row *liveRow, shares ...float64) {
+	prior := f.base.precision(int(row.field))
+	for g, rate := range f.rates[row.field] {
+		if rate == 1 {
+			continue
+		}
+		evidence, right, mean := f.version(row, g)
+		for _, share := range shares {
+			floats.Scale(share, evidence)
+			floats.Scale(share, right)
+		}
+		var cov []float64
+		if g == len(row.loss)/2 {
+			cov = row.cov
+		}
+		if f.base.mainOnly(int(row.field)) {
+			f.solveMainEffect(row, g, prior[0])
+		} else {
+			f.rowMath.solve(evidence, right, prior, mean, cov)
+		}
+	}
+	clear(row.loss)
+}
+
+// version returns evidence, right side and mean of a version of a row.
+func (f *FoldIn) version(row *liveRow, g int) (evidence, right, mean []float64) {
+	size, q := len(f.increment), len(f.zero)
+	e := row.evidence[g*size : g*size+size]
+	return e[:size-q], e[size-q:], row.mean[g*q : g*q+q]
+}
+
+// accumulate sets the increment to what the event says of entry e.
+func (f *FoldIn) accumulate(e int) {
+	clear(f.increment)
+	f.rowMath.accumulate(f.increment[:len(f.increment)-len(f.zero)], f.increment[len(f.increment)-len(f.zero):], e)
+}
+
+// update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with its covariance, the others two by
+// two.
+func (f *FoldIn) update(row *liveRow) {
+	size := len(f.increment)
+	prior := f.base.precision(int(row.field))
+	if f.base.mainOnly(int(row.field)) {
+		f.updateMainEffect(row, prior[0])
+		return
+	}
+	versions := max(1, len(row.loss))
+	other := -1 // a version that is still to be solved
+	for g := range versions {
+		keep := 1.0
+		if len(row.loss) > 0 {
+			keep = f.rates[row.field][g]
+		}
+		dense.ScaleAdd(row.evidence[g*size:g*size+size], keep, f.increment)
+		a, b, mean := f.version(row, g)
+		switch {
+		case g == versions/2:
+			f.rowMath.solve(a, b, prior, mean, row.cov)
+		case other < 0:
+			other = g
+		default:
+			a1, b1, mean1 := f.version(row, other)
+			f.rowMath.solvePair([2][]float64{a1, a}, [2][]float64{b1, b}, prior, [2][]float64{mean1, mean})
+			other = -1
+		}
+	}
+	if other >= 0 {
+		a, b, mean := f.version(row, other)
+		f.rowMath.solve(a, b, prior, mean, nil)
+	}
+}
+
+// updateMainEffect is update for a row that is a linear weight alone: the first number of each part.
+func (f *FoldIn) updateMainEffect(row *liveRow, prior float64) {
+	size, q := len(f.increment), len(f.zero)
+	versions := max(1, len(row.loss))
+	for g := range versions {
+		keep := 1.0
+		if len(row.loss) > 0 {
+			keep = f.rates[row.field][g]
+		}
+		e := row.evidence[g*size : g*size+size]
+		e[0] = keep*e[0] + f.increment[0]
+		e[size-q] = keep*e[size-q] + f.increment[size-q]
+		f.solveMainEffect(row, g, prior)
+	}
+}
+
+func (f *FoldIn) solveMainEffect(row *liveRow, g int, prior float64) {
+	evidence, right, mean := f.version(row, g)
+	mean[0] = right[0] / (evidence[0] + prior)
+	if g == max(1, len(row.loss))/2 {
+		row.cov[0] = 1 / (evidence[0] + prior)
+	}
+}
+
+// score charges every rate of every forgetting row with its own loss on the event, which holds the mixed rows: what the loss would have been with
+// that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
+func (f *FoldIn) score(features []Feature, target []float64) {
+	q := len(f.zero)
+	for e, feature := range features {
+		row := &f.rows[feature.Row]
+		if len(row.loss) == 0 {
+			continue
+		}
+		f.rowMath.enter(e)
+		f.agree(row)
+		for g := range row.loss {
+			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]))
+			f.trackCharge(feature.Row, g, loss)
+		}
+	}
+}
+
+// charge adds a loss of rate g to the account of the row's field and to its own, and returns it as it counts.
+func (f *FoldIn) charge(row *liveRow, g int, loss float64) float64 {
+	if !(loss < mixLossMax) { // nor may one that is no number
+		loss = mixLossMax
+	}
+	all := f.loss[row.field]
+	all[g] = lossFade*all[g] + lossGain*loss
+	row.loss[g] = entityLossFade*row.loss[g] + loss
+	return loss
+}
