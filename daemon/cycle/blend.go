@@ -371,6 +371,17 @@ func (b *blend) moved(errors float64) bool {
 // use makes weights those of the newest update.
 func (b *blend) use(w *blendWeights) { b.used, b.advances, b.at = w, b.advances[:0], 0 }
 
+// has reports whether a part of the mixture is one of the newest update's sum.
+func (b *blend) has(name string) bool {
+	if b.used == nil {
+		return false
+	}
+	if i := slices.Index(blendFoldIns[:], name); i >= 0 {
+		return b.used.factors[i] != 0
+	}
+	return slices.ContainsFunc(b.linear, func(l linearBaseline) bool { return l.name() == name })
+}
+
 // madeOfBlend returns the blend with its weights of now, or with those of the newest update; nothing where it is no better than one of its parts.
 func (c *Cycle) madeOfBlend(v *Vocabulary, next bool) (of made) {
 	if c.blend == nil || v == nil {

@@ -250,6 +250,11 @@ func TestUpdatesAreBlends(t *testing.T) {
 				c.PublishDelta()
 			}
 		}
+		for _, p := range c.Progressive().Parts {
+			if p.Name == "sgd_bias" && p.InVersions != (c.race.chosen == formBlend) || p.Name == "last_label" && p.InVersions {
+				t.Errorf("updates of %s: %s in versions: %t", formParts[c.race.chosen], p.Name, p.InVersions)
+			}
+		}
 		return loss, blends
 	}
 	without, none := run(false)

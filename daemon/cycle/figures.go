@@ -27,7 +27,7 @@ func (c *Cycle) Progressive() report.Progressive {
 	}
 	for i := range p.Parts {
 		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen)
+		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen) || c.race.chosen == formBlend && c.blend.has(part.Name)
 	}
 	return p
 }

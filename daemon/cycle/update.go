@@ -189,7 +189,9 @@ func (c *Cycle) TakeUp(x *Update) {
 			c.companion(c.partOf(updateForm(f))).link = x.forms[f].link
 		}
 		if x.forms[f].blend != nil {
+			c.figures.Lock() // Progressive tells the parts
 			c.blend.use(x.forms[f].blend)
+			c.figures.Unlock()
 		}
 	}
 	next.update = next.forms[x.form]

@@ -183,7 +183,8 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[formFoldIn], kinds[formNumbers])
 	}
 	for _, p := range c.Progressive().Parts {
-		if want := p.Name == "published" || p.Name == formParts[c.race.chosen]; p.InVersions != want {
+		blended := c.race.chosen == formBlend && (p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.blend.has(p.Name))
+		if want := p.Name == "published" || p.Name == formParts[c.race.chosen] || blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}
 	}
