@@ -263,3 +263,20 @@ func TestUpdatesAreBlends(t *testing.T) {
 		t.Errorf("published loss %.1f with blends (%d updates), %.1f without", loss, blends, without)
 	}
 }
+
+// BenchmarkBlend learns one event of five levels.
+func BenchmarkBlend(b *testing.B) {
+	c, err := New(ratingsModel(nil), time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	c.blend.inputs, _ = drawn(r, [3]float64{0.5, 0.3, 0.4}, true)
+	c.blend.ready = true
+	c.mixture.scale.add(0.5)
+	c.target.Encode(c.targets, &event.Event{Label: 4})
+	b.ReportAllocs()
+	for b.Loop() {
+		c.learnBlend(4)
+	}
+}
