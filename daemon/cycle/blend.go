@@ -44,7 +44,6 @@ var (
 const (
 	blendEvery  = 50   // events between two solutions
 	blendEvents = 1000 // before there is a blend
-	blendGain   = 1    // of the mean square of the best part that a blend has at most: it takes the room of its parts together
 	blendHold   = 6    // curvature that holds to the best fold-in alone, in logits of each other part
 	blendShare  = 0.1  // of the slope of a fold-in alone that one has at the least, else it is left out
 	blendOut    = 1e9  // curvature that does so
@@ -55,8 +54,9 @@ const (
 
 // blendWeights are one solution: output c is constant[c] plus the inputs times factors. It does not change.
 type blendWeights struct {
-	constant []float64
-	factors  []float64
+	constant  []float64
+	factors   []float64
+	reduction *posterior.Reduction // of an update
 }
 
 // blendFit is the curvature and the right side of the events so far, fading.
@@ -415,18 +415,21 @@ func (c *Cycle) madeOfBlend(v *Vocabulary, next bool) (of made) {
 	for i, l := range b.linear {
 		of.sum.baselines = append(of.sum.baselines, weighed{l, w.factors[len(parts)+i]})
 	}
+	of.sum.reduction, of.sum.reduces = w.reduction, next
 	of.folded = of.sum.state(v)
-	of.model = of.folded.Model()
+	if of.model = of.folded.Model(); next {
+		of.blend = &blendWeights{w.constant, w.factors, of.sum.reduction}
+	}
 	return of
 }
 
-// isBlendBetter reports whether the live blend has predicted better of late than each fold-in, by so much that it is worth its room.
+// isBlendBetter reports whether the live blend has predicted better of late than each fold-in.
 func (c *Cycle) isBlendBetter() bool {
 	if c.blend == nil || c.blend.events < blendEvents {
 		return false
 	}
 	for i, l := range c.blendParts() {
-		if l != nil && !(c.blend.squares.mean() < blendGain*c.blend.alone[i].mean()) {
+		if l != nil && !(c.blend.squares.mean() < c.blend.alone[i].mean()) {
 			return false
 		}
 	}
@@ -445,7 +448,7 @@ func (b *blend) goOn(was updateForm) {
 			all := floats.Sum(factors[from : last+1])
 			clear(factors[from:last])
 			factors[last] = all
-			b.fits[i].weights = &blendWeights{w.constant, factors}
+			b.fits[i].weights = &blendWeights{constant: w.constant, factors: factors}
 		}
 	}
 	b.alone[last], b.used = b.alone[from], nil

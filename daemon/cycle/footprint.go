@@ -32,6 +32,18 @@ func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 // OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside that of the update.
 func OtherVocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
 
+// BlendFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum, and that in fewer coordinates.
+func BlendFootprint(m *config.Model, model int64) int64 {
+	if !hasBlend(m) {
+		return 0
+	}
+	parts := int64(len(blendFoldIns))
+	if !HasGaussian(m) {
+		parts--
+	}
+	return (2*parts + 1) * model
+}
+
 // DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update in each form as readers have it, with
 // the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand and of those taken meanwhile.
 func DeltasFootprint(m *config.Model, model int64, d int) int64 {

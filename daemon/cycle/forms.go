@@ -59,11 +59,8 @@ func OtherForms(m *config.Model) (n int) {
 		if schema := m.Schema.Event(); steadyFields(m, &schema) != nil {
 			n++
 		}
-		if hasBlend(m) { // as much as its parts: the first three
-			n += 2
-			if HasGaussian(m) {
-				n++
-			}
+		if hasBlend(m) {
+			n++
 		}
 	}
 	if NamesFootprint(m) > 0 && m.Schema.Learned() == event.Binary {

@@ -100,7 +100,7 @@ func TestSteadyFields(t *testing.T) {
 		m     *config.Model
 		want  []bool
 		forms int
-	}{{sided, []bool{false, false, true}, 6}, {two, nil, 5}, {byUser, nil, 5}} {
+	}{{sided, []bool{false, false, true}, 4}, {two, nil, 3}, {byUser, nil, 3}} {
 		schema := test.m.Schema.Event()
 		got := steadyFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || OtherForms(test.m) != test.forms {

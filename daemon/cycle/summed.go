@@ -13,9 +13,12 @@ type summed struct {
 	constant   []float64 // m
 	parts      []summand
 	baselines  []weighed
+	reduction  *posterior.Reduction // of their coordinates; nil where all are kept
+	reduces    bool                 // one to as many as the largest part has is made with the next state
 
 	factors []float64 // of the parts
 	rows    [][]float64
+	whole   []float64 // of the row at hand, in the coordinates of all parts
 }
 
 // summand is a fold-in of a sum.
@@ -63,7 +66,7 @@ func (s *summed) weight(field int, name string) (w float64) {
 	return w
 }
 
-// state returns the sum over a vocabulary, without covariances. O(columns) for all parts.
+// state returns the sum over a vocabulary, without covariances, in the coordinates of the reduction where there is one. O(columns) for all parts.
 func (s *summed) state(v *Vocabulary) *posterior.State {
 	states, bias, noise := make([]*posterior.State, len(s.parts)), make([]float64, len(s.constant)), 1.0
 	s.factors = make([]float64, len(s.parts))
@@ -75,6 +78,16 @@ func (s *summed) state(v *Vocabulary) *posterior.State {
 	}
 	s.bias(bias)
 	out := posterior.Sum(s.likelihood, bias, noise, states, s.factors)
+	if s.reduces {
+		most := 0
+		for _, part := range states {
+			most = max(most, part.NumBasis)
+		}
+		s.reduction, s.reduces = out.Reduction(most), false
+	}
+	if s.reduction != nil {
+		out = s.reduction.State(out)
+	}
 	if len(s.baselines) > 0 {
 		j := 0
 		for f, names := range v.Names {
@@ -102,8 +115,13 @@ func (s *summed) row(dst []float64, field int, name string) (row []float64, know
 		size += len(s.rows[i]) - 1
 	}
 	at := len(dst)
-	dst = slices.Grow(dst, size)[:at+size]
-	posterior.SumRow(dst[at:], s.factors, s.rows)
+	s.whole = slices.Grow(s.whole[:0], size)[:size]
+	posterior.SumRow(s.whole, s.factors, s.rows)
+	if s.reduction != nil {
+		dst = s.reduction.Row(dst, s.whole)
+	} else {
+		dst = append(dst, s.whole...)
+	}
 	if name != "" {
 		dst[at] += s.weight(field, name)
 	}

@@ -95,7 +95,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["choices"] = bytes
 	}
 	if forms := cycle.OtherForms(m); forms > 0 { // an update in its other forms, and one as it is built
-		parts["models"] += int64(forms+1) * model
+		parts["models"] += int64(forms+1)*model + cycle.BlendFootprint(m, model)
 		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)
 	}
 	if m.Serve.Live { // a copy that is served, and the next one

@@ -1,0 +1,121 @@
+package posterior
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Reduction maps the coordinates of a state to fewer ones that say most of its interactions, the same for all rows: of the interactions of two rows that are
+// drawn from the state's, the largest part that so many coordinates can have in mean square, by the eigenvalues of the form in coordinates of variance 1. It
+// does not change.
+type Reduction struct {
+	from, to int
+	sign     []float64 // to
+	matrix   []float64 // to×from
+}
+
+// reduceRows is how many rows a reduction is made of at most, spread evenly, and reduceRidge what their variances are raised by, of the mean one.
+const (
+	reduceRows  = 10_000
+	reduceRidge = 1e-9
+)
+
+// Reduction returns one to k coordinates, nil where the state has no more or their form cannot be taken apart. Outputs share z. O(rows·q² + q³).
+func (s *State) Reduction(k int) *Reduction {
+	n := s.NumBasis
+	if n <= k || len(s.Field) == 0 {
+		return nil
+	}
+	moments := mat.NewSymDense(n, nil)
+	rows := min(len(s.Field), reduceRows)
+	for i := range rows {
+		mean, _ := s.Row(int(int64(i) * int64(len(s.Field)) / int64(rows)))
+		moments.SymRankOne(moments, 1/float64(rows), mat.NewVecDense(n, mean[1:]))
+	}
+	ridge := reduceRidge * mat.Trace(moments) / float64(n)
+	for r := range n {
+		moments.SetSym(r, r, moments.At(r, r)+ridge)
+	}
+	var cholesky mat.Cholesky
+	var eigen mat.EigenSym
+	if ridge == 0 || !cholesky.Factorize(moments) {
+		return nil
+	}
+	var root, back mat.TriDense
+	cholesky.LTo(&root)
+	if err := back.InverseTri(&root); err != nil {
+		return nil
+	}
+	form := mat.NewSymDense(n, nil) // rootᵀ·sign·root
+	for a := range n {
+		for b := range a + 1 {
+			sum := 0.0
+			for r := a; r < n; r++ {
+				sum += root.At(r, a) * s.Sign[r] * root.At(r, b)
+			}
+			form.SetSym(a, b, sum)
+		}
+	}
+	if !eigen.Factorize(form, true) {
+		return nil
+	}
+	values, vectors := eigen.Values(nil), new(mat.Dense)
+	eigen.VectorsTo(vectors)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(values[b]), math.Abs(values[a])) })
+	out := &Reduction{from: n, to: k, sign: make([]float64, k), matrix: make([]float64, k*n)}
+	for i, v := range order[:k] {
+		out.sign[i] = math.Copysign(1, values[v])
+		scale, row := math.Sqrt(math.Abs(values[v])), out.matrix[i*n:(i+1)*n]
+		for r := range n {
+			for c := r; c < n; c++ { // back is lower triangular
+				row[r] += vectors.At(c, v) * back.At(c, r)
+			}
+			row[r] *= scale
+			if math.IsNaN(row[r]) || math.IsInf(row[r], 0) {
+				return nil
+			}
+		}
+	}
+	return out
+}
+
+// Row appends to dst what a mean row of the state is in the fewer coordinates; a linear weight stays as it is.
+func (r *Reduction) Row(dst, row []float64) []float64 {
+	dst = append(dst, row[0])
+	for i := range r.to {
+		dst = append(dst, floats.Dot(r.matrix[i*r.from:(i+1)*r.from], row[1:]))
+	}
+	return dst
+}
+
+// State returns the state in the fewer coordinates, without covariances. The prior of a coordinate has the variance that it has in the state's. O(d·q·k).
+func (r *Reduction) State(s *State) *State {
+	out := *s
+	out.NumBasis, out.Sign, out.Covariance = r.to, r.sign, nil
+	q := out.rowSize()
+	out.Mean, out.Precision = make([]float64, 0, len(s.Field)*q), make([]float64, 0, s.NumFields*q)
+	for j := range s.Field {
+		mean, _ := s.Row(j)
+		out.Mean = r.Row(out.Mean, mean)
+	}
+	for f := range s.NumFields {
+		own := s.precision(f)
+		out.Precision = append(out.Precision, own[0])
+		for i := range r.to {
+			variance := 0.0
+			for a, w := range r.matrix[i*r.from : (i+1)*r.from] {
+				variance += w * w / own[1+a]
+			}
+			out.Precision = append(out.Precision, 1/variance)
+		}
+	}
+	return &out
+}
