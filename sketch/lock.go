@@ -77,5 +77,7 @@ func LockFile(name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Close releases the lock. The file stays.
-func (l *Lock) Close() error { return l.file.Close() }
+// Close releases the lock. The file stays. A child that is being started has the file for a moment, too, and would hold what is closed alone.
+func (l *Lock) Close() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
+}

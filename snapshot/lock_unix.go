@@ -25,7 +25,8 @@ func lock(ctx context.Context, root *os.Root, name string) (unlock func() error,
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return f.Close, nil
+			// A child that is being started has the file for a moment, too, and would hold what is closed alone.
+			return func() error { return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close()) }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err), f.Close())
