@@ -189,7 +189,8 @@ func openBrowser(page string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	return cmd.Process.Release()
+	go cmd.Wait() // else it would stay in the table of processes
+	return nil
 }
 
 // driftAfter returns the number of events before the change of taste.
