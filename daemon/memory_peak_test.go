@@ -45,6 +45,15 @@ func TestPeakMemory(t *testing.T) {
 			long := strings.Repeat("n", 240)
 			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i%70_000, 1+i%5, 1700000000000+i)
 		}, nil},
+		{"256 MiB", many, func(i int) []byte { // the smallest row of operations.md
+			long := strings.Repeat("n", 50)
+			if i%50 == 0 {
+				long = strings.Repeat("n", 3000) // is rejected
+			}
+			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i*7, 1+i%5, 1700000000000+i)
+		}, []string{"storage:", "memory_budget: 256MiB\nstorage:", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 64KiB",
+			"start: earliest", "start: earliest, max_event_bytes: 4KiB, max_id_bytes: 64", "size: 20000", "size: 2000", "window: 1000", "window: 2000",
+			"max_basis: 4, lambda: auto", "max_basis: 6, max_features: 2000, fold_in: {max_rows: 1000}", "update_every: 0s", "update_every: 1s"}},
 		{"two models", many / 2, func(i int) []byte {
 			return fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`, i, i*7, 1+i%5, 1700000000000+i)
 		}, []string{"models:\n", `models:
