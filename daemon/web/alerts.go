@@ -153,7 +153,11 @@ func (s *Server) pastAlerts(now time.Time, m *ModelStatus, add func(severity, na
 		}
 	}
 	if drifts > 0 {
-		add("warning", "RefitdDriftDetected", m.Name, "The drift detector has raised %d alarms within an hour: what was learned does not hold any more", drifts)
+		alarms := "an alarm"
+		if drifts > 1 {
+			alarms = fmt.Sprint(drifts, " alarms")
+		}
+		add("warning", "RefitdDriftDetected", m.Name, "The drift detector has raised %s within an hour: what was learned does not hold any more", alarms)
 	}
 	if n := len(hour.At); n > 0 {
 		from := 0

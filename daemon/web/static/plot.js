@@ -55,7 +55,7 @@ function frame(o) {
   for (const [v, text] of o.xTicks) {
     node.append(svg("text", { class: "tick", x: x(v), y: height - 10, "text-anchor": "middle" }, text));
   }
-  if (o.yTitle) node.append(svg("text", { class: "tick", x: left, y: 11 }, o.yTitle));
+  if (o.yTitle) node.append(svg("text", { class: "tick", x: 0, y: 11 }, o.yTitle));
   return { node, x, y, width, height, left, right, top, bottom };
 }
 
