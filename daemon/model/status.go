@@ -92,7 +92,7 @@ func (m *Model) Status() web.ModelStatus {
 	sample := &m.trainer.tuned.Load().Sample
 	out.Sample = web.SampleStatus{Train: rows[sketch.Train], Holdout: out.SampleRows - rows[sketch.Train], Size: sample.Size, Bytes: bytes,
 		MaxBytes: int64(sample.MaxBytes), Ages: m.trainer.ages.Load()}
-	out.Ranking = m.ranking.status()
+	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
 	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
 	out.TrainingDisabled = m.trainer.pause.reason()
 	if out.Champion == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -169,6 +170,27 @@ func (t *team) shards() []shard.Status {
 		return nil
 	}
 	return t.receiver.Status()
+}
+
+// shardStatus is shards for the page.
+func (t *team) shardStatus() (list []web.ShardStatus) {
+	at := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	live := t.shares()
+	for i, s := range t.shards() {
+		own := web.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused}
+		if live != nil && i < len(live.newest) {
+			if n := live.newest[i].Load(); n > 0 {
+				own.Learned = at(time.Unix(0, n))
+			}
+		}
+		list = append(list, own)
+	}
+	return list
 }
 
 // onMerged counts what a shard's share brought, and wakes the trainer.

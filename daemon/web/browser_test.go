@@ -89,6 +89,9 @@ func TestPageInABrowser(t *testing.T) {
 	dark.Now, dark.Models[0].Published = now, now.Add(-9*time.Hour)
 	dark.Models[0].Rejections = []Rejections{{"bad_type", "rating", 5000}, {"not_json", "", 12}}
 	dark.Models[0].Partitions = []PartitionStatus{{Topic: "ratings", Partition: 3, Next: 1204331, End: 1300000, Lag: 95669, Halted: "the topic was made anew"}}
+	heard := now.Add(-2 * time.Second)
+	dark.Models[0].Shards = []ShardStatus{{Host: "refitd-0", Merged: &heard, Learned: &heard}, {Shard: 1, Host: "refitd-1", Merged: &heard, Lag: 88012},
+		{Shard: 2, Host: "refitd-2", Merged: &heard, Refused: "sample.seed is 2 there and 1 here"}, {Shard: 3}}
 	well, wrong := served(calm(now), 0, 3), served(dark, 0, 1)
 	pages := []string{"well-light=" + well, "well-dark=" + well, "well-phone=" + well, "night-light=" + wrong, "night-phone=" + wrong,
 		"young-dark=" + served(young, 0, 0), "empty-light=" + served(Status{Now: now, Started: now}, 0, 0),

@@ -62,6 +62,7 @@ type modelState struct {
 	Ranking          *RankingStatus     `json:"ranking,omitzero"`            // of choices: where the last ones stood in lists; absent of models with labels
 	Calibration      report.Calibration `json:"calibration"`                 // what was predicted over the window with what came
 	Partitions       []PartitionStatus  `json:"partitions"`                  // of its topics
+	Shards           []ShardStatus      `json:"shards,omitempty"`            // of a trainer: what it has of each of them; absent of any other daemon
 	Rejections       []Rejections       `json:"rejections"`                  // records that are no events since the start, most frequent first
 	Sample           SampleStatus       `json:"sample"`                      // how full it is
 	Serving          string             `json:"serving,omitempty"`           // what this daemon scores with, for people; absent before the first version
@@ -132,7 +133,7 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 			continue
 		}
 		o := &modelState{modelOverview: modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
-			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...),
+			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...), Shards: m.Shards,
 			Sample: m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
 		if o.Progressive.Parts == nil {
 			o.Progressive.Parts = []report.Part{}

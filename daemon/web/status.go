@@ -73,6 +73,17 @@ type ModelStatus struct {
 	Sample           SampleStatus
 	Scoring          *ScoringStatus // nil without a topic of scores
 	Ranking          *RankingStatus // nil but of choices, of which some have been looked at
+	Shards           []ShardStatus  // of a trainer, in their order; else none
+}
+
+// ShardStatus is what a trainer has of a shard.
+type ShardStatus struct {
+	Shard   int        `json:"shard"`             // 0 to shard.count - 1
+	Host    string     `json:"host"`              // where it runs, empty before its first head
+	Merged  *time.Time `json:"merged"`            // when its last head was written that is merged; null before the first
+	Lag     int64      `json:"lag"`               // records that it had not read then
+	Learned *time.Time `json:"learned,omitempty"` // when it last told what it has learned; absent before, and without shard.live_topic
+	Refused string     `json:"refused,omitempty"` // why its last head is not merged; absent if it is
 }
 
 // RankingStatus is where the last choices that were looked at stood in lists of ten of all names, but those that their entity had chosen before.

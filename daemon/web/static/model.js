@@ -242,7 +242,7 @@ class ModelView {
       ),
     );
     this.showLosses(state);
-    this.showReading(state);
+    this.showReading(state, now);
     this.showSample(state);
     this.showCalibration(state.calibration);
     if (!before || before.champion !== state.champion || before.judged?.version !== state.judged?.version) {
@@ -299,7 +299,7 @@ class ModelView {
     );
   }
 
-  showReading(state) {
+  showReading(state, now) {
     const partitions = state.partitions.map((p) => [
       `${p.topic}/${p.partition}`,
       p.halted ? { text: "halted: " + p.halted, cls: "bad" } : "reading",
@@ -311,6 +311,14 @@ class ModelView {
       count(p.gap),
       count(p.rows),
     ]);
+    const shards = (state.shards || []).map((s) => [
+      s.shard,
+      s.refused ? { text: "not merged: " + s.refused, cls: "bad" } : s.merged ? "merged" : { text: "not heard of", cls: "bad" },
+      s.host || "–",
+      s.merged ? ago(now, s.merged) : "–",
+      count(s.lag),
+      s.learned ? ago(now, s.learned) : "–",
+    ]);
     const rejections = state.rejections.map((r) => [r.reason, r.field || "(whole record)", count(r.records)]);
     refresh(
       this.reading,
@@ -320,6 +328,7 @@ class ModelView {
         partitions,
         [2, 3, 4, 5, 6, 7, 8],
       ),
+      shards.length ? table("Shards", ["Shard", "State", "Host", "Last head", "Lag", "Last learning"], shards, [4]) : null,
       rejections.length
         ? table("Rejected since the start", ["Reason", "Field", "Records"], rejections, [2])
         : el("p", { class: "note" }, "No record was rejected since the start."),
