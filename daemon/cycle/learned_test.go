@@ -302,6 +302,9 @@ func TestTeamLosses(t *testing.T) {
 	if math.Abs(float64(*p.Window.Live.RMSE)-want.rmse()) > 1e-9 || p.Window.Published.N != n || p.Baselines.ItemMean == nil {
 		t.Errorf("window %v of %d, want %g", *p.Window.Live.RMSE, p.Window.Published.N, want.rmse())
 	}
+	if c := trainer.Calibration(); len(c.Published)+len(c.Live) > 0 { // of events one by one, which it has not
+		t.Errorf("calibration %+v", c)
+	}
 	cycles[0].progressive.alarmed("user", 1_700_000_000_000)
 	observeIn(cycles[0], 0, 500, events[2500:2510])
 	text, err := cycles[0].Tell()

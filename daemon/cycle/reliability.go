@@ -19,19 +19,24 @@ type pair struct{ predicted, observed float64 }
 // probability of 1 with its frequency, of several classes the probability of the predicted class with how often it was right. It is empty of tasks
 // without numbers and probabilities. O(window log window), of which the learning waits for O(window).
 func (c *Cycle) Calibration() report.Calibration {
-	c.figures.Lock()
-	var pairs [told][]pair
-	for r := range pairs {
-		pairs[r] = c.progressive.told(r)
-	}
-	c.figures.Unlock()
+	pairs := c.pairs()
 	return report.Calibration{Published: calibrated(pairs[published]), Live: calibrated(pairs[live])}
 }
 
-// told returns what a predictor said of the events of the window, in no particular order.
+// pairs returns what predictors said of the events of the window.
+func (c *Cycle) pairs() (pairs [told][]pair) {
+	c.figures.Lock()
+	defer c.figures.Unlock()
+	for r := range pairs {
+		pairs[r] = c.progressive.told(r)
+	}
+	return pairs
+}
+
+// told returns what a predictor said of the events of the window, in no particular order; nothing where these are of other processes.
 func (p *Progressive) told(role int) (pairs []pair) {
 	t := p.target
-	if !t.IsNumeric() && (!t.hasProbabilities() || t.Task != event.Binary && t.Task != event.Multiclass) {
+	if p.heard != nil || !t.IsNumeric() && (!t.hasProbabilities() || t.Task != event.Binary && t.Task != event.Multiclass) {
 		return nil
 	}
 	for i := range p.filled {

@@ -1,8 +1,10 @@
 package shard_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -130,6 +133,13 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 		t.Errorf("window of %d events: %+v", p.WindowN, p.Window.Live)
 	}
 
+	l.wait("the page to have heard of both shards", func() bool {
+		shards := l.told()
+		return len(shards) == 2 && !slices.ContainsFunc(shards, func(s web.ShardStatus) bool {
+			return s.Host == "" || s.Merged == nil || s.Learned == nil || s.Refused != "" || time.Since(*s.Merged) > time.Minute
+		})
+	})
+
 	level := l.liked("new4")
 	l.stops[1]()
 	l.rate("away", 1, 8)
@@ -153,6 +163,23 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.rate("last", 5, 8)
 	l.wait("last", l.knows("last"))
 	l.wait("all losses", func() bool { return l.trainer.Progressive().N == l.produced })
+}
+
+// told returns what the trainer tells of its shards, as its page shows it.
+func (l *liveTeam) told() []web.ShardStatus {
+	l.T.Helper()
+	answer, err := http.Get("http://" + l.trainer.Addr() + "/v1/models/ratings/state")
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var state struct {
+		Shards []web.ShardStatus `json:"shards"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil || answer.StatusCode != http.StatusOK {
+		l.T.Fatalf("status %d, %v", answer.StatusCode, err)
+	}
+	return state.Shards
 }
 
 // refits returns the versions that are promoted refits.
