@@ -121,11 +121,12 @@ func (c *Cycle) blendParts() (parts [len(blendFoldIns)]*posteriorLearner) {
 	return parts
 }
 
-// takeBlend takes up an event for which the mixture has predicted, given the outputs of the fold-in. c.mu is held.
+// takeBlend takes up an event for which the mixture has predicted, given the outputs of the fold-in. Where what is learned is shared another process makes
+// updates, of the fold-ins alone: there is no blend then. c.mu is held.
 func (c *Cycle) takeBlend(foldIn []float64) {
 	b := c.blend
 	parts := c.blendParts()
-	if b.ready = parts[0] != nil; !b.ready {
+	if b.ready = parts[0] != nil && !c.Shares; !b.ready {
 		return
 	}
 	for i := range parts {
@@ -302,7 +303,7 @@ func (c *Cycle) solveBlend(unit float64) {
 }
 
 // solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a curvature of 1. Fold-ins that add next to
-// nothing are left out, with their room in versions. Where rounding defeats it, it begins anew with the one fold-in.
+// nothing are left out. Where rounding defeats it, it begins anew with the one fold-in.
 func (b *blend) solve(f *blendFit, constant, slopes []float64, base int) {
 	m := b.outputs
 	hold := make([]float64, len(slopes))
