@@ -101,3 +101,25 @@ func BenchmarkLive(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in and the one from before a change, and
+// the blend of both.
+func BenchmarkForms(b *testing.B) {
+	for _, blend := range []bool{false, true} {
+		b.Run(fmt.Sprint("blend=", blend), func(b *testing.B) {
+			c, observe := manyRows(b, 500_000)
+			observe()
+			before := newCompanion(partBefore, c.target, c.newLearner(c.champion, nil))
+			c.companions = append(c.companions, before)
+			observe()
+			if c.blend.squares = (fading{rate: mixtureFade, n: 1}); !blend {
+				c.blend = nil
+			}
+			for b.Loop() {
+				if forms := c.forms(true); (forms[formBlend].model != nil) != blend || forms[formBefore].model == nil {
+					b.Fatal("other forms")
+				}
+			}
+		})
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/lapack"
+	"gonum.org/v1/gonum/lapack/gonum"
 )
 
 // Reduction maps the coordinates of a state to fewer ones that say most of its interactions, the same for all rows: of the interactions of two rows that are
@@ -30,41 +32,39 @@ func (s *State) Reduction(k int) *Reduction {
 	if n <= k || len(s.Field) == 0 {
 		return nil
 	}
-	moments := mat.NewSymDense(n, nil)
-	rows := min(len(s.Field), reduceRows)
+	moments, rows := make([]float64, n*n), min(len(s.Field), reduceRows) // lower triangle
 	for i := range rows {
 		mean, _ := s.Row(int(int64(i) * int64(len(s.Field)) / int64(rows)))
-		moments.SymRankOne(moments, 1/float64(rows), mat.NewVecDense(n, mean[1:]))
-	}
-	ridge := reduceRidge * mat.Trace(moments) / float64(n)
-	for r := range n {
-		moments.SetSym(r, r, moments.At(r, r)+ridge)
-	}
-	var cholesky mat.Cholesky
-	var eigen mat.EigenSym
-	if ridge == 0 || !cholesky.Factorize(moments) {
-		return nil
-	}
-	var root, back mat.TriDense
-	cholesky.LTo(&root)
-	if err := back.InverseTri(&root); err != nil {
-		return nil
-	}
-	form := mat.NewSymDense(n, nil) // rootᵀ·sign·root
-	for a := range n {
-		for b := range a + 1 {
-			sum := 0.0
-			for r := a; r < n; r++ {
-				sum += root.At(r, a) * s.Sign[r] * root.At(r, b)
-			}
-			form.SetSym(a, b, sum)
+		for r, x := range mean[1:] {
+			floats.AddScaled(moments[r*n:r*n+r+1], x/float64(rows), mean[1:r+2])
 		}
 	}
-	if !eigen.Factorize(form, true) {
+	ridge := 0.0
+	for r := range n {
+		ridge += reduceRidge * moments[r*n+r] / float64(n)
+	}
+	for r := range n {
+		moments[r*n+r] += ridge
+	}
+	var own gonum.Implementation
+	if !(ridge > 0) || math.IsInf(ridge, 1) || !own.Dpotrf(blas.Lower, n, moments, n) {
 		return nil
 	}
-	values, vectors := eigen.Values(nil), new(mat.Dense)
-	eigen.VectorsTo(vectors)
+	root := moments
+	form := make([]float64, n*n) // rootᵀ·sign·root, lower triangle
+	for a := range n {
+		for b := range a + 1 {
+			for r := a; r < n; r++ {
+				form[a*n+b] += root[r*n+a] * s.Sign[r] * root[r*n+b]
+			}
+		}
+	}
+	values, work := make([]float64, n), make([]float64, 4*n)
+	if !isFinite(form) || !own.Dsyev(lapack.EVCompute, blas.Lower, n, form, n, values, work, len(work)) ||
+		!own.Dtrtri(blas.Lower, blas.NonUnit, n, root, n) {
+		return nil
+	}
+	vectors, back := form, root
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -76,7 +76,7 @@ func (s *State) Reduction(k int) *Reduction {
 		scale, row := math.Sqrt(math.Abs(values[v])), out.matrix[i*n:(i+1)*n]
 		for r := range n {
 			for c := r; c < n; c++ { // back is lower triangular
-				row[r] += vectors.At(c, v) * back.At(c, r)
+				row[r] += vectors[c*n+v] * back[c*n+r]
 			}
 			row[r] *= scale
 			if math.IsNaN(row[r]) || math.IsInf(row[r], 0) {
