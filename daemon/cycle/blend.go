@@ -42,14 +42,15 @@ var (
 )
 
 const (
-	blendEvery  = 50   // events between two solutions
-	blendEvents = 1000 // before there is a blend
-	blendHold   = 6    // curvature that holds to the best fold-in alone, in logits of each other part
-	blendShare  = 0.1  // of the slope of a fold-in alone that one has at the least, else it is left out
-	blendOut    = 1e9  // curvature that does so
-	blendWindow = 300  // events by which the weights of an update are compared with those of now
-	blendLeast  = 100  // and how many of these at the least
-	blendErrors = 2    // standard errors by which the latter are better where updates come early
+	blendEvery  = 50    // events between two solutions
+	blendGain   = 0.998 // of the mean square of the best fold-in that a blend has at most for a whole update to be worth it
+	blendEvents = 1000  // before there is a blend
+	blendHold   = 6     // curvature that holds to the best fold-in alone, in logits of each other part
+	blendShare  = 0.1   // of the slope of a fold-in alone that one has at the least, else it is left out
+	blendOut    = 1e9   // curvature that does so
+	blendWindow = 300   // events by which the weights of an update are compared with those of now
+	blendLeast  = 100   // and how many of these at the least
+	blendErrors = 2     // standard errors by which the latter are better where updates come early
 )
 
 // blendWeights are one solution: output c is constant[c] plus the inputs times factors. It does not change.
@@ -391,7 +392,7 @@ func (c *Cycle) madeOfBlend(v *Vocabulary, next bool) (of made) {
 	b := c.blend
 	w := b.used
 	if next {
-		if w = nil; c.isBlendBetter() {
+		if w = nil; c.isBlendBetter(1) {
 			w = b.best().weights
 		}
 	}
@@ -424,17 +425,29 @@ func (c *Cycle) madeOfBlend(v *Vocabulary, next bool) (of made) {
 	return of
 }
 
-// isBlendBetter reports whether the live blend has predicted better of late than each fold-in.
-func (c *Cycle) isBlendBetter() bool {
+// isBlendBetter reports whether the live blend has predicted better of late than each fold-in: has a mean square below a share of theirs.
+func (c *Cycle) isBlendBetter(share float64) bool {
 	if c.blend == nil || c.blend.events < blendEvents {
 		return false
 	}
 	for i, l := range c.blendParts() {
-		if l != nil && !(c.blend.squares.mean() < c.blend.alone[i].mean()) {
+		if l != nil && !(c.blend.squares.mean() < share*c.blend.alone[i].mean()) {
 			return false
 		}
 	}
 	return true
+}
+
+// blendAsks reports whether consumers should get a whole update for the sake of the blend: its weights have moved by so many standard errors since the newest
+// update, which is one, or they have an update of another form and the blend is better by enough to be worth that. c.mu is held.
+func (c *Cycle) blendAsks(f *following, errors float64) bool {
+	switch {
+	case f.form == formBlend:
+		return c.isBlendBetter(1) && c.blend.moved(errors)
+	case f.forms[formBlend] != nil:
+		return c.isBlendBetter(blendGain) && c.blend.moved(errors)
+	}
+	return false
 }
 
 // goOn tells that a fold-in, which those after it counted as, goes on as the last one, and another takes its place.

@@ -284,3 +284,31 @@ func BenchmarkBlend(b *testing.B) {
 		c.learnBlend(4)
 	}
 }
+
+// TestBlendAsks: an update of another form is made anew for a blend that is better by enough alone, one of a blend for weights that have moved.
+func TestBlendAsks(t *testing.T) {
+	c := newCycle(t, ratingsModel(nil))
+	c.blend.events = blendEvents
+	c.blend.alone[0], c.blend.alone[1] = fading{rate: mixtureFade, sum: 1, n: 1}, fading{rate: mixtureFade, sum: 1, n: 1}
+	behind := slices.Repeat([]float64{0.1, 0.2}, blendLeast)
+	for _, test := range []struct {
+		form     updateForm
+		has      bool // a blend is followed
+		square   float64
+		advances []float64
+		want     bool
+	}{
+		{formBlend, true, 0.999, behind, true}, {formBlend, true, 1.001, behind, false}, {formBlend, true, 0.9, nil, false},
+		{formFoldIn, true, 0.9, behind, true}, {formFoldIn, true, 0.999, behind, false}, {formFoldIn, true, 0.9, nil, false},
+		{formFoldIn, false, 0.9, behind, false},
+	} {
+		f := &following{form: test.form}
+		if test.has {
+			f.forms[formBlend] = new(follower)
+		}
+		c.blend.squares, c.blend.advances = fading{rate: mixtureFade, sum: test.square, n: 1}, test.advances
+		if got := c.blendAsks(f, blendErrors); got != test.want {
+			t.Errorf("form %d, blend %t at %g with %d advances: %t", test.form, test.has, test.square, len(test.advances), got)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func (f *following) compacts(c *Cycle) bool {
 		own.refused > 0 || own.model.Position().Sequence == 0 || own.stale(c, f.form) != "" {
 		return false
 	}
-	if c.isBlendBetter() && (f.forms[formBlend] == nil || c.blend.moved(1)) {
+	if c.blendAsks(f, 1) || f.forms[formBlend] == nil && c.isBlendBetter(blendGain) {
 		return false
 	}
 	c.chooseForm(func(form updateForm) bool { return f.forms[form] != nil })

@@ -191,7 +191,7 @@ func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.followed
-	return f != nil && f.published && f.forms[formBlend] != nil && c.blend.moved(blendErrors) && c.isBlendBetter()
+	return f != nil && f.published && c.blendAsks(f, blendErrors)
 }
 
 // take makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is held.
