@@ -110,6 +110,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stdout, "refitd "+build.String())
 		return report.ExitDone
 	}
+	if len(args) > 0 && args[0] == "help" { // as other commands have it
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	var flags cli
 	parser, err := kong.New(&flags,
 		kong.Name("refitd"),

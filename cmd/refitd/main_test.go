@@ -203,6 +203,13 @@ func TestRunInProcess(t *testing.T) {
 	if code := run(context.Background(), []string{"--help"}, nil, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "check config") {
 		t.Errorf("--help: code %d, %s%s", code, stdout.String(), stderr.String())
 	}
+	for _, help := range [][]string{{"help"}, {"help", "check", "config"}} {
+		var as, out bytes.Buffer
+		run(context.Background(), append(help[1:len(help):len(help)], "--help"), nil, &as, &stderr)
+		if code := run(context.Background(), help, nil, &out, &stderr); code != 0 || out.Len() == 0 || out.String() != as.String() {
+			t.Errorf("%v: code %d, %s%s; want %s", help, code, out.String(), stderr.String(), as.String())
+		}
+	}
 	stdout.Reset()
 	if code := run(context.Background(), []string{"--json"}, nil, &stdout, &stderr); code != 2 ||
 		!strings.HasPrefix(stdout.String(), `{"type":"error","code":"usage"`) {

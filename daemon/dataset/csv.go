@@ -114,24 +114,27 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 // A csvTable turns rows into records of JSON events. Columns become fields in their order: a cell that is a JSON number stays the number it is, digit by
 // digit, any other is text, and an empty or missing one is no field. Columns without a name are left out.
 type csvTable struct {
-	names []string // "" for a column that is left out
+	names []string // of the fields; "" for a column that is left out
 	key   int      // column of the record's key, -1 if there is none
 	time  int      // column of timeField, -1 if there is none
 }
 
 // scanCSV calls visit with the record of each row.
-func scanCSV(path, keyField string, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
+func scanCSV(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
 	return openFile(path, progress, func(r io.Reader) error {
-		rows, err := newCSVRows(r, nil)
+		rows, err := newCSVRows(r, fields.Names)
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		t := &csvTable{key: -1}
+		if err == nil {
+			t.names, err = fields.of(rows.names)
 		}
 		if err != nil {
 			return fmt.Errorf("dataset: %s: %w", path, err)
 		}
-		t := &csvTable{names: rows.names, key: -1, time: slices.Index(rows.names, timeField)}
-		if keyField != "" {
-			t.key = slices.Index(rows.names, keyField)
+		if t.time = slices.Index(t.names, timeField); fields.Key != "" {
+			t.key = slices.Index(t.names, fields.Key)
 		}
 		return each(path, rows.next, skipped, func(cells []string, _ int) error { return visit(t.record(cells)) })
 	})

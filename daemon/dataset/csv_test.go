@@ -69,7 +69,7 @@ func TestCSVRefusals(t *testing.T) {
 		"a header not CSV":    {"a\"b,c\n", "header"},
 		"an open quote":       {"a\n\"" + strings.Repeat("x\n", maxLineBytes/2+100_000), "is a quote not closed?"},
 	} {
-		_, err := ScanRecords(write(t, "x.csv", c.text), CSV, "a", nil, func(Record) error { return nil })
+		_, err := ScanRecords(write(t, "x.csv", c.text), CSV, Fields{Key: "a"}, nil, func(Record) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -125,7 +125,7 @@ func TestSparseRecords(t *testing.T) {
 func TestProgress(t *testing.T) {
 	path := write(t, "x.csv", "a\n"+strings.Repeat("1\n", 300_000))
 	var last, size, calls int64
-	_, err := ScanRecords(path, CSV, "a", func(read, all int64) {
+	_, err := ScanRecords(path, CSV, Fields{Key: "a"}, func(read, all int64) {
 		if read < last {
 			t.Errorf("%d after %d", read, last)
 		}
@@ -151,7 +151,7 @@ func FuzzCSV(f *testing.F) {
 			t.Fatal(err)
 		}
 		n := int64(0)
-		skipped, err := ScanRecords(path, CSV, "a", nil, func(r Record) error {
+		skipped, err := ScanRecords(path, CSV, Fields{Key: "a"}, nil, func(r Record) error {
 			n++
 			if !json.Valid(r.Value) || r.Value[0] != '{' {
 				t.Fatalf("%q is no JSON object", r.Value)

@@ -152,11 +152,18 @@ func (r *parquetRows) close() error {
 }
 
 // scanParquet calls visit with the record of each row.
-func scanParquet(path, keyField string, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
+func scanParquet(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
 	return openParquet(path, progress, func(r *parquetRows) error {
-		key, at := -1, slices.Index(r.names(), timeField)
-		if keyField != "" {
-			key = slices.Index(r.names(), keyField)
+		names, err := fields.of(r.names())
+		if err != nil {
+			return fmt.Errorf("dataset: %s: %w", path, err)
+		}
+		for i, name := range names {
+			r.columns[i].name = name
+		}
+		key, at := -1, slices.Index(names, timeField)
+		if fields.Key != "" {
+			key = slices.Index(names, fields.Key)
 		}
 		next := func() (record Record, line int, bad *event.Rejection, err error) {
 			if line, err = r.next(); err == nil {

@@ -29,11 +29,32 @@ const timeField = "ts"
 // ErrStop ends a scan without an error when a visit returns it.
 var ErrStop = errors.New("dataset: enough lines")
 
-// ScanRecords calls visit with each record of a file, in the order of the file. keyField names the field whose value becomes the
-// record's key. Lines that are not records of the format are counted and skipped; with format lines every line is a record. progress, if
-// not nil, gets how many bytes of the file have been read, and how many it has.
-func ScanRecords(path string, format Format, keyField string, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
+// Fields says what the fields of records are: of CSV and Parquet files what their columns become, and the one whose value becomes the record's key.
+type Fields struct {
+	Key string
+	Columns
+}
+
+// validate refuses names of columns for a format without any.
+func (f *Fields) validate(format Format) error {
+	switch {
+	case len(f.Names) > 0 && format != CSV:
+		return fmt.Errorf("dataset: --columns is for --format %s, which may have no header, not for %s", CSV, format)
+	case len(f.Of) > 0 && format != CSV && format != Parquet:
+		return fmt.Errorf("dataset: --map is for --format %s and %s, which have columns, not for %s", CSV, Parquet, format)
+	}
+	return nil
+}
+
+// ScanRecords calls visit with each record of a file, in the order of the file. Lines that are not records of the format are counted and
+// skipped; with format lines every line is a record. progress, if not nil, gets how many bytes of the file have been read, and how many it
+// has.
+func ScanRecords(path string, format Format, fields Fields, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
 	var skipped Skipped
+	if err := fields.validate(format); err != nil {
+		return skipped, err
+	}
+	keyField := fields.Key
 	var read func(line []byte) (Record, event.Reason)
 	switch format {
 	case MovieLens, HalfStars:
@@ -63,10 +84,10 @@ func ScanRecords(path string, format Format, keyField string, progress func(read
 		}
 		read = func(line []byte) (Record, event.Reason) { return t.record(line, keyField) }
 	case CSV:
-		err := scanCSV(path, keyField, progress, visit, &skipped)
+		err := scanCSV(path, &fields, progress, visit, &skipped)
 		return skipped, err
 	case Parquet:
-		err := scanParquet(path, keyField, progress, visit, &skipped)
+		err := scanParquet(path, &fields, progress, visit, &skipped)
 		return skipped, err
 	case Lines:
 		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }

@@ -15,7 +15,7 @@ import (
 func scan(t *testing.T, path string, format Format, key string) ([]Record, Skipped) {
 	t.Helper()
 	var out []Record
-	skipped, err := ScanRecords(path, format, key, nil, func(r Record) error {
+	skipped, err := ScanRecords(path, format, Fields{Key: key}, nil, func(r Record) error {
 		out = append(out, r)
 		return nil
 	})
@@ -42,10 +42,10 @@ func TestMovieLensRecords(t *testing.T) {
 	if records, _ := scan(t, path, MovieLens, "user"); string(records[0].Key) != "196" {
 		t.Errorf("key %s", records[0].Key)
 	}
-	if _, err := ScanRecords(path, MovieLens, "genre", nil, nil); err == nil || !strings.Contains(err.Error(), "--key") {
+	if _, err := ScanRecords(path, MovieLens, Fields{Key: "genre"}, nil, nil); err == nil || !strings.Contains(err.Error(), "--key") {
 		t.Errorf("key genre: %v", err)
 	}
-	if _, err := ScanRecords(path, "avro", "user", nil, nil); err == nil || !strings.Contains(err.Error(), "--format") {
+	if _, err := ScanRecords(path, "avro", Fields{Key: "user"}, nil, nil); err == nil || !strings.Contains(err.Error(), "--format") {
 		t.Errorf("avro: %v", err)
 	}
 }
@@ -159,11 +159,11 @@ func TestLinesAreKept(t *testing.T) {
 func TestScanStops(t *testing.T) {
 	path := write(t, "l", "a\nb\nc\n")
 	n := 0
-	if _, err := ScanRecords(path, Lines, "", nil, func(Record) error { n++; return ErrStop }); err != nil || n != 1 {
+	if _, err := ScanRecords(path, Lines, Fields{}, nil, func(Record) error { n++; return ErrStop }); err != nil || n != 1 {
 		t.Errorf("ErrStop: %d records, %v", n, err)
 	}
 	broken := errors.New("broken")
-	if _, err := ScanRecords(path, Lines, "", nil, func(Record) error { return broken }); !errors.Is(err, broken) {
+	if _, err := ScanRecords(path, Lines, Fields{}, nil, func(Record) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -227,5 +227,56 @@ func projectRoot(t *testing.T) string {
 			t.Fatal("no go.mod above the test")
 		}
 		dir = filepath.Dir(dir)
+	}
+}
+
+// TestRecordsOfOtherColumns: columns of CSV and Parquet files become the fields that they are said to be, of which one is the key; columns without such
+// names, and formats without columns, are refused.
+func TestRecordsOfOtherColumns(t *testing.T) {
+	csv := write(t, "x.csv", "userId,user,stars,at\nu1,Ann,4.5,7\n")
+	bare := write(t, "bare.csv", "u1;Ann;4.5\n")
+	parquet := func(field string) Fields {
+		return Fields{"name", Columns{Of: map[string]string{"name": "user", "ts": field}}}
+	}
+	for _, c := range []struct {
+		path      string
+		format    Format
+		fields    Fields
+		want, key string
+		time      int64
+	}{
+		{csv, CSV, Fields{"user", Columns{Of: map[string]string{"user": "userId", "rating": "stars", "ts": "at"}}}, `{"user":"u1","rating":4.5,"ts":7}`, "u1", 7},
+		{csv, CSV, Fields{"user", Columns{Of: map[string]string{"user": "userId", "userId": "user"}}}, `{"user":"u1","userId":"Ann","stars":4.5,"at":7}`, "u1", 0},
+		{bare, CSV, Fields{"b", Columns{Names: []string{"a", "", "stars"}, Of: map[string]string{"b": "stars"}}}, `{"a":"u1","b":4.5}`, "4.5", 0},
+		{pandasFile, Parquet, parquet("when"),
+			`{"name":"u1","item":7,"rating":4.5,"up":true,"price":1.25,"shop":12,"tags":["a","b|c"],"ts":1704164645678}`, "u1", 1704164645678},
+	} {
+		var records []Record
+		_, err := ScanRecords(c.path, c.format, c.fields, nil, func(r Record) error {
+			records = append(records, r)
+			return nil
+		})
+		if err != nil || len(records) == 0 {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		if r := records[0]; string(r.Value) != c.want || string(r.Key) != c.key || r.Time != c.time || r.HasTime != (c.time > 0) {
+			t.Errorf("%s, key %q, time %d; want %s", r.Value, r.Key, r.Time, c.want)
+		}
+	}
+	for want, c := range map[string]struct {
+		path   string
+		format Format
+		Columns
+	}{
+		`no column "who" for the field "user": there are userId, user, stars, at`:      {csv, CSV, Columns{Of: map[string]string{"user": "who"}}},
+		`the column "stars" cannot be two fields, "a" and "b"`:                         {csv, CSV, Columns{Of: map[string]string{"a": "stars", "b": "stars"}}},
+		`no column "who" for the field "user": there are user, item`:                   {pandasFile, Parquet, Columns{Of: map[string]string{"user": "who"}}},
+		"--map is for --format csv and parquet, which have columns, not for movielens": {csv, MovieLens, Columns{Of: map[string]string{"user": "who"}}},
+		"--columns is for --format csv, which may have no header, not for parquet":     {csv, Parquet, Columns{Names: []string{"user"}}},
+		"the first line has 4 columns, and 1 names of columns are given":               {csv, CSV, Columns{Names: []string{"user"}}},
+	} {
+		if _, err := ScanRecords(c.path, c.format, Fields{"user", c.Columns}, nil, func(Record) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -21,6 +21,33 @@ type Columns struct {
 	Of    map[string]string // column by field, where they differ; LabelField stands for the label where no field is called so
 }
 
+// of returns the field that each column becomes: that of its name, unless the field is another column; "" for none.
+func (c *Columns) of(names []string) ([]string, error) {
+	fields := slices.Clone(names)
+	for i, name := range names {
+		if column, ok := c.Of[name]; ok && column != name {
+			fields[i] = ""
+		}
+	}
+	var err error
+	for _, field := range slices.Sorted(maps.Keys(c.Of)) {
+		i := slices.Index(names, c.Of[field])
+		if i < 0 {
+			err = errors.Join(err, noColumn(c.Of[field], field, names))
+			continue
+		}
+		if to := fields[i]; to != "" && to != names[i] {
+			err = errors.Join(err, fmt.Errorf("--map: the column %q cannot be two fields, %q and %q", names[i], to, field))
+		}
+		fields[i] = field
+	}
+	return fields, err
+}
+
+func noColumn(name, field string, names []string) error {
+	return fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field, strings.Join(names, ", "), field)
+}
+
 // LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.
 const LabelField = "label"
 
@@ -110,8 +137,7 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 		case at >= 0:
 			t.cells = append(t.cells, tableCell{field, at, kind})
 		case needed || renamed:
-			err = errors.Join(err, fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field,
-				strings.Join(names, ", "), field))
+			err = errors.Join(err, noColumn(name, field, names))
 		}
 	}
 	kinds := map[event.Task]cellKind{event.Binary: binaryCell, event.Multiclass: textCell, event.Multilabel: listCell}

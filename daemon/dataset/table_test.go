@@ -137,7 +137,7 @@ func TestZstd(t *testing.T) {
 	}
 	var read [2][]string
 	for i, content := range []string{text, b.String()} {
-		_, err := ScanRecords(write(t, "x.csv", content), CSV, "user", nil, func(r Record) error {
+		_, err := ScanRecords(write(t, "x.csv", content), CSV, Fields{Key: "user"}, nil, func(r Record) error {
 			read[i] = append(read[i], string(r.Value))
 			return nil
 		})

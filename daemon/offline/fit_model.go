@@ -55,7 +55,7 @@ func hasTimes(path string) (timed bool, err error) {
 		return false, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
 			Err: errors.New("offline: ratings from standard input are read once: name a model with --config.file, which says whether they have times")}
 	}
-	_, err = dataset.ScanRecords(path, dataset.MovieLens, "user", nil, func(r dataset.Record) error {
+	_, err = dataset.ScanRecords(path, dataset.MovieLens, dataset.Fields{Key: "user"}, nil, func(r dataset.Record) error {
 		timed = r.HasTime
 		return dataset.ErrStop
 	})

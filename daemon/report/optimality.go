@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -31,7 +32,7 @@ func (v *Version) Optimality() string {
 	case !(gap < 1):
 		text += "at an unknown distance to the optimum"
 	case v.GapKind == "estimated":
-		text += fmt.Sprintf("within about %s of the optimum (estimated)", Percent(gap))
+		text += fmt.Sprintf("within %s of the optimum (estimated)", about(gap))
 	default:
 		text += fmt.Sprintf("within %s of the optimum (%s)", Percent(gap), v.GapKind)
 	}
@@ -67,4 +68,13 @@ func Percent(share float64) string {
 		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
 	}
 	return strconv.FormatFloat(p, 'g', 2, 64) + " %"
+}
+
+// about is Percent of an estimate.
+func about(share float64) string {
+	text := Percent(share)
+	if strings.HasPrefix(text, "less ") {
+		return text
+	}
+	return "about " + text
 }

@@ -18,6 +18,7 @@ func TestOptimality(t *testing.T) {
 			"objective within 7.7 % of the optimum (certified), nuclear norm 12.5 at rank 3"},
 		{Version{Form: "convex", GapRelative: Some(0.352), GapKind: "estimated", BasisGapRelative: Some(1e-7)},
 			"objective within about 35 % of the optimum (estimated), within less than 0.01 % of the best with these basis vectors"},
+		{Version{Form: "convex", GapRelative: Some(1e-7), GapKind: "estimated"}, "objective within less than 0.01 % of the optimum (estimated)"},
 		{Version{Form: "convex", GapRelative: Some(0), GapKind: "certified", BasisGapRelative: Some(0), FeatureMap: "bins:16"},
 			"objective of the convex part within 0 % of the optimum (certified), within 0 % of the best with these basis vectors"},
 		{Version{Form: "convex", GapRelative: Some(1), GapKind: "estimated", BasisGapRelative: Some(1)}, "objective at an unknown distance to the optimum"},

@@ -187,7 +187,7 @@ func (s State) WriteText(w io.Writer) error {
 func (s Step) WriteText(w io.Writer) error {
 	line := fmt.Sprintf("λ %s per 10,000 rows  k %d  objective %s", plain(s.Lambda), s.K, plain(s.Objective))
 	if s.Gap != nil && s.Objective != 0 {
-		line += fmt.Sprintf("  within about %s of the optimum", Percent(float64(*s.Gap/s.Objective)))
+		line += fmt.Sprintf("  within %s of the optimum", about(float64(*s.Gap/s.Objective)))
 	}
 	if m := s.Valid; m != nil {
 		for _, c := range MetricFields {

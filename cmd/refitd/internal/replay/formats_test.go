@@ -10,6 +10,19 @@ import (
 	"github.com/refitd/refitd/daemon/dataset"
 )
 
+// TestMappedColumns: columns of a file without a header become the fields that they are said to be.
+func TestMappedColumns(t *testing.T) {
+	cluster := startBroker(t)
+	o := options(t, cluster, "a,1,2\nb,3,4\n")
+	o.Format, o.Partitions, o.Columns, o.Map = "", 1, []string{"userId", "x", "at"}, map[string]string{"user": "userId", "ts": "at"}
+	if summary, err := Run(context.Background(), o); err != nil || summary.Acknowledged != 2 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if r := topic(t, cluster, 2)[0][1]; string(r.Value) != `{"user":"b","x":3,"ts":4}` || string(r.Key) != "b" {
+		t.Errorf("record %s with key %q", r.Value, r.Key)
+	}
+}
+
 // TestCSVAndLIBSVM: files of both formats become events in the topic, with their keys, and what cannot is told by line.
 func TestCSVAndLIBSVM(t *testing.T) {
 	for format, c := range map[dataset.Format]struct{ text, want, key string }{

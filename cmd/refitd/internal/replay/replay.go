@@ -19,7 +19,7 @@ import (
 
 // Options say what to send where.
 type Options struct {
-	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; gzip is detected."`
+	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip and zstd are detected."`
 	Format           dataset.Format `enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:"" placeholder:"FORMAT" help:"${formatsOfReplay}"`
 	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `required:"" help:"Topic; it is created if absent."`
@@ -30,6 +30,9 @@ type Options struct {
 	Rate             float64        `help:"Records per second; unlimited if not given."`
 	Speedup          float64        `help:"Send by event times, this many times faster than they passed."`
 	Limit            int64          `help:"Send this many records only."`
+
+	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
+	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events."`
 
 	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
 	Progress  *progress.Meter  `kong:"-"` // counts the records that were acknowledged; nil shows none
@@ -71,6 +74,9 @@ var errNoEventTime = errors.New("--speedup and --record-time event need an event
 func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	if err := o.validate(); err != nil {
 		return report.ReplaySummary{}, err
+	}
+	if o.Format == "" && len(o.Columns) > 0 {
+		o.Format = dataset.CSV
 	}
 	if o.Format == "" {
 		var err error
@@ -130,11 +136,13 @@ type sender struct {
 
 // file sends the whole file. File order needs no memory; the others read the file first.
 func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
-	if s.options.Order == dataset.FileOrder {
-		return dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, s.options.Progress.Reach, func(r dataset.Record) error { return s.send(ctx, r) })
+	o := s.options
+	fields := dataset.Fields{Key: o.Key, Columns: dataset.Columns{Names: o.Columns, Of: o.Map}}
+	if o.Order == dataset.FileOrder {
+		return dataset.ScanRecords(o.Path, o.Format, fields, o.Progress.Reach, func(r dataset.Record) error { return s.send(ctx, r) })
 	}
 	var all []dataset.Record
-	skipped, err := dataset.ScanRecords(s.options.Path, s.options.Format, s.options.Key, nil, func(r dataset.Record) error {
+	skipped, err := dataset.ScanRecords(o.Path, o.Format, fields, nil, func(r dataset.Record) error {
 		all = append(all, r)
 		return ctx.Err()
 	})
