@@ -12,7 +12,7 @@ type scoreCmd struct {
 	offline.SnapshotRef
 
 	offline.ScoreOptions
-	Input   string `default:"-" aliases:"data" placeholder:"FILE" help:"Events, without labels or with; - is standard input; gzip and zstd are detected. --data is the same."`
+	Input   string `default:"-" aliases:"data" placeholder:"FILE" help:"Events, with labels or without; - is standard input. Also --data."`
 	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
 	Held    int    `name:"history-held" placeholder:"N" help:"How many events of --history, the first, the version has learned from: they are not learned again."`
 }

@@ -275,7 +275,8 @@ func TestRecordsOfOtherColumns(t *testing.T) {
 		"--columns is for --format csv, which may have no header, not for parquet":     {csv, Parquet, Columns{Names: []string{"user"}}},
 		"the first line has 4 columns, and 1 names of columns are given":               {csv, CSV, Columns{Names: []string{"user"}}},
 	} {
-		if _, err := ScanRecords(c.path, c.format, Fields{"user", c.Columns}, nil, func(Record) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := ScanRecords(c.path, c.format, Fields{"user", c.Columns}, nil, func(Record) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
