@@ -27,7 +27,9 @@ type MappedField struct {
 func (e MappedEvent) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "model %s: %s", e.Model, e.Result)
 	if e.Reason != "" {
-		fmt.Fprintf(w, ": %s", e.Reason)
+		if e.Reason != e.Result {
+			fmt.Fprintf(w, ": %s", e.Reason)
+		}
 		if e.Field != "" {
 			fmt.Fprintf(w, ": field %q", e.Field)
 		}
