@@ -61,6 +61,7 @@ func vars() kong.Vars {
 // Run fits the model, prints a line for each step, or each strength of an algorithm whose final models alone count, and the summary.
 func (c *fitCmd) Run(a *app) error {
 	var err error
+	c.Detected = c.Format == ""
 	if c.Format, err = c.Table.FormatOf(c.Format, c.Data); err != nil {
 		return err
 	}

@@ -88,6 +88,26 @@ func TestCSV(t *testing.T) {
 	wantExit(t, err, report.ExitUsage, `no column "user" for the field "user"`, "--map user=COLUMN")
 }
 
+// TestPartsOfOtherFormats: where the first lines tell the formats of files, those of a fit may differ.
+func TestPartsOfOtherFormats(t *testing.T) {
+	events := jsonRatings(300)
+	rows := []string{"user,item,rating,ts"}
+	for _, l := range ratings(100, 2) {
+		c := strings.Split(l, "\t")
+		rows = append(rows, strings.Join(c, ","))
+	}
+	o := FitOptions{Model: configured(t), Data: writeFile(t, "e.jsonl", strings.Join(events, "\n")), Test: writeFile(t, "t.csv", strings.Join(rows, "\n")),
+		Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.5}, Lambdas: []float64{3}, MaxSteps: 1, Now: clock}
+	if _, err := collect(t, func(out *report.Emitter) error { return Fit(t.Context(), o, out) }); err == nil {
+		t.Error("a format that was said is not that of all files")
+	}
+	o.Detected = true
+	lines, err := collect(t, func(out *report.Emitter) error { return Fit(t.Context(), o, out) })
+	if err != nil || number(t, last(lines), "test.n") != 100 {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
+
 // TestFormatIsTold: the first line of a file tells its format where no flag does; that of standard input, which is read once, has to be said.
 func TestFormatIsTold(t *testing.T) {
 	for text, want := range map[string]dataset.Format{

@@ -56,8 +56,14 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	} else if o.Seen != "" {
 		return usage("--seen", "--seen is for --rank FIELD")
 	}
+	seenFormat := o.Format
 	if o.Format, err = o.Table.FormatOf(o.Format, o.Data); err != nil {
 		return err
+	}
+	if o.Seen != "" {
+		if seenFormat, err = o.Table.FormatOf(seenFormat, o.Seen); err != nil {
+			return err
+		}
 	}
 	set, err := ReadEvents(m, o.Data, o.Format, o.Table, o.Progress)
 	if err == nil {
@@ -77,7 +83,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		Dropped: drops, Absent: lacking}
 	var all *report.Metrics
 	if o.Rank != "" {
-		if all, err = evalRanking(&o, m, version, set); err != nil {
+		if all, err = evalRanking(&o, seenFormat, m, version, set); err != nil {
 			return err
 		}
 	} else {

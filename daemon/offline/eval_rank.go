@@ -159,15 +159,15 @@ func (e *rankEvaluation) area(r *ranked, in *snapshot.Input) (share float64, ok 
 	return won / float64(n), n > 0
 }
 
-// evalRanking is Eval of choices.
-func evalRanking(o *EvalOptions, m *config.Model, version *snapshot.Model, set *dataset.Set) (*report.Metrics, error) {
+// evalRanking is Eval of choices. The file of those that were seen has a format of its own.
+func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (*report.Metrics, error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)
 	if err != nil {
 		return nil, err
 	}
 	var seen *dataset.Set
 	if o.Seen != "" {
-		if seen, err = readSet(m, o.Seen, o.Format, o.Table, "--seen", o.Progress); err != nil {
+		if seen, err = readSet(m, o.Seen, seenFormat, o.Table, "--seen", o.Progress); err != nil {
 			return nil, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 type FitOptions struct {
 	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
 	Format   dataset.Format    `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formatsOfFit}"`
+	Detected bool              `kong:"-"` // the first line of --data told Format: other files may have others
 	Table    TableOptions      `embed:""`
 	Valid    string            `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test     string            `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`

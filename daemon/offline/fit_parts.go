@@ -30,7 +30,13 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 	drops := []report.Dropped{}
 	for i, f := range files {
 		var err error
-		if sets[i], err = readSet(o.Model, f.path, o.Format, o.Table, f.flag, o.Progress); err != nil {
+		format := o.Format
+		if i > 0 && o.Detected && format != dataset.LIBSVM {
+			if format, err = o.Table.FormatOf("", f.path); err != nil {
+				return nil, err
+			}
+		}
+		if sets[i], err = readSet(o.Model, f.path, format, o.Table, f.flag, o.Progress); err != nil {
 			return nil, err
 		}
 		of, err := dropped(sets[i], f.path, out)

@@ -84,6 +84,15 @@ func TestChoices(t *testing.T) {
 	if seen, err := eval(EvalOptions{Rank: "item", Seen: data}); err != nil || number(t, seen, "metrics.n") != 60 {
 		t.Errorf("choices that were seen are to be found all the same: %v", err)
 	}
+	told := EvalOptions{Rank: "item", Snapshot: SnapshotRef{Versions: Versions{Store: store, Model: choosing(t).Name}}, Data: data, Now: clock,
+		Seen: writeFile(t, "seen.csv", "item,user\ni2,u0\n")}
+	if lines, err := collect(t, func(out *report.Emitter) error { return Eval(told, out) }); err != nil || number(t, last(lines), "metrics.n") != 60 {
+		t.Errorf("files of two formats, of which neither was said: %v", err)
+	}
+	told.Format = dataset.JSONL
+	if _, err := collect(t, func(out *report.Emitter) error { return Eval(told, out) }); err == nil {
+		t.Error("a format that was said is not that of all files")
+	}
 	if _, err := eval(EvalOptions{Rank: "shop"}); err == nil || !strings.Contains(err.Error(), "--rank shop") {
 		t.Errorf("an unknown field: %v", err)
 	}
