@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,7 +201,8 @@ func (w *world) produce(n int, commit bool) error {
 	return nil
 }
 
-// look is a consumer's, which watches all the time: nothing that it was offered had to be refused, and nothing goes back.
+// look is a consumer's, which watches all the time: nothing that it was offered had to be refused, and nothing goes back, but from updates to the refit that
+// they predict worse than, which has learned fewer events.
 func (w *world) look() error {
 	m, status := w.consumer.Model(), w.consumer.Status()
 	if status.Refused > 0 || status.DeltasRefused > 0 {
@@ -213,9 +215,10 @@ func (w *world) look() error {
 	if at.Version < w.version {
 		return fmt.Errorf("the champion went from version %d back to %d", w.version, at.Version)
 	}
+	again := at.Version > w.version && at.Sequence == 0 && strings.HasPrefix(m.Manifest().Reason, "the last refit again")
 	w.version = at.Version
 	for _, c := range at.Cut {
-		if c.Next < w.cut[c.Partition] {
+		if c.Next < w.cut[c.Partition] && !again {
 			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d", at.Version, at.Sequence, c.Next, c.Partition,
 				w.cut[c.Partition])
 		}
