@@ -172,7 +172,7 @@ func (s *Server) pastAlerts(now time.Time, m *ModelStatus, add func(severity, na
 			newest = time.UnixMilli(hour.At[0])
 		}
 		if age := now.Sub(newest); age > staleAfter && hour.Events[n-1] > hour.Events[0] {
-			add("warning", "RefitdModelStale", m.Name, "There was no new version for %s although events arrive", age.Round(time.Minute))
+			add("warning", "RefitdModelStale", m.Name, "There was no new version for %s although events arrive", spanText(age))
 		}
 	}
 }

@@ -182,7 +182,7 @@ func TestDeltasOverHTTP(t *testing.T) {
 	}
 	b.fake.state = Status{Now: time.Now().Add(90 * time.Second), Models: []ModelStatus{{Name: "ratings", Applied: 1207}, {Name: "clicks"}, {Name: "other"}}}
 	page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String()
-	for _, want := range []string{"version 1 and 7 deltas, sha256:", ", made 2m ago; 200 events applied since; 7 deltas applied and 0 refused since the start"} {
+	for _, want := range []string{"version 1 and 7 deltas, sha256:", ", made 90 s ago; 200 events applied since; 7 deltas applied and 0 refused since the start"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

@@ -298,11 +298,20 @@ func agoText(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
 	}
-	d := max(now.Sub(then), 0)
-	if d < time.Minute {
-		return d.Round(time.Second).String() + " ago"
+	return spanText(now.Sub(then)) + " ago"
+}
+
+// spanText says how long a time is, in the words of the page; a negative one is 0.
+func spanText(d time.Duration) string {
+	switch d = max(d, 0).Round(time.Second); {
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
 	}
-	return d.Round(time.Minute).String()[:len(d.Round(time.Minute).String())-len("0s")] + " ago"
+	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
 func lossText(n *report.Number) string {

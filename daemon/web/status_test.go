@@ -68,14 +68,14 @@ func TestStatusPage(t *testing.T) {
 			t.Errorf("the page refers to %q", m[1])
 		}
 	}
-	for _, want := range []string{"Not ready", "version 41 (update), published 9h0m ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`,
+	for _, want := range []string{"Not ready", "version 41 (update), published 9 h ago", "sha256:0123456789ab…", `<strong class="kept">kept</strong>`,
 		"objective within 1.2 % of the optimum (certified), within less than 0.01 % of the best with these basis vectors",
-		"40s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
+		"40 s ago", "88012 records", "44.0 MiB", `<td>live</td><td>RMSE 0.9341</td><td>20000</td><td class="better">`,
 		`<td>published</td><td>RMSE 1.0312</td><td>20000</td><td class="worse">`, `<td>mae 0.7500</td>`,
 		"<td>published, new entities</td><td>RMSE 1.2345</td>", "Halted: ratings partition 3 at offset 1204331",
 		"changed 7311 events ago, at event time 2026-11-21T02:00:00Z; 2 alarms in all",
 		"<td>fold_in</td><td>0.250</td><td>0.5432</td><td>yes</td>", "<td>stack</td><td>0.750</td><td>–</td><td>no</td>",
-		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (1h0m ago)"} {
+		`class="alarm">100.0 MiB free`, "80.0 GiB free", "no version yet", "Configuration not reloaded (60 min ago)"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -97,17 +97,8 @@ class Page {
     const key = JSON.stringify(o.alerts);
     if (key === this.alertsShown) return;
     this.alertsShown = key;
-    const item = (a) =>
-      el(
-        "li",
-        { class: a.severity },
-        el("strong", {}, a.severity === "critical" ? "Critical" : "Warning"),
-        " ",
-        a.model ? `${a.model}: ` : "",
-        a.text,
-        " ",
-        this.runbook(a.name),
-      );
+    const groups = new Map();
+    for (const a of o.alerts) groups.set(a.severity + a.name, [...(groups.get(a.severity + a.name) || []), a]);
     this.alerts.replaceChildren(
       el(
         "section",
@@ -117,8 +108,25 @@ class Page {
           { id: "alerts-title" },
           o.alerts.length ? (o.ready ? "Needs attention" : "Not ready") : o.models.length ? "All is well" : "Ready: no model is configured",
         ),
-        o.alerts.length ? el("ul", {}, o.alerts.map(item)) : null,
+        o.alerts.length ? el("ul", {}, [...groups.values()].map((g) => this.alertsOf(g))) : null,
       ),
+    );
+  }
+
+  /** alertsOf is an entry for the alerts of one rule, which many models may have at once. */
+  alertsOf(list) {
+    const said = (a) => [a.model ? [el("a", { href: "#" + encodeURIComponent(a.model) }, a.model), ": "] : "", a.text].flat();
+    const lead = el("strong", {}, list[0].severity === "critical" ? "Critical" : "Warning");
+    const more = list.slice(3).map((a) => el("li", {}, said(a)));
+    return el(
+      "li",
+      { class: list[0].severity },
+      lead,
+      " ",
+      ...(list.length === 1 ? said(list[0]) : [el("ul", {}, list.slice(0, 3).map((a) => el("li", {}, said(a))))]),
+      more.length ? el("details", {}, el("summary", {}, `and ${count(more.length)} more`), el("ul", {}, more)) : "",
+      " ",
+      this.runbook(list[0].name),
     );
   }
 

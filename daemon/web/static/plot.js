@@ -41,7 +41,7 @@ function frame(o) {
     height = o.height || 260,
     left = 52,
     right = 10,
-    top = 18,
+    top = o.yTitle ? 26 : 18,
     bottom = 30;
   const x = (v) => left + ((v - o.x[0]) / (o.x[1] - o.x[0] || 1)) * (width - left - right);
   const y = (v) => height - bottom - ((v - o.y[0]) / (o.y[1] - o.y[0] || 1)) * (height - top - bottom);
