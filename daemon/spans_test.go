@@ -50,7 +50,7 @@ func TestSpans(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	t.Cleanup(server.Close)
-	out := b.Run(b.Configure("s", append(daemontest.Simple, "models:", "tracing: {endpoint: '"+server.URL+"/v1/traces'}\nmodels:")...))
+	out := b.Run(b.Configure("s", append(daemontest.Simple, "models:", "tracing: {endpoint: '"+server.URL+"'}\nmodels:")...))
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}

@@ -127,7 +127,7 @@ func (v *validator) web(w *Web) {
 // tracing checks where traces go.
 func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
-		v.bad("tracing.endpoint", redacted, "an http or https URL without user and password, such as http://localhost:4318/v1/traces")
+		v.bad("tracing.endpoint", redacted, "an http or https URL without user and password, such as http://localhost:4318")
 	}
 	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {
 		v.bad("tracing.sampling_fraction", t.SamplingFraction, "a number above 0, at most 1")

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -36,7 +38,7 @@ func New(ctx context.Context, endpoint string, fraction float64, log *slog.Logge
 	if endpoint == "" {
 		return nil, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(withPath(endpoint)))
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
@@ -44,6 +46,16 @@ func New(ctx context.Context, endpoint string, fraction float64, log *slog.Logge
 	of := resource.NewSchemaless(attribute.String("service.name", "refitd"), attribute.String("service.version", build.String()))
 	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(fraction))))}, nil
+}
+
+// withPath returns a URL without a path with that of OTLP, as OpenTelemetry's own OTEL_EXPORTER_OTLP_ENDPOINT is read.
+func withPath(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || strings.Trim(u.Path, "/") != "" {
+		return endpoint
+	}
+	u.Path = "/v1/traces"
+	return u.String()
 }
 
 // Tracer returns what makes spans.
