@@ -29,7 +29,7 @@ type follower struct {
 	last    *snapshot.Delta // the parameters that came last; rows are not kept
 	losses  int             // fields of the fold-in whose mixing losses versions have
 
-	changes []rowChange
+	changes, placed []rowChange // of the delta at hand, as they were touched and by column
 }
 
 // rowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model has, in order of first touch.
@@ -212,7 +212,7 @@ func (f *follower) place(change *rowChange) {
 
 // fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in which they came.
 func (f *follower) fill(d *snapshot.Delta) {
-	known := slices.DeleteFunc(slices.Clone(f.changes), func(x rowChange) bool { return x.column < 0 })
+	known := slices.DeleteFunc(append(f.placed[:0], f.changes...), func(x rowChange) bool { return x.column < 0 })
 	slices.SortFunc(known, func(a, b rowChange) int { return int(a.column) - int(b.column) })
 	next := int32(f.model.NumColumns())
 	for _, x := range f.changes {
@@ -229,6 +229,9 @@ func (f *follower) fill(d *snapshot.Delta) {
 		known = append(known, x)
 		d.Added = append(d.Added, snapshot.AddedName{Field: x.field, Name: x.name})
 	}
+	f.placed = known
+	d.Columns = make([]int32, 0, len(known))
+	d.Linear, d.Basis = make([]float64, 0, len(known)*f.model.NumOutputs()), make([]float64, 0, len(known)*f.basis)
 	for i := range known {
 		d.Columns = append(d.Columns, known[i].column)
 		d.Linear = append(d.Linear, known[i].linear...)
