@@ -54,18 +54,18 @@ const (
 	maxEigenWork     = 1e7
 	// maxSignColumns is the number of sign patterns, 2^(m−1), that Lanczos follows at once.
 	maxSignColumns = 16
-	// boundSteps limits the Krylov vectors of a bound: its passes over the rows, and its memory in d×columns.
+	// boundSteps is how many Krylov vectors a bound may have in any case: its passes over the rows, and its memory in d×columns.
 	boundSteps = 30
-	// singleSteps limits those of a single column, where they are no more than singleRoom numbers: near the optimum of one output many eigenvalues lie close
-	// to the largest, and 30 vectors leave the bound several percent above it.
-	singleSteps = 150
-	singleRoom  = 4e6
+	// mostSteps limits those of a bound that more make tight, where they are boundRoom numbers at most: near the optimum many eigenvalues lie close to the
+	// largest, and 30 vectors leave the bound several percent above it.
+	mostSteps = 150
+	boundRoom = 4e6
 	// boundFailure is the probability that a bound by Lanczos is none.
 	boundFailure = 1e-3
 )
 
 // boundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap, otherwise by Lanczos
-// iterations until the bound is within tolerance of the norm, it is enough or boundSteps are done. Enough may be nil. The operators must be prepared. It
+// iterations until the bound is within tolerance of the norm, it is enough or the steps are done. Enough may be nil. The operators must be prepared. It
 // returns an unusable bound when the solve is cancelled.
 func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enough func(upper, lower float64) bool) dualBound {
 	if g.x.NumColumns == 0 { // there is no vector
@@ -77,11 +77,11 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enoug
 	}
 	d, m := g.x.NumColumns, g.outputs
 	outputs := func(failure float64) dualBound {
-		steps := boundSteps
-		if m == 1 {
-			steps = max(steps, min(singleSteps, int(singleRoom)/d))
+		steps := min(boundSteps, d)
+		if penalty == L1 || m == 1 {
+			steps = tightSteps(d, m)
 		}
-		run := newKrylov(g.workers, d, m, min(steps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
+		run := newKrylov(g.workers, d, m, steps, func(dst, h []float64) { g.mulBlockTo(dst, h, m, nil) })
 		bound := dualBound{
 			value: run.bound(rng, failure, false, tolerance, penalty.RowDual, enough), kind: OutputNorms, failure: failure, vectors: run.top(), columns: m,
 		}
@@ -97,7 +97,7 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enoug
 		return g.boundSquares(rng, tolerance, boundFailure)
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := signPatterns(m)
-		run := newKrylov(g.workers, d, s, min(boundSteps, d), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
+		run := newKrylov(g.workers, d, s, tightSteps(d, s), func(dst, h []float64) { g.mulBlockTo(dst, h, s, patterns) })
 		return dualBound{
 			value: run.bound(rng, boundFailure, false, tolerance, normInf, enough), kind: SignPatterns, failure: boundFailure, vectors: run.top(), columns: s,
 		}
@@ -108,6 +108,11 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enoug
 	}
 	best.failure = boundFailure
 	return best
+}
+
+// tightSteps returns the most Krylov vectors, with so many columns, of a bound that is Ω*(∇F) but for their number.
+func tightSteps(d, columns int) int {
+	return min(d, max(boundSteps, min(mostSteps, int(boundRoom)/(d*columns))))
 }
 
 // boundSquares bounds Ω*(∇F) of ℓ1/ℓ2 by Σ_c Γ_c². If every row has one feature below g.split() and one from there on, Γ_c has a block B_c and its

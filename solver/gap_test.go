@@ -315,6 +315,19 @@ func TestDualBounds(t *testing.T) {
 	}
 }
 
+// TestBoundOfCloseEigenvalues: where many eigenvalues lie close to the largest, the bounds that can be tight are, by more Krylov vectors than 30.
+func TestBoundOfCloseEigenvalues(t *testing.T) {
+	g := oneHotGamma(rand.New(rand.NewPCG(33, 34)), 6000, 300, 300, 3)
+	g.prepare()
+	for _, pen := range []Penalty{L1, L1Linf} {
+		bound, found := g.boundDual(pen, 1e-6, 5, nil), g.selectBasis(pen, nil, fineOracle, 1).criterion
+		if !bound.tight(pen, 3) || bound.value < found || bound.value > 1.01*found {
+			t.Errorf("%v: bound %v (%s), found %v", pen, bound.value, bound.kind, found)
+		}
+		t.Logf("%v: %s %.4f of what is found", pen, bound.kind, bound.value/found)
+	}
+}
+
 // slowSigns returns max over signs of |λ|max(Σ s_c Γ_c), the criterion of ℓ1/ℓ∞ over all unit vectors (appendix C).
 func slowSigns(t testing.TB, g *gamma) float64 {
 	t.Helper()

@@ -76,10 +76,12 @@ func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []f
 	return eigenvectorsOf(sum, axes)
 }
 
-// matrixOver returns an orthonormal basis of the span of unit vectors and Σ_r v_r h_r h_r' in its coordinates.
+// matrixOver returns an orthonormal basis of the span of vectors of length 1 or 0 and Σ_r v_r h_r h_r' in its coordinates.
 func matrixOver(vectors [][]float64, v []float64) (axes [][]float64, sum blas64.Symmetric) {
 	axes, coordinates := orthonormal(vectors)
-	sum = newSymmetric(len(axes))
+	if sum = newSymmetric(len(axes)); len(axes) == 0 { // all are zeros, as those of a warm model may be
+		return nil, sum
+	}
 	for row, at := range coordinates {
 		blas64.Syr(v[row], blas64.Vector{N: len(axes), Data: at, Inc: 1}, sum)
 	}

@@ -29,7 +29,7 @@ func (s *spectrum) isWhole() bool { return s != nil && s.fit != nil && s.fit.who
 // take twice the time to the same gap.
 const besideDominant = 7
 
-// carefulSteps are the Krylov vectors of careful searches, where they are no more than singleRoom numbers: with fewer, those that start from the vectors
+// carefulSteps are the Krylov vectors of careful searches, where they are no more than boundRoom numbers: with fewer, those that start from the vectors
 // found before miss others close to them.
 const carefulSteps = 60
 
@@ -40,7 +40,7 @@ func (s *spectrum) search(o oracleSearch, d int) oracleSearch {
 	}
 	o.eigen.beside = besideDominant
 	if o.eigen.tolerance <= fineSearch.tolerance {
-		o.eigen.dimension = max(o.eigen.dimension, min(carefulSteps, int(singleRoom)/max(1, d)))
+		o.eigen.dimension = max(o.eigen.dimension, min(carefulSteps, int(boundRoom)/max(1, d)))
 	}
 	return o
 }
