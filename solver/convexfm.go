@@ -15,8 +15,9 @@ import (
 // There is no rank to choose: λ sets it, and MaxBasis only bounds it. A model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
 //
 // The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term, certificates, budgets and
-// warm starts are the same; what differs is the refit, which is fully corrective (correctiveFit) unless Diagonal. For ANOVA it moves the vectors as well
-// (factorDescent). A fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are brought to the joint optimum as Solve does.
+// warm starts are the same; what differs is the refit, which is fully corrective (correctiveFit) unless Diagonal, and moves the vectors as well
+// (factorDescent), but where the whole Z is refitted. A fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are
+// brought to the joint optimum as Solve does.
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
 //
 // Settings.Lambda stands beside the sum of the losses. The β of the paper is λ for Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the
@@ -90,9 +91,9 @@ func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, c
 	}
 	if s.Kernel == ANOVA {
 		run.spectrum.split = p.X.split()
-		if !run.spectrum.isWhole() && !s.WeightsOnly && s.MaxBasis > 0 {
-			run.spectrum.factors = newFactorDescent(p, run.linear, s.Lambda, run.workers)
-		}
+	}
+	if !run.spectrum.isWhole() && !s.WeightsOnly && s.MaxBasis > 0 {
+		run.spectrum.factors = newFactorDescent(p, s.Kernel, run.linear, s.Lambda, run.workers)
 	}
 	var from *Model
 	if warm != nil {

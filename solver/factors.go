@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// factorDescent moves all basis vectors of a convex factorization machine with the ANOVA kernel and their eigenvalues at once, with linear term and bias: for
+// factorDescent moves all basis vectors of a convex factorization machine and their eigenvalues at once, with linear term and bias: for
 // factors p_r = √|v_r| h_r of fixed signs s_r,
 //
 //	min over P, w and b of  Σ_i w_i ℓ(t_i, ⟨w,x_i⟩ + b + Σ_r s_r K(p_r, x_i)) + λ Σ_r ‖p_r‖² + ½ α ‖w‖² + ½ α_b b²,
@@ -17,11 +17,12 @@ import (
 // is the convex problem where P has as many columns as Z has eigenvalues, as ‖Z‖_* is the least Σ ‖p_r‖² (Srebro, Rennie and Jaakkola 2004). Refits over the
 // span of the vectors, which move none of them, take dozens of eigenvectors to come as near.
 //
-// It is coordinate descent, feature by feature over all factors and w_j, exact in every coordinate of squared loss, as K is linear in one. For another loss
-// each sweep minimises the bound of its second derivatives by Loss.Curvature. The objective never rises. A sweep costs O(nnz(X) k); it runs on one goroutine,
-// as each coordinate wants the one before.
+// It is coordinate descent, feature by feature over all factors and w_j, exact in every coordinate of squared loss: K of ANOVA is linear in one, with that of
+// Homogeneous the objective is a polynomial of degree four in it (quarticStep). For another loss each sweep minimises the bound of its second derivatives by
+// Loss.Curvature. The objective never rises. A sweep costs O(nnz(X) k); it runs on one goroutine, as each coordinate wants the one before.
 type factorDescent struct {
 	p       *Problem
+	squares bool // Homogeneous, else ANOVA
 	lambda  float64
 	linear  *linearFit
 	workers workers
@@ -46,10 +47,12 @@ type factorDescent struct {
 // relaxation multiplies the steps of factors, as coordinate.Descent.Relaxation does.
 const relaxation = 1.5
 
-func newFactorDescent(p *Problem, linear *linearFit, lambda float64, workers workers) *factorDescent {
+// newFactorDescent is for one of the kernels of degree 2.
+func newFactorDescent(p *Problem, kernel Kernel, linear *linearFit, lambda float64, workers workers) *factorDescent {
 	x := p.X
 	return &factorDescent{
-		p: p, lambda: lambda, linear: linear, workers: workers, bound: p.Loss.Curvature(1), columns: columns.New(x.NumColumns, x.Start, x.Index, x.Value),
+		p: p, squares: kernel == Homogeneous, lambda: lambda, linear: linear, workers: workers,
+		bound: p.Loss.Curvature(1), columns: columns.New(x.NumColumns, x.Start, x.Index, x.Value),
 	}
 }
 
@@ -199,7 +202,11 @@ func (f *factorDescent) moveFactors(j, lo, hi int) (fall float64) {
 	rows, values := f.columns.Column(j)
 	n, own := len(rows), f.factors[j*f.k+lo:j*f.k+hi]
 	for r := range own {
-		fall += f.move(&own[r], f.moves[r*n:(r+1)*n], f.sign[lo+r], 2*f.lambda, relaxation)
+		if moves := f.moves[r*n : (r+1)*n]; f.squares {
+			fall += f.moveSquare(&own[r], moves, values, f.sign[lo+r])
+		} else {
+			fall += f.move(&own[r], moves, f.sign[lo+r], 2*f.lambda, relaxation)
+		}
 	}
 	if f.columns.Mate != nil {
 		return fall
@@ -216,7 +223,8 @@ func (f *factorDescent) moveFactors(j, lo, hi int) (fall float64) {
 	return fall
 }
 
-// movesTo stores ∂K/∂p_jr of the rows of feature j in moves, for the factors from lo to hi: x_ij times what the other features of a row give ⟨p_r, x_i⟩.
+// movesTo stores x_ij times what the other features of a row give ⟨p_r, x_i⟩ in moves, for the rows of feature j and the factors from lo to hi: ∂K/∂p_jr of
+// ANOVA, and half of it of Homogeneous but for the square of x_ij p_jr.
 func (f *factorDescent) movesTo(j, lo, hi int) {
 	from, to := f.columns.Start[j], f.columns.Start[j+1]
 	n, k := to-from, f.k

@@ -23,7 +23,7 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 	return 8*(int64(n)*int64(k+12*outputs+beside)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
 }
 
-// FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors of ANOVA by descents: the entries by columns,
+// FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors by descents: the entries by columns,
 // the vectors, inner products and derivatives in them, and three numbers for every row.
 func FactorsFootprint(n, entries, d, k int) int64 {
 	inner := int64(n) * int64(k)

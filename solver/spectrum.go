@@ -11,7 +11,7 @@ import (
 type spectrum struct {
 	fit     *correctiveFit // nil for diagonal refits
 	split   int            // of Rows.split, for ANOVA
-	factors *factorDescent // nil where refits move no vectors: not of ANOVA, or of the whole Z, or WeightsOnly
+	factors *factorDescent // nil where refits move no vectors: those of the whole Z, or WeightsOnly
 }
 
 // moves reports whether refits move the vectors together with their weights.

@@ -206,7 +206,7 @@ func (r *convexRun) models(ctx context.Context) error {
 		{"linear", solver.ConvexFM{}, solver.ANOVA, 0, false},
 	} {
 		if r.o.Quick && c.kernel == solver.Homogeneous {
-			continue // squares of one-hot columns repeat the linear term: it takes ten times as long
+			continue // squares of one-hot columns repeat the linear term: it takes some five times as long
 		}
 		s := convexSettings(c.kernel, r.beta, convexRidge)
 		s.MaxBasis = c.basis
