@@ -77,7 +77,7 @@ func TestHopelessProblems(t *testing.T) {
 						t.Fatalf("%s: %v", name, err)
 					}
 					checkFinite(t, res)
-					checkDual(t, res, s, emptyObjective(p))
+					checkDual(t, res, p, s)
 					if lambda > top && res.Model.NumBasis > 0 {
 						t.Errorf("%s, %v, λ %g above the largest: %v, %d basis vectors", name, pen, lambda, res.Status, res.Model.NumBasis)
 					}
