@@ -105,6 +105,9 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 	switch {
 	case len(cells) > len(r.names):
 		return nil, line, badLine(tooManyColumns), nil
+	case len(cells) < len(r.names):
+		return nil, line, &event.Rejection{Reason: tooFewColumns, Expected: fmt.Sprintf("the %d columns of the header", len(r.names)),
+			Got: fmt.Sprintf("%d columns", len(cells))}, nil
 	case slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }):
 		return nil, line, badLine(event.NotUTF8), nil
 	}
@@ -112,7 +115,7 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 }
 
 // A csvTable turns rows into records of JSON events. Columns become fields in their order: a cell that is a JSON number stays the number it is, digit by
-// digit, any other is text, and an empty or missing one is no field. Columns without a name are left out.
+// digit, any other is text, and an empty one is no field. Columns without a name are left out.
 type csvTable struct {
 	names []string // of the fields; "" for a column that is left out
 	key   int      // column of the record's key, -1 if there is none

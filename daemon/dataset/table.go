@@ -189,10 +189,6 @@ func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error)
 	if err != nil || bad != nil {
 		return nil, line, bad, err
 	}
-	if len(cells) < len(t.rows.names) {
-		return nil, line, &event.Rejection{Reason: tooFewColumns, Expected: fmt.Sprintf("the %d columns of the header", len(t.rows.names)),
-			Got: fmt.Sprintf("%d columns", len(cells))}, nil
-	}
 	value = []byte{'{'}
 	for _, c := range t.cells {
 		if cell := strings.TrimSpace(cells[c.column]); cell != "" {
