@@ -99,7 +99,7 @@ func BenchmarkScoreAfterDeltas(b *testing.B) {
 		if after, err = after.Apply(rowsDelta(rng, after, 1000, 0)); err != nil {
 			b.Fatal(err)
 		}
-		if after.pages == nil {
+		if after.rows == nil {
 			models = append(models, last, after)
 		}
 	}

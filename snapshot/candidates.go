@@ -264,7 +264,7 @@ func (w *search) leadingOf(dst []float64, j int) {
 	k, width := c.NumBasis, m.linearWidth()
 	for len(dst) > 0 {
 		n, rows, linear, stride, linearStride := len(dst), []float64(nil), []float64(nil), k, width
-		if m.pages == nil {
+		if m.rows == nil {
 			rows, linear = c.Basis[min(j*k, len(c.Basis)):], c.Linear[min(j*width, len(c.Linear)):]
 		} else {
 			rows, linear, stride, linearStride, n = m.runOf(j, n)

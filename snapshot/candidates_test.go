@@ -51,23 +51,23 @@ func changedPages(t *testing.T, c *Contents, rng *rand.Rand) (paged, flat *Model
 	must(t, err)
 	changed := *c
 	changed.Basis, changed.Linear = slices.Clone(c.Basis), slices.Clone(c.Linear)
-	m := *base
-	m.width, m.pages = m.rowWidth(), make([][]float64, (c.NumFeatures+pageRows-1)/pageRows)
-	for n := range m.pages {
-		if rng.IntN(3) > 0 {
-			continue
-		}
-		m.pages[n] = base.copyPage(n)
-		for j := n * pageRows; j < min((n+1)*pageRows, c.NumFeatures); j++ {
-			for i := range m.basisRow(j) {
-				m.basisRow(j)[i] += rng.NormFloat64()
+	m, d := *base, new(Delta)
+	for j := range c.NumFeatures {
+		if rng.IntN(80) == 0 || j%100 < 5 { // single ones, and some that follow each other
+			d.Columns = append(d.Columns, int32(j))
+			row := changed.Basis[j*c.NumBasis : (j+1)*c.NumBasis]
+			for i := range row {
+				row[i] += rng.NormFloat64()
 			}
-			copy(changed.Basis[j*c.NumBasis:], m.basisRow(j))
+			d.Basis = append(d.Basis, row...)
 			if c.Linear != nil {
-				m.linearRow(j)[0]--
-				copy(changed.Linear[j*c.NumOutputs:], m.linearRow(j))
+				changed.Linear[j*c.NumOutputs]--
+				d.Linear = append(d.Linear, changed.Linear[j*c.NumOutputs:(j+1)*c.NumOutputs]...)
 			}
 		}
+	}
+	if m.withRows(d, c.NumFeatures); m.rows == nil && m.rowWidth() > 0 {
+		t.Fatal("all rows were copied to one place")
 	}
 	flat, err = NewModel(&changed)
 	must(t, err)

@@ -18,12 +18,10 @@ type Model struct {
 	signedBy string
 	expires  time.Time // zero is never
 
-	// Of a model with deltas: the position, the pages of rows that have changed, the numbers of a row, and the names added.
+	// Of a model with deltas: the position, the rows that have changed, and the names added.
 	position *Position
-	pages    [][]float64
-	numPages int // that have changed
-	numRows  int // of contents, once all rows were copied there; else it has NumFeatures
-	width    int
+	rows     *changedRows // nil where all stand in contents
+	numRows  int          // of contents, once all rows were copied there; else it has NumFeatures
 	layers   []nameLayer
 }
 

@@ -2,14 +2,64 @@ package snapshot
 
 import "slices"
 
-// Rows of the model are those of the version's tensors until a delta changes them; from then on the page that a row is in has its own, until there are so many
-// pages that all rows are copied to one place. Pages are never
-// changed once a model has them: Apply copies the list of pages and those that it writes to. A page has its rows one after the other, of each first the
-// coordinates of the basis, then the linear weights.
+// changedRows are the rows that deltas have changed: those of the model are its version's tensors until then. Rows are changed by pages, the places of pages
+// stand in chunks, and the pages that one delta writes are one piece of memory, a slab. Nothing is changed once a model has it: Apply copies the list of
+// chunks, and of chunks and pages those that it writes to, so that a delta costs what it changes and a few bytes per thousand rows. When there are too many
+// slabs, or too much in them that no page is any more, they become one; when a share of all pages has changed, all rows are copied to one place.
+type changedRows struct {
+	chunks  []*pageChunk // nil where no page of it has changed
+	slabs   [][]float64
+	width   int // numbers of a row: first the coordinates of the basis, then the linear weights
+	changed int // pages
+	written int // pages of all slabs
+}
+
+// pageChunk says where pages stand that follow each other.
+type pageChunk [chunkPages]pagePlace
+
+// pagePlace is where a page stands; slab counts from 1, 0 is of a page that has not changed.
+type pagePlace struct{ slab, page uint32 }
+
 const (
-	pageShift = 3
-	pageRows  = 1 << pageShift // of 20 numbers: copying a page for one row takes as long as copying the list of pages of some 50 rows
+	pageShift  = 2
+	pageRows   = 1 << pageShift // as many as leadingOf takes at a time: a page is copied for one row of it
+	chunkShift = 7
+	chunkPages = 1 << chunkShift
+	mostSlabs  = 64
+
+	// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at its place first: with cold caches Score
+	// takes a quarter longer where all of its rows are in pages.
+	mergeShare = 5
 )
+
+func numPages(columns int) int { return (columns + pageRows - 1) >> pageShift }
+
+// place returns where page n stands.
+func (c *changedRows) place(n int) (at pagePlace) {
+	if chunk := c.chunks[n>>chunkShift]; chunk != nil {
+		at = chunk[n&(chunkPages-1)]
+	}
+	return at
+}
+
+// page returns page n, its rows one after the other; nil if it has not changed.
+func (c *changedRows) page(n int) []float64 {
+	at := c.place(n)
+	if at.slab == 0 {
+		return nil
+	}
+	return c.slabs[at.slab-1][int(at.page)*pageRows*c.width:]
+}
+
+// row returns row j, basis and linear weights, nil if its page has not changed.
+func (c *changedRows) row(j int) []float64 {
+	p := c.page(j >> pageShift)
+	if p == nil {
+		return nil
+	}
+	at := j & (pageRows - 1) * c.width
+	return p[at : at+c.width]
+}
 
 // linearWidth returns how many linear weights a row has: m or none.
 func (m *Model) linearWidth() int {
@@ -26,10 +76,9 @@ func (m *Model) rowWidth() int { return m.contents.NumBasis + m.linearWidth() }
 func (m *Model) row(j int) (basis, linear []float64) {
 	c := &m.contents
 	k, numOut := c.NumBasis, c.NumOutputs
-	if m.pages != nil {
-		if p := m.pages[j>>pageShift]; p != nil {
-			p = p[j&(pageRows-1)*m.width:]
-			return p[:k], p[k:m.width]
+	if m.rows != nil {
+		if row := m.rows.row(j); row != nil {
+			return row[:k], row[k:]
 		}
 	}
 	if c.Linear != nil {
@@ -41,10 +90,9 @@ func (m *Model) row(j int) (basis, linear []float64) {
 // basisRow returns the coordinates of column j in the basis.
 func (m *Model) basisRow(j int) []float64 {
 	k := m.contents.NumBasis
-	if m.pages != nil {
-		if p := m.pages[j>>pageShift]; p != nil {
-			at := j & (pageRows - 1) * m.width
-			return p[at : at+k]
+	if m.rows != nil {
+		if row := m.rows.row(j); row != nil {
+			return row[:k]
 		}
 	}
 	return m.contents.Basis[j*k : (j+1)*k]
@@ -53,10 +101,9 @@ func (m *Model) basisRow(j int) []float64 {
 // linearRow returns the linear weights of column j in a model that has some.
 func (m *Model) linearRow(j int) []float64 {
 	numOut := m.contents.NumOutputs
-	if m.pages != nil {
-		if p := m.pages[j>>pageShift]; p != nil {
-			at := j&(pageRows-1)*m.width + m.contents.NumBasis
-			return p[at : at+numOut]
+	if m.rows != nil {
+		if row := m.rows.row(j); row != nil {
+			return row[m.contents.NumBasis:]
 		}
 	}
 	return m.contents.Linear[j*numOut : (j+1)*numOut]
@@ -64,11 +111,11 @@ func (m *Model) linearRow(j int) []float64 {
 
 // isChanged reports whether deltas have changed pages that have rows of n columns from j on.
 func (m *Model) isChanged(j, n int) bool {
-	if m.pages == nil {
+	if m.rows == nil {
 		return false
 	}
-	for _, p := range m.pages[j>>pageShift : (j+n-1)>>pageShift+1] {
-		if p != nil {
+	for p := j >> pageShift; p <= (j+n-1)>>pageShift; p++ {
+		if m.rows.place(p).slab > 0 {
 			return true
 		}
 	}
@@ -78,46 +125,98 @@ func (m *Model) isChanged(j, n int) bool {
 // runOf returns the rows of at most n columns from j on that stand in one place, how many they are, and how many numbers after one another the rows and
 // their linear weights begin. Of a model with pages.
 func (m *Model) runOf(j, n int) (rows, linear []float64, stride, linearStride, count int) {
-	k, width, p := m.contents.NumBasis, m.linearWidth(), j>>pageShift
-	if page := m.pages[p]; page != nil {
-		at := j & (pageRows - 1)
-		rows = page[at*m.width:]
-		return rows, rows[k:], m.width, m.width, min(n, pageRows-at)
+	k, width, c := m.contents.NumBasis, m.linearWidth(), m.rows
+	first, last := j>>pageShift, (j+n-1)>>pageShift
+	place, p := c.place(first), first
+	for next := place; p < last; p++ {
+		if next.slab > 0 {
+			next.page++
+		}
+		if c.place(p+1) != next {
+			break
+		}
 	}
-	for p++; p < len(m.pages) && m.pages[p] == nil && p<<pageShift < j+n; p++ {
+	count = min(n, (p+1)<<pageShift-j)
+	if place.slab == 0 {
+		return m.contents.Basis[j*k:], m.contents.Linear[j*width:], k, width, count
 	}
-	return m.contents.Basis[j*k:], m.contents.Linear[j*width:], k, width, min(n, p<<pageShift-j)
+	rows = c.page(first)[j&(pageRows-1)*c.width:]
+	return rows, rows[k:], c.width, c.width, count
 }
 
-// withRows gives the model, a copy of the one before a delta, the pages in which the rows of the delta are changed, given its columns after that.
+// withRows gives the model, a copy of the one before a delta, the pages in which the rows of the delta are changed, given its columns after that. It costs
+// the pages written to.
 func (m *Model) withRows(d *Delta, columns int) {
-	if m.width = m.rowWidth(); len(d.Columns) == 0 || m.width == 0 {
+	width := m.rowWidth()
+	if len(d.Columns) == 0 || width == 0 {
 		return
 	}
-	k, numOut, width := m.contents.NumBasis, m.linearWidth(), m.width
-	pages := make([][]float64, (columns+pageRows-1)/pageRows)
-	copy(pages, m.pages)
-	written := -1
+	k, numOut, written := m.contents.NumBasis, m.linearWidth(), 0
 	for i, j := range d.Columns {
-		n := int(j) >> pageShift
-		if n != written {
-			if pages[n] == nil {
-				m.numPages++
-			}
-			pages[n], written = m.copyPage(n), n
+		if i == 0 || j>>pageShift != d.Columns[i-1]>>pageShift {
+			written++
 		}
-		row := pages[n][int(j)&(pageRows-1)*width:]
-		copy(row[:k], d.Basis[i*k:(i+1)*k])
-		copy(row[k:k+numOut], d.Linear[i*numOut:(i+1)*numOut])
 	}
-	if m.pages = pages; m.numPages > len(pages)/mergeShare {
+	before := m.rows
+	if before == nil {
+		before = &changedRows{width: width}
+	}
+	slab := make([]float64, written*pageRows*width)
+	after := &changedRows{slabs: append(before.slabs[:len(before.slabs):len(before.slabs)], slab), width: width, changed: before.changed,
+		written: before.written + written, chunks: make([]*pageChunk, (numPages(columns)+chunkPages-1)>>chunkShift)}
+	copy(after.chunks, before.chunks)
+	place := pagePlace{slab: uint32(len(after.slabs))}
+	for i, own, next := 0, -1, []float64(nil); i < len(d.Columns); place.page++ {
+		n := int(d.Columns[i]) >> pageShift
+		at := n >> chunkShift
+		if at != own {
+			chunk := new(pageChunk)
+			if old := after.chunks[at]; old != nil {
+				*chunk = *old
+			}
+			after.chunks[at], own = chunk, at
+		}
+		next, slab = slab[:pageRows*width], slab[pageRows*width:]
+		m.copyPage(next, n, after)
+		to := &after.chunks[at][n&(chunkPages-1)]
+		if to.slab == 0 {
+			after.changed++
+		}
+		*to = place
+		for ; i < len(d.Columns) && int(d.Columns[i])>>pageShift == n; i++ {
+			row := next[int(d.Columns[i])&(pageRows-1)*width:]
+			copy(row[:k], d.Basis[i*k:(i+1)*k])
+			copy(row[k:k+numOut], d.Linear[i*numOut:(i+1)*numOut])
+		}
+	}
+	switch m.rows = after; {
+	case after.changed > numPages(columns)/mergeShare:
 		m.merge(columns)
+	case len(after.slabs) > mostSlabs || after.written > 2*after.changed:
+		after.gather()
 	}
 }
 
-// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at the list of pages first: with cold caches
-// Score takes a quarter longer where all of its rows are in pages. Copying all rows for a fifth of them takes less than copying that fifth page by page did.
-const mergeShare = 5
+// gather puts the pages of all slabs into one, those that follow each other one after the other.
+func (c *changedRows) gather() {
+	size := pageRows * c.width
+	slab, n := make([]float64, c.changed*size), 0
+	chunks := slices.Clone(c.chunks)
+	for i, old := range c.chunks {
+		if old == nil {
+			continue
+		}
+		chunks[i] = new(pageChunk)
+		for p, at := range old {
+			if at.slab > 0 {
+				copy(slab[n*size:(n+1)*size], c.slabs[at.slab-1][int(at.page)*size:])
+				chunks[i][p] = pagePlace{1, uint32(n)}
+				n++
+			}
+		}
+	}
+	c.chunks, c.slabs, c.written = chunks, [][]float64{slab}, n
+}
 
 // merge puts all rows into one place again, those of names that were added, too.
 func (m *Model) merge(columns int) {
@@ -126,36 +225,36 @@ func (m *Model) merge(columns int) {
 	if numOut > 0 {
 		linear = make([]float64, columns*numOut)
 	}
-	for n, page := range m.pages {
-		first, last := n<<pageShift, min((n+1)<<pageShift, columns)
-		if page == nil {
-			copy(basis[first*k:last*k], c.Basis[first*k:])
-			copy(linear[first*numOut:last*numOut], c.Linear[first*numOut:])
+	for j := 0; j < columns; {
+		rows, weights, stride, linearStride, n := m.runOf(j, columns-j)
+		if stride == k {
+			copy(basis[j*k:(j+n)*k], rows)
+			copy(linear[j*numOut:(j+n)*numOut], weights)
+			j += n
 			continue
 		}
-		for j := first; j < last; j, page = j+1, page[m.width:] {
-			copy(basis[j*k:(j+1)*k], page)
-			copy(linear[j*numOut:(j+1)*numOut], page[k:])
+		for end := j + n; j < end; j++ {
+			copy(basis[j*k:(j+1)*k], rows)
+			copy(linear[j*numOut:(j+1)*numOut], weights)
+			rows, weights = rows[min(stride, len(rows)):], weights[min(linearStride, len(weights)):]
 		}
 	}
-	c.Basis, c.Linear, m.numRows, m.pages, m.numPages = basis, linear, columns, nil, 0
+	c.Basis, c.Linear, m.numRows, m.rows = basis, linear, columns, nil
 	m.screens = newScreens(len(m.screens))
 }
 
-// copyPage returns page n of the model to write to; rows that it does not have are 0.
-func (m *Model) copyPage(n int) []float64 {
-	k, numOut, width := m.contents.NumBasis, m.linearWidth(), m.rowWidth()
-	if n < len(m.pages) && m.pages[n] != nil {
-		return slices.Clone(m.pages[n])
+// copyPage stores page n of the model before a delta; rows that it does not have are 0.
+func (m *Model) copyPage(dst []float64, n int, rows *changedRows) {
+	if page := rows.page(n); page != nil {
+		copy(dst, page)
+		return
 	}
-	page := make([]float64, pageRows*width)
-	first := n << pageShift
+	k, numOut, first := m.contents.NumBasis, m.linearWidth(), n<<pageShift
 	for j := first; j < min(first+pageRows, max(m.numRows, m.contents.NumFeatures)); j++ {
-		row := page[(j-first)*width:]
+		row := dst[(j-first)*rows.width:]
 		copy(row[:k], m.contents.Basis[j*k:(j+1)*k])
 		if numOut > 0 {
 			copy(row[k:k+numOut], m.contents.Linear[j*numOut:(j+1)*numOut])
 		}
 	}
-	return page
 }

@@ -1,0 +1,93 @@
+package snapshot
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestChangedRows applies deltas of few and of many rows, alone and one after the other, of known columns and new ones, and compares every row, and every run of
+// rows, with plain lists; models before stay as they are. Slabs stay few, and are of pages for the most part.
+func TestChangedRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, shape := range []shape{shapes[0], shapes[2], shapes[5]} {
+		c := testContents(shape)
+		widen(c, 3000)
+		m, err := NewModel(c)
+		must(t, err)
+		type state struct {
+			model         *Model
+			columns       int
+			basis, linear []float64
+		}
+		k, width := m.contents.NumBasis, m.linearWidth()
+		now := state{m, c.NumFeatures, slices.Clone(m.contents.Basis), slices.Clone(m.contents.Linear)}
+		before, merged, gathered := []state(nil), 0, 0
+		for n := range 400 {
+			old := now
+			now.basis, now.linear = slices.Clone(old.basis), slices.Clone(old.linear)
+			d := new(Delta)
+			begin, most := rng.IntN(300), 1+rng.IntN(60)
+			for j := range now.columns {
+				if j >= begin && j < begin+most && n%3 > 0 || n%20 == 0 && rng.IntN(100) == 0 {
+					d.Columns = append(d.Columns, int32(j))
+				}
+			}
+			for range rng.IntN(3) {
+				d.Columns = append(d.Columns, int32(now.columns))
+				now.columns++
+				now.basis, now.linear = append(now.basis, make([]float64, k)...), append(now.linear, make([]float64, width)...)
+			}
+			for _, j := range d.Columns {
+				row, weights := now.basis[int(j)*k:int(j+1)*k], now.linear[int(j)*width:int(j+1)*width]
+				for i := range row {
+					row[i] = rng.NormFloat64()
+				}
+				for i := range weights {
+					weights[i] = rng.NormFloat64()
+				}
+				d.Basis, d.Linear = append(d.Basis, row...), append(d.Linear, weights...)
+			}
+			next := *old.model
+			next.withRows(d, now.columns)
+			switch r := next.rows; {
+			case r == nil && old.model.rows != nil:
+				merged++
+			case r == nil:
+			case len(r.slabs) > mostSlabs || r.written > 2*r.changed || r.changed > numPages(now.columns)/mergeShare:
+				t.Fatalf("delta %d: %d slabs with %d pages, of which %d have changed", n, len(r.slabs), r.written, r.changed)
+			case old.model.rows != nil && len(r.slabs) == 1:
+				gathered++
+			}
+			now.model = &next
+			if n%50 == 0 {
+				before = append(before, old)
+			}
+			for _, s := range append(before[:len(before):len(before)], now) {
+				for j := range s.columns {
+					row, weights := s.basis[j*k:(j+1)*k], s.linear[j*width:(j+1)*width]
+					basis, linear := s.model.row(j)
+					if !slices.Equal(basis, row) || !slices.Equal(linear, weights) || !slices.Equal(s.model.basisRow(j), row) {
+						t.Fatalf("delta %d: row %d of %d is %v and %v, want %v and %v", n, j, s.columns, basis, linear, row, weights)
+					}
+				}
+			}
+			if now.model.rows == nil {
+				continue
+			}
+			for j := 0; j < now.columns; {
+				rows, weights, stride, linearStride, length := now.model.runOf(j, min(now.columns-j, 1+rng.IntN(200)))
+				for i := range length {
+					if !slices.Equal(rows[i*stride:i*stride+k], now.basis[(j+i)*k:(j+i+1)*k]) ||
+						!slices.Equal(weights[i*linearStride:i*linearStride+width], now.linear[(j+i)*width:(j+i+1)*width]) {
+						t.Fatalf("delta %d: row %d is not in its run from %d on", n, j+i, j)
+					}
+				}
+				j += length
+			}
+		}
+		if merged < 2 || gathered < 5 {
+			t.Errorf("rows were copied to one place %d times, slabs %d times", merged, gathered)
+		}
+	}
+}
