@@ -49,7 +49,7 @@ func (c *Cycle) BeginCompaction() *Compaction {
 	x.update.Model = f.of.Model // for its kernel
 	c.noteLive(&x.update)
 	next := *f.forms[f.form]
-	next.changes = nil
+	next.changes, next.placed, next.keys, next.numbersOf = nil, nil, nil, nil // the one that is followed meanwhile writes to its own
 	x.follower, x.schema = &next, &c.schema
 	f.compaction = x
 	return x
@@ -96,9 +96,9 @@ func (ch *Champion) holds(m *snapshot.Meta) {
 	}
 }
 
-// keep keeps a delta that was taken while the version is made.
-func (x *Compaction) keep(d *snapshot.Delta, changes []rowChange) {
-	x.since = append(x.since, keptDelta{d, slices.Clone(changes)})
+// keep keeps a delta that was taken while the version is made, given what was placed in it.
+func (x *Compaction) keep(d *snapshot.Delta, placed []rowChange) {
+	x.since = append(x.since, keptDelta{d, slices.Clone(placed)})
 	x.sinceRow += 8 * (len(d.Linear) + len(d.Basis))
 }
 

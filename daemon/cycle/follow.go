@@ -30,6 +30,8 @@ type follower struct {
 	losses  int             // fields of the fold-in whose mixing losses versions have
 
 	changes, placed []rowChange // of the delta at hand, as they were touched and by column
+	keys            []uint64    // their columns and where they stand among those touched
+	numbersOf       []float64   // their rows, as they were touched
 }
 
 // rowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model has, in order of first touch.
@@ -157,7 +159,9 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 	m, k := f.model.NumOutputs(), f.basis
 	d = &snapshot.Delta{Sequence: f.model.Position().Sequence + 1}
 	f.changes = f.changes[:0]
-	numbers := make([]float64, len(f.source.taken)*(m+k))
+	f.numbersOf = slices.Grow(f.numbersOf[:0], len(f.source.taken)*(m+k))
+	numbers := f.numbersOf[:len(f.source.taken)*(m+k)]
+	clear(numbers)
 	for _, at := range f.source.taken {
 		item := &f.source.slots.items[at]
 		change := rowChange{field: f.fieldOf(int(item.field)), name: item.name}
@@ -210,10 +214,20 @@ func (f *follower) place(change *rowChange) {
 	}
 }
 
-// fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in which they came.
+// fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in which they came. What is placed then
+// has its rows in the delta.
 func (f *follower) fill(d *snapshot.Delta) {
-	known := slices.DeleteFunc(append(f.placed[:0], f.changes...), func(x rowChange) bool { return x.column < 0 })
-	slices.SortFunc(known, func(a, b rowChange) int { return int(a.column) - int(b.column) })
+	f.keys = f.keys[:0]
+	for i := range f.changes {
+		if column := f.changes[i].column; column >= 0 {
+			f.keys = append(f.keys, uint64(column)<<32|uint64(i))
+		}
+	}
+	slices.Sort(f.keys)
+	known := f.placed[:0]
+	for _, key := range f.keys {
+		known = append(known, f.changes[uint32(key)])
+	}
 	next := int32(f.model.NumColumns())
 	for _, x := range f.changes {
 		if x.column >= 0 {
@@ -233,9 +247,10 @@ func (f *follower) fill(d *snapshot.Delta) {
 	d.Columns = make([]int32, 0, len(known))
 	d.Linear, d.Basis = make([]float64, 0, len(known)*f.model.NumOutputs()), make([]float64, 0, len(known)*f.basis)
 	for i := range known {
-		d.Columns = append(d.Columns, known[i].column)
-		d.Linear = append(d.Linear, known[i].linear...)
-		d.Basis = append(d.Basis, known[i].basis...)
+		x := &known[i]
+		linear, basis := len(d.Linear), len(d.Basis)
+		d.Columns, d.Linear, d.Basis = append(d.Columns, x.column), append(d.Linear, x.linear...), append(d.Basis, x.basis...)
+		x.linear, x.basis = d.Linear[linear:], d.Basis[basis:] // the others are written over by the next delta
 	}
 	same := func(now, last *[]float64) {
 		if slices.Equal(*now, *last) {

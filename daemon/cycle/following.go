@@ -225,7 +225,7 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 		switch {
 		case whole == "":
 			if deltas[form] = d; d != nil && updateForm(form) == f.form && f.compaction != nil {
-				f.compaction.keep(d, follower.changes)
+				f.compaction.keep(d, follower.placed)
 			}
 		case updateForm(form) == f.form:
 			return deltas, whole
