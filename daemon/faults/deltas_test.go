@@ -102,7 +102,7 @@ func TestFreshConsumer(t *testing.T) {
 	}
 	config := configured(knownRows, "update_every: 0s")
 	w := watchStore(t, config, false)
-	c := run(t, refitd, config, nil)
+	c := run(t, refitd, config, tier.Size([]string(nil), []string{"GOMEMLIMIT=18GiB"})) // the fold-in of a million names is 9 GiB
 	begun := func(limit time.Duration, what func(s snapshot.Status) bool) {
 		t.Helper()
 		within(t, limit, func() error {
