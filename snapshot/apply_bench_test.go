@@ -99,7 +99,10 @@ func BenchmarkScoreAfterDeltas(b *testing.B) {
 		if after, err = after.Apply(rowsDelta(rng, after, 1000, 0)); err != nil {
 			b.Fatal(err)
 		}
-		if after.rows == nil {
+		if x := after.rows.merge; x != nil {
+			<-x.done
+		}
+		if &after.contents.Basis[0] != &last.contents.Basis[0] {
 			models = append(models, last, after)
 		}
 	}

@@ -67,7 +67,7 @@ func changedPages(t *testing.T, c *Contents, rng *rand.Rand) (paged, flat *Model
 		}
 	}
 	if m.withRows(d, c.NumFeatures); m.rows == nil && m.rowWidth() > 0 {
-		t.Fatal("all rows were copied to one place")
+		t.Fatal("no row has changed")
 	}
 	flat, err = NewModel(&changed)
 	must(t, err)

@@ -5,13 +5,23 @@ import "slices"
 // changedRows are the rows that deltas have changed: those of the model are its version's tensors until then. Rows are changed by pages, the places of pages
 // stand in chunks, and the pages that one delta writes are one piece of memory, a slab. Nothing is changed once a model has it: Apply copies the list of
 // chunks, and of chunks and pages those that it writes to, so that a delta costs what it changes and a few bytes per thousand rows. When there are too many
-// slabs, or too much in them that no page is any more, they become one; when a share of all pages has changed, all rows are copied to one place.
+// slabs, or too much in them that no page is any more, they become one. When a share of all pages has changed, all rows are copied to one place, beside what
+// goes on: the first delta after that has them there.
 type changedRows struct {
 	chunks  []*pageChunk // nil where no page of it has changed
 	slabs   [][]float64
 	width   int // numbers of a row: first the coordinates of the basis, then the linear weights
 	changed int // pages
 	written int // pages of all slabs
+	merge   *merge
+}
+
+// merge is the rows of a model being copied to one place.
+type merge struct {
+	slabs         int // of the model: later ones are of deltas since
+	columns       int // of the model
+	basis, linear []float64
+	done          chan struct{} // closed once these are there
 }
 
 // pageChunk says where pages stand that follow each other.
@@ -157,13 +167,14 @@ func (m *Model) withRows(d *Delta, columns int) {
 			written++
 		}
 	}
+	m.takeMerged()
 	before := m.rows
 	if before == nil {
 		before = &changedRows{width: width}
 	}
 	slab := make([]float64, written*pageRows*width)
 	after := &changedRows{slabs: append(before.slabs[:len(before.slabs):len(before.slabs)], slab), width: width, changed: before.changed,
-		written: before.written + written, chunks: make([]*pageChunk, (numPages(columns)+chunkPages-1)>>chunkShift)}
+		written: before.written + written, merge: before.merge, chunks: make([]*pageChunk, (numPages(columns)+chunkPages-1)>>chunkShift)}
 	copy(after.chunks, before.chunks)
 	place := pagePlace{slab: uint32(len(after.slabs))}
 	for i, own, next := 0, -1, []float64(nil); i < len(d.Columns); place.page++ {
@@ -190,8 +201,10 @@ func (m *Model) withRows(d *Delta, columns int) {
 		}
 	}
 	switch m.rows = after; {
+	case after.merge != nil:
 	case after.changed > numPages(columns)/mergeShare:
-		m.merge(columns)
+		after.merge = &merge{slabs: len(after.slabs), columns: columns, done: make(chan struct{})}
+		go after.merge.run(*m)
 	case len(after.slabs) > mostSlabs || after.written > 2*after.changed:
 		after.gather()
 	}
@@ -218,28 +231,63 @@ func (c *changedRows) gather() {
 	c.chunks, c.slabs, c.written = chunks, [][]float64{slab}, n
 }
 
-// merge puts all rows into one place again, those of names that were added, too.
-func (m *Model) merge(columns int) {
-	c, k, numOut := &m.contents, m.contents.NumBasis, m.linearWidth()
-	basis, linear := make([]float64, columns*k), []float64(nil)
+// run copies the rows of a model to one place, those of names that were added, too.
+func (x *merge) run(m Model) {
+	defer close(x.done)
+	k, numOut := m.contents.NumBasis, m.linearWidth()
+	x.basis = make([]float64, x.columns*k)
 	if numOut > 0 {
-		linear = make([]float64, columns*numOut)
+		x.linear = make([]float64, x.columns*numOut)
 	}
-	for j := 0; j < columns; {
-		rows, weights, stride, linearStride, n := m.runOf(j, columns-j)
+	for j := 0; j < x.columns; {
+		rows, weights, stride, linearStride, n := m.runOf(j, x.columns-j)
 		if stride == k {
-			copy(basis[j*k:(j+n)*k], rows)
-			copy(linear[j*numOut:(j+n)*numOut], weights)
+			copy(x.basis[j*k:(j+n)*k], rows)
+			copy(x.linear[j*numOut:(j+n)*numOut], weights)
 			j += n
 			continue
 		}
 		for end := j + n; j < end; j++ {
-			copy(basis[j*k:(j+1)*k], rows)
-			copy(linear[j*numOut:(j+1)*numOut], weights)
+			copy(x.basis[j*k:(j+1)*k], rows)
+			copy(x.linear[j*numOut:(j+1)*numOut], weights)
 			rows, weights = rows[min(stride, len(rows)):], weights[min(linearStride, len(weights)):]
 		}
 	}
-	c.Basis, c.Linear, m.numRows, m.rows = basis, linear, columns, nil
+}
+
+// takeMerged lets the model, a copy that nobody else has, have its rows in the one place where they were copied to, if they were by now, and pages of those that
+// have changed since.
+func (m *Model) takeMerged() {
+	if m.rows == nil || m.rows.merge == nil {
+		return
+	}
+	x, before := m.rows.merge, m.rows
+	select {
+	case <-x.done:
+	default:
+		return
+	}
+	after := &changedRows{width: before.width, slabs: before.slabs[x.slabs:], chunks: make([]*pageChunk, len(before.chunks))}
+	for _, slab := range after.slabs {
+		after.written += len(slab) / (pageRows * after.width)
+	}
+	for i, old := range before.chunks {
+		if old == nil {
+			continue
+		}
+		chunk, changed := new(pageChunk), after.changed
+		for p, at := range old {
+			if int(at.slab) > x.slabs {
+				chunk[p] = pagePlace{at.slab - uint32(x.slabs), at.page}
+				after.changed++
+			}
+		}
+		if after.changed > changed {
+			after.chunks[i] = chunk
+		}
+	}
+	c := &m.contents
+	c.Basis, c.Linear, m.numRows, m.rows = x.basis, x.linear, x.columns, after
 	m.screens = newScreens(len(m.screens))
 }
 

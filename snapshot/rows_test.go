@@ -50,14 +50,24 @@ func TestChangedRows(t *testing.T) {
 			}
 			next := *old.model
 			next.withRows(d, now.columns)
-			switch r := next.rows; {
-			case r == nil && old.model.rows != nil:
+			r := next.rows
+			switch {
+			case next.numRows != old.model.numRows:
 				merged++
-			case r == nil:
-			case len(r.slabs) > mostSlabs || r.written > 2*r.changed || r.changed > numPages(now.columns)/mergeShare:
+				if r.changed > numPages(now.columns)/mergeShare {
+					t.Fatalf("delta %d: %d pages have changed since all rows were copied to one place", n, r.changed)
+				}
+			case r.merge != nil:
+				if r.changed < numPages(now.columns)/mergeShare {
+					t.Fatalf("delta %d: all rows are copied to one place with %d pages that have changed", n, r.changed)
+				}
+			case len(r.slabs) > mostSlabs || r.written > 2*r.changed:
 				t.Fatalf("delta %d: %d slabs with %d pages, of which %d have changed", n, len(r.slabs), r.written, r.changed)
 			case old.model.rows != nil && len(r.slabs) == 1:
 				gathered++
+			}
+			if r.merge != nil && rng.IntN(3) == 0 {
+				<-r.merge.done
 			}
 			now.model = &next
 			if n%50 == 0 {
@@ -71,9 +81,6 @@ func TestChangedRows(t *testing.T) {
 						t.Fatalf("delta %d: row %d of %d is %v and %v, want %v and %v", n, j, s.columns, basis, linear, row, weights)
 					}
 				}
-			}
-			if now.model.rows == nil {
-				continue
 			}
 			for j := 0; j < now.columns; {
 				rows, weights, stride, linearStride, length := now.model.runOf(j, min(now.columns-j, 1+rng.IntN(200)))
