@@ -39,7 +39,7 @@ const (
 
 	// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at its place first: with cold caches Score
 	// takes a quarter longer where all of its rows are in pages.
-	mergeShare = 5
+	mergeShare = 8
 )
 
 func numPages(columns int) int { return (columns + pageRows - 1) >> pageShift }
