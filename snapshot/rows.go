@@ -255,8 +255,8 @@ func (x *merge) run(m Model) {
 	}
 }
 
-// takeMerged lets the model, a copy that nobody else has, have its rows in the one place where they were copied to, if they were by now, and pages of those that
-// have changed since.
+// takeMerged lets the model, a copy that nobody else has, have its rows where they were copied to, if they were by now, and pages of those that have changed
+// since.
 func (m *Model) takeMerged() {
 	if m.rows == nil || m.rows.merge == nil {
 		return

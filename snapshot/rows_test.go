@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestChangedRows applies deltas of few and of many rows, alone and one after the other, of known columns and new ones, and compares every row, and every run of
+// TestChangedRows applies deltas of few and of many rows, alone and one after the other, of known columns and new ones, and compares each row, and each run of
 // rows, with plain lists; models before stay as they are. Slabs stay few, and are of pages for the most part.
 func TestChangedRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
