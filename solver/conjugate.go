@@ -2,8 +2,6 @@ package solver
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // conjugateRay is what the dual objective of a solve is along the ray s∇F, s ≥ 0, of scaled gradients: with the convex conjugate F* of the
@@ -96,6 +94,9 @@ func newConjugateRay(p *Problem, workers workers, loss float64, rows []float64) 
 			sums.top = max(sums.top, x)
 		}
 	})
+	if x := sums.square + sums.entropy + sums.value; math.IsNaN(x) || math.IsInf(x, 0) {
+		sums = raySums{unknown: true}
+	}
 	r.one, r.limit = sums, 1
 	if !sums.unknown {
 		r.limit = math.Inf(1)
@@ -142,7 +143,9 @@ func (r *conjugateRay) sum(s float64, also func(sums *raySums, w, square float64
 			if w == 0 {
 				continue
 			}
-			floats.ScaleTo(grad, 1/w, r.rows[i*m:i*m+m])
+			for c, g := range r.rows[i*m : i*m+m] {
+				grad[c] = g / w // 1/w may be infinite
+			}
 			count, square, ok := loss.ray(wrong, grad, r.p.Target(i))
 			if !ok {
 				sums.unknown = true
