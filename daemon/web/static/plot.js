@@ -53,7 +53,8 @@ function frame(o) {
     );
   }
   for (const [v, text] of o.xTicks) {
-    node.append(svg("text", { class: "tick", x: x(v), y: height - 10, "text-anchor": "middle" }, text));
+    const cut = x(v) > width - 20; // a time at the right edge
+    node.append(svg("text", { class: "tick", x: cut ? width : x(v), y: height - 10, "text-anchor": cut ? "end" : "middle" }, text));
   }
   if (o.yTitle) node.append(svg("text", { class: "tick", x: 0, y: 11 }, o.yTitle));
   return { node, x, y, width, height, left, right, top, bottom };
