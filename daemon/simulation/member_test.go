@@ -134,7 +134,7 @@ func (w *world) left(m *member) error {
 		}
 		m.next[l.Partition] = l.Next
 	}
-	if err := errors.Join(err, s.Close()); err != nil || m != w.publisher {
+	if err := errors.Join(err, w.compareSample(m, s), s.Close()); err != nil || m != w.publisher {
 		return err
 	}
 	if err := w.look(); err != nil {
