@@ -123,8 +123,8 @@ func TestFreshShard(t *testing.T) {
 	}
 }
 
-// TestLostBelowAGap: a trainer that begins with nothing finds rows missing, too, where the topic has lost records of which it cannot tell whether they mattered:
-// a head says how many rows there have to be.
+// TestLostBelowAGap: a trainer that begins with nothing finds rows missing, too, where the topic lacks records of which it cannot tell whether they mattered: a
+// head says how many rows there have to be.
 func TestLostBelowAGap(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	client, err := kgo.NewClient(append(r.kafka(), kgo.AllowAutoTopicCreation())...)

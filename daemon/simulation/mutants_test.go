@@ -58,7 +58,8 @@ var mutants = []wrong{
 		New: "if p.LogStart > next || MUTANT && p.LogStart == next && next > 0 {"}},
 	{"a delta out of the chain", "", 1, mutant.Edit{File: "daemon/publish/deltas.go", Old: "c.file.Sequence()+1,",
 		New: "c.file.Sequence()+1+map[bool]int64{true: 1}[MUTANT],"}},
-	{"a version of less than was published", "lost state,produce,slow", 1, mutant.Edit{File: "daemon/model/state.go", Old: "\tfor _, c := range s.published {",
+	{"a version of less than was published", "lost state,produce,slow", 1, mutant.Edit{File: "daemon/model/state.go",
+		Old: "\tfor _, c := range s.published {",
 		New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
 }
 
