@@ -81,24 +81,33 @@ func (w *world) cutPower() error {
 	if err != nil {
 		return err
 	}
-	id, left, over := topics[merge].ID, 1+w.rng.IntN(4), false
+	id, left := topics[merge].ID, 1+w.rng.IntN(4)
+	var over atomic.Bool
 	w.cluster.ControlKey(kmsg.Produce.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) { // one at a time
 		w.cluster.KeepControl()
 		asked := r.(*kmsg.ProduceRequest)
-		if over || !slices.ContainsFunc(asked.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id }) {
+		if over.Load() {
+			w.cluster.DropControl()
+			return nil, nil, false
+		}
+		if !slices.ContainsFunc(asked.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id }) {
 			return nil, nil, false
 		}
 		if left--; left > 0 {
 			return nil, nil, false
 		}
-		over = true
+		over.Store(true)
 		w.cluster.DropControl()
 		for _, p := range living {
 			p.kill()
 		}
 		return nil, errSevered, true
 	})
-	return w.produce(1+w.rng.IntN(40), true)
+	defer over.Store(true)
+	if err := w.produce(1+w.rng.IntN(40), true); err != nil {
+		return err
+	}
+	return w.sleepOrDie(time.Minute)
 }
 
 // loseState has a member begin with nothing: a shard or a daemon that is whole reads its partitions again, as long as the brokers have them, and
