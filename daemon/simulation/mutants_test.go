@@ -39,9 +39,11 @@ var mutants = []wrong{
 		New: "map[bool][]byte{false: q.storing[len(q.storing)-1].sums}[MUTANT])"}},
 	{"markers taken for records", "", 1, mutant.Edit{File: "consumer/walker.go", Old: "case h.attributes&attrControl != 0:",
 		New: "case h.attributes&attrControl != 0 && !MUTANT:"}},
-	{"a lost connection is lost for good", "", 6, mutant.Edit{File: "consumer/fetcher.go", Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
+	{"a lost connection is lost for good", "", 6, mutant.Edit{File: "consumer/fetcher.go",
+		Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
 		New: "if MUTANT { <-ctx.Done() }\nif backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {"}},
-	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/store.go", Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
+	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/store.go",
+		Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
 				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
 				r.describe(&manifest)
@@ -70,7 +72,8 @@ var mutantsOfTeams = []wrong{
 		New: "if !lost || MUTANT {"}},
 	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
 		New: "\tif other != nil && !MUTANT {"}},
-	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "s.by.Epoch = max(s.passed, before.By.Epoch) + 1",
+	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
+		Old: "s.by.Epoch = max(s.passed, before.By.Epoch) + 1",
 		New: "if s.by.Epoch = max(s.passed, before.By.Epoch) + 1; MUTANT { s.by.Epoch = 1 }"}},
 	{"the trainer resumes off by one", "produce,stop,lost tail", 2, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next = resume\n",
 		New: "\tif MUTANT && ok { resume++ }\n\tr.next = resume\n"}},
