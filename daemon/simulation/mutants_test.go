@@ -68,7 +68,7 @@ var mutantsOfTeams = []wrong{
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
 	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, &h); missing > 0",
 		New: "missing := r.missing(in, &h); missing > 0 && !MUTANT"}},
-	{"a lost end is not sent again", "lost tail,kill,produce,stop", 4, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
+	{"a lost end is not sent again", "lost tail,stop", 3, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
 		New: "if !lost || MUTANT {"}},
 	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
 		New: "\tif other != nil && !MUTANT {"}},
