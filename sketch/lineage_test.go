@@ -401,3 +401,24 @@ func TestSmallerWithQuotas(t *testing.T) {
 	applyLog(t, s, "a", 0, records, 300, 50)
 	must(t, s.Check(), s.Close())
 }
+
+// TestAlignAtTheThreshold: a shard that is told the threshold of the sample of all keeps the row that has exactly it, if the row is its own; a sample made of
+// the log anew, as verify makes it, has to come to the same.
+func TestAlignAtTheThreshold(t *testing.T) {
+	fresh := func(size int) *Store {
+		m, err := NewMemory(Options{Size: size, HoldoutSize: 10, HoldoutFraction: 0.2, Seed: 3})
+		must(t, err)
+		applyLog(t, m, "a", 0, mixedLog(2000), 2000, 700)
+		return m
+	}
+	shard, again := fresh(50), fresh(50)
+	dropped, err := shard.Raise(fresh(20).Thresholds())
+	must(t, err, again.Align(shard))
+	got, want := stateOf(t, again), stateOf(t, shard)
+	if dropped != 29 || want.Rows[Train] != 21 {
+		t.Errorf("%d rows dropped, %d left of 50", dropped, want.Rows[Train])
+	}
+	if got.SampleDigest != want.SampleDigest || got.Rows != want.Rows {
+		t.Errorf("made anew\n%+v, want\n%+v", got, want)
+	}
+}

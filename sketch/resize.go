@@ -60,11 +60,19 @@ func (s *Store) trim() error {
 }
 
 // Align gives up the rows that o, a sample of the same events under the same settings, has no longer room for or never let in: an under-filled
-// sample holds the events above its threshold, and this one, read from the log at once, may hold more. For comparisons in memory;
-// what it gives up is not marked anywhere.
+// sample holds the events above its threshold, and this one, read from the log at once, may hold more. A row at the threshold stays if o has it: a shard
+// whose threshold was raised keeps the very row that another sample put out. For comparisons in memory; what it gives up is not marked anywhere.
 func (s *Store) Align(o *Store) error {
 	o.mu.Lock()
-	counts := o.counters()
+	counts, least := o.counters(), map[identity]bool{}
+	for i, r := range o.all {
+		_, threshold := counts.of(i)
+		for _, e := range r.heap {
+			if e.rank == threshold {
+				least[e.id] = true
+			}
+		}
+	}
 	o.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +83,7 @@ func (s *Store) Align(o *Store) error {
 		}
 		var out []entry
 		for _, e := range r.heap {
-			if e.rank <= threshold {
+			if e.rank < threshold || e.rank == threshold && !least[e.id] {
 				out = append(out, e)
 			}
 		}

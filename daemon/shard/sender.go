@@ -94,7 +94,7 @@ func (s *Sender) Trouble() string {
 	return ""
 }
 
-// Prepare connects, looks at the topic until it can, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of
+// Prepare connects, looks at the topic until it can or ctx is done, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of
 // Forget or of the state.
 func (s *Sender) Prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
@@ -104,9 +104,13 @@ func (s *Sender) Prepare(ctx context.Context) error {
 			s.fails(nil)
 			return err
 		}
-		if ctx.Err() != nil || errors.Is(err, ErrTopic) || errors.Is(err, sketch.ErrStorage) || errors.Is(err, sketch.ErrCorrupt) {
+		switch {
+		case errors.Is(err, ErrTopic), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
 			s.fails(nil)
 			return err
+		case ctx.Err() != nil: // a stop is no trouble
+			s.fails(nil)
+			return nil
 		}
 		if failures == 1 {
 			s.Log.Error("merge topic cannot be read: tried again until it can", "topic", s.Topic, "error", err)
