@@ -1,8 +1,6 @@
 package solver
 
-import (
-	"math"
-)
+import "math"
 
 // conjugateRay is what the dual objective of a solve is along the ray s∇F, s ≥ 0, of scaled gradients: with the convex conjugate F* of the
 // loss, the excess E(s) = F + F*(s∇F) − s⟨o, ∇F⟩ at the predictions o, which is 0 at s = 1 and never negative (Fenchel and Young). For the

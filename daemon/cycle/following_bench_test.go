@@ -48,7 +48,7 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 }
 
 // BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20 basis vectors. Of rows that nobody
-// touched only the list of pages is copied, three bytes a row.
+// touched next to nothing is copied.
 func BenchmarkTakeDelta(b *testing.B) {
 	c, observe := manyRows(b, 50_000)
 	c.NextUpdate()
