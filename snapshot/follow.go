@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,13 @@ func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
-	idle := time.AfterFunc(catchUpTimeout, cancel)
+	timeout := cmp.Or(w.options.catchUp, catchUpTimeout)
+	idle := time.AfterFunc(timeout, cancel)
 	defer idle.Stop()
 	f := &follower{watcher: w, source: source, pointer: p}
 	for isBehind(m, w.model.Load()) { // which moves on meanwhile
 		next, err := f.take(ctx, m, func(_, _ *Model) error {
-			idle.Reset(catchUpTimeout)
+			idle.Reset(timeout)
 			return nil
 		})
 		if next == m || err != nil {

@@ -77,6 +77,7 @@ func TestWatchAppliesDeltas(t *testing.T) {
 // slowDeltas is a store in which deltas of version 2 come one at a time, each some time after it is asked for.
 type slowDeltas struct {
 	DirSource
+	every  time.Duration
 	append func()
 }
 
@@ -85,7 +86,7 @@ func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(catchUpTimeout / 6):
+		case <-time.After(s.every):
 			s.append()
 		}
 	}
@@ -104,7 +105,8 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	var next *Chain
 	var model *Model
 	grown := 0
-	source := slowDeltas{DirSource{dir, often}, func() {
+	const catchUp = 3 * time.Second // on a busy machine a second passes between two deltas
+	source := slowDeltas{DirSource{dir, often}, catchUp / 6, func() {
 		if grown == 0 {
 			next, model = openChain(t, store, dir, 2)
 		}
@@ -120,7 +122,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 		}
 		return nil
 	}
-	w := watchOf(t, source, WatchOptions{OnLoad: load})
+	w := watchOf(t, source, WatchOptions{OnLoad: load, catchUp: catchUp})
 	atDelta(t, w, 1, 12)
 	whole.Meta.Created, whole.Meta.Kind = created.Add(time.Hour), "update"
 	_, err := store.Publish(t.Context(), "m", whole)

@@ -30,6 +30,8 @@ type WatchOptions struct {
 	// always verified. It takes the time and the memory of writing a version, and is for those who would rather know that two machines agree.
 	CheckDeltas bool
 	Log         *slog.Logger // nil logs nothing
+
+	catchUp time.Duration // 0 is catchUpTimeout
 }
 
 // retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it while there is no
