@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/daemontest"
@@ -120,6 +121,37 @@ func TestFreshShard(t *testing.T) {
 			t.Errorf("with partition %d: %v", partition, err)
 		}
 	}
+}
+
+// TestLostBelowAGap: a trainer that begins with nothing finds rows missing, too, where the topic lacks records of which it cannot tell whether they mattered: a
+// head says how many rows there have to be.
+func TestLostBelowAGap(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	client, err := kgo.NewClient(append(r.kafka(), kgo.AllowAutoTopicCreation())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	r.send(0, s, nil)
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: merge, Key: []byte("none"), Value: []byte{1}}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	admin := kadm.NewClient(client)
+	deleted, err := admin.DeleteRecords(t.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: 1}}})
+	if err = errors.Join(err, deleted.Error()); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, 0, 10)
+	r.send(0, s, r.lossy(false))
+	receiver := r.receiver(trainer, 2)
+	if err := receiver.Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := receiver.Trouble(); !strings.Contains(got, "not in the topic") || len(trainer.Ledger()) > 0 {
+		t.Errorf("trouble %q, the trainer has %d partitions", got, len(trainer.Ledger()))
+	}
+	r.whole(s, trainer, 10)
 }
 
 // TestStopWhilePreparing: a shard that is stopped before it has read the merge topic ends without an error.

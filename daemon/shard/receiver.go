@@ -90,7 +90,8 @@ type incoming struct {
 	since    int64            // offset of the first pair that waits
 	received int64            // pairs of by since counted
 	counted  int64            // Sent of its last head
-	gaps     int              // Receiver.gaps at that head, 0 before one: what compaction took since cannot be told from what the topic has lost
+	gaps     int              // Receiver.gaps at that head, 0 before one: pairs that compaction took since do not arrive either
+	all      bool             // nothing of the shard is merged: what waits is all that the topic has of it
 	lost     instance         // of which pairs are missing; zero for none
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
@@ -285,7 +286,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
-	if missing := h.Sent - in.counted - in.received; in.gaps == r.gaps && missing > 0 {
+	if missing := r.missing(in, &h); missing > 0 {
 		in.lost = h.By
 		r.heard(number, rec, &h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
 	}
@@ -313,9 +314,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if share.Memo, err = r.memo(); err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(in.waiting)) {
-		share.Pairs = append(share.Pairs, sketch.Pair{Key: []byte(key), Value: in.waiting[key]})
-	}
+	share.Pairs = in.pairs()
 	for i := range r.shards {
 		if other := &r.shards[i]; i != number && other.waiting != nil {
 			share.Resume = min(share.Resume, other.since)
@@ -332,10 +331,37 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	case err != nil:
 		return err
 	}
-	in.waiting = nil
+	in.waiting, in.all = nil, false
 	r.heard(number, rec, &h, nil)
 	r.OnMerged(events)
 	return nil
+}
+
+// missing returns how many pairs before a head are not in the topic, or may not be: where compaction has passed, those that it took cannot be told from those
+// that were lost, unless all rows of the shard have to be there.
+func (r *Receiver) missing(in *incoming, h *head) int64 {
+	n := h.Sent - in.counted - in.received
+	if n <= 0 || in.gaps == r.gaps {
+		return n
+	}
+	if r.Only != nil { // nobody would send them again
+		return 0
+	}
+	if in.all {
+		lacks, err := (&sketch.Share{Head: &h.Head, Pairs: in.pairs()}).Lacks()
+		if err == nil { // else merging says what is wrong
+			return lacks
+		}
+	}
+	return n
+}
+
+// pairs returns what waits, in order.
+func (in *incoming) pairs() (out []sketch.Pair) {
+	for _, key := range slices.Sorted(maps.Keys(in.waiting)) {
+		out = append(out, sketch.Pair{Key: []byte(key), Value: in.waiting[key]})
+	}
+	return out
 }
 
 // fit refuses a head of another sample, or with a partition that is not the shard's.

@@ -5,6 +5,7 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 var (
@@ -103,6 +105,9 @@ func (w *world) finish() error {
 		if err := w.sleepOrDie([]time.Duration{20 * time.Minute, 10 * time.Minute, 5 * time.Minute}[i]); err != nil {
 			return err
 		}
+	}
+	if bytes.Contains(w.log.Bytes(), []byte(snapshot.ErrChain.Error())) {
+		return errors.New("a daemon has made a delta that did not follow its own")
 	}
 	p := w.publisher.process
 	for _, m := range w.members {

@@ -64,8 +64,9 @@ func (w *world) start(m *member) error {
 	m.dieAfter = -1
 	conf.Kafka.Dial, conf.Storage.Path = p.net.dial, m.state
 	p.within(ctx, func(ctx context.Context) {
-		p.daemon, err = daemon.New(ctx, daemon.Options{Config: conf, Out: report.NewEmitter(&p.out, true), StartFresh: w.isTeam(), // for a state that was lost
-			Log: slog.New(slog.NewTextHandler(&w.log, nil)).With("member", m.name), Listen: w.listen})
+		p.daemon, err = daemon.New(ctx, daemon.Options{Config: conf, Out: report.NewEmitter(&p.out, true),
+			StartFresh: w.isTeam() || w.lost, // for a state that was lost
+			Log:        slog.New(slog.NewTextHandler(&w.log, nil)).With("member", m.name), Listen: w.listen})
 		if err == nil {
 			m.process = p
 			go func() {
@@ -134,7 +135,7 @@ func (w *world) left(m *member) error {
 		}
 		m.next[l.Partition] = l.Next
 	}
-	if err := errors.Join(err, s.Close()); err != nil || m != w.publisher {
+	if err := errors.Join(err, w.compareSample(m, s), s.Close()); err != nil || m != w.publisher {
 		return err
 	}
 	if err := w.look(); err != nil {

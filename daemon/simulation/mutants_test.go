@@ -39,9 +39,11 @@ var mutants = []wrong{
 		New: "map[bool][]byte{false: q.storing[len(q.storing)-1].sums}[MUTANT])"}},
 	{"markers taken for records", "", 1, mutant.Edit{File: "consumer/walker.go", Old: "case h.attributes&attrControl != 0:",
 		New: "case h.attributes&attrControl != 0 && !MUTANT:"}},
-	{"a lost connection is lost for good", "", 3, mutant.Edit{File: "consumer/fetcher.go", Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
+	{"a lost connection is lost for good", "", 6, mutant.Edit{File: "consumer/fetcher.go",
+		Old: "if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {",
 		New: "if MUTANT { <-ctx.Done() }\nif backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {"}},
-	{"alias before the version", "", 2, mutant.Edit{File: "snapshot/store.go", Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
+	{"alias before the version", "kill,produce", 4, mutant.Edit{File: "snapshot/store.go",
+		Old: "if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {",
 		New: `if MUTANT {
 				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
 				r.describe(&manifest)
@@ -52,22 +54,35 @@ var mutants = []wrong{
 			if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {`}},
 	{"only the first of several parts taken", "", 1, mutant.Edit{File: "sketch/apply.go", Old: "if err := s.take(p, aux); err != nil {",
 		New: "if MUTANT && p != parts[0] { continue }\nif err := s.take(p, aux); err != nil {"}},
-	{"a cut before the ledger", "", 1, mutant.Edit{File: "daemon/ingest/ingest.go", Old: "Partition: c.Partition, Next: c.Next})\n\t}\n",
+	{"a cut before the ledger", "produce,stop,idle", 4, mutant.Edit{File: "daemon/ingest/ingest.go", Old: "Partition: c.Partition, Next: c.Next})\n\t}\n",
 		New: "Partition: c.Partition, Next: c.Next + map[bool]int64{true: 1}[MUTANT]})\n\t}\n"}},
+	{"retention up to next taken for a gap", "produce,stop,retention", 2, mutant.Edit{File: "sketch/apply.go", Old: "if p.LogStart > next {",
+		New: "if p.LogStart > next || MUTANT && p.LogStart == next && next > 0 {"}},
+	{"a delta out of the chain", "", 1, mutant.Edit{File: "daemon/publish/deltas.go", Old: "c.file.Sequence()+1,",
+		New: "c.file.Sequence()+1+map[bool]int64{true: 1}[MUTANT],"}},
 }
 
 // mutantsOfTeams are shown by histories of a team.
 var mutantsOfTeams = []wrong{
 	{"a threshold falls", "produce,kill", 2, mutant.Edit{File: "sketch/mirror.go", Old: "if !t.Evicted || r.evicted && t.Rank <= r.threshold {",
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
-	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "in.gaps == r.gaps && missing > 0",
-		New: "in.gaps == r.gaps && missing > 0 && !MUTANT"}},
-	{"a lost end is not sent again", "lost tail,kill,produce,stop", 4, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
+	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, &h); missing > 0",
+		New: "missing := r.missing(in, &h); missing > 0 && !MUTANT"}},
+	{"a lost end is not sent again", "lost tail,stop", 3, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
 		New: "if !lost || MUTANT {"}},
 	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
 		New: "\tif other != nil && !MUTANT {"}},
-	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "s.by.Epoch = before.By.Epoch + 1",
-		New: "if s.by.Epoch = before.By.Epoch + 1; MUTANT { s.by.Epoch = 1 }"}},
+	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
+		Old: "s.by.Epoch = max(s.passed, before.By.Epoch) + 1",
+		New: "if s.by.Epoch = max(s.passed, before.By.Epoch) + 1; MUTANT { s.by.Epoch = 1 }"}},
+	{"the trainer resumes off by one", "produce,stop,lost tail", 2, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next = resume\n",
+		New: "\tif MUTANT && ok { resume++ }\n\tr.next = resume\n"}},
+	{"the memo is not kept", "lost tail,produce,stop", 1, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
+		New: "\tif MUTANT {\n\t\tfor i := range r.shards { r.shards[i].gaps = -1 }\n\t\treturn nil\n\t}\n\tif len(memo) > 0 {"}},
+	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{File: "sketch/mirror.go",
+		Old: "\treturn s.dropNotes(e.notes)\n",
+		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < s.mirror.next; { e.notes = append(e.notes, noteKey(uint64(len(e.notes)))) }\n\t}\n" +
+			"\treturn s.dropNotes(e.notes)\n"}},
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")

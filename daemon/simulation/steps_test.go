@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,11 +18,11 @@ import (
 var kinds = []string{
 	"produce", "produce", "produce", "produce", "abort", "idle",
 	"kill", "kill", "kill", "kill at a start", "stop", "settings", "full disk",
-	"cut", "hang", "refuse", "moved leader", "retention", "lost offsets",
+	"cut", "hang", "refuse", "slow", "moved leader", "retention", "lost offsets", "lost state",
 }
 
 // kindsOfTeam are those that can happen to a team alone.
-var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "lost state", "taken for dead", "taken for dead"}
+var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead"}
 
 // step does one thing to a member and lets minutes pass.
 func (w *world) step(kind string) error {
@@ -113,6 +114,8 @@ func (w *world) act(kind string, m *member) error {
 			return err
 		}
 		return w.sleepOrDie(w.minutes(2))
+	case "slow":
+		return w.slowBrokers()
 	case "moved leader":
 		return w.cluster.MoveTopicPartition(topic, int32(w.rng.IntN(partitions)), int32(w.rng.IntN(brokers)))
 	case "retention": // behind what every state has
@@ -140,13 +143,45 @@ func (w *world) act(kind string, m *member) error {
 		w.cluster.Compact()
 		return nil
 	case "lost tail":
+		if w.rng.IntN(2) == 0 { // while nobody is there to miss it
+			if err := w.stop(w.publisher); err != nil {
+				return err
+			}
+		}
 		return w.loseTail()
+	case "power cut":
+		return w.cutPower()
 	case "lost state":
 		return w.loseState(m)
 	case "taken for dead":
 		return w.takeForDead(m)
 	}
 	return fmt.Errorf("no step %q", kind)
+}
+
+// slowBrokers has the brokers take seconds for what they are sent and for what they are asked for.
+func (w *world) slowBrokers() error {
+	takes := time.Duration(1+w.rng.IntN(8000)) * time.Millisecond
+	var over atomic.Bool
+	w.cluster.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		if over.Load() {
+			w.cluster.DropControl()
+			return nil, nil, false
+		}
+		w.cluster.KeepControl()
+		switch r.(type) {
+		case *kmsg.ProduceRequest, *kmsg.FetchRequest:
+			w.cluster.SleepControl(func() { time.Sleep(takes) })
+		}
+		return nil, nil, false
+	})
+	defer over.Store(true)
+	for range 1 + w.rng.IntN(6) {
+		if err := w.produce(1+w.rng.IntN(20), true); err != nil {
+			return err
+		}
+	}
+	return w.sleepOrDie(w.minutes(2))
 }
 
 func deleteGroup(name string) kmsg.Request {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,9 +69,51 @@ func (w *world) loseTail() error {
 	return w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second)
 }
 
-// loseState has a member begin with nothing: a shard reads its partitions again, as long as the brokers have them, and the trainer the merge topic.
+// cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
+func (w *world) cutPower() error {
+	var living []*process
+	for _, m := range w.members {
+		if m != w.publisher && m.process != nil {
+			living = append(living, m.process)
+		}
+	}
+	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
+	if err != nil {
+		return err
+	}
+	id, left := topics[merge].ID, 1+w.rng.IntN(4)
+	var over atomic.Bool
+	w.cluster.ControlKey(kmsg.Produce.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) { // one at a time
+		w.cluster.KeepControl()
+		asked := r.(*kmsg.ProduceRequest)
+		if over.Load() {
+			w.cluster.DropControl()
+			return nil, nil, false
+		}
+		if !slices.ContainsFunc(asked.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id }) {
+			return nil, nil, false
+		}
+		if left--; left > 0 {
+			return nil, nil, false
+		}
+		over.Store(true)
+		w.cluster.DropControl()
+		for _, p := range living {
+			p.kill()
+		}
+		return nil, errSevered, true
+	})
+	defer over.Store(true)
+	if err := w.produce(1+w.rng.IntN(40), true); err != nil {
+		return err
+	}
+	return w.sleepOrDie(time.Minute)
+}
+
+// loseState has a member begin with nothing: a shard or a daemon that is whole reads its partitions again, as long as the brokers have them, and
+// the trainer the merge topic.
 func (w *world) loseState(m *member) error {
-	if err := w.stop(m); err != nil || m != w.publisher && w.retained {
+	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && w.retained {
 		return err
 	}
 	m.next, w.lost = map[int32]int64{}, w.lost || m == w.publisher

@@ -50,6 +50,7 @@ type world struct {
 	late      []*process    // that were taken for dead
 	moves     int           // of members to another directory
 	ended     chan struct{} // has something once a process has
+	produced  [partitions][]produced
 
 	version  int64           // the champion that was seen last
 	cut      map[int32]int64 // its
@@ -183,7 +184,7 @@ func (w *world) produce(n int, commit bool) error {
 		values, numbers = append(values, value), append(numbers, int32(w.rng.IntN(partitions)))
 	}
 	now := time.Now()
-	for _, c := range w.clients {
+	for at, c := range w.clients {
 		if err := c.BeginTransaction(); err != nil {
 			return err
 		}
@@ -196,6 +197,12 @@ func (w *world) produce(n int, commit bool) error {
 		}
 		if err := c.EndTransaction(context.Background(), kgo.TransactionEndTry(commit)); err != nil {
 			return err
+		}
+		if at > 0 || !commit { // both clusters have them at the same offsets
+			continue
+		}
+		for _, r := range records {
+			w.produced[r.Partition] = append(w.produced[r.Partition], produced{r.Offset, r.Timestamp.UnixMilli(), r.Value})
 		}
 	}
 	return nil
