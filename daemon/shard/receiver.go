@@ -61,6 +61,7 @@ type Receiver struct {
 	client *kgo.Client // that writes; nil until it is needed, and after a failure
 	shards []incoming
 	next   int64 // offset to be read
+	end    int64 // of the topic at the start
 	gaps   int   // offsets passed over since the start: compaction took their records
 	told   []byte
 	toldAt time.Time
@@ -93,7 +94,15 @@ type incoming struct {
 	gaps     int              // Receiver.gaps at that head, 0 before one: pairs that compaction took since do not arrive either
 	all      bool             // nothing of the shard is merged: what waits is all that the topic has of it
 	lost     instance         // of which pairs are missing; zero for none
+	doubt    *doubt           // of the last head, if the topic has more
 	last     report.ShardHead // the last head, where they are a trainer's shards
+}
+
+// doubt is a head that lacks rows, below a gap: a later one may say that they are gone, and compaction has taken them.
+type doubt struct {
+	rec     *kgo.Record
+	head    *head
+	missing int64
 }
 
 // NewReceiver returns a receiver. Nothing is connected before Run.
@@ -153,13 +162,14 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	if r.Only != nil {
 		resume, memo, ok = start, nil, false
 	}
+	merged := resume
 	switch {
 	case err != nil:
 		return err
-	case ok && (resume > end || resume < start):
+	case ok && resume > end:
 		return fmt.Errorf("topic %s (shard.topic) has offsets %d to %d, but %d was merged: it is another topic of that name, or has lost its end; "+
 			"begin with an empty state: %w", r.Topic, start, end, resume, ErrTopic)
-	case !ok:
+	case !ok || resume < start: // what waited is superseded, or a head will lack it
 		resume = start
 	}
 	if !ok && start > 0 { // what there was before cannot be missed
@@ -168,7 +178,10 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	if err := r.recall(memo, ok); err != nil {
 		return err
 	}
-	r.next = resume
+	if resume > merged { // after what was counted
+		r.gaps++
+	}
+	r.next, r.end = resume, end
 	reader, err := kgo.NewClient(append([]kgo.Opt{readFrom(r.Topic, resume)}, r.Kafka...)...)
 	if err != nil {
 		return err
@@ -177,6 +190,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	r.fails(nil)
 	for {
 		if r.next >= end {
+			r.resolve()
 			r.mu.Lock()
 			if !r.current {
 				r.Log.Info("merge topic read", "topic", r.Topic, "next", r.next)
@@ -286,11 +300,15 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
-	if missing := r.missing(in, &h); missing > 0 {
-		in.lost = h.By
-		r.heard(number, rec, &h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
+	missing := r.missing(in, &h)
+	in.counted, in.received, in.gaps, in.doubt = h.Sent, 0, r.gaps, nil
+	if missing > 0 && in.all && r.gaps > 0 && r.next < r.end {
+		in.doubt = &doubt{rec, &h, missing}
+		return nil
 	}
-	in.counted, in.received, in.gaps = h.Sent, 0, r.gaps
+	if missing > 0 {
+		r.lose(number, rec, &h, missing)
+	}
 	if none := (instance{}); in.lost != none && h.Resent != in.lost {
 		r.resend[number] = in.lost
 		return nil
@@ -337,23 +355,38 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	return nil
 }
 
-// missing returns how many pairs before a head are not in the topic, or may not be: where compaction has passed, those that it took cannot be told from those
-// that were lost, unless all rows of the shard have to be there.
+// missing returns how many pairs before a head are not in the topic. Where compaction has passed, those that it took cannot be told from those that were lost,
+// unless all rows of the shard have to be there.
 func (r *Receiver) missing(in *incoming, h *head) int64 {
-	n := h.Sent - in.counted - in.received
-	if n <= 0 || in.gaps == r.gaps {
-		return n
+	if in.all && r.gaps > 0 && r.Only == nil { // of another team nobody would send them again
+		lacks, err := (&sketch.Share{Head: &h.Head, Pairs: in.pairs()}).Lacks()
+		if err != nil { // merging says what is wrong
+			return 0
+		}
+		return lacks
 	}
-	if r.Only != nil { // nobody would send them again
+	if in.gaps != r.gaps {
 		return 0
 	}
-	if in.all {
-		lacks, err := (&sketch.Share{Head: &h.Head, Pairs: in.pairs()}).Lacks()
-		if err == nil { // else merging says what is wrong
-			return lacks
+	return h.Sent - in.counted - in.received
+}
+
+// lose asks a shard to send all again.
+func (r *Receiver) lose(number int, rec *kgo.Record, h *head, missing int64) {
+	r.shards[number].lost = h.By
+	r.heard(number, rec, h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
+}
+
+// resolve asks the shards to send all again whose last head, where the topic ended at the start, lacks rows.
+func (r *Receiver) resolve() {
+	for number := range r.shards {
+		in := &r.shards[number]
+		if d := in.doubt; d != nil {
+			in.doubt = nil
+			r.lose(number, d.rec, d.head, d.missing)
+			r.resend[number] = in.lost
 		}
 	}
-	return n
 }
 
 // pairs returns what waits, in order.
