@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
@@ -72,7 +73,36 @@ func (w *world) compareSample(m *member, s *sketch.Store) (err error) {
 		return fmt.Errorf("%s has the reasons %v, its records %v", m.name, has.RejectedByReason, wants.RejectedByReason)
 	}
 	if has.SampleDigest != wants.SampleDigest {
-		return fmt.Errorf("%s has another sample than its accounts say", m.name)
+		only, err := rowsApart(s, memory)
+		return errors.Join(fmt.Errorf("%s has another sample than its accounts say: %s", m.name, only), err)
 	}
 	return nil
+}
+
+// rowsApart names the rows that one of two samples has alone.
+func rowsApart(s, of *sketch.Store) (string, error) {
+	var names [2]map[string]bool
+	for i, store := range []*sketch.Store{s, of} {
+		sample, err := store.Sample()
+		if err != nil {
+			return "", err
+		}
+		names[i] = map[string]bool{}
+		for role, rows := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
+			for _, r := range rows {
+				names[i][fmt.Sprintf("%v %d/%d", sketch.Role(role), r.Partition, r.Offset)] = true
+			}
+		}
+	}
+	alone := func(a, b map[string]bool) (out []string) {
+		for name := range a {
+			if !b[name] {
+				out = append(out, name)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return fmt.Sprintf("it has %v, and lacks %v; thresholds %v, of the records %v", alone(names[0], names[1]), alone(names[1], names[0]),
+		s.Thresholds(), of.Thresholds()), nil
 }
