@@ -75,33 +75,6 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	return events, s.commit(nil)
 }
 
-// Lacks returns how many of the rows that a head says its shard has are not among its pairs, which have to be all that there are of the shard: what is
-// superseded may be gone of them, and so is what was lost. The error wraps ErrCorrupt.
-func (m *Share) Lacks() (n int64, err error) {
-	rows := map[incarnation]int64{}
-	for _, p := range m.Head.Ledger {
-		l, err := decodeLedger(p.Key, p.Value)
-		if err != nil {
-			return 0, err
-		}
-		rows[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = l.Rows[Train] + l.Rows[Select] + l.Rows[Gate]
-	}
-	for _, p := range m.Pairs {
-		if len(p.Key) == 0 || p.Key[0] != prefixRow || p.Value == nil {
-			continue
-		}
-		row, err := decodeRow(p.Key, p.Value)
-		if err != nil {
-			return 0, err
-		}
-		rows[incarnation{partition{string(row.topic), row.partition}, row.incarnation}]--
-	}
-	for _, missing := range rows {
-		n += max(0, missing)
-	}
-	return n, nil
-}
-
 // Merged returns Resume and Memo of the last share merged; ok is false before one was.
 func (s *Store) Merged() (resume int64, memo []byte, ok bool, err error) {
 	err = s.backend.view(func(c cut) (err error) {

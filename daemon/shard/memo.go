@@ -33,7 +33,7 @@ func (r *Receiver) recall(memo []byte, ok bool) error {
 		gaps = r.gaps
 	}
 	for i := range r.shards {
-		r.shards[i] = incoming{gaps: gaps, all: !ok}
+		r.shards[i] = incoming{gaps: gaps}
 	}
 	var list []counted
 	if len(memo) > 0 {

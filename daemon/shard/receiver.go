@@ -92,9 +92,8 @@ type incoming struct {
 	received int64            // pairs of by since counted
 	counted  int64            // Sent of its last head
 	gaps     int              // Receiver.gaps at that head, 0 before one: pairs that compaction took since do not arrive either
-	all      bool             // nothing of the shard is merged: what waits is all that the topic has of it
 	lost     instance         // of which pairs are missing; zero for none
-	doubt    *doubt           // of the last head, if the topic has more
+	doubt    *doubt           // of the last head, where the topic has more
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
@@ -300,12 +299,12 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
-	missing := r.missing(in, &h)
-	in.counted, in.received, in.gaps, in.doubt = h.Sent, 0, r.gaps, nil
-	if missing > 0 && in.all && r.gaps > 0 && r.next < r.end {
+	missing := r.missing(in, number, &h)
+	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
 		return nil
 	}
+	in.counted, in.received, in.gaps, in.doubt = h.Sent, 0, r.gaps, nil
 	if missing > 0 {
 		r.lose(number, rec, &h, missing)
 	}
@@ -349,26 +348,22 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	case err != nil:
 		return err
 	}
-	in.waiting, in.all = nil, false
+	in.waiting = nil
 	r.heard(number, rec, &h, nil)
 	r.OnMerged(events)
 	return nil
 }
 
-// missing returns how many pairs before a head are not in the topic. Where compaction has passed, those that it took cannot be told from those that were lost,
-// unless all rows of the shard have to be there.
-func (r *Receiver) missing(in *incoming, h *head) int64 {
-	if in.all && r.gaps > 0 && r.Only == nil { // of another team nobody would send them again
-		lacks, err := (&sketch.Share{Head: &h.Head, Pairs: in.pairs()}).Lacks()
-		if err != nil { // merging says what is wrong
-			return 0
-		}
-		return lacks
-	}
-	if in.gaps != r.gaps {
+// missing returns how many pairs before a head are not in the topic. Where compaction has passed, it may have taken them: then only the rows that they are of
+// can be counted.
+func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
+	switch n := h.Sent - in.counted - in.received; {
+	case n <= 0 || in.gaps == r.gaps:
+		return n
+	case r.Only != nil: // of another team nobody would send them again
 		return 0
 	}
-	return h.Sent - in.counted - in.received
+	return r.Store.Lacks(&sketch.Share{Shard: uint32(number), Head: &h.Head, Pairs: in.pairs()})
 }
 
 // lose asks a shard to send all again.
@@ -382,7 +377,7 @@ func (r *Receiver) resolve() {
 	for number := range r.shards {
 		in := &r.shards[number]
 		if d := in.doubt; d != nil {
-			in.doubt = nil
+			in.doubt, in.gaps = nil, r.gaps
 			r.lose(number, d.rec, d.head, d.missing)
 			r.resend[number] = in.lost
 		}

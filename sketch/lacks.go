@@ -1,0 +1,51 @@
+package sketch
+
+// A held row is of a shard, and here or about to be.
+type held struct {
+	role Role
+	id   identity
+}
+
+// Lacks returns how many of the rows that a shard has, as the head of a share says, are neither here nor among its pairs: something of it was lost, or is below
+// thresholds that the shard does not know yet. Merging is what tells of a share that cannot be read.
+func (s *Store) Lacks(m *Share) (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.read(m)
+	if err != nil {
+		return 0
+	}
+	rows, of := map[incarnation]int64{}, map[held]incarnation{}
+	for i := range h.ledger {
+		l := &h.ledger[i]
+		rows[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = l.Rows[Train] + l.Rows[Select] + l.Rows[Gate]
+	}
+	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
+		evicted, threshold := h.counters.of(i)
+		for _, e := range r.heap {
+			l := &s.ledger[e.ledger]
+			from := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
+			if _, ok := rows[from]; ok && (!evicted || e.rank >= threshold) { // else the shard has put it out
+				of[held{r.role, e.id}] = from
+			}
+		}
+	}
+	for i := range m.Pairs {
+		p := &m.Pairs[i]
+		role, id, ok := parseRowKey(p.Key)
+		if !ok {
+			continue
+		}
+		delete(of, held{role, id})
+		if row, err := decodeRow(p.Key, p.Value); p.Value != nil && err == nil {
+			of[held{role, id}] = incarnation{partition{string(row.topic), row.partition}, row.incarnation}
+		}
+	}
+	for _, from := range of {
+		rows[from]--
+	}
+	for _, missing := range rows {
+		n += max(0, missing)
+	}
+	return n
+}
