@@ -29,7 +29,7 @@ func TestChangedRows(t *testing.T) {
 			d := new(Delta)
 			begin, most := rng.IntN(300), 1+rng.IntN(60)
 			for j := range now.columns {
-				if j >= begin && j < begin+most && n%3 > 0 || n%20 == 0 && rng.IntN(100) == 0 {
+				if j >= begin && j < begin+most && n%3 > 0 || n%40 == 0 && rng.IntN(100) == 0 {
 					d.Columns = append(d.Columns, int32(j))
 				}
 			}
@@ -93,7 +93,7 @@ func TestChangedRows(t *testing.T) {
 				j += length
 			}
 		}
-		if merged < 2 || gathered < 5 {
+		if merged < 2 || gathered < 2 { // how often depends on when copies are done
 			t.Errorf("rows were copied to one place %d times, slabs %d times", merged, gathered)
 		}
 	}

@@ -154,6 +154,42 @@ func TestLostBelowAGap(t *testing.T) {
 	r.whole(s, trainer, 10)
 }
 
+// TestLostWhileAway: a trainer that was away while rows were lost, and compaction passed, misses them.
+func TestLostWhileAway(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, s, 0, 5)
+	r.send(0, s, nil)
+	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, 0, 5)
+	r.send(0, s, r.lossy(false))
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	ends, err := admin.ListEndOffsets(t.Context(), merge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ends.Lookup(merge, 0)
+	deleted, err := admin.DeleteRecords(t.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: end.Offset - 1}}}) // but the head
+	if err = errors.Join(err, deleted.Error()); err != nil {
+		t.Fatal(err)
+	}
+	receiver := r.receiver(trainer, 2)
+	if err := receiver.Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if next, _ := trainer.Position("a", 0); next != 5 || !strings.Contains(receiver.Trouble(), "not in the topic") {
+		t.Errorf("trouble %q, the trainer is at offset %d", receiver.Trouble(), next)
+	}
+	r.whole(s, trainer, 10)
+}
+
 // TestStopWhilePreparing: a shard that is stopped before it has read the merge topic ends without an error.
 func TestStopWhilePreparing(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
