@@ -66,14 +66,14 @@ func TestReadTags(t *testing.T) {
 	}
 }
 
-// TestRecommendChoice: β falls until the error rises, not where it stays, and the other ridges are tried with the best.
+// TestRecommendChoice: β falls until two errors in a row are above the least, and the other ridges are tried with the best.
 func TestRecommendChoice(t *testing.T) {
-	errs, seen := map[float64]float64{16: 3, 8: 3, 4: 1, 2: 2, 1: 0}, [][2]float64(nil)
-	err := recommendChoice([]float64{16, 8, 4, 2, 1}, []float64{3, 1}, func(beta, ridge float64) (float64, error) {
+	errs, seen := map[float64]float64{32: 3, 16: 4, 8: 3, 4: 1, 2: 2, 1: 1.5, 0.5: 0}, [][2]float64(nil)
+	err := recommendChoice([]float64{32, 16, 8, 4, 2, 1, 0.5}, []float64{3, 1}, func(beta, ridge float64) (float64, error) {
 		seen = append(seen, [2]float64{beta, ridge})
 		return errs[beta], nil
 	})
-	if want := [][2]float64{{16, 3}, {8, 3}, {4, 3}, {2, 3}, {4, 1}}; err != nil || !slices.Equal(seen, want) {
+	if want := [][2]float64{{32, 3}, {16, 3}, {8, 3}, {4, 3}, {2, 3}, {1, 3}, {4, 1}}; err != nil || !slices.Equal(seen, want) {
 		t.Errorf("tried %v, not %v: %v", seen, want, err)
 	}
 	broken := errors.New("broken")

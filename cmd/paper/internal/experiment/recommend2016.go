@@ -76,7 +76,7 @@ const (
 
 var (
 	recommendBetas  = []float64{32, 16, 8, 4, 2, 1, 0.5} // from the strongest on
-	recommendRidges = []float64{3, 1, 10}            // of the linear term: β is chosen with the first
+	recommendRidges = []float64{3, 1, 10}                // of the linear term: β is chosen with the first
 )
 
 // Recommend2016 repeats figure 3 of Blondel et al. 2016: the error of A² and H² on ratings and tag counts, with a constant column or with a linear term, β
@@ -127,19 +127,21 @@ func (o *Options) recommendSet(name string) (set *ratingSet, bounded bool, err e
 	return nil, false, fmt.Errorf("%w: --sets names %q: known are Last.fm, ML-100k and ML-1M", ErrOptions, name)
 }
 
-// recommendChoice calls fit, which returns the error on the validation rows, for β from the strongest on until the error rises, and for the other ridges
-// with the best β: a few fits in place of one for each pair, as the weakest β overfit.
+// recommendChoice calls fit, which returns the error on the validation rows, for β from the strongest on until the error is above the least for the second
+// time in a row, and for the other ridges with the best β: a few fits in place of one for each pair, as the weakest β overfit. The first vectors may be worse
+// than none: one rise ends nothing.
 func recommendChoice(betas, ridges []float64, fit func(beta, ridge float64) (float64, error)) error {
-	least, best := math.Inf(1), betas[0]
+	least, best, risen := math.Inf(1), betas[0], 0
 	for _, beta := range betas {
 		e, err := fit(beta, ridges[0])
 		if err != nil {
 			return err
 		}
-		if e > least { // not where it stays: the strongest may leave no vector
+		if e <= least {
+			least, best, risen = e, beta, 0
+		} else if risen++; risen == 2 {
 			break
 		}
-		least, best = e, beta
 	}
 	for _, ridge := range ridges[1:] {
 		if _, err := fit(best, ridge); err != nil {
