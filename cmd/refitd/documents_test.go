@@ -55,8 +55,8 @@ var documented = []struct {
 }
 
 // commandLine is what begins like a command in a block that is indented or fenced.
-var commandLine = regexp.MustCompile(`^(\$ )?((?:[A-Z_]+='?\S+ )*(?:\./)?(?:refitd|refitd-failing|go|curl|pip|docker|podman|helm|kubectl|git|make|apt|sudo|rm|cp|kafka-\w+|` +
-	`promtool|systemctl|python3?|npm|wget|dpkg|model_signing)\s.*|echo .*\|.*refitd.*)$`)
+var commandLine = regexp.MustCompile(`^(\$ )?((?:[A-Z_]+='?\S+ )*(?:\./)?(?:refitd|refitd-failing|go|curl|pip|docker|podman|helm|kubectl|` +
+	`git|make|apt|sudo|rm|cp|kafka-\w+|promtool|systemctl|python3?|npm|wget|dpkg|model_signing)\s.*|echo .*\|.*refitd.*)$`)
 
 // commandsOf lists the commands of a Markdown text, and of programs their language.
 func commandsOf(text string) (list []string) {
