@@ -35,7 +35,7 @@ const (
 	pageRows   = 1 << pageShift // as many as leadingOf takes at a time: a page is copied for one row of it
 	chunkShift = 7
 	chunkPages = 1 << chunkShift
-	mostSlabs  = 64
+	mostSlabs  = 64 // of a model, before they are gathered into one
 
 	// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at its place first: with cold caches Score
 	// takes a quarter longer where all of its rows are in pages.

@@ -193,3 +193,19 @@ func TestConjugateOfOtherTargets(t *testing.T) {
 		}
 	}
 }
+
+// Gradients whose squares overflow make the conjugate unknown, not the excess 0: a bound would be understated.
+func TestConjugateThatOverflows(t *testing.T) {
+	p, _, grad, _ := conjugateCase(rand.New(rand.NewPCG(1, 1)), Squared{}, 1)
+	for i := range grad {
+		if p.Weights[i/p.Outputs] > 0 {
+			grad[i] = 1e200
+			break
+		}
+	}
+	const value = 1e300
+	ray := newConjugateRay(p, testWorkers(1), value, grad)
+	if excess, _, _ := ray.at(0.5); excess < 0.5*value || ray.limit != 1 {
+		t.Errorf("E(.5) = %g of F = %g, limit %g: it counts as known", excess, value, ray.limit)
+	}
+}

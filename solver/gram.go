@@ -1,6 +1,10 @@
 package solver
 
-import "github.com/refitd/refitd/solver/internal/dense"
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
 
 // gramMatrices approximates the Hessian of the loss in V by its diagonal blocks, one k×k matrix for each output:
 //
@@ -9,17 +13,30 @@ import "github.com/refitd/refitd/solver/internal/dense"
 // at the predictions of the last refresh. For losses that are sums over the outputs that is the Hessian; for the multinomial loss the full
 // one is at most twice as large. A basis vector that is added costs one product of Φ with the new column for each output, with the
 // second derivatives of the last refresh, so that the matrices stay positive semi-definite.
+//
+// They only say how far to go: the gradient, the loss and what is certified are of float64s. So their products are of float32s, summed by tiles in float64s,
+// where that leaves them as good as they were: see inSingle.
 type gramMatrices struct {
 	f *outputFit
 
 	curve   []float64   // n×m in tiles: w
+	narrow  bool        // w fits float32s
 	columns []*float64  // which columns of Φ the rows belong to: their first elements
+	fits    []bool      // which of these columns fit float32s
 	rows    [][]float64 // k rows of all matrices: G_c[r,s] is rows[r][c·room + s], room ≥ k
 	room    int
 	passes  int     // over the rows since the last refresh
 	scale   float64 // of the last refit, at most 1: the next one starts with it, or its first step promises too little and ends it
 	parts   [][]float64
-	scratch [][]float64 // per worker
+	scratch []gramScratch // per worker
+}
+
+// gramScratch is a worker's memory.
+type gramScratch struct {
+	scaled []float64 // a tile of w times gramStrip columns
+	// The tile in float32s, for fitTile rows each: all columns, the second derivatives of an output, and w times gramStrip columns.
+	phi           [][]float32
+	curve, single []float32
 }
 
 const (
@@ -28,6 +45,13 @@ const (
 	// curveFloor bounds second derivatives from below: those of rows that are fitted well vanish, but may come back before the next
 	// refresh. From 1e-3 on letter takes twice the passes, below 1e-4 none less.
 	curveFloor = 1e-5
+	// singleRows is the least number of rows that are multiplied as float32s, and singleLeast and singleMost bound the largest numbers of a column and of w
+	// then: what is lost below or above is nothing beside them.
+	singleRows              = 4 * fitTile
+	singleLeast, singleMost = 1e-6, 1e6
+	// singleSlack is what diagonals grow by, relatively, where products are of float32s: more than sums of fitTile of them are off, so that the matrices stay
+	// positive semi-definite.
+	singleSlack = 1e-5
 )
 
 // stale reports whether a refresh is due. It costs n·k²·m flops, a pass 4·n·k·m, so that refreshes cost no more than the passes.
@@ -43,7 +67,8 @@ func (g *gramMatrices) refresh() {
 	f.workers.blocks(n, fitTile, func(worker, _, lo, hi int) {
 		f.scratch[worker].loss.curvature(g.curve[lo*m:hi*m], f.current[lo*m:hi*m], f.target[lo*m:hi*m], f.weightsOf(lo, hi), hi-lo)
 	})
-	g.columns, g.rows, g.passes = g.columns[:0], g.rows[:0], 0
+	g.columns, g.fits, g.rows, g.passes = g.columns[:0], g.fits[:0], g.rows[:0], 0
+	g.narrow = n >= singleRows && fitsSingle(g.curve)
 	g.update()
 }
 
@@ -59,6 +84,7 @@ func (g *gramMatrices) update() {
 			break
 		}
 		g.columns[r], g.columns[from] = g.columns[from], g.columns[r]
+		g.fits[r], g.fits[from] = g.fits[from], g.fits[r]
 		g.rows[r], g.rows[from] = g.rows[from], g.rows[r]
 		for _, row := range g.rows {
 			for c := range m {
@@ -67,7 +93,7 @@ func (g *gramMatrices) update() {
 		}
 		kept++
 	}
-	g.columns, g.rows = g.columns[:kept], g.rows[:kept]
+	g.columns, g.fits, g.rows = g.columns[:kept], g.fits[:kept], g.rows[:kept]
 	k := len(g.f.phi)
 	if k > g.room {
 		g.widen(k + k/2)
@@ -90,6 +116,30 @@ func (g *gramMatrices) widen(room int) {
 	g.rows, g.room = append([][]float64(nil), g.rows...), room
 }
 
+// fitsSingle reports whether the largest of the numbers is zero or one that float32s hold with room around it.
+func fitsSingle(x []float64) bool {
+	top := 0.0
+	for _, v := range x {
+		if v = math.Abs(v); !(v <= top) { // also NaN
+			top = v
+		}
+	}
+	return top == 0 || top >= singleLeast && top <= singleMost
+}
+
+// inSingle reports whether products with the first columns are taken of float32s.
+func (g *gramMatrices) inSingle(columns int) bool {
+	for r := len(g.fits); r < columns; r++ {
+		g.fits = append(g.fits, g.narrow && fitsSingle(g.f.phi[r]))
+	}
+	for _, fits := range g.fits[:columns] {
+		if !fits {
+			return false
+		}
+	}
+	return true
+}
+
 // add computes rows and columns first … last−1, given those before.
 func (g *gramMatrices) add(first, last int) {
 	f := g.f
@@ -97,24 +147,16 @@ func (g *gramMatrices) add(first, last int) {
 	block := last * width
 	if g.parts == nil {
 		g.parts = make([][]float64, numBlocks(n))
-		g.scratch = make([][]float64, f.workers.size)
+		g.scratch = make([]gramScratch, f.workers.size)
+	}
+	tile, slack := g.addTile, 1.0
+	if g.inSingle(last) {
+		tile, slack = g.addTileSingle, 1+singleSlack
 	}
 	f.workers.blocks(n, rowBlock(n), func(worker, b, lo, hi int) {
 		g.parts[b] = room(g.parts[b], m*block)
-		g.scratch[worker] = room(g.scratch[worker], gramStrip*fitTile)
-		scaled := g.scratch[worker]
 		for ; lo < hi; lo += fitTile {
-			size := min(hi-lo, fitTile)
-			for c := range m {
-				curve := g.curve[lo*m+c*size : lo*m+c*size+size]
-				for t := range width {
-					out, phi := scaled[t*size:t*size+size], f.phi[first+t][lo:lo+size]
-					for i, w := range curve {
-						out[i] = w * phi[i]
-					}
-				}
-				dense.DotAdd(g.parts[b][c*block:(c+1)*block], f.phi[:last], lo, size, scaled, size, width)
-			}
+			tile(&g.scratch[worker], g.parts[b], first, last, lo, min(hi-lo, fitTile))
 		}
 	})
 	sum := make([]float64, m*block)
@@ -131,9 +173,65 @@ func (g *gramMatrices) add(first, last int) {
 		for s := range last {
 			for t := range width {
 				x := sum[c*block+s*width+t]
+				if s == first+t {
+					x *= slack
+				}
 				g.rows[s][c*g.room+first+t] = x
 				g.rows[first+t][c*g.room+s] = x
 			}
 		}
+	}
+}
+
+// addTile adds to dst (m blocks of last×(last−first)) the products of the columns before last with those from first on, over the rows lo … lo+size−1.
+func (g *gramMatrices) addTile(work *gramScratch, dst []float64, first, last, lo, size int) {
+	m, width := g.f.p.Outputs, last-first
+	block := last * width
+	work.scaled = room(work.scaled, gramStrip*fitTile)
+	for c := range m {
+		curve := g.curve[lo*m+c*size : lo*m+c*size+size]
+		for t := range width {
+			out, phi := work.scaled[t*size:t*size+size], g.f.phi[first+t][lo:lo+size]
+			for i, w := range curve {
+				out[i] = w * phi[i]
+			}
+		}
+		dense.DotAdd(dst[c*block:(c+1)*block], g.f.phi[:last], lo, size, work.scaled, size, width)
+	}
+}
+
+// addTileSingle is addTile of float32s, .55 to .65 of its time.
+func (g *gramMatrices) addTileSingle(work *gramScratch, dst []float64, first, last, lo, size int) {
+	m, width := g.f.p.Outputs, last-first
+	block := last * width
+	for r := range last {
+		if r == len(work.phi) {
+			work.phi = append(work.phi, make([]float32, fitTile))
+		}
+		narrowTile(work.phi[r], g.f.phi[r][lo:lo+size])
+	}
+	if work.curve == nil {
+		work.curve, work.single = make([]float32, fitTile), make([]float32, gramStrip*fitTile)
+	}
+	lanes := (size + dense.SingleLanes - 1) / dense.SingleLanes * dense.SingleLanes
+	for c := range m {
+		narrowTile(work.curve, g.curve[lo*m+c*size:lo*m+c*size+size])
+		for t := range width {
+			dense.ProductSingle(work.single[t*lanes:(t+1)*lanes], work.curve[:lanes], work.phi[first+t][:lanes])
+		}
+		dense.DotAddSingle(dst[c*block:(c+1)*block], work.phi[:last], 0, lanes, work.single, lanes, width)
+	}
+}
+
+// narrowTile stores a tile's numbers as float32s and zeros behind them, to the end of the lanes.
+func narrowTile(dst []float32, src []float64) {
+	whole := len(src) / dense.SingleLanes * dense.SingleLanes
+	dense.Narrow(dst[:whole], src[:whole])
+	if whole == len(src) {
+		return
+	}
+	clear(dst[whole : whole+dense.SingleLanes])
+	for i, x := range src[whole:] {
+		dst[whole+i] = float32(x)
 	}
 }

@@ -188,11 +188,20 @@ func TestRefitsCalledOff(t *testing.T) {
 	}
 }
 
-// TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go.
+// TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go: of float64s, and of float32s where columns fit these.
 func TestGramMatrices(t *testing.T) {
+	t.Run("single", func(t *testing.T) { gramMatricesOf(t, 1, singleSlack*2) })
+	t.Run("double", func(t *testing.T) { gramMatricesOf(t, 1e9, 1e-10) })
+}
+
+// gramMatricesOf multiplies columns by scale; entries may be off by a share of the diagonal.
+func gramMatricesOf(t *testing.T, scale, share float64) {
 	const n, m = fitBlock + 300, 3
 	f := dependentFit(MultinomialLogistic{}, L1L2, n, 21, m)
 	all := f.phi
+	for _, column := range all {
+		floats.Scale(scale, column)
+	}
 	f.phi = all[:3]
 	f.takeOffset()
 	f.pass(make([]float64, 3*m), 0)
@@ -201,6 +210,9 @@ func TestGramMatrices(t *testing.T) {
 	g.refresh()
 	check := func(what string) {
 		t.Helper()
+		if single := scale == 1; g.inSingle(len(f.phi)) != single {
+			t.Fatalf("%s: of float32s: %v", what, !single)
+		}
 		for r, a := range f.phi {
 			for s, b := range f.phi {
 				for c := range m {
@@ -211,7 +223,8 @@ func TestGramMatrices(t *testing.T) {
 							want += g.curve[lo*m+c*size+i] * a[lo+i] * b[lo+i]
 						}
 					}
-					if got := g.rows[r][c*g.room+s]; !near(got, want, 1e-10, 1e-10) {
+					got, diagonal := g.rows[r][c*g.room+s], math.Sqrt(g.rows[r][c*g.room+r]*g.rows[s][c*g.room+s])
+					if !(math.Abs(got-want) <= share*diagonal) {
 						t.Fatalf("%s: entry %d,%d of matrix %d is %v, want %v", what, r, s, c, got, want)
 					}
 				}

@@ -65,8 +65,13 @@ func (c *checkConfigCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.out.Emit("summary", summary); err != nil || !rejected {
-		return err
+	if a.out.IsJSON() { // in text the event is what was asked for, not the memory
+		if err := a.out.Emit("summary", summary); err != nil {
+			return err
+		}
+	}
+	if !rejected {
+		return nil
 	}
 	return &report.ExitError{Code: report.ExitNo, Reported: true}
 }

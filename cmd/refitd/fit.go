@@ -70,6 +70,7 @@ func (c *fitCmd) Run(a *app) error {
 	if o.Model, err = c.model(); err != nil {
 		return err
 	}
+	o.AlgorithmFlags = offline.AlgorithmFlags{} // they are in the model
 	if o.Lambdas, err = c.lambdas(o.Model); err != nil {
 		return err
 	}
@@ -106,6 +107,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 		}
 		m = configured
 	}
+	c.Apply(m) // before the other flags: a choice makes what follows from it automatic again
 	t := &m.Train
 	if c.Kernel != "" {
 		t.Kernel, t.Augment, t.Refit = c.Kernel, config.Switch(config.Auto), config.Auto // they follow from the kernel

@@ -215,6 +215,11 @@ func TestRunInProcess(t *testing.T) {
 		!strings.HasPrefix(stdout.String(), `{"type":"error","code":"usage"`) {
 		t.Errorf("no verb: code %d, %s", code, stdout.String())
 	}
+	stderr.Reset()
+	if code := run(context.Background(), []string{"fit", "--data", "x", "--algorithm", "convexfm"}, nil, &stdout, &stderr); code != 2 ||
+		!strings.Contains(stderr.String(), `--algorithm must be one of "conditional_gradient","convex_fm"`) {
+		t.Errorf("an unknown algorithm: code %d, %s", code, stderr.String())
+	}
 }
 
 func TestLogger(t *testing.T) {

@@ -26,7 +26,7 @@ type Mapped struct {
 	json    *JSON
 	mapping *Mapping
 	fields  []mappedField
-	when    []place
+	when    []asked
 	op      int // slot of a Debezium envelope's operation
 	spec    int // slot of specversion in a structured CloudEvent
 
@@ -46,6 +46,12 @@ const maxConditionShown = 80
 type place struct {
 	source *Source
 	slot   int // -1 for what is no JSON
+}
+
+// asked is the place of a condition, and whether the mapping takes text there for a number.
+type asked struct {
+	place
+	asNumber bool
 }
 
 type mappedField struct {
@@ -110,7 +116,10 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 		d.fields = append(d.fields, f)
 	}
 	for i := range m.When {
-		d.when = append(d.when, d.place(&m.When[i].of))
+		at := d.place(&m.When[i].of)
+		d.when = append(d.when, asked{at, slices.ContainsFunc(d.fields, func(f mappedField) bool {
+			return f.asNumber && at.slot >= 0 && f.slot == at.slot
+		})})
 	}
 	switch m.Envelope {
 	case Debezium:
@@ -233,9 +242,14 @@ func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 		if rejection != nil && c.of.kind == fromValue && c.of.path[0] == "after" {
 			continue // which a row that was deleted does not have
 		}
-		if raw, isText := d.at(&d.when[i], r); !c.holds(raw, isText) {
-			asked := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
-			return nil, &Rejection{Reason: Filtered, Expected: "input.mapping.when: " + asked, Got: "another record"}
+		raw, isText := d.at(&d.when[i].place, r)
+		if d.when[i].asNumber && !isText && len(raw) > 0 && raw[0] == '"' {
+			d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
+			raw, isText = d.unquoted, true
+		}
+		if !c.holds(raw, isText) {
+			text := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
+			return nil, &Rejection{Reason: Filtered, Expected: "input.mapping.when: " + text, Got: filteredKind(raw, isText)}
 		}
 	}
 	if rejection != nil {
@@ -261,6 +275,21 @@ func (d *Mapped) enveloped(root *member) *Rejection {
 		return &Rejection{Reason: MissingField, Field: "op", Expected: "a Debezium envelope, with op", Got: "nothing"}
 	}
 	return &Rejection{Reason: Filtered, Expected: "a change of a row: op c, u or r", Got: "another"}
+}
+
+// filteredKind names the type of a value for which a condition does not hold.
+func filteredKind(raw []byte, isText bool) string {
+	switch {
+	case raw == nil:
+		return "nothing"
+	case isText:
+		return "another string"
+	}
+	kind := jsontext.Value(raw).Kind()
+	if kind == '"' || kind == '0' {
+		return "another " + kindNoun(kind)
+	}
+	return kindName(kind)
 }
 
 func removal(what string) *Rejection {

@@ -57,6 +57,9 @@ func TestMapped(t *testing.T) {
 	cloud := mappingOf(t, CloudEvents, []string{`attribute:type in ["rated", "rated.again"]`}, "ts=attribute:time", "user=attribute:subject")
 	nested := mappingOf(t, NoEnvelope, []string{"kind != 7", `header:tenant != "test"`}, "rating=payload.after.rating", `item="a.b".c`, "user=record:key",
 		"ts=record:timestamp", "price=header:price", "tags=payload.tags")
+	// The place of a condition is read as the field of the same place is.
+	bounded := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=number:after.stars", "user=key:id", "ts='3")
+	textual := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=after.stars", "user=key:id", "ts='3")
 	fixed := mappingOf(t, NoEnvelope, nil, "item='i1", "price='2.5")
 	const change = `{"op":"%s","before":null,"after":{"stars":"4.5","item":"i1","price":2},"source":{"table":"%s","at":100}}`
 	const want = `{"rating":4.5,"ts":100,"user":"u1","item":"i1","price":2}`
@@ -81,10 +84,18 @@ func TestMapped(t *testing.T) {
 		"a truncation":       {debezium, Record{Value: []byte(`{"op":"t"}`)}, "", "filtered"},
 		"no envelope":        {debezium, Record{Value: []byte(`{"rating":4}`)}, "", `missing_field: field "op": expected a Debezium envelope`},
 		"a key that is none": {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: []byte("u1")}, "", `missing_field: field "user"`},
-		"binary":             {cloud, Record{Value: []byte(`{"rating":4.5,"item":"i1"}`), Headers: binary}, cloudWant, ""},
-		"structured":         {cloud, Record{Value: []byte(structured)}, cloudWant, ""},
-		"another type":       {cloud, Record{Value: []byte(strings.Replace(structured, "rated", "seen", 1))}, "", "filtered"},
-		"no CloudEvent":      {cloud, Record{Value: []byte(`{"rating":4.5}`)}, "", `missing_field: field "specversion"`},
+		"text as a number":   {bounded, Record{Value: fmt.Appendf(nil, change, "c", "x"), Key: key}, `{"rating":4.5,"ts":3,"user":"u1","item":"i1","price":2}`, ""},
+		"too small a text": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"0.25"}}`)}, "",
+			"filtered: expected input.mapping.when: after.stars >= 0.5, got another string"},
+		"text that is no number": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"x"}}`)}, "", "filtered"},
+		"nothing to compare": {bounded, Record{Value: []byte(`{"op":"c","after":{}}`)}, "",
+			"filtered: expected input.mapping.when: after.stars >= 0.5, got nothing"},
+		"text where no number is read": {textual, Record{Value: fmt.Appendf(nil, change, "c", "x"), Key: key}, "",
+			"filtered: expected input.mapping.when: after.stars >= 0.5, got another string"},
+		"binary":        {cloud, Record{Value: []byte(`{"rating":4.5,"item":"i1"}`), Headers: binary}, cloudWant, ""},
+		"structured":    {cloud, Record{Value: []byte(structured)}, cloudWant, ""},
+		"another type":  {cloud, Record{Value: []byte(strings.Replace(structured, "rated", "seen", 1))}, "", "filtered"},
+		"no CloudEvent": {cloud, Record{Value: []byte(`{"rating":4.5}`)}, "", `missing_field: field "specversion"`},
 		"nested": {nested, Record{Value: deepDown, Key: []byte("u\"1"), Time: 100_900, Headers: price},
 			`{"rating":4,"ts":100,"user":"u\"1","item":17,"price":2.5,"tags":["a","b"]}`, ""},
 		"a tenant": {nested, Record{Value: []byte(`{}`), Headers: headersOf("tenant", "test")}, "", "filtered"},

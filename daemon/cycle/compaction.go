@@ -49,7 +49,7 @@ func (c *Cycle) BeginCompaction() *Compaction {
 	x.update.Model = f.of.Model // for its kernel
 	c.noteLive(&x.update)
 	next := *f.forms[f.form]
-	next.changes, next.placed, next.keys, next.numbersOf = nil, nil, nil, nil // the one that is followed meanwhile writes to its own
+	next.deltaBuffers = deltaBuffers{} // the one that is followed meanwhile writes to its own
 	x.follower, x.schema = &next, &c.schema
 	f.compaction = x
 	return x

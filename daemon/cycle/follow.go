@@ -29,7 +29,12 @@ type follower struct {
 	last    *snapshot.Delta // the parameters that came last; rows are not kept
 	losses  int             // fields of the fold-in whose mixing losses versions have
 
-	changes, placed []rowChange // of the delta at hand, as they were touched and by column
+	deltaBuffers
+}
+
+// deltaBuffers is the memory of the delta at hand, which the next one uses again.
+type deltaBuffers struct {
+	changes, placed []rowChange // as they were touched and by column
 	keys            []uint64    // their columns and where they stand among those touched
 	numbersOf       []float64   // their rows, as they were touched
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -26,17 +25,7 @@ func TestPythonClients(t *testing.T) {
 			a := admin(t, addr)
 			events, answers := "events-"+module, "answers-"+module
 			makeTopic(t, a, events, 2, 1)
-			config := configure(t, module, settings{brokers: addr, topics: []string{events}, train: trainOften, publish: publishOften})
-			f, err := os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0)
-			if err == nil {
-				_, err = fmt.Fprintf(f, "    score: {topic: %s}\n", answers)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			config := configure(t, module, settings{brokers: addr, topics: []string{events}, train: trainOften, publish: publishOften, score: "topic: " + answers})
 			python := func(args ...string) []byte {
 				t.Helper()
 				cmd := exec.Command("python3", append([]string{"testdata/clients.py", client, addr[0], events, answers}, args...)...)
@@ -55,7 +44,7 @@ func TestPythonClients(t *testing.T) {
 			c.caughtUp(time.Minute, events, ends(t, a, events))
 			within(t, time.Minute, func() error {
 				if n, err := c.metric("refitd_score_records_total"); err != nil || n < sent {
-					return fmt.Errorf("%g offsets answered, %w", n, err)
+					return fmt.Errorf("%g offsets answered, %v", n, err)
 				}
 				return nil
 			})

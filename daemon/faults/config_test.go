@@ -25,6 +25,7 @@ type settings struct {
 	input   string // further keys of input
 	sample  string // further keys of sample
 	kafka   string // further keys of kafka
+	score   string // the keys of score; no scoring if empty
 	team    string // the keys role and shard
 }
 
@@ -48,6 +49,10 @@ func configureIn(t *testing.T, dir, name string, s settings) string {
 		}
 		return ", " + list
 	}
+	score := ""
+	if s.score != "" {
+		score = fmt.Sprintf("    score: {%s}\n", s.score)
+	}
 	text := fmt.Sprintf(`
 kafka: {bootstrap_servers: ["%s"], group_id: %s, fetch_max_wait: 100ms%s}
 storage: {path: state-%s, min_free_bytes: 1MiB}
@@ -61,9 +66,9 @@ models:
     train: {%s}
     evaluate: {window: 1000}
     publish: {store: store-%s, gate: {%s}%s}
-`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, s.team, strings.Join(s.topics, ", "), keys(s.input),
+%s`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, s.team, strings.Join(s.topics, ", "), keys(s.input),
 		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"), s.size, keys(s.sample),
-		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")))
+		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")), score)
 	path := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil { // a child may read the one that there is
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -35,17 +34,8 @@ func killedWhileScoring(t *testing.T, addr []string, kills, rate int) {
 	a := admin(t, addr)
 	makeTopic(t, a, events, partitions, 1)
 	p := newProducer(t, addr, events)
-	config := configure(t, "scoring", settings{brokers: addr, topics: []string{events}, size: 20_000, train: trainOften, publish: publishOften})
-	f, err := os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = fmt.Fprintf(f, "    score: {topic: %s, transactions: required}\n", scores)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	config := configure(t, "scoring", settings{brokers: addr, topics: []string{events}, size: 20_000, train: trainOften, publish: publishOften,
+		score: fmt.Sprintf("topic: %s, transactions: required", scores)})
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -59,7 +49,7 @@ func killedWhileScoring(t *testing.T, addr []string, kills, rate int) {
 	answered := func(c *child, limit time.Duration) time.Duration {
 		within(t, limit, func() error {
 			if n, err := c.metric("refitd_score_records_total"); err != nil || n == 0 {
-				return fmt.Errorf("%g offsets answered, %w", n, err)
+				return fmt.Errorf("%g offsets answered, %v", n, err)
 			}
 			return nil
 		})

@@ -249,3 +249,13 @@ func TestEmitterIsSafe(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestFitOfALinearModel: a fit that has found no basis vector says what its model is.
+func TestFitOfALinearModel(t *testing.T) {
+	for k, want := range map[int]bool{0: true, 2: false} {
+		var text strings.Builder
+		if err := (FitSummary{K: k}).WriteText(&text); err != nil || strings.Contains(text.String(), "k 0 (a linear model),") != want {
+			t.Errorf("%d basis vectors: %v\n%s", k, err, text.String())
+		}
+	}
+}

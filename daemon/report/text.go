@@ -207,7 +207,11 @@ func (s FitSummary) WriteText(w io.Writer) error {
 	if s.Form == snapshot.FormConvex {
 		objective = ", objective " + plain(s.Objective)
 	}
-	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d, %d features, %d outputs%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K,
+	linear := ""
+	if s.K == 0 {
+		linear = " (a linear model)"
+	}
+	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d%s, %d features, %d outputs%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K, linear,
 		s.Features, s.Outputs, objective, as.Optimality(), float64(s.Seconds))
 	fmt.Fprintln(w, "(λ, --lambda: strength of the penalty on the weights of the k basis vectors, more of it is a smaller model; chosen on the validation rows)")
 	for _, f := range s.Forms {

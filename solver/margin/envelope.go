@@ -26,7 +26,7 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 	case r.single:
 		r.capSum(v, y, g, top, s)
 	case r.each:
-		r.capEach(v, y, g, s)
+		r.capEach(v, alpha, y, g, s)
 	default:
 		r.capMean(v, y, g, s)
 	}
@@ -84,20 +84,30 @@ func (r *rule) capSum(u []float64, y int, g, top float64, s *scratch) {
 }
 
 // capEach is the case of weights at least 0 of which no j add up to more than the first j of ρ. With z = a/g, the projection of z onto the weights
-// that add up to Σρ is z − w, where w is the isotonic regression of the sorted z − ρ. It bounds each: u = min((z − t)₊, z − w) with Σu = t.
-func (r *rule) capEach(u []float64, y int, g float64, s *scratch) {
-	n := s.sort(y)
+// that add up to Σρ is z − w, where w is the isotonic regression of the sorted z − ρ. It bounds each: u = min((z − t)₊, z − w) with Σu = t. Rivals behind the
+// last positive ρ have u = 0 but for those that are pooled with it, so that few need be sorted.
+func (r *rule) capEach(u, alpha []float64, y int, g float64, s *scratch) {
+	n := s.lead(r.ranked+1, y)
 	if n == 0 || s.a[s.order[0]] <= 0 {
 		return
 	}
-	largest := s.a[s.order[0]]
-	for j, c := range s.order[:n] {
-		s.d[j] = (s.a[c] - largest) / g
-		s.w[j] = s.d[j] - r.rho[j]
+	for {
+		largest := s.a[s.order[0]]
+		for j, c := range s.order[:n] {
+			s.d[j] = (s.a[c] - largest) / g
+			s.w[j] = s.d[j] - r.rho[j]
+		}
+		if pools := s.isotonic(n); s.size[pools-1] == 1 || n >= r.m-1 {
+			break // the last one's ρ is 0 and its w its z, and so are those of all after it
+		}
+		n = s.sort(y)
 	}
-	s.isotonic(n)
 	s.within(r, n, -1, g, 1)
-	t := rootOf(0, r.total, func(t float64) (value, slope float64) {
+	start := r.total
+	if alpha != nil && alpha[y] > 0 {
+		start = alpha[y] // Σu of the last time
+	}
+	t := rootFrom(start, r.total, func(t float64) (value, slope float64) {
 		value, slope = -t, -1
 		for j, c := range s.order[:n] {
 			switch z := s.a[c] / g; {
@@ -184,10 +194,9 @@ func (s *scratch) mix(y, n int, largest, g, own float64) (at int) {
 	return at
 }
 
-// isotonic replaces the first n of w by the nearest sequence that does not rise, of which pools of equal numbers are averages, with their sizes in size:
-// pool adjacent violators.
-func (s *scratch) isotonic(n int) {
-	pools := 0
+// isotonic replaces the first n of w by the nearest sequence that does not rise, of which pools of equal numbers are averages, with their sizes in size, and
+// returns the number of pools: pool adjacent violators.
+func (s *scratch) isotonic(n int) (pools int) {
 	for _, x := range s.w[:n] {
 		s.sum[pools], s.size[pools] = x, 1
 		pools++
@@ -205,6 +214,7 @@ func (s *scratch) isotonic(n int) {
 			j++
 		}
 	}
+	return pools
 }
 
 // within stores in part what the first n are above the averages of their pools with fρ added, f·ρ_j for one by itself: with differences within the pool
@@ -245,6 +255,25 @@ func rootOf(lo, hi float64, f func(x float64) (value, slope float64)) float64 {
 	if value >= 0 {
 		return hi
 	}
+	return newton(lo, hi, x, value, slope, f)
+}
+
+// rootFrom is rootOf between 0, where f is known to be positive, and hi, from a guess within.
+func rootFrom(guess, hi float64, f func(x float64) (value, slope float64)) float64 {
+	x := min(guess, hi)
+	value, slope := f(x)
+	if value > 0 && x < hi && !(x-value/slope < hi) { // hi has a sign once it is looked at
+		x = hi
+		value, slope = f(x)
+	}
+	if value >= 0 && x == hi {
+		return hi
+	}
+	return newton(0, hi, x, value, slope, f)
+}
+
+// newton finds the root between lo and hi from x, where f has a value and slope.
+func newton(lo, hi, x, value, slope float64, f func(x float64) (value, slope float64)) float64 {
 	for range 100 {
 		if value > 0 {
 			lo = x

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/dense"
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
@@ -78,11 +80,9 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 	}
 	f.class, f.square = make([]int32, f.n), make([]float64, f.n)
 	for i := range f.n {
-		f.class[i] = int32(classOf(p.Target(i)))
+		f.class[i] = int32(slices.Index(p.Target(i), 1)) // as Check says
 		_, value := f.x.Row(i)
-		for _, x := range value {
-			f.square[i] += x * x
-		}
+		f.square[i] = dense.Dot(value, value)
 	}
 	if s.Rough {
 		none := f.scratch[0].scores

@@ -135,6 +135,7 @@ func classOf(target []float64) int {
 type rule struct {
 	m      int
 	rho    []float64 // m, the last 0
+	ranked int       // of rivals up to the last whose ρ is not 0
 	total  float64   // Σρ
 	each   bool
 	single bool // only ρ_1 is not 0
@@ -170,6 +171,9 @@ func (l Loss) rule(m int) *rule {
 	for j, rho := range rivals {
 		r.total += rho
 		r.single = r.single && (j == 0 || rho == 0)
+		if rho != 0 {
+			r.ranked = j + 1
+		}
 	}
 	r.each = r.single || l.Kind == Usunier || l.Kind == WeightedUsunier
 	return r
@@ -210,8 +214,7 @@ func (r *rule) vertex(v, o []float64, y int, s *scratch) float64 {
 			value, sum, v[top] = r.rho[0]*s.a[top], r.rho[0], r.rho[0]
 		}
 	} else {
-		s.sort(-1)
-		for j, c := range s.order[:r.m] {
+		for j, c := range s.order[:s.lead(r.ranked, -1)] {
 			if r.each && s.a[c] <= 0 {
 				break
 			}
@@ -314,6 +317,32 @@ func (s *scratch) sort(without int) int {
 			order[j] = order[j-1]
 		}
 		order[j] = c
+	}
+	return len(order)
+}
+
+// lead puts the k classes of largest margin but for one first in order, as sort has them, and returns how many there are.
+func (s *scratch) lead(k, without int) int {
+	if k > sortByInsertion {
+		return min(k, s.sort(without))
+	}
+	order := s.order[:0]
+	for c, a := range s.a {
+		j := len(order)
+		switch {
+		case c == without:
+			continue
+		case j < k:
+			order = append(order, 0)
+		case k == 0 || s.a[order[k-1]] >= a:
+			continue
+		default:
+			j--
+		}
+		for ; j > 0 && s.a[order[j-1]] < a; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = int32(c)
 	}
 	return len(order)
 }

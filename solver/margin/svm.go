@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/solver"
 )
@@ -76,7 +77,7 @@ func (a SVM) Check(p *solver.Problem, s solver.Settings) error {
 	}
 	for i := range p.X.NumRows() {
 		target := p.Target(i)
-		if y := classOf(target); target[y] != 1 || !isZeroBut(target, y) {
+		if y := slices.Index(target, 1); y < 0 || !isZeroBut(target, y) {
 			return fmt.Errorf("%w: the target of row %d is not one class: %s learns multi-class tasks", solver.ErrProblem, i, a.Name())
 		}
 	}

@@ -86,7 +86,7 @@ func Dot(x, y []float64) float64 {
 	return dot(x, y)
 }
 
-func checkColumns(a [][]float64, lo, n int) {
+func checkColumns[T float32 | float64](a [][]T, lo, n int) {
 	if lo < 0 || n < 0 {
 		panic("dense: negative range of rows")
 	}
@@ -97,7 +97,7 @@ func checkColumns(a [][]float64, lo, n int) {
 	}
 }
 
-func checkTile(tile []float64, stride, n, m int) {
+func checkTile[T float32 | float64](tile []T, stride, n, m int) {
 	if m < 0 || m > 1 && stride < n {
 		panic("dense: columns of the tile overlap")
 	}

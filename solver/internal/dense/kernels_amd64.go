@@ -84,13 +84,13 @@ func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64,
 }
 
 // A dotAddKernel takes the sums of so many columns of a with the outputs of its place in dotAddKernels.
-type dotAddKernel struct {
+type dotAddKernel[T float32 | float64] struct {
 	columns int
-	run     func(dst *float64, a *[]float64, lo, n int, b *float64, stride, m int)
+	run     func(dst *float64, a *[]T, lo, n int, b *T, stride, m int)
 }
 
 // dotAddKernels holds, per level, the kernels for 1, 2, … outputs, the most columns first.
-var dotAddKernels = [...][][]dotAddKernel{
+var dotAddKernels = [...][][]dotAddKernel[float64]{
 	avx2: {
 		{{4, dotAdd4x1AVX2}, {1, dotAdd1x1AVX2}},
 		{{3, dotAdd3x2AVX2}, {1, dotAdd1x2AVX2}},
@@ -108,14 +108,44 @@ var dotAddKernels = [...][][]dotAddKernel{
 	},
 }
 
-// The columns of b that a group of outputs takes stay in the first-level cache while those of a pass by. Groups are of equal size, so that
-// one of 1, 2 or 3 outputs (AVX2: 1) is all there is, as its kernel expects.
+// dotAddSingleKernels holds those of float32s.
+var dotAddSingleKernels = [...][][]dotAddKernel[float32]{
+	avx2: {
+		{{4, dotAddSingle4x1AVX2}, {1, dotAddSingle1x1AVX2}},
+		{{3, dotAddSingle3x2AVX2}, {1, dotAddSingle1x2AVX2}},
+		{{2, dotAddSingle2x3AVX2}, {1, dotAddSingle1x3AVX2}},
+	},
+	avx512: {
+		{{8, dotAddSingle8x1AVX512}, {4, dotAddSingle4x1AVX512}, {1, dotAddSingle1x1AVX512}},
+		{{8, dotAddSingle8x2AVX512}, {4, dotAddSingle4x2AVX512}, {1, dotAddSingle1x2AVX512}},
+		{{8, dotAddSingle8x3AVX512}, {4, dotAddSingle4x3AVX512}, {1, dotAddSingle1x3AVX512}},
+		{{4, dotAddSingle4x4AVX512}, {1, dotAddSingle1x4AVX512}},
+		{{4, dotAddSingle4x5AVX512}, {1, dotAddSingle1x5AVX512}},
+		{{4, dotAddSingle4x6AVX512}, {1, dotAddSingle1x6AVX512}},
+		{{3, dotAddSingle3x7AVX512}, {1, dotAddSingle1x7AVX512}},
+		{{3, dotAddSingle3x8AVX512}, {1, dotAddSingle1x8AVX512}},
+	},
+}
+
 func dotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int) {
 	if n == 0 || inUse == portable {
 		dotAddPortable(dst, a, lo, n, b, stride, m)
 		return
 	}
-	kernels := dotAddKernels[inUse]
+	dotAddBy(dotAddKernels[inUse], dst, a, lo, n, b, stride, m)
+}
+
+func dotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, m int) {
+	if inUse == portable {
+		dotAddSinglePortable(dst, a, lo, n, b, stride, m)
+		return
+	}
+	dotAddBy(dotAddSingleKernels[inUse], dst, a, lo, n, b, stride, m)
+}
+
+// The columns of b that a group of outputs takes stay in the first-level cache while those of a pass by. Groups are of equal size, so that
+// one of 1, 2 or 3 outputs (AVX2: 1) is all there is, as its kernel expects.
+func dotAddBy[T float32 | float64](kernels [][]dotAddKernel[T], dst []float64, a [][]T, lo, n int, b []T, stride, m int) {
 	groups := (m + len(kernels) - 1) / len(kernels)
 	for g, c := 0, 0; g < groups; g++ {
 		end := m * (g + 1) / groups
@@ -217,4 +247,26 @@ func solvePair(x, a, b [2][]float64, d, work []float64) float64 {
 		least = min(least, work[at], work[at+1])
 	}
 	return least
+}
+
+func narrow(dst []float32, src []float64) {
+	switch inUse {
+	case avx512:
+		narrowAVX512(&dst[0], &src[0], len(dst))
+	case avx2:
+		narrowAVX2(&dst[0], &src[0], len(dst))
+	default:
+		narrowPortable(dst, src)
+	}
+}
+
+func productSingle(dst, x, y []float32) {
+	switch inUse {
+	case avx512:
+		productSingleAVX512(&dst[0], &x[0], &y[0], len(dst))
+	case avx2:
+		productSingleAVX2(&dst[0], &x[0], &y[0], len(dst))
+	default:
+		productSinglePortable(dst, x, y)
+	}
 }

@@ -27,3 +27,11 @@ func sweep(a []float64, stride int, pivots []float64) { sweepPortable(a, stride,
 func solvePair(x, a, b [2][]float64, d, work []float64) float64 {
 	return solvePairPortable(x, a, b, d, work)
 }
+
+func dotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, m int) {
+	dotAddSinglePortable(dst, a, lo, n, b, stride, m)
+}
+
+func narrow(dst []float32, src []float64) { narrowPortable(dst, src) }
+
+func productSingle(dst, x, y []float32) { productSinglePortable(dst, x, y) }

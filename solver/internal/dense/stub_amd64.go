@@ -170,6 +170,111 @@ func dotAdd3x8AVX512(dst *float64, a *[]float64, lo int, n int, b *float64, stri
 //go:noescape
 func dotAdd1x8AVX512(dst *float64, a *[]float64, lo int, n int, b *float64, stride int, m int)
 
+// dotAddSingle8x1AVX512 is DotAddSingle for 8 columns of a and m = 1.
+//
+//go:noescape
+func dotAddSingle8x1AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x1AVX512 is DotAddSingle for 4 columns of a and m = 1.
+//
+//go:noescape
+func dotAddSingle4x1AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x1AVX512 is DotAddSingle for 1 columns of a and m = 1.
+//
+//go:noescape
+func dotAddSingle1x1AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle8x2AVX512 is DotAddSingle for 8 columns of a and m = 2.
+//
+//go:noescape
+func dotAddSingle8x2AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x2AVX512 is DotAddSingle for 4 columns of a and m = 2.
+//
+//go:noescape
+func dotAddSingle4x2AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x2AVX512 is DotAddSingle for 1 columns of a and m = 2.
+//
+//go:noescape
+func dotAddSingle1x2AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle8x3AVX512 is DotAddSingle for 8 columns of a and m = 3.
+//
+//go:noescape
+func dotAddSingle8x3AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x3AVX512 is DotAddSingle for 4 columns of a and m = 3.
+//
+//go:noescape
+func dotAddSingle4x3AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x3AVX512 is DotAddSingle for 1 columns of a and m = 3.
+//
+//go:noescape
+func dotAddSingle1x3AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x4AVX512 is DotAddSingle for 4 columns of a and 4 of m outputs.
+//
+//go:noescape
+func dotAddSingle4x4AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x4AVX512 is DotAddSingle for 1 columns of a and 4 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x4AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x5AVX512 is DotAddSingle for 4 columns of a and 5 of m outputs.
+//
+//go:noescape
+func dotAddSingle4x5AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x5AVX512 is DotAddSingle for 1 columns of a and 5 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x5AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle4x6AVX512 is DotAddSingle for 4 columns of a and 6 of m outputs.
+//
+//go:noescape
+func dotAddSingle4x6AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x6AVX512 is DotAddSingle for 1 columns of a and 6 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x6AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle3x7AVX512 is DotAddSingle for 3 columns of a and 7 of m outputs.
+//
+//go:noescape
+func dotAddSingle3x7AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x7AVX512 is DotAddSingle for 1 columns of a and 7 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x7AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle3x8AVX512 is DotAddSingle for 3 columns of a and 8 of m outputs.
+//
+//go:noescape
+func dotAddSingle3x8AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x8AVX512 is DotAddSingle for 1 columns of a and 8 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x8AVX512(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// narrowAVX512 is Narrow.
+//
+//go:noescape
+func narrowAVX512(dst *float32, src *float64, n int)
+
+// productSingleAVX512 is ProductSingle.
+//
+//go:noescape
+func productSingleAVX512(dst *float32, x *float32, y *float32, n int)
+
 // addScaledAVX512 is AddScaled.
 //
 //go:noescape
@@ -274,6 +379,46 @@ func dotAdd2x3AVX2(dst *float64, a *[]float64, lo int, n int, b *float64, stride
 //
 //go:noescape
 func dotAdd1x3AVX2(dst *float64, a *[]float64, lo int, n int, b *float64, stride int, m int)
+
+// dotAddSingle4x1AVX2 is DotAddSingle for 4 columns of a and m = 1.
+//
+//go:noescape
+func dotAddSingle4x1AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x1AVX2 is DotAddSingle for 1 columns of a and m = 1.
+//
+//go:noescape
+func dotAddSingle1x1AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle3x2AVX2 is DotAddSingle for 3 columns of a and 2 of m outputs.
+//
+//go:noescape
+func dotAddSingle3x2AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x2AVX2 is DotAddSingle for 1 columns of a and 2 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x2AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle2x3AVX2 is DotAddSingle for 2 columns of a and 3 of m outputs.
+//
+//go:noescape
+func dotAddSingle2x3AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// dotAddSingle1x3AVX2 is DotAddSingle for 1 columns of a and 3 of m outputs.
+//
+//go:noescape
+func dotAddSingle1x3AVX2(dst *float64, a *[]float32, lo int, n int, b *float32, stride int, m int)
+
+// narrowAVX2 is Narrow.
+//
+//go:noescape
+func narrowAVX2(dst *float32, src *float64, n int)
+
+// productSingleAVX2 is ProductSingle.
+//
+//go:noescape
+func productSingleAVX2(dst *float32, x *float32, y *float32, n int)
 
 // addScaledAVX2 is AddScaled.
 //

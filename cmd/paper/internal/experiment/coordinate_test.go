@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,6 +63,22 @@ func TestReadTags(t *testing.T) {
 	}
 	if index, _ := s.x.Row(2); index[0] != 1 || index[1] != 2 {
 		t.Errorf("columns %v of the second artist and the first tag", index)
+	}
+}
+
+// TestRecommendChoice: β falls until two errors in a row are above the least, and the other ridges are tried with the best.
+func TestRecommendChoice(t *testing.T) {
+	errs, seen := map[float64]float64{32: 3, 16: 4, 8: 3, 4: 1, 2: 2, 1: 1.5, 0.5: 0}, [][2]float64(nil)
+	err := recommendChoice([]float64{32, 16, 8, 4, 2, 1, 0.5}, []float64{3, 1}, func(beta, ridge float64) (float64, error) {
+		seen = append(seen, [2]float64{beta, ridge})
+		return errs[beta], nil
+	})
+	if want := [][2]float64{{32, 3}, {16, 3}, {8, 3}, {4, 3}, {2, 3}, {1, 3}, {4, 1}}; err != nil || !slices.Equal(seen, want) {
+		t.Errorf("tried %v, not %v: %v", seen, want, err)
+	}
+	broken := errors.New("broken")
+	if err := recommendChoice([]float64{1}, []float64{0}, func(_, _ float64) (float64, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 }
 

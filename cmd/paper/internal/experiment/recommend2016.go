@@ -75,12 +75,13 @@ const (
 )
 
 var (
-	recommendBetas  = []float64{0.5, 1, 2, 4, 8, 16}
-	recommendRidges = []float64{1, 3, 10} // of the linear term
+	recommendBetas  = []float64{32, 16, 8, 4, 2, 1, 0.5} // from the strongest on
+	recommendRidges = []float64{3, 1, 10}                // of the linear term: β is chosen with the first
 )
 
 // Recommend2016 repeats figure 3 of Blondel et al. 2016: the error of A² and H² on ratings and tag counts, with a constant column or with a linear term, β
-// and the ridge of the linear term chosen on validation rows. One split. Targets of the models with a constant column are centred.
+// and the ridge of the linear term chosen on validation rows, one after the other (recommendChoice). One split. Targets of the models with a constant column
+// are centred.
 func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: fmt.Sprintf("2016, figure 3: test RMSE, k = %d, split 0", recommendBasis),
 		Header: []string{"set", "model", "β", "ridge", "valid RMSE", "test RMSE", "sweeps", "seconds", "seconds to .875"}}
@@ -89,9 +90,9 @@ func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 		names = []string{"Last.fm", "ML-1M"}
 	}
 	if o.Quick {
-		names, betas = []string{"ML-100k"}, betas[4:5]
+		names, betas = []string{"ML-100k"}, betas[2:3]
 	}
-	o.Progress.Stage("fitting", "models", int64(4*len(names)))
+	o.Progress.Stage("fitting", "fits", 0)
 	for _, name := range names {
 		set, bounded, err := o.recommendSet(name)
 		if err != nil {
@@ -104,7 +105,6 @@ func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 					return nil, err
 				}
 				main.Rows = append(main.Rows, append([]string{name}, row...))
-				o.Progress.Add(1)
 				o.Log.Info("model", "set", name, "model", row[0], "test", row[4])
 			}
 		}
@@ -127,7 +127,31 @@ func (o *Options) recommendSet(name string) (set *ratingSet, bounded bool, err e
 	return nil, false, fmt.Errorf("%w: --sets names %q: known are Last.fm, ML-100k and ML-1M", ErrOptions, name)
 }
 
-// recommend fits a model for each β and ridge and returns its cells of the table.
+// recommendChoice calls fit, which returns the error on the validation rows, for β from the strongest on until the error is above the least for the second
+// time in a row, and for the other ridges with the best β: a few fits in place of one for each pair, as the weakest β overfit. The first vectors may be worse
+// than none: one rise ends nothing.
+func recommendChoice(betas, ridges []float64, fit func(beta, ridge float64) (float64, error)) error {
+	least, best, risen := math.Inf(1), betas[0], 0
+	for _, beta := range betas {
+		e, err := fit(beta, ridges[0])
+		if err != nil {
+			return err
+		}
+		if e <= least {
+			least, best, risen = e, beta, 0
+		} else if risen++; risen == 2 {
+			break
+		}
+	}
+	for _, ridge := range ridges[1:] {
+		if _, err := fit(best, ridge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recommend fits models until β and ridge are chosen, and returns the cells of the table.
 func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, kernel solver.Kernel, linear bool, betas []float64) ([]string, error) {
 	p := split(len(set.level), 0)
 	name := map[solver.Kernel]string{solver.ANOVA: "A²", solver.Homogeneous: "H²"}[kernel]
@@ -160,19 +184,25 @@ func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, k
 		return math.Sqrt(total / float64(len(rows)))
 	}
 	lowest, cells, best := math.Inf(1), []string(nil), s
-	for at := range len(betas) * len(ridges) {
-		s.Lambda, s.LinearRidge = betas[at/len(ridges)], ridges[at%len(ridges)]
+	fit := func(beta, ridge float64) (float64, error) {
+		s.Lambda, s.LinearRidge = beta, ridge
 		started := o.Now()
 		res, err := coordinate.Descent{}.Fit(ctx, problem, nil, s)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		seconds := o.Now().Sub(started).Seconds()
-		if e := errorOf(res.Model, valid, p.valid); e < lowest {
+		seconds, e := o.Now().Sub(started).Seconds(), errorOf(res.Model, valid, p.valid)
+		o.Progress.Add(1)
+		o.Log.Info("fit", "model", name, "beta", beta, "ridge", ridge, "valid", e, "seconds", seconds)
+		if e < lowest {
 			lowest, best = e, s
 			cells = []string{name, fmt.Sprint(s.Lambda), fmt.Sprint(s.LinearRidge), fmt.Sprintf("%.4f", e), fmt.Sprintf("%.4f", errorOf(res.Model, test, p.test)),
 				fmt.Sprint(len(res.Steps) - 1), fmt.Sprintf("%.2f", seconds), "-"}
 		}
+		return e, nil
+	}
+	if err := recommendChoice(betas, ridges, fit); err != nil {
+		return nil, err
 	}
 	if !bounded {
 		return cells, nil

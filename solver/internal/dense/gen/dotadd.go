@@ -29,21 +29,26 @@ func (v vectors) dotFlat() int {
 	return 1
 }
 
-// dotAdd writes the kernel for one tile: dst[r·m+c] += Σ_i a[r][lo+i]·b[c·stride+i].
-func dotAdd(v vectors, columns, outputs int) {
+// dotAdd writes the kernel for one tile: dst[r·m+c] += Σ_i a[r][lo+i]·b[c·stride+i]. That of single precision multiplies and adds float32s in twice the
+// lanes and adds the lanes as float64s; its n is a multiple of these.
+func dotAdd(v vectors, columns, outputs int, single bool) {
 	flat := outputs <= v.dotFlat()
-	doc := fmt.Sprintf("is DotAdd for %d columns of a and %d of m outputs.", columns, outputs)
-	if flat {
-		doc = fmt.Sprintf("is DotAdd for %d columns of a and m = %d.", columns, outputs)
+	name, element, shift, lanesOf := "DotAdd", "float64", U8(3), 8
+	if single {
+		name, element, shift, lanesOf = "DotAddSingle", "float32", U8(2), 16
 	}
-	v.text(fmt.Sprintf("dotAdd%dx%d", columns, outputs), "func(dst *float64, a *[]float64, lo, n int, b *float64, stride, m int)", doc)
+	doc := fmt.Sprintf("is %s for %d columns of a and %d of m outputs.", name, columns, outputs)
+	if flat {
+		doc = fmt.Sprintf("is %s for %d columns of a and m = %d.", name, columns, outputs)
+	}
+	v.text(fmt.Sprintf("d%s%dx%d", name[1:], columns, outputs), fmt.Sprintf("func(dst *float64, a *[]%s, lo, n int, b *%[1]s, stride, m int)", element), doc)
 	a := Load(Param("a"), GP64())
 	row := Load(Param("lo"), GP64())
 	n := Load(Param("n"), GP64())
 	b := Load(Param("b"), GP64())
 	stride := Load(Param("stride"), GP64())
-	SHLQ(U8(3), row)
-	SHLQ(U8(3), stride)
+	SHLQ(shift, row)
+	SHLQ(shift, stride)
 	x, y := make([]GPVirtual, columns), make([]GPVirtual, outputs)
 	for r := range x {
 		x[r] = GP64()
@@ -56,7 +61,7 @@ func dotAdd(v vectors, columns, outputs int) {
 			ADDQ(stride, b)
 		}
 	}
-	// Eight lanes are one register of AVX-512 or two of AVX2.
+	// The lanes are one register of AVX-512 or two of AVX2.
 	halves := 8 / v.width
 	sums := make([][]VecVirtual, columns*outputs)
 	for t := range sums {
@@ -87,30 +92,41 @@ func dotAdd(v vectors, columns, outputs int) {
 					if outputs < columns {
 						r, c = j, i
 					}
-					VFMADD231PD(q, p[i], sums[r*outputs+c][h])
+					if single {
+						VFMADD231PS(q, p[i], sums[r*outputs+c][h])
+					} else {
+						VFMADD231PD(q, p[i], sums[r*outputs+c][h])
+					}
 				}
 			}
 		}
 	}
 	whole := copyOf(n)
-	SUBQ(U32(8), whole)
-	JLT(LabelRef("tail"))
+	SUBQ(U32(lanesOf), whole)
+	if !single {
+		JLT(LabelRef("tail"))
+	}
 	Label("rows")
 	step(func(int) mask { return mask{} })
 	ADDQ(U32(8*float64Bytes), at)
-	SUBQ(U32(8), whole)
+	SUBQ(U32(lanesOf), whole)
 	JGE(LabelRef("rows"))
-	Label("tail")
-	ADDQ(U32(8), whole)
-	JZ(LabelRef("reduce"))
-	step(func(half int) mask { return v.partMask(whole, half) })
-	Label("reduce")
+	if !single {
+		Label("tail")
+		ADDQ(U32(8), whole)
+		JZ(LabelRef("reduce"))
+		step(func(half int) mask { return v.partMask(whole, half) })
+		Label("reduce")
+	}
 
 	dst := Load(Param("dst"), GP64())
 	m := Load(Param("m"), GP64())
 	SHLQ(U8(3), m)
 	lanes := make([]VecVirtual, len(sums)) // of AVX2: the halves added, s_j + s_{j+4}
 	for t := range sums {
+		if single {
+			v.widen(sums[t])
+		}
 		lanes[t] = sums[t][0]
 		if halves == 2 {
 			VADDPD(sums[t][1], sums[t][0], lanes[t])
@@ -139,6 +155,28 @@ func dotAdd(v vectors, columns, outputs int) {
 		}
 	}
 	end()
+}
+
+// widen makes eight lanes of float64 of sixteen of float32, l_j + l_{j+8}.
+func (v vectors) widen(sums []VecVirtual) {
+	if v.wide() {
+		upper, wide := YMM(), ZMM()
+		VEXTRACTF64X4(U8(1), sums[0], upper)
+		VCVTPS2PD(upper, wide)
+		VCVTPS2PD(sums[0].AsY(), sums[0])
+		VADDPD(wide, sums[0], sums[0])
+		return
+	}
+	first, second, part, wide := YMM(), YMM(), XMM(), YMM()
+	VCVTPS2PD(sums[0].AsX(), first)
+	VCVTPS2PD(sums[1].AsX(), wide)
+	VADDPD(wide, first, first)
+	VEXTRACTF128(U8(1), sums[0], part)
+	VCVTPS2PD(part, second)
+	VEXTRACTF128(U8(1), sums[1], part)
+	VCVTPS2PD(part, wide)
+	VADDPD(wide, second, second)
+	sums[0], sums[1] = first, second
 }
 
 // partMask returns the mask of one half (of AVX-512: the whole) of the first count (1 … 7) of eight elements.

@@ -22,8 +22,13 @@ func main() {
 			mulAdd(v, outputs)
 		}
 		for _, t := range v.dotTiles() {
-			dotAdd(v, t.columns, t.outputs)
+			dotAdd(v, t.columns, t.outputs, false)
 		}
+		for _, t := range v.dotTiles() {
+			dotAdd(v, t.columns, t.outputs, true)
+		}
+		narrow(v)
+		productSingle(v)
 		for _, name := range []string{"addScaled", "addScaledProduct", "scaleAdd"} {
 			addScaled(v, name)
 		}
