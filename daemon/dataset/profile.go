@@ -21,6 +21,7 @@ type Profile struct {
 	Rows    int       // that were looked at
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
+	Skipped Skipped   // lines of CSV that are no rows
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects.
@@ -185,7 +186,7 @@ func (p *Profile) readCSV(path string, limit int) error {
 		for _, name := range rows.names {
 			columns = append(columns, p.column(name))
 		}
-		return each(path, rows.next, new(Skipped), func(cells []string, _ int) error {
+		return each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
 			if p.Total++; p.Total > limit {
 				return nil
 			}

@@ -15,10 +15,10 @@ func invalid(r *event.Rejection, line int64) report.Invalid {
 }
 
 // dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each.
-func dropped(set *dataset.Set, path string, out *report.Emitter) ([]report.Dropped, error) {
+func dropped(skipped *dataset.Skipped, path string, out *report.Emitter) ([]report.Dropped, error) {
 	drops := []report.Dropped{}
-	for i := range set.Skipped.Causes {
-		c := &set.Skipped.Causes[i]
+	for i := range skipped.Causes {
+		c := &skipped.Causes[i]
 		line := invalid(&c.Rejection, int64(c.First[0]))
 		line.Path = path
 		if err := out.Emit("invalid", line); err != nil {

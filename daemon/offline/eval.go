@@ -72,7 +72,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(set, o.Data, out)
+	drops, err := dropped(&set.Skipped, o.Data, out)
 	if err != nil {
 		return err
 	}

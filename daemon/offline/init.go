@@ -76,6 +76,10 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
+	drops, err := dropped(&profile.Skipped, o.Data, out)
+	if err != nil {
+		return err
+	}
 	source, key := o.Data, "--data"
 	if o.Topic != "" {
 		source, key = o.Topic, "--topic"
@@ -113,7 +117,7 @@ func Init(o InitOptions, out *report.Emitter) error {
 	}
 	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: source, Format: string(profile.Format), Rows: int64(profile.Rows),
 		Task: g.schema.Task, Label: g.schema.Label, LabelWhy: g.labelWhy, Fields: g.fields,
-		Next: next})
+		Dropped: drops, Next: next})
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)

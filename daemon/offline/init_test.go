@@ -160,6 +160,22 @@ func TestInitCountsRows(t *testing.T) {
 	}
 }
 
+// TestInitOfShortRows: rows with too few cells are told with their line, as by the verbs that learn from the file.
+func TestInitOfShortRows(t *testing.T) {
+	data := writeFile(t, "x.csv", "user,item,rating\nu1,i1,1\nu2,i2,3\nu3,i1\nu1,i3,2\n")
+	var text strings.Builder
+	o := InitOptions{Data: data, Output: filepath.Join(t.TempDir(), "x.yaml")}
+	if err := Init(o, report.NewEmitter(&text, false)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"line 4: too_few_columns: expected the 3 columns of the header, got 2 columns", "3 rows of ",
+		"dropped from " + data + ": too_few_columns, 1 lines, the first is line 4"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestInitRefusals(t *testing.T) {
 	const plain = "user,item,rating\na,b,1\nb,c,2\n"
 	for name, c := range map[string]struct {

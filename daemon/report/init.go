@@ -16,6 +16,7 @@ type InitSummary struct {
 	Label    string      `json:"label"`     // column or member
 	LabelWhy string      `json:"label_why"` // why that task
 	Fields   []InitField `json:"fields"`    // the other columns, in the order of the file
+	Dropped  []Dropped   `json:"dropped"`   // lines of CSV that are no rows, by cause
 	Next     []string    `json:"next"`      // a command that tries the configuration
 }
 
@@ -41,6 +42,7 @@ func (s InitSummary) WriteText(w io.Writer) error {
 	if err := table(w, rows); err != nil {
 		return err
 	}
+	writeDropped(w, s.Dropped, nil)
 	_, err := fmt.Fprintf(w, "try it:  %s\n", shellLine(s.Next))
 	return err
 }
