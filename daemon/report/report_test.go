@@ -84,7 +84,7 @@ var fields = map[string]string{
 		"dropped absent drift_alarms",
 	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
 	"mapped":    "model result reason field expected got fields",
-	"init":      "config model data format rows task label label_why fields next",
+	"init":      "config model data format rows task label label_why fields dropped next",
 	"eval":      "model version payload_digest metrics seen unseen rejected dropped absent seconds",
 	"score":     "line model version prediction outputs probabilities unseen absent",
 	"invalid":   "line reason field expected got",
