@@ -120,11 +120,12 @@ func (g *gramMatrices) widen(room int) {
 func fitsSingle(x []float64) bool {
 	top := 0.0
 	for _, v := range x {
-		if v = math.Abs(v); !(v <= top) { // also NaN
-			top = v
+		if v = math.Abs(v); !(v <= singleMost) { // also NaN
+			return false
 		}
+		top = max(top, v)
 	}
-	return top == 0 || top >= singleLeast && top <= singleMost
+	return top == 0 || top >= singleLeast
 }
 
 // inSingle reports whether products with the first columns are taken of float32s.

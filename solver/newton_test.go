@@ -194,6 +194,18 @@ func TestGramMatrices(t *testing.T) {
 	t.Run("double", func(t *testing.T) { gramMatricesOf(t, 1e9, 1e-10) })
 }
 
+func TestFitsSingle(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want bool
+	}{{nil, true}, {[]float64{0, 0}, true}, {[]float64{1e-9, -2}, true}, {[]float64{1e-9}, false}, {[]float64{-1e7, 1}, false},
+		{[]float64{math.NaN(), 1}, false}, {[]float64{1, math.Inf(-1)}, false}} {
+		if fitsSingle(c.x) != c.want {
+			t.Errorf("%v: %v", c.x, !c.want)
+		}
+	}
+}
+
 // gramMatricesOf multiplies columns by scale; entries may be off by a share of the diagonal.
 func gramMatricesOf(t *testing.T, scale, share float64) {
 	const n, m = fitBlock + 300, 3
