@@ -95,7 +95,7 @@ func (c *throttledConn) Write(b []byte) (int, error) {
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 8
-	n := &throttled{pause: 400 * time.Millisecond, early: make(map[kmsg.Key]int)}
+	n := &throttled{pause: 800 * time.Millisecond, early: make(map[kmsg.Key]int)}
 	cluster := newCluster(t, kfake.ListenFn(n.listen), kfake.SeedTopics(1, topic))
 	cluster.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()

@@ -201,7 +201,7 @@ func (g *gramMatrices) addTile(work *gramScratch, dst []float64, first, last, lo
 	}
 }
 
-// addTileSingle is addTile of float32s, .55 to .65 of its time.
+// addTileSingle is addTile of float32s: .6 of its time with 26 outputs.
 func (g *gramMatrices) addTileSingle(work *gramScratch, dst []float64, first, last, lo, size int) {
 	m, width := g.f.p.Outputs, last-first
 	block := last * width

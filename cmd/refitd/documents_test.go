@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -153,12 +150,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
@@ -190,20 +182,7 @@ func TestReadme(t *testing.T) {
 	if strings.Count(section, "\n") != 6 {
 		t.Fatalf("not the six commands:\n%s", section)
 	}
-	script := "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n" +
-		strings.Replace(section, "go build -o refitd ./cmd/refitd", `ln -s "$(command -v refitd)" refitd`, 1)
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
-	var out bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
-	cmd.WaitDelay = time.Minute // of a broker that outlives the shell
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	for _, want := range []string{"memory at most", "3000", "version 1"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in what the commands print:\n%s", want, out.String())
-		}
-	}
+	runShell(t, dir, strings.Replace(section, "go build -o refitd ./cmd/refitd", `ln -s "$(command -v refitd)" refitd`, 1), "memory at most", "3000", "version 1")
 	write("main.go", blocks(readme, "go")[0])
 	consumer := exec.CommandContext(t.Context(), "go", "run", filepath.Join(dir, "main.go"), filepath.Join(dir, "configs", "snapshots"))
 	consumer.Dir = source

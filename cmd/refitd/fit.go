@@ -20,6 +20,7 @@ import (
 // fitCmd is fit. Flags that are not given leave the configuration, or the defaults, as they are.
 type fitCmd struct {
 	offline.FitOptions
+	offline.AlgorithmFlags
 
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
 	Model      string `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
@@ -70,7 +71,6 @@ func (c *fitCmd) Run(a *app) error {
 	if o.Model, err = c.model(); err != nil {
 		return err
 	}
-	o.AlgorithmFlags = offline.AlgorithmFlags{} // they are in the model
 	if o.Lambdas, err = c.lambdas(o.Model); err != nil {
 		return err
 	}

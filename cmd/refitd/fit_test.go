@@ -15,7 +15,7 @@ func TestFitRefitOfAlgorithm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for refit, want := range map[string]string{"": "auto", "output": "output"} {
-		c := fitCmd{FitOptions: offline.FitOptions{AlgorithmFlags: offline.AlgorithmFlags{Algorithm: "convex_fm"}}, Refit: refit, Augment: true}
+		c := fitCmd{AlgorithmFlags: offline.AlgorithmFlags{Algorithm: "convex_fm"}, Refit: refit, Augment: true}
 		c.Format, c.Data = "movielens", data
 		m, err := c.model()
 		if err != nil {

@@ -26,6 +26,34 @@ func blocks(text, language string) (list []string) {
 	}
 }
 
+// freeAddress returns an address of this machine with a port that nobody listens on, as far as one can know.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	return free.Addr().String()
+}
+
+// runShell runs commands of a document in a directory, and ends what they have started beside them. Their output has to have some texts.
+func runShell(t *testing.T, dir, script string, wanted ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n"+script)
+	var out bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
+	cmd.WaitDelay = time.Minute // of a broker that outlives the shell
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range wanted {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in what the commands print:\n%s", want, out.String())
+		}
+	}
+}
+
 // TestTutorial runs every command of the tutorial, and its consumers, in their order: the broker of the text on a free port.
 func TestTutorial(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -37,36 +65,20 @@ func TestTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	text, dir := strings.ReplaceAll(string(b), "127.0.0.1:9092", address), t.TempDir()
 	shell := blocks(text, "sh")
 	if len(shell) < 6 {
 		t.Fatalf("%d blocks of commands", len(shell))
 	}
-	script := "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n"
+	script := ""
 	for i, block := range shell {
 		script += fmt.Sprintf("echo '== block %d'\n%s\n", i+1, block)
 		if strings.Contains(block, "refitd init --data") { // which writes the usual addresses
 			script += fmt.Sprintf(`sed -i 's/127.0.0.1:9092/%s/; s/^storage:.*/&\nweb: {listen_address: "127.0.0.1:0"}/' visits.yaml`+"\n", address)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
-	var out bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
-	cmd.WaitDelay = time.Minute // of a broker that outlives the shell
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	for _, want := range []string{"wrote visits.yaml", "6000", "last tenth", "wrote of-topic.yaml"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in what the commands print:\n%s", want, out.String())
-		}
-	}
+	runShell(t, dir, script, "wrote visits.yaml", "6000", "last tenth", "wrote of-topic.yaml")
 	if st, err := os.Stat(filepath.Join(dir, "loss.svg")); err != nil || st.Size() == 0 {
 		t.Errorf("no plot: %v", err)
 	}

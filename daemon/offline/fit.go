@@ -27,10 +27,9 @@ type FitOptions struct {
 	Path     string            `placeholder:"FILE.svg|FILE.png" help:"Print the regularisation path and plot it against basis vectors and seconds."`
 	MaxSteps int               `placeholder:"N" help:"Most basis vectors to try for each λ."`
 	Thorough bool              `help:"Run the whole convex path, polish and certify each strength, whatever wins on a share of the rows; --path does, too."`
-	AlgorithmFlags
-	Strict bool `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
+	Strict   bool              `help:"Publish nothing and exit with code 1, after the summary, if a line of the files is no event."`
 
-	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel; Fit completes and resolves it
+	Model       *config.Model    `kong:"-"` // of a configuration or of FitModel, with the AlgorithmFlags in it; Fit completes and resolves it
 	SplitByTime bool             `kong:"-"` // train on the oldest events and test on the newest
 	Seed        uint64           `kong:"-"` // of the split and of the training
 	Lambdas     []float64        `kong:"-"` // per 10,000 rows of weight; empty takes that of the model, or several below λ_max
@@ -49,7 +48,6 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		return usage("--model", "fit takes events with labels, and those of task implicit are choices alone: backtest --store DIR learns and publishes them")
 	}
 	o.Model.Train.Seed = o.Seed
-	o.Apply(o.Model)
 	if err := checkFigure("--path", o.Path); err != nil {
 		return err
 	}

@@ -58,19 +58,48 @@ func (r rig) whole(s, trainer *sketch.Store, n int) {
 	}
 }
 
+// misses has the trainer read the topic: it asks for what is not there, and its accounts stay at an offset.
+func (r rig) misses(trainer *sketch.Store, at int64) {
+	r.Helper()
+	receiver := r.receiver(trainer, 2)
+	if err := receiver.Run(r.Context(), true); err != nil {
+		r.Fatal(err)
+	}
+	if next, _ := trainer.Position("a", 0); next != at || !strings.Contains(receiver.Trouble(), "not in the topic") {
+		r.Errorf("trouble %q, the trainer is at offset %d, not %d", receiver.Trouble(), next, at)
+	}
+}
+
+// deletesBefore has the broker delete the records of the merge topic before an offset, of which there are so many from its end if it is negative.
+func (r rig) deletesBefore(at int64) {
+	r.Helper()
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if at < 0 {
+		ends, err := admin.ListEndOffsets(r.Context(), merge)
+		if err != nil {
+			r.Fatal(err)
+		}
+		end, _ := ends.Lookup(merge, 0)
+		at += end.Offset
+	}
+	deleted, err := admin.DeleteRecords(r.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: at}}})
+	if err = errors.Join(err, deleted.Error()); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // TestLostFirst: rows are missed, too, that the topic has lost before the first head of a shard.
 func TestLostFirst(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
 	apply(t, s, 0, 10)
 	r.send(0, s, r.lossy(false))
-	receiver := r.receiver(trainer, 2)
-	if err := receiver.Run(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	if got := receiver.Trouble(); !strings.Contains(got, "not in the topic") || len(trainer.Ledger()) > 0 {
-		t.Errorf("trouble %q, the trainer has %d partitions", got, len(trainer.Ledger()))
-	}
+	r.misses(trainer, 0)
 	r.whole(s, trainer, 10)
 }
 
@@ -137,20 +166,10 @@ func TestLostBelowAGap(t *testing.T) {
 	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: merge, Key: []byte("none"), Value: []byte{1}}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	admin := kadm.NewClient(client)
-	deleted, err := admin.DeleteRecords(t.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: 1}}})
-	if err = errors.Join(err, deleted.Error()); err != nil {
-		t.Fatal(err)
-	}
+	r.deletesBefore(1)
 	apply(t, s, 0, 10)
 	r.send(0, s, r.lossy(false))
-	receiver := r.receiver(trainer, 2)
-	if err := receiver.Run(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	if got := receiver.Trouble(); !strings.Contains(got, "not in the topic") || len(trainer.Ledger()) > 0 {
-		t.Errorf("trouble %q, the trainer has %d partitions", got, len(trainer.Ledger()))
-	}
+	r.misses(trainer, 0)
 	r.whole(s, trainer, 10)
 }
 
@@ -165,28 +184,8 @@ func TestLostWhileAway(t *testing.T) {
 	}
 	apply(t, s, 0, 5)
 	r.send(0, s, r.lossy(false))
-	client, err := kgo.NewClient(r.kafka()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	ends, err := admin.ListEndOffsets(t.Context(), merge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, _ := ends.Lookup(merge, 0)
-	deleted, err := admin.DeleteRecords(t.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: end.Offset - 1}}}) // but the head
-	if err = errors.Join(err, deleted.Error()); err != nil {
-		t.Fatal(err)
-	}
-	receiver := r.receiver(trainer, 2)
-	if err := receiver.Run(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	if next, _ := trainer.Position("a", 0); next != 5 || !strings.Contains(receiver.Trouble(), "not in the topic") {
-		t.Errorf("trouble %q, the trainer is at offset %d", receiver.Trouble(), next)
-	}
+	r.deletesBefore(-1) // but the head
+	r.misses(trainer, 5)
 	r.whole(s, trainer, 10)
 }
 
