@@ -87,6 +87,11 @@ func (c *Consumer) refresh(ctx context.Context) error {
 		}
 	}
 	c.lead(ctx, leaders)
+	if len(errs) == 0 && c.opts.Owns != nil { // perhaps all partitions are others'
+		c.mu.Lock()
+		c.discovered = true
+		c.mu.Unlock()
+	}
 	return errors.Join(errs...)
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
@@ -59,7 +58,9 @@ type Options struct {
 type Daemon struct {
 	Options
 	registry *prometheus.Registry
-	models   []*model.Model
+	models   []*model.Model // none where a group decides which shards run here
+	shards   *shards        // nil unless it does
+	crashes  sync.Mutex     // shared by the crash journals of the process
 	listener net.Listener
 	health   net.Listener // nil without a health address
 	surface  *web.Server
@@ -91,36 +92,50 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
-	metrics := model.NewMetrics(d.registry)
-	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
-	if len(d.Config.Models) > 1 {
-		share = new(consumer.Share)
+	if d.shards, err = newShards(d); err != nil {
+		return nil, err
 	}
-	crashes := new(sync.Mutex)
-	for i := range d.Config.Models {
-		settings := &d.Config.Models[i]
-		m, err := model.New(ctx, model.Options{Config: d.Config, Settings: settings, UntilEnd: o.UntilEnd, StartFresh: o.StartFresh,
-			CheckState: o.CheckState, Siblings: func() []*model.Model { return d.models }, Share: share, Crashes: crashes, Metrics: metrics,
-			Registerer: d.registerer(settings.Name), Tracer: d.traces.Tracer(), Out: o.Out, Log: o.Log, OnVersion: o.OnVersion})
-		if err != nil {
+	if d.shards == nil {
+		if d.models, err = d.open(ctx, d.Config, d.registry); err != nil {
 			return nil, err
 		}
-		d.models = append(d.models, m)
 	}
-	d.registry.MustRegister(model.NewCollector(d.models, d.Config))
-	d.surface = d.newSurface()
+	if d.surface, err = d.newSurface(); err != nil {
+		return nil, err
+	}
 	return d, nil
 }
 
-// registerer keeps the consumers' series of several models apart.
-func (d *Daemon) registerer(model string) prometheus.Registerer {
-	if len(d.Config.Models) == 1 {
-		return d.registry
+// open opens the models of a configuration and registers their metrics. Those that it opened have to be closed, also if it fails. The error carries its exit
+// code.
+func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry) (models []*model.Model, err error) {
+	metrics, share := model.NewMetrics(registry), newShare(len(conf.Models))
+	for i := range conf.Models {
+		settings := &conf.Models[i]
+		registerer := prometheus.Registerer(registry)
+		if len(conf.Models) > 1 { // keeps the consumers' series apart
+			registerer = prometheus.WrapRegistererWith(prometheus.Labels{"model": settings.Name}, registry)
+		}
+		m, err := model.New(ctx, model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
+			CheckState: d.CheckState, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes, Metrics: metrics,
+			Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion})
+		if err != nil {
+			return models, err
+		}
+		models = append(models, m)
 	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{"model": model}, d.registry)
+	return models, registry.Register(model.NewCollector(models, conf))
 }
 
-// model returns a model by name, nil if there is none.
+// all returns the models that are open.
+func (d *Daemon) all() []*model.Model {
+	if d.shards != nil {
+		return d.shards.models()
+	}
+	return d.models
+}
+
+// model returns a model by name, nil if there is none: not of those that several shards have here.
 func (d *Daemon) model(name string) *model.Model {
 	for _, m := range d.models {
 		if m.Name() == name {
@@ -143,8 +158,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer cancel()
 	}
 	ready := report.Ready{Web: d.Addr()}
-	for _, m := range d.models {
-		ready.Models = append(ready.Models, m.Name())
+	for i := range d.Config.Models {
+		ready.Models = append(ready.Models, d.Config.Models[i].Name)
 	}
 	if err := d.Out.Emit("ready", ready); err != nil {
 		return err
@@ -159,12 +174,29 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		defer stopRun() // models that nobody can watch do not run on
 		served <- d.serve(webCtx)
 	}()
-	var announced, scored sync.WaitGroup // announcers outlive the models, so that the last version is announced, too
-	scoreCtx, stopScores := context.WithCancel(runCtx)
+	var announced sync.WaitGroup // announcers outlive the models, so that the last version is announced, too
+	if d.shards != nil {
+		err = d.shards.run(runCtx, webCtx)
+	} else {
+		err = d.runModels(runCtx, webCtx, &announced, d.models)
+	}
+	stopWeb()
+	announced.Wait()
+	if err = errors.Join(err, <-served); err != nil {
+		return err
+	}
+	return d.summarise()
+}
+
+// runModels runs models until ctx is done or one fails. What they publish is announced until outlive is done, counted by announced.
+func (d *Daemon) runModels(ctx, outlive context.Context, announced *sync.WaitGroup, models []*model.Model) error {
+	var scored sync.WaitGroup
+	scoreCtx, stopScores := context.WithCancel(ctx)
+	defer scored.Wait()
 	defer stopScores()
-	group, groupCtx := errgroup.WithContext(runCtx)
-	for _, m := range d.models {
-		announced.Go(func() { m.Announce(webCtx) })
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, m := range models {
+		announced.Go(func() { m.Announce(outlive) })
 		scored.Go(func() {
 			m.Score(scoreCtx, func(last *web.Champion) *web.Champion { return d.surface.Champion(m.Name(), last) })
 		})
@@ -173,15 +205,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		})
 		group.Go(func() error { return m.Run(groupCtx) })
 	}
-	err = group.Wait()
-	stopScores()
-	scored.Wait()
-	stopWeb()
-	announced.Wait()
-	if err = errors.Join(err, <-served); err != nil {
-		return err
-	}
-	return d.summarise()
+	return group.Wait()
 }
 
 // summarise emits the summary. It is exit code 4 if a partition halted.
@@ -196,10 +220,15 @@ func (d *Daemon) summarise() error {
 			return err
 		}
 		rate += m.Rate()
-		for _, p := range summary.State.Partitions {
+		s.Models = append(s.Models, summary)
+	}
+	if d.shards != nil {
+		s.Models, rate = d.shards.summaries()
+	}
+	for _, m := range s.Models {
+		for _, p := range m.State.Partitions {
 			halted = halted || p.Halted != nil
 		}
-		s.Models = append(s.Models, summary)
 	}
 	s.EventsPerSecond = report.Number(rate)
 	if err := d.Out.Emit("summary", s); err != nil {
@@ -229,12 +258,17 @@ func (d *Daemon) Close() error {
 	return errors.Join(errs...)
 }
 
-// Progressive returns the progressive metrics of the first model.
-func (d *Daemon) Progressive() report.Progressive { return d.models[0].Progressive() }
+// Progressive returns the progressive metrics of the first model, none where a group decides what runs here.
+func (d *Daemon) Progressive() (p report.Progressive) {
+	if len(d.models) > 0 {
+		p = d.models[0].Progressive()
+	}
+	return p
+}
 
 // Lag returns the records below the log ends that have not been applied yet, over all models, without those of halted partitions.
 func (d *Daemon) Lag() (total int64) {
-	for _, m := range d.models {
+	for _, m := range d.all() {
 		total += m.Lag()
 	}
 	return total

@@ -64,8 +64,13 @@ func (d *Daemon) reload() error {
 	if err := config.Reloadable(d.Config, next); err != nil {
 		return fmt.Errorf("daemon: the old configuration stays: %w", err)
 	}
-	for i, m := range d.models {
-		m.Trainer().Configure(&next.Models[i])
+	if d.shards != nil {
+		d.shards.configure(next)
+	}
+	for _, m := range d.all() {
+		if settings, err := next.Model(m.Name()); err == nil {
+			m.Trainer().Configure(settings)
+		}
 	}
 	return nil
 }
@@ -73,7 +78,10 @@ func (d *Daemon) reload() error {
 // Refit lets a model be refitted now, or as soon as the refit under way has ended. Its error says where it is done if it is not here.
 func (d *Daemon) Refit(name string) error {
 	m := d.model(name)
-	if m == nil {
+	switch {
+	case m == nil && d.shards != nil:
+		return fmt.Errorf("daemon: model %s: this process has shards of it: ask the trainer for a refit", name)
+	case m == nil:
 		return fmt.Errorf("daemon: no model %q", name)
 	}
 	return m.Refit()

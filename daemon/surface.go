@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/build"
+	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -34,7 +35,8 @@ func (d *Daemon) listen() (err error) {
 	return nil
 }
 
-func (d *Daemon) newSurface() *web.Server {
+// newSurface returns the HTTP surface. The error carries its exit code.
+func (d *Daemon) newSurface() (*web.Server, error) {
 	o := web.Options{Daemon: d, Registry: d.registry, Limits: d.limits, ConfigFile: d.Config.Web.ConfigFile,
 		AllowedHosts: d.Config.Web.AllowedHosts, MaxInflightBytes: int64(d.Config.Web.MaxInflightBytes),
 		MaxConnections: d.Config.Web.MaxConnections, Version: build.String(), Log: d.Log}
@@ -42,11 +44,21 @@ func (d *Daemon) newSurface() *web.Server {
 		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live,
 			Curves: m.Curves(), Calibration: m.Calibration})
 	}
+	if d.shards != nil { // what is published can be looked at, where the store is the trainer's
+		for i := range d.Config.Models {
+			m := &d.Config.Models[i]
+			publisher, err := publish.New(m, m.Publish.Store, time.Now, d.Log)
+			if err != nil {
+				return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
+			}
+			o.Models = append(o.Models, web.Model{Name: m.Name, Dir: m.Publish.Store, Store: publisher.Store()})
+		}
+	}
 	o.Profiling = d.EnableProfiling
 	if d.EnableLifecycle {
 		o.Lifecycle = d
 	}
-	return web.New(o)
+	return web.New(o), nil
 }
 
 // serve serves the surface and the health listener until ctx is done.
@@ -78,8 +90,13 @@ func (d *Daemon) Status() web.Status {
 	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load(),
 		Memory: web.MemoryStatus{ResidentBytes: residentBytes(), ComputedBytes: d.memory.TotalBytes, BudgetBytes: d.memory.BudgetBytes}}
 	paths := []string{d.Config.Storage.Path}
-	for i, m := range d.models {
+	for _, m := range d.models {
 		s.Models = append(s.Models, m.Status())
+	}
+	if d.shards != nil {
+		s.Models = d.shards.status()
+	}
+	for i := range d.Config.Models {
 		paths = append(paths, d.Config.Models[i].Publish.Store)
 	}
 	seen := make(map[string]bool)

@@ -91,6 +91,21 @@ func (s *Store) OutboxLen() int {
 	return len(s.outbox)
 }
 
+// LettersWait returns what reports whether a dead letter that waits now still does. Later ones do not count. Each call costs O(dead letters).
+func (s *Store) LettersWait() (still func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := make(map[string]bool, len(s.outbox))
+	for _, key := range s.outbox {
+		now[key] = true
+	}
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(now) > 0 && slices.ContainsFunc(s.outbox, func(key string) bool { return now[key] })
+	}
+}
+
 // DeadLetters returns copies of the oldest dead letters, at most limit.
 func (s *Store) DeadLetters(limit int) ([]DeadLetter, error) {
 	s.mu.Lock()

@@ -8,6 +8,8 @@ import (
 // A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the last share of each, then Taken. Rows,
 // accounts and thresholds are then those of a shard that has read these partitions itself, but for records rejected by reason, which a shard counts for all of
 // its partitions together. They are carried as they are, and added to what the store counts in each head.
+//
+// A store that takes the place of a shard, with all of its partitions, merges that one's shares whole; Taken then makes what it has counted its own.
 
 // Taken ends taking partitions up: what is applied from here on goes on from their accounts. It has to be called before anything is applied. Until then Merged
 // says that the store is one into which shares are merged, and taking up may begin again with the first.
@@ -18,6 +20,10 @@ func (s *Store) Taken() error {
 		return s.err
 	}
 	s.pending.drop([]byte{prefixMerged})
+	for shard := range s.shares {
+		s.pending.drop(shareKey(shard))
+	}
+	s.shares, s.pending.counted = nil, true
 	s.settings.Partial, s.settings.NotOfLog, s.settings.Since = true, true, s.positions()
 	s.pending.putSettings(&s.settings)
 	if err := s.commit(nil); err != nil {

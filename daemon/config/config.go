@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -145,6 +146,7 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 		return nil, fail(d.problems)
 	}
 	c.resolvePaths()
+	c.Shard.settle()
 	for i := range c.Models {
 		m := &c.Models[i]
 		m.Resolve()
@@ -178,6 +180,21 @@ func (c *Config) Model(name string) (*Model, error) {
 
 // StatePath returns the state directory of a model.
 func (c *Config) StatePath(m *Model) string { return filepath.Join(c.Storage.Path, m.Name) }
+
+// ShardPath returns where a process of a group has the states of a shard, below Storage.Path.
+func (c *Config) ShardPath(number int) string {
+	return filepath.Join(c.Storage.Path, fmt.Sprintf("shard-%d", number))
+}
+
+// OfShard returns the configuration of one of the shards that a group gives a process: with its number, and with a state of its own.
+func (c *Config) OfShard(number int) *Config {
+	own := *c
+	own.Storage.Path, own.Shard, own.Models = c.ShardPath(number), c.Shard.At(number), slices.Clone(c.Models)
+	for i := range own.Models {
+		own.Models[i].Shard = own.Models[i].Shard.At(number)
+	}
+	return &own
+}
 
 // File returns the path the configuration was loaded from.
 func (c *Config) File() string { return c.file }

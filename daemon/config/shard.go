@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,13 +14,17 @@ import (
 // the process's; that of a model has the process's role and the model's own topics.
 type Shard struct {
 	Count int    `json:"count"` // shards there are
-	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal
+	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal; empty with Group
+	Group string `json:"group"` // in place of Index: the Kafka group that gives each process its shards, and the topic of that name with a partition for each
 	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
 
 	// LiveTopic is where shards tell each other and the trainer what they learn from their events, with ModelName as in Topic; empty for models that learn by
 	// refits alone.
 	LiveTopic string `json:"live_topic"`
 	From      From   `json:"from"` // where a shard with an empty state begins
+
+	Session  Duration `json:"session"`     // with Group: how long a process may be silent before the others have its shards
+	Instance string   `json:"instance_id"` // with Group: name of a static member, HostName for that of the host; empty for a member that leaves when it ends
 
 	// Standby is, of a trainer, how long the one that trains may be silent before another one does; 0 where there is one.
 	Standby Duration `json:"standby"`
@@ -52,8 +57,51 @@ const (
 // Ordinal is the Index that is the number at the end of the host's name, as that of a pod of a StatefulSet.
 const Ordinal = "ordinal"
 
+// HostName is what stands for the name of the host in Shard.Instance.
+const HostName = "hostname"
+
+// The values of a Shard with a Group that says nothing else.
+const (
+	groupCount   = 12 // two, three, four, six or twelve processes have as many each
+	groupSession = Duration(10 * time.Second)
+)
+
 // ModelName is what a merge topic's name has in place of that of the model.
 const ModelName = "{model}"
+
+// settle gives what follows from a group its values.
+func (s *Shard) settle() {
+	if s.Group == "" {
+		return
+	}
+	if s.Count == 0 {
+		s.Count = groupCount
+	}
+	if s.Session == 0 {
+		s.Session = groupSession
+	}
+}
+
+// IsGiven reports whether a group decides which shards a process is.
+func (s *Shard) IsGiven() bool { return s.IsShard() && s.Group != "" }
+
+// At returns the shard as one with a number, which a group has given.
+func (s Shard) At(number int) Shard {
+	s.Index = Index(strconv.Itoa(number))
+	return s
+}
+
+// Member returns the name of a static member of the group, empty for a dynamic one.
+func (s *Shard) Member() (string, error) {
+	if s.Instance != HostName {
+		return s.Instance, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("config: shard.instance_id: %w", err)
+	}
+	return host, nil
+}
 
 // of returns what a model has of it.
 func (s Shard) of(role, model string) Shard {
@@ -115,9 +163,13 @@ func (v *validator) shard(c *Config) {
 	if s.Count == 0 {
 		v.bad("shard.count", s.Count, "the number of shards, the same for all of them and the trainer")
 	}
+	v.group(c)
 	switch n, err := strconv.Atoi(string(s.Index)); {
 	case c.Role == RoleTrainer && s.Index != "":
 		v.bad("shard.index", s.Index, "none: a trainer is no shard")
+	case s.Group != "" && s.Index != "":
+		v.bad("shard.index", s.Index, "none where shard.group is set: the group decides")
+	case s.Group != "":
 	case c.Role == RoleShard && s.Index != Ordinal && (err != nil || n < 0 || n >= s.Count):
 		v.bad("shard.index", s.Index, fmt.Sprintf("0 to %d, or ordinal for the number at the end of the host's name", s.Count-1))
 	}
@@ -131,6 +183,38 @@ func (v *validator) shard(c *Config) {
 	v.standby(c)
 	for i := range c.Models {
 		v.shared(c.Role, &c.Models[i], fmt.Sprintf("models[%d].", i))
+	}
+}
+
+// The limits of Shard.Session. Brokers want 6 s at least, unless they are told otherwise (group.min.session.timeout.ms).
+const (
+	minSession = time.Second
+	maxSession = 30 * time.Minute
+)
+
+// group checks what a process says of the group that gives it its shards. A trainer may say the same: it has the count from it.
+func (v *validator) group(c *Config) {
+	s := &c.Shard
+	switch {
+	case s.Group == "" && s.Session != 0:
+		v.bad("shard.session", s.Session, "0s, or shard.group: it is that group's")
+	case s.Group == "" && s.Instance != "":
+		v.bad("shard.instance_id", s.Instance, "none, or shard.group: it is a name in that group")
+	case s.Group == "":
+		return
+	case !isTopic(s.Group):
+		v.bad("shard.group", s.Group, "1 to 249 letters, digits, '.', '_' or '-': the name of a group and of its topic")
+	case s.Group == c.Kafka.GroupID:
+		v.bad("shard.group", s.Group, "another group than kafka.group_id: brokers take no offsets from outside of a group that has members")
+	case s.Instance != "" && !isTopic(s.Instance):
+		v.bad("shard.instance_id", s.Instance, "1 to 249 letters, digits, '.', '_' or '-', or hostname for the name of the host")
+	case s.Session.Std() < minSession || s.Session.Std() > maxSession:
+		v.bad("shard.session", s.Session, fmt.Sprintf("%v to %v", minSession, maxSession))
+	}
+	for i := range c.Models {
+		if m := &c.Models[i]; s.Group == m.Shard.Topic || s.Group == m.Shard.LiveTopic || slices.Contains(m.Input.Topics, s.Group) {
+			v.bad("shard.group", s.Group, "a name that no other topic has: the group's own has a partition for each shard, and no records")
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestShardKeys: what shard may say, that the merge topic is a model's own, and that no role is in the digests of what is learned.
@@ -75,6 +77,66 @@ models:
 		{topic, live + "live}", "shard.live_topic"},
 		{"sample: {seed: 7}", "sample: {seed: 7}\n    score: {topic: scores}", "role"},
 		{"sample: {seed: 7}", "sample: {seed: 7}\n    shard: {count: 2}", "models[0].shard"},
+	} {
+		changed := strings.Replace(text, bad.from, bad.to, 1)
+		_, err := Parse("c.yaml", []byte(changed), noEnv)
+		if changed == text || err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {
+			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
+		}
+	}
+}
+
+// TestGroup: a group takes the place of the index, has a count and a session of its own, and is neither the group of offsets nor another topic.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	const text = `
+kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
+storage: {path: /state}
+role: shard
+shard: {group: shards, topic: merge, instance_id: me}
+models:
+  - name: a
+    input: {topics: [ratings]}
+    schema: {task: binary, label: y, categorical: [user]}
+    sample: {seed: 7}
+`
+	c, err := Parse("c.yaml", []byte(text), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Models[0].Shard; s.Count != 12 || s.Session.Std() != 10*time.Second || !s.IsGiven() {
+		t.Errorf("shard %+v", s)
+	}
+	own := c.OfShard(7)
+	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 || own.StatePath(&own.Models[0]) != "/state/shard-7/a" || c.Models[0].Shard.Index != "" {
+		t.Errorf("shard %d, %v, in %s; the process has index %q", n, err, own.StatePath(&own.Models[0]), c.Models[0].Shard.Index)
+	}
+	for name, want := range map[string]string{"": "", "me": "me"} {
+		if got, err := (&Shard{Instance: name}).Member(); err != nil || got != want {
+			t.Errorf("member %q, %v, want %q", got, err, want)
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		if got, err := (&Shard{Instance: HostName}).Member(); err != nil || got != host {
+			t.Errorf("member %q, %v, want the host's name", got, err)
+		}
+	}
+	trainer := strings.NewReplacer("role: shard", "role: trainer", ", instance_id: me", "").Replace(text)
+	if c, err := Parse("c.yaml", []byte(trainer), noEnv); err != nil || c.Models[0].Shard.Count != 12 || c.Models[0].Shard.IsGiven() {
+		t.Errorf("a trainer of a group: %v", err)
+	}
+	const group = "group: shards"
+	for _, bad := range []struct{ from, to, key string }{
+		{group, group + ", index: 1", "shard.index"},
+		{group, "group: g", "shard.group"},
+		{group, "group: merge", "shard.group"},
+		{group, "group: ratings", "shard.group"},
+		{group, `group: "a b"`, "shard.group"},
+		{group, group + ", session: 10ms", "shard.session"},
+		{group, group + ", session: 1h", "shard.session"},
+		{"instance_id: me", `instance_id: "{}"`, "shard.instance_id"},
+		{group, "count: 4, index: 1", "shard.instance_id"},
+		{group + ", topic: merge, instance_id: me", "count: 4, index: 1, topic: merge, session: 6s", "shard.session"},
 	} {
 		changed := strings.Replace(text, bad.from, bad.to, 1)
 		_, err := Parse("c.yaml", []byte(changed), noEnv)

@@ -231,6 +231,7 @@ func (m *Model) Run(ctx context.Context) error {
 	defer stopBeside()
 	group.Go(func() error {
 		defer stopBeside()
+		defer func() { <-readDone }() // what was read last may still have dead letters
 		return m.trainer.Run(groupCtx, readDone)
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })

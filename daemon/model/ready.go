@@ -19,10 +19,10 @@ const (
 	causeUnpublishable = "unpublishable" // the last version is none that could be published
 	causeNoVersion     = "no_version"    // refits end, and none of them with a version for consumers
 	causeScoring       = "scoring"       // events are not answered in the topic of scores
-	causeShards        = "shards"        // rows do not reach the trainer
+	CauseShards        = "shards"        // rows do not reach the trainer
 )
 
-var causes = []string{causeReading, causeHalted, causeDisk, causeExpired, causeStore, causeUnpublishable, causeNoVersion, causeScoring, causeShards}
+var causes = []string{causeReading, causeHalted, causeDisk, causeExpired, causeStore, causeUnpublishable, causeNoVersion, causeScoring, CauseShards}
 
 // NotReady says why the model does not do its work: it is not fed, or consumers do not get what it learns. It is empty if it does. A model
 // that is too young to have a version is ready. The surface, the status page and the metrics have it from here.
@@ -43,7 +43,7 @@ func (m *Model) NotReady() []web.Reason {
 // notReady says why nothing is read.
 func (r *reader) notReady() (list []web.Reason) {
 	if text := r.team.trouble(); text != "" {
-		list = append(list, web.Reason{Cause: causeShards, Text: text})
+		list = append(list, web.Reason{Cause: CauseShards, Text: text})
 	}
 	if r.team.merges() {
 		return list

@@ -64,7 +64,7 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 		options.OutboxRows = dead.MaxRows
 	}
 	team := &o.Settings.Shard
-	options.Mirror, options.Merges = team.IsShard(), team.IsTrainer() || team.From.Topic != ""
+	options.Mirror, options.Merges = team.IsShard(), team.IsTrainer() || team.From.Topic != "" || team.IsGiven()
 	s := &State{settings: o.Settings, log: o.Log, guard: space.New(dir, options.MinFreeBytes, o.Log), dir: dir}
 	if err := failedOften(dir, time.Now()); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 	}
 	name := o.Settings.Name
 	t.sender = shard.NewSender(shard.SenderOptions{Kafka: kafka, Topic: s.Topic, Model: name, Count: s.Count, Number: t.number, Store: r.state.store, Log: o.Log,
-		Forget: t.forget, Lag: r.lag, Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnSent: func(pairs int, bytes int64) {
+		Forget: t.forget, Lag: r.lag, Key: keyOf, Agreement: ingest.Agreement(o.Settings), Moves: s.IsGiven(), OnSent: func(pairs int, bytes int64) {
 			o.Metrics.rowsSent.WithLabelValues(name).Add(float64(pairs))
 			o.Metrics.bytesSent.WithLabelValues(name).Add(float64(bytes))
 		}})
@@ -264,25 +264,51 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 	return t.exit(errors.Join(err, <-sent))
 }
 
-// takeUp has an empty state begin with what another number of shards has left in their topic.
+// takeUp has an empty state begin with what another process has left in the topic that was this shard, or else with what another number of shards has left in
+// theirs.
 func (t *team) takeUp(ctx context.Context) error {
-	store, from, o := t.reader.state.store, &t.settings.From, t.reader.options
-	_, _, begun, err := store.Merged()
-	if err != nil || from.Topic == "" || !begun && len(store.Ledger()) > 0 {
+	state, s := t.reader.state, t.settings
+	_, _, begun, err := state.store.Merged()
+	if err != nil || s.From.Topic == "" && !s.IsGiven() || !begun && len(state.store.Ledger()) > 0 {
 		return err
 	}
+	if s.IsGiven() {
+		if err := t.takeFrom(ctx, s.Topic, s.Count, &t.number); err != nil || ctx.Err() != nil {
+			return err
+		}
+		state.fresh.Store(false) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
+		t.sender.Took(len(state.store.Ledger()) > 0)
+	}
+	if from := &s.From; from.Topic != "" && len(state.store.Ledger()) == 0 {
+		if err := t.takeFrom(ctx, from.Topic, from.Count, nil); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if len(state.store.Ledger()) > 0 {
+			state.fresh.Store(false)
+		}
+	}
+	return nil
+}
+
+// takeFrom takes partitions up from the topic of so many shards: those of one of them, whose place this process takes, or with nil those that are this one's.
+func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int) error {
+	o := t.reader.options
 	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
 	if err != nil {
 		return err
 	}
-	before := &config.Shard{Count: from.Count}
-	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: from.Topic, Model: o.Settings.Name, Count: from.Count, Store: store, Log: o.Log,
-		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Only: t.reads,
-		Carry: func(number int) bool { return number%t.settings.Count == t.number },
+	before := &config.Shard{Count: count}
+	options := shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: t.reader.state.store, Log: o.Log,
+		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Place: place,
 		Owns: func(number int, topic string, partition int32) bool {
 			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-		}})
-	forgotten, err := receiver.TakeUp(ctx)
+		}}
+	takeUp := (*shard.Receiver).TakePlace
+	if place == nil {
+		options.Only, options.Carry = t.reads, func(number int) bool { return number%t.settings.Count == t.number }
+		takeUp = (*shard.Receiver).TakeUp
+	}
+	forgotten, err := takeUp(shard.NewReceiver(options), ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -291,12 +317,12 @@ func (t *team) takeUp(ctx context.Context) error {
 			return err
 		}
 	}
-	ledger := store.Ledger()
-	rows, _ := store.Size()
-	o.Log.Info("partitions taken up from other shards", "topic", from.Topic, "shards", from.Count, "partitions", len(ledger), "rows", rows[sketch.Train])
-	if len(ledger) > 0 {
-		t.reader.state.fresh.Store(false) // offsets of the group are no sign of a loss
+	rows, _ := t.reader.state.store.Size()
+	if len(t.reader.state.store.Ledger()) == 0 {
+		return nil
 	}
+	o.Log.Info("partitions taken up from other shards", "topic", topic, "shards", count, "partitions", len(t.reader.state.store.Ledger()),
+		"rows", rows[sketch.Train])
 	return nil
 }
 
@@ -311,6 +337,8 @@ func (t *team) exit(err error) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "shard.standby", Err: fmt.Errorf("model: %w", err)}
 	case errors.Is(err, shard.ErrSuperseded):
 		return &report.ExitError{Code: report.ExitUsage, Key: "shard.index", Err: fmt.Errorf("model: %w", err)}
+	case errors.Is(err, shard.ErrMoved):
+		return &MovedError{t.reader.state.dir}
 	case errors.Is(err, shard.ErrForgotten):
 		return &report.ExitError{Code: report.ExitState, Path: t.reader.state.dir, Err: fmt.Errorf("model: %w", err)}
 	}

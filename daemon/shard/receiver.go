@@ -26,7 +26,7 @@ const (
 	maxRefusal = 200                    // bytes of the reason why a head is refused
 )
 
-// ReceiverOptions are those of a Receiver. All but Only, Carry and those from Key on are required.
+// ReceiverOptions are those of a Receiver. All but Only, Carry, Place and those from Key on are required.
 type ReceiverOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -41,6 +41,8 @@ type ReceiverOptions struct {
 	// Only and Carry are those of sketch.Share, where a shard takes its partitions up from others (TakeUp).
 	Only  func(topic string, partition int32) bool
 	Carry func(shard int) bool
+	// Place is the number of the shard whose place a store takes, with all that it has (TakePlace); nil for none.
+	Place *int
 	// Key returns the key of an option of sketch, for messages; nil for its name.
 	Key func(option string) string
 	// Agreement is what else all processes have to have the same, by key: what rows are made of, and which events are valid.
@@ -94,6 +96,7 @@ type incoming struct {
 	gaps     int              // Receiver.gaps at that head, 0 before one: pairs that compaction took since do not arrive either
 	lost     instance         // of which pairs are missing; zero for none
 	doubt    *doubt           // of the last head, where the topic has more
+	foreign  bool             // the last head is of another sample, or of another build
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
@@ -147,7 +150,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	if err := r.connect(); err != nil {
 		return err
 	}
-	if r.Only == nil { // else the topic is another team's, and has ended
+	if !r.takes() {
 		if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
 			return err
 		}
@@ -158,7 +161,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 		return err
 	}
 	resume, memo, ok, err := r.Store.Merged()
-	if r.Only != nil {
+	if r.takes() {
 		resume, memo, ok = start, nil, false
 	}
 	merged := resume
@@ -196,7 +199,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 			}
 			r.current = true
 			r.mu.Unlock()
-			if r.Only == nil {
+			if !r.takes() {
 				if err := r.rule(ctx, untilEnd); err != nil {
 					return err
 				}
@@ -242,6 +245,9 @@ func (r *Receiver) take(rec *kgo.Record) error {
 	}
 	if kind == kindTrainer {
 		return r.takeWishes(rec)
+	}
+	if r.Place != nil && number != *r.Place {
+		return nil
 	}
 	if number >= r.Count {
 		r.Log.Warn("record of a shard that there is none of", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
@@ -292,7 +298,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	default:
 		err = r.fit(number, &h)
 	}
-	if err != nil {
+	if in.foreign = err != nil; in.foreign {
 		r.heard(number, rec, &h, err)
 		return nil
 	}
@@ -319,10 +325,10 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 			h.Host, apart(*ahead), r.MaxSkew))
 		return nil
 	}
-	if r.Only == nil {
+	if !r.takes() {
 		in.last = report.ShardHead{Shard: number, Host: h.Host, Written: rec.Timestamp.UTC(), Epoch: h.By.Epoch, Sent: h.Sent, Lag: h.Lag}
 	}
-	if r.Only == nil && !r.covers(number, &h) { // its pairs wait for a head that does
+	if !r.takes() && !r.covers(number, &h) { // its pairs wait for a head that does
 		r.heard(number, rec, &h, nil)
 		return nil
 	}
@@ -343,6 +349,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, nil)
 		return nil
 	case errors.Is(err, sketch.ErrForeign):
+		in.foreign = true
 		r.heard(number, rec, &h, err)
 		return nil
 	case err != nil:

@@ -31,6 +31,12 @@ var ErrSuperseded = errors.New("another process is this shard")
 // ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before anything is read.
 var ErrForgotten = errors.New("subjects were forgotten: start again")
 
+// ErrMoved: another process has been this shard since the state was made, so the state is behind what the topic has.
+var ErrMoved = errors.New("another process has been this shard since")
+
+// errLetters: records that a head counts are rejected, and not in the topic of dead letters yet.
+var errLetters = errors.New("dead letters of the rows wait to be sent (input.dead_letter.topic)")
+
 // SenderOptions are those of a Sender. All but those from OnSent on are required.
 type SenderOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
@@ -48,6 +54,9 @@ type SenderOptions struct {
 	Key    func(option string) string   // of an option of sketch, for messages; nil for its name
 	// Agreement is what else all processes have to have the same, as in ReceiverOptions.
 	Agreement map[string]string
+	// Moves is whether another process may take the shard's place, and leave this state behind: a head then waits until all dead letters are sent of the
+	// records that it counts.
+	Moves bool
 }
 
 // Sender sends the sample of a shard to the merge topic. Make it with NewSender, call Prepare, then Run, each once.
@@ -59,6 +68,8 @@ type Sender struct {
 	sent    int64
 	resent  instance // of which pairs were missed, the last time that everything was sent again
 	strange error    // the trainer is of another sample
+	policy  [2]policy
+	taken   bool // the state has just been taken up from the topic
 	beat    time.Time
 	pace    pace
 	failing atomic.Pointer[string]
@@ -83,8 +94,12 @@ func NewSender(o SenderOptions) *Sender {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Sender{SenderOptions: o, by: instance{Name: rand.Text()}, pace: pace{number: o.Number}}
+	return &Sender{SenderOptions: o, by: instance{Name: rand.Text()}, pace: pace{number: o.Number},
+		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement)}
 }
+
+// Took says that the state has just been made of what the topic has, and whether that was anything. It is called before Prepare.
+func (s *Sender) Took(rows bool) { s.taken, s.pace.begun = true, rows }
 
 // Trouble says why nothing can be sent, or "".
 func (s *Sender) Trouble() string {
@@ -95,7 +110,7 @@ func (s *Sender) Trouble() string {
 }
 
 // Prepare connects, looks at the topic until it can or ctx is done, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of
-// Forget or of the state.
+// Forget or of the state. With Moves it may be ErrMoved.
 func (s *Sender) Prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := s.prepare(ctx)
@@ -105,7 +120,7 @@ func (s *Sender) Prepare(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case errors.Is(err, ErrTopic), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+		case errors.Is(err, ErrTopic), errors.Is(err, ErrMoved), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
 			s.fails(nil)
 			return err
 		case ctx.Err() != nil: // a stop is no trouble
@@ -156,6 +171,9 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if before != nil {
 		s.by.Epoch = max(s.passed, before.By.Epoch) + 1
 		if before.State != s.state { // while that was the shard, nobody took what this one sent
+			if s.Moves && !s.taken {
+				return ErrMoved
+			}
 			return s.Store.Resend()
 		}
 		s.seen = before.mark()
@@ -211,7 +229,11 @@ func (s *Sender) see(r *kgo.Record) {
 	s.next = r.Offset + 1
 	kind, number, _, ok := parseKey(r.Key)
 	switch {
-	case !ok || r.Value == nil:
+	case !ok || r.Value == nil && kind != kindPair:
+	case kind == kindPair: // of a run that ended before its head, perhaps
+		if by, ok := instanceOf(r, s.policy); ok && number == s.Number && by.Name != s.by.Name {
+			s.passed = max(s.passed, by.Epoch)
+		}
 	case kind == kindHead && number == s.Number:
 		h := new(head)
 		if err := decode(r, s.Model, h); err != nil {
@@ -358,6 +380,11 @@ func (s *Sender) send(ctx context.Context) error {
 				return err
 			}
 		}
+		if e.Head != nil && s.Moves {
+			if err := s.lettersSent(ctx); err != nil {
+				return err
+			}
+		}
 		size, err := s.produce(ctx, e)
 		if err != nil {
 			return err
@@ -375,9 +402,24 @@ func (s *Sender) send(ctx context.Context) error {
 	}
 }
 
+// lettersSent waits until all dead letters are sent that wait now, but not for long.
+func (s *Sender) lettersSent(ctx context.Context) error {
+	const look, limit = 20 * time.Millisecond, 5 * time.Second
+	wait := s.Store.LettersWait()
+	for late := s.Now().Add(limit); wait(); {
+		if !s.Now().Before(late) {
+			return errLetters
+		}
+		if err := backoff.Sleep(ctx, look); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it: it says that they are there.
 func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, err error) {
-	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(policiesOf(s.Model, s.Count, s.Store, s.Agreement)[0])
+	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(s.policy[0])
 	for _, p := range e.Pairs {
 		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
 		size += int64(len(p.Key) + len(p.Value))

@@ -31,14 +31,38 @@ func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	return r.wished.Forgotten, nil
 }
 
+// TakePlace brings the rows and accounts that a shard of this team has sent up to its last head into the empty store of another process, which is that shard
+// from then on; what it had read after that is read again. Without a head, or where none has all its rows in the topic, nothing is taken and all is read again.
+// Cut short it may be called again. It returns the subjects that the team was told to forget, as TakeUp does. The error wraps ErrTopic, or is one of the state.
+func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
+	if err := r.Run(ctx, true); err != nil || ctx.Err() != nil {
+		return nil, err
+	}
+	switch s := r.Status()[*r.Place]; {
+	case s.Refused == "":
+	case r.shards[*r.Place].foreign:
+		return nil, fmt.Errorf("topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w", r.Topic, *r.Place, r.Count, s.Refused, ErrTopic)
+	default: // rows were lost, or a clock was off
+		r.Log.Warn("shard not taken up to its last head: the log is read again from the one before, or from its start", "topic", r.Topic, "shard", *r.Place,
+			"reason", s.Refused)
+	}
+	if err := r.Store.Taken(); err != nil || r.wished == nil {
+		return nil, err
+	}
+	return r.wished.Forgotten, nil
+}
+
+// takes reports whether a store takes up what others have been, rather than merge what they are.
+func (r *Receiver) takes() bool { return r.Only != nil || r.Place != nil }
+
 // takeWishes takes up what a trainer asks for: of a team that has ended, what it did last.
 func (r *Receiver) takeWishes(rec *kgo.Record) error {
-	if r.Only == nil {
+	if !r.takes() {
 		return r.heed(rec)
 	}
 	w := new(wishes)
 	if err := decode(rec, r.Model, w); err != nil {
-		return fmt.Errorf("topic %s (shard.from): %w: %w", r.Topic, err, ErrTopic)
+		return fmt.Errorf("topic %s: %w: %w", r.Topic, err, ErrTopic)
 	}
 	r.wished = w
 	return nil

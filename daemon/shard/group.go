@@ -1,0 +1,224 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon/produce"
+	"github.com/refitd/refitd/snapshot/backoff"
+)
+
+// handOver bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then.
+const handOver = time.Minute
+
+// ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an operator can change.
+var ErrGroup = errors.New("the group of the shards cannot be used")
+
+// GroupOptions are those of a Group. All but Instance are required.
+type GroupOptions struct {
+	Kafka    []kgo.Opt // brokers, encryption, sign-in
+	Name     string    // of the group, and of its topic
+	Count    int       // shards there are
+	Session  time.Duration
+	Instance string // name of a static member; empty for a dynamic one
+	Log      *slog.Logger
+	// Given is told which shards are this process's from now on, and Taken which are not any more: another process may have them when it returns. With lost
+	// another may have had them before. Both are called in turn.
+	Given func(shards []int)
+	Taken func(shards []int, lost bool)
+}
+
+// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each shard, and no records. Nothing is read and
+// no offset is committed. Assignment is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its other
+// methods are safe for concurrent use.
+type Group struct {
+	GroupOptions
+
+	mu      sync.Mutex // guards what follows
+	held    map[int]bool
+	joined  bool
+	over    bool // nothing is taken up any more
+	failing string
+	since   time.Time // it has failed
+}
+
+// NewGroup returns a group. Nothing is connected before Run.
+func NewGroup(o GroupOptions) *Group { return &Group{GroupOptions: o, held: map[int]bool{}} }
+
+// Run is a member of the group until ctx is done, and then gives up what it has and, unless it is static, leaves. The error wraps ErrGroup.
+func (g *Group) Run(ctx context.Context) error {
+	if err := g.prepare(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	refused := make(chan error, 1)
+	o := append([]kgo.Opt{kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver), kgo.HeartbeatInterval(g.Session / 6), kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) }),
+		kgo.WithHooks(&groupErrors{g, refused})}, g.Kafka...)
+	if g.Instance != "" {
+		o = append(o, kgo.InstanceID(g.Instance))
+	}
+	client, err := kgo.NewClient(o...)
+	if err != nil {
+		return fmt.Errorf("shard: group %s: %w", g.Name, err)
+	}
+	client.PauseFetchTopics(g.Name)
+	select {
+	case <-ctx.Done():
+	case err = <-refused:
+	}
+	g.release()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if leaveErr := client.LeaveGroupContext(leave); leaveErr != nil && err == nil {
+		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error", leaveErr)
+	}
+	client.Close()
+	return err
+}
+
+// prepare makes the topic of the group, or looks whether the one there is has a partition for each shard, until it can or ctx is done.
+func (g *Group) prepare(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		err := g.check(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrGroup) {
+			return err
+		}
+		g.fails(err)
+		_ = backoff.Sleep(ctx, backoff.Doubled(failures, retryMin, retryMax))
+	}
+}
+
+func (g *Group) check(ctx context.Context) error {
+	client, err := produce.NewClient(g.Kafka...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	policy := compact
+	created, err := produce.Ensure(ctx, client, g.Name, int32(g.Count), map[string]*string{cleanupPolicy: &policy})
+	if err != nil {
+		return fmt.Errorf("topic %s (shard.group): %w", g.Name, err)
+	}
+	if created {
+		g.Log.Info("topic created", "topic", g.Name, "partitions", g.Count)
+		return nil
+	}
+	found, err := kadm.NewClient(client).ListTopics(ctx, g.Name)
+	if err != nil {
+		return fmt.Errorf("topic %s (shard.group): %w", g.Name, err)
+	}
+	if n := len(found[g.Name].Partitions); n != g.Count {
+		return fmt.Errorf("topic %s (shard.group) has %d partitions, shard.count is %d: all processes have to have the same, and another number another group: %w",
+			g.Name, n, g.Count, ErrGroup)
+	}
+	return nil
+}
+
+func (g *Group) given(partitions []int32) {
+	g.mu.Lock()
+	g.joined, g.failing = true, ""
+	var shards []int
+	if !g.over {
+		shards = g.shards(partitions)
+	}
+	for _, n := range shards {
+		g.held[n] = true
+	}
+	g.mu.Unlock()
+	if len(shards) > 0 {
+		g.Log.Info("shards given", "group", g.Name, "shards", shards)
+		g.Given(shards)
+	}
+}
+
+func (g *Group) taken(partitions []int32, lost bool) {
+	g.mu.Lock()
+	shards := slices.DeleteFunc(g.shards(partitions), func(n int) bool { return !g.held[n] })
+	for _, n := range shards {
+		delete(g.held, n)
+	}
+	g.mu.Unlock()
+	if len(shards) > 0 {
+		began := time.Now()
+		g.Taken(shards, lost)
+		g.Log.Info("shards given up", "group", g.Name, "shards", shards, "lost", lost, "seconds", time.Since(began).Seconds())
+	}
+}
+
+// release gives up everything.
+func (g *Group) release() {
+	g.mu.Lock()
+	g.over = true
+	var all []int32
+	for n := range g.held {
+		all = append(all, int32(n))
+	}
+	g.mu.Unlock()
+	g.taken(all, false)
+}
+
+// shards returns partitions as shards, in order.
+func (g *Group) shards(partitions []int32) (list []int) {
+	for _, p := range partitions {
+		list = append(list, int(p))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Joined reports whether the group has answered.
+func (g *Group) Joined() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.joined
+}
+
+// Trouble says why the group has not given this process a place for a session, or "".
+func (g *Group) Trouble() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failing == "" || time.Since(g.since) < g.Session {
+		return ""
+	}
+	return g.failing
+}
+
+// fails notes why the group cannot be joined.
+func (g *Group) fails(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failing == "" {
+		g.since = time.Now()
+		g.Log.Warn("group of the shards cannot be joined: tried again until it can", "group", g.Name, "error", err)
+	}
+	g.failing = fmt.Sprintf("shard: group %s: %v", g.Name, err)
+}
+
+// groupErrors hears why a member is not one.
+type groupErrors struct {
+	*Group
+	refused chan<- error // what does not end by itself
+}
+
+// OnGroupManageError implements kgo.HookGroupManageError.
+func (g *groupErrors) OnGroupManageError(err error) {
+	g.fails(err)
+	if errors.Is(err, kerr.FencedInstanceID) {
+		select {
+		case g.refused <- fmt.Errorf("another process is member %s of group %s (shard.instance_id), and joined later: %w", g.Instance, g.Name, ErrGroup):
+		default:
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package shard_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/daemontest"
+)
+
+// A groupMember is a process to which the group gives shards.
+type groupMember struct {
+	config string
+	daemon *daemon.Daemon
+	stop   func()
+}
+
+func (g *groupMember) start(b *daemontest.Bench) { g.daemon, g.stop = b.Start(g.config) }
+
+// held returns how many shards it has, as its metrics say.
+func (g *groupMember) held(t *testing.T) int {
+	t.Helper()
+	_, body := daemontest.Get(t, "http://"+g.daemon.Addr()+"/metrics")
+	return int(daemontest.Sum(t, body, "refitd_shards_held"))
+}
+
+// spread waits until each process has so many shards, and has read what there is.
+func spread(t *testing.T, want ...any) {
+	t.Helper()
+	daemontest.Within(t, 30*time.Second, fmt.Sprint("shards are spread as ", want), func() bool {
+		for i := 0; i < len(want); i += 2 {
+			m, n := want[i].(*groupMember), want[i+1].(int)
+			if status, _ := daemontest.Get(t, "http://"+m.daemon.Addr()+"/-/ready"); m.held(t) != n || m.daemon.Lag() != 0 || status != http.StatusOK {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestGroup: processes that a group gives its shards have, in all, the sample and the accounts of one process, while they come and go: with states that are
+// new, and with one that is behind because another process has had the shards since. Quotas are counted by whole shards.
+func TestGroup(t *testing.T) {
+	for _, c := range []struct{ name, sample string }{{"plain", ""}, {"quotas", ", quotas: [{class: 1, share: 0.1}, {class: 5, share: 0.5}]"}} {
+		t.Run(c.name, func(t *testing.T) {
+			b := daemontest.New(t)
+			edit := []string{"start: earliest", "start: earliest, dead_letter: {topic: dead}"}
+			member := func(name string) *groupMember {
+				return &groupMember{config: b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-r", "size: 20000", "size: 300" + c.sample, "models:",
+					"role: shard\nshard: {group: shards, count: 6, session: 6s, topic: merge}\nmodels:"}, append(edit, daemontest.Simple...)...)...)}
+			}
+			trainer := b.Configure("trainer", append([]string{"size: 20000", "size: 300" + c.sample, "models:", "role: trainer\nshard: {group: shards, count: 6, topic: merge}\nmodels:"},
+				daemontest.Simple...)...)
+			whole := b.Configure("whole", append([]string{"size: 20000", "size: 300" + c.sample}, daemontest.Simple...)...)
+			check := func(what string) {
+				t.Helper()
+				merged, one := b.Run(trainer), b.Run(whole)
+				if merged.Err != nil || one.Err != nil {
+					t.Fatalf("%s: %v, %v", what, merged.Err, one.Err)
+				}
+				compare(t, what, merged, one)
+			}
+			first, second, third := member("first"), member("second"), member("third")
+			bad := [][]byte{[]byte("no event"), []byte(`{"user":"u1","item":"i1","rating":9,"ts":1}`)}
+			b.ProduceRatings(1, 1500)
+			b.Produce(bad...)
+			first.start(b)
+			spread(t, first, 6)
+			second.start(b)
+			spread(t, first, 3, second, 3)
+			b.ProduceRatings(2, 700)
+			b.Produce(bad...)
+			spread(t, first, 3, second, 3)
+			first.stop()
+			spread(t, second, 6)
+			check("one has left")
+			b.ProduceRatings(3, 700)
+			third.start(b)
+			spread(t, second, 3, third, 3)
+			first.start(b) // behind by now
+			spread(t, first, 2, second, 2, third, 2)
+			b.ProduceRatings(4, 400)
+			b.Produce(bad...)
+			spread(t, first, 2, second, 2, third, 2)
+			for _, m := range []*groupMember{third, first, second} {
+				m.stop()
+			}
+			check("all have ended")
+			b.ProduceRatings(5, 300)
+			if out := b.Run(third.config); out.Err != nil || len(out.State(t).Partitions) == 0 {
+				t.Fatalf("to the end: %v", out.Err)
+			}
+			check("read to the end by one")
+			if dead := records(t, b, "dead"); dead < 6 {
+				t.Errorf("%d dead letters of 6", dead)
+			}
+		})
+	}
+}
+
+// records returns how many records a topic of one partition has.
+func records(t *testing.T, b *daemontest.Bench, topic string) int64 {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ends.Lookup(topic, 0)
+	return end.Offset
+}
