@@ -184,20 +184,25 @@ func (s *shards) taken(numbers []int, lost bool) {
 
 // serve runs a shard until ctx is done or it has read to its end. One that another process has been meanwhile begins again with what that one has sent.
 func (s *shards) serve(ctx context.Context, number int, r *running) error {
+	log := s.daemon.Log.With("shard", number)
 	for failures := 1; ; failures++ {
 		err := s.once(ctx, number, r)
 		moved, isMoved := errors.AsType[*model.MovedError](err)
 		switch {
-		case isMoved && failures < 10:
-			s.daemon.Log.Info("state of a shard removed that another process has been since", "shard", number, "dir", moved.Dir)
+		case isMoved:
+			log.Info("state of a shard removed that another process has been since", "dir", moved.Dir)
 			if err := moved.Remove(); err != nil {
 				return &report.ExitError{Code: report.ExitState, Path: moved.Dir, Err: err}
 			}
-			continue
-		case errors.Is(err, shard.ErrSuperseded) && ctx.Err() == nil:
-			s.daemon.Log.Warn("another process is this shard, too, and was started later: tried again as long as the group gives it to this one", "shard", number)
+			if failures == 1 {
+				continue
+			}
+		case errors.Is(err, shard.ErrSuperseded):
+			if ctx.Err() == nil { // else the group has said so, too
+				log.Warn("another process is this shard, too, and was started later: tried again as long as the group gives it to this one")
+			}
 		case errors.Is(err, shard.ErrForgotten): // starting again takes them out
-			s.daemon.Log.Info("subjects were forgotten: shard started again", "shard", number)
+			log.Info("subjects were forgotten: shard started again")
 		default:
 			return err
 		}

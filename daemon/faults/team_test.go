@@ -179,3 +179,75 @@ func TestTeamKills(t *testing.T) {
 	p.accountedFor(inspect(t, c.trainer))
 	t.Logf("%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kills-stopped, stopped, pauses, rate, p.total())
 }
+
+// TestGroupKills: processes that a group gives the shards of a team come and go, are killed and stopped for a while, under load: from four to three, to six and
+// to four again, each with a state of its own that it finds again. Nothing is lost, nothing counts twice, and in the end the trainer has what one process has.
+func TestGroupKills(t *testing.T) {
+	tier.Need(t, tier.Kills)
+	addr := embedded(t)
+	kills, rate, pauses := tier.Size(12, 200), 5000, tier.Size(8*time.Second, 30*time.Second)
+	makeTopic(t, admin(t, addr), "groupkills", 12, 1)
+	p := newProducer(t, addr, "groupkills")
+	c := newTeam(t, addr, "groupkills", 0, trainOften)
+	member := func(i int) string {
+		return configure(t, fmt.Sprint("groupkills-process", i), settings{brokers: addr, topics: []string{"groupkills"}, size: 10_000,
+			team: "role: shard\nshard: {group: shards, session: 6s, topic: groupkills-merge}"})
+	}
+	c.trainer = configure(t, "groupkills-trainer", settings{brokers: addr, topics: []string{"groupkills"}, size: 10_000, train: trainOften,
+		team: "role: trainer\nshard: {group: shards, topic: groupkills-merge}"})
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	p.load(rate, ratings(seed, 0))
+	trainer := run(t, refitd, c.trainer, nil)
+	configs, living := []string{}, []*child{}
+	leave := func() { // perhaps without having been given a shard
+		last := living[len(living)-1]
+		if code, summary := last.stop(); code != report.ExitDone || summary == nil {
+			t.Fatalf("exit code %d, summary %v, error %+v", code, summary, last.failure)
+		}
+		living = living[:len(living)-1]
+	}
+	resize := func(n int) {
+		for len(configs) < n {
+			configs = append(configs, member(len(configs)))
+		}
+		for len(living) > n {
+			leave()
+		}
+		for len(living) < n {
+			living = append(living, run(t, refitd, configs[len(living)], nil))
+		}
+	}
+	stopped := 0
+	for phase, n := range []int{4, 3, 6, 4} {
+		resize(n)
+		for i := range kills / 4 {
+			pause(t, time.Duration(300+r.IntN(4000))*time.Millisecond)
+			victim := r.IntN(len(living))
+			if i == phase%max(1, kills/4) {
+				frozen(t, living[victim], func() { pause(t, pauses) })
+				stopped++
+				continue
+			}
+			living[victim].kill()
+			pause(t, time.Duration(r.IntN(9000))*time.Millisecond) // others may have its shards by then, or not
+			living[victim] = run(t, refitd, configs[victim], nil)
+		}
+	}
+	p.stop()
+	for _, l := range living {
+		l.ready(readyLimit * 4)
+	}
+	began := time.Now()
+	for len(living) > 0 {
+		leave()
+	}
+	c.end(configs[0], 5*time.Minute)
+	t.Logf("given up, taken up and read to the end within %v", time.Since(began).Round(time.Millisecond))
+	trainer.stopClean()
+	c.end(c.trainer, 5*time.Minute)
+	c.compare(5 * time.Minute)
+	p.accountedFor(inspect(t, c.trainer))
+	t.Logf("%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kills-stopped, stopped, pauses, rate, p.total())
+}
