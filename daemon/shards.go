@@ -203,6 +203,8 @@ func (s *shards) serve(ctx context.Context, number int, r *running) error {
 			}
 		case errors.Is(err, shard.ErrForgotten): // starting again takes them out
 			log.Info("subjects were forgotten: shard started again")
+		case ctx.Err() != nil && errors.Is(err, context.Canceled): // stopped while its state was opened
+			return nil
 		default:
 			return err
 		}

@@ -92,7 +92,10 @@ func (g *Group) Run(ctx context.Context) error {
 func (g *Group) prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := g.check(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrGroup) {
+		switch {
+		case ctx.Err() != nil: // a stop is no trouble
+			return nil
+		case err == nil, errors.Is(err, ErrGroup):
 			return err
 		}
 		g.fails(err)
@@ -116,7 +119,10 @@ func (g *Group) check(ctx context.Context) error {
 		return nil
 	}
 	found, err := kadm.NewClient(client).ListTopics(ctx, g.Name)
-	if err != nil {
+	if err == nil {
+		err = found.Error()
+	}
+	if err != nil { // another process may be making it just now
 		return fmt.Errorf("topic %s (shard.group): %w", g.Name, err)
 	}
 	if n := len(found[g.Name].Partitions); n != g.Count {

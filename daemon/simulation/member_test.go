@@ -27,10 +27,11 @@ type member struct {
 	process  *process
 	dieAfter int64           // durable steps of the next life; negative: it does not die of them
 	next     map[int32]int64 // of each partition, as the last life left it
+	away     bool            // it is not started for a while: the others of its group have its shards
 }
 
-// enlist makes the members of a team of so many shards, or a daemon that is whole for 0.
-func (w *world) enlist(shards int) {
+// enlist makes the members of a team of so many shards, or a daemon that is whole for 0. Processes, if there are any, are given the shards by a group.
+func (w *world) enlist(shards, processes int) {
 	add := func(name, role string, number int) *member {
 		m := &member{name: name, role: role, number: number, config: filepath.Join(w.dir, name+".yaml"), state: filepath.Join(w.dir, "state-"+name),
 			dieAfter: -1, next: map[int32]int64{}}
@@ -41,14 +42,23 @@ func (w *world) enlist(shards int) {
 		w.publisher = add("whole", "", -1)
 		return
 	}
+	for i := range processes {
+		add(fmt.Sprint("process", i), fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 10s, topic: %s}", shards, merge), -1)
+	}
 	for i := range shards {
+		if processes > 0 {
+			break
+		}
 		add(fmt.Sprint("shard", i), fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge), i)
 	}
 	w.publisher = add("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, merge), -1)
 }
 
-// owner returns who reads a partition.
+// owner returns who reads a partition, or, where that changes, who merges it.
 func (w *world) owner(partition int32) *member {
+	if w.grouped {
+		return w.publisher
+	}
 	return w.members[int(partition)%max(1, len(w.members)-1)]
 }
 
@@ -107,6 +117,9 @@ func (w *world) end(m *member) error {
 // abandoned puts a copy of the state in its place, as a killed process has left it: its database is still open here, and closing it writes.
 func (m *member) abandoned() error {
 	copied := m.state + "-copied"
+	if err := os.MkdirAll(m.state, 0o700); err != nil { // it may not have come to one
+		return err
+	}
 	err := os.CopyFS(copied, os.DirFS(m.state))
 	if err = errors.Join(err, sketch.CloseAbandoned(m.state)); err != nil {
 		return err
@@ -122,6 +135,9 @@ func (w *world) stop(m *member) error {
 
 // left looks at what a life leaves: a state that is whole and has not gone back, and versions of nothing that the state has not.
 func (w *world) left(m *member) error {
+	if w.grouped && m != w.publisher {
+		return w.leftShards(m)
+	}
 	s, err := sketch.OpenExisting(context.Background(), filepath.Join(m.state, modelName), nil)
 	if err != nil {
 		return fmt.Errorf("the state that %s left: %w", m.name, err)
@@ -144,6 +160,38 @@ func (w *world) left(m *member) error {
 	for number, next := range w.cut {
 		if next > m.next[number] && !w.lost { // which may have come to its end before it was as far again
 			return fmt.Errorf("version %d is of %d records of partition %d, the state of %d", w.version, next, number, m.next[number])
+		}
+	}
+	return nil
+}
+
+// leftShards is left of a process to which a group gave shards: of each state that it has had.
+func (w *world) leftShards(m *member) error {
+	dirs, err := filepath.Glob(filepath.Join(m.state, "shard-*", modelName))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		s, err := sketch.OpenExisting(context.Background(), dir, nil)
+		if errors.Is(err, sketch.ErrNoState) { // it died while it made one
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("the state that %s left: %w", m.name, err)
+		}
+		err = s.Check()
+		for _, l := range s.Ledger() {
+			at := fmt.Sprint(s.Lineage(), l.Partition)
+			if l.Next < w.reached[at] {
+				err = errors.Join(err, fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.reached[at], l.Next))
+			}
+			w.reached[at] = l.Next
+		}
+		if _, _, taking, mergedErr := s.Merged(); mergedErr == nil && !taking { // else it is not whole
+			err = errors.Join(err, w.compareSample(m, s))
+		}
+		if err = errors.Join(err, s.Close()); err != nil {
+			return fmt.Errorf("the state that %s left in %s: %w", m.name, filepath.Base(filepath.Dir(dir)), err)
 		}
 	}
 	return nil

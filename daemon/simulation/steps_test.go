@@ -24,12 +24,18 @@ var kinds = []string{
 // kindsOfTeam are those that can happen to a team alone.
 var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead"}
 
+// kindsOfGroup are those that can happen to processes to which a group gives shards.
+var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave"}
+
 // step does one thing to a member and lets minutes pass.
 func (w *world) step(kind string) error {
 	if err := w.startAll(); err != nil {
 		return err
 	}
 	m := w.members[w.rng.IntN(len(w.members))]
+	for m.process == nil {
+		m = w.members[w.rng.IntN(len(w.members))]
+	}
 	if err := w.act(kind, m); err != nil {
 		return err
 	}
@@ -42,7 +48,7 @@ func (w *world) step(kind string) error {
 // startAll starts who is dead.
 func (w *world) startAll() error {
 	for _, m := range w.members {
-		if m.process == nil {
+		if m.process == nil && !m.away {
 			if err := w.start(m); err != nil {
 				return err
 			}
@@ -139,6 +145,19 @@ func (w *world) act(kind string, m *member) error {
 	case "full disk": // for so many durable steps, while there is work
 		m.process.failing.Store(int64(1 + w.rng.IntN(5)))
 		return w.produce(1+w.rng.IntN(40), true)
+	case "leave": // and somebody else comes back
+		for _, other := range w.members {
+			other.away = false
+		}
+		if m == w.publisher {
+			return nil
+		}
+		m.away = true
+		if w.rng.IntN(2) == 0 {
+			return w.stop(m)
+		}
+		m.process.kill()
+		return nil
 	case "compaction":
 		w.cluster.Compact()
 		return nil

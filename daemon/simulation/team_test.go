@@ -111,9 +111,9 @@ func (w *world) cutPower() error {
 }
 
 // loseState has a member begin with nothing: a shard or a daemon that is whole reads its partitions again, as long as the brokers have them, and
-// the trainer the merge topic.
+// the trainer, and who is given shards by a group, the merge topic.
 func (w *world) loseState(m *member) error {
-	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && w.retained {
+	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && !w.grouped && w.retained {
 		return err
 	}
 	m.next, w.lost = map[int32]int64{}, w.lost || m == w.publisher

@@ -52,6 +52,9 @@ type world struct {
 	ended     chan struct{} // has something once a process has
 	produced  [partitions][]produced
 
+	grouped bool             // a group gives the shards to processes
+	reached map[string]int64 // then: how far each of their states was, by lineage and partition
+
 	version  int64           // the champion that was seen last
 	cut      map[int32]int64 // its
 	retained bool            // the brokers have lost the beginning of a log
@@ -59,10 +62,10 @@ type world struct {
 	lived    time.Duration   // by all processes together
 }
 
-// newWorld makes brokers and configurations, of a daemon that is whole or of a team of shards.
-func newWorld(t *testing.T, seed uint64, shards int) *world {
+// newWorld makes brokers and configurations, of a daemon that is whole or of a team of shards, which a group gives to processes where there are any.
+func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: inMemory(t), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork),
-		ended: make(chan struct{}, 1), cut: map[int32]int64{}}
+		ended: make(chan struct{}, 1), cut: map[int32]int64{}, reached: map[string]int64{}, grouped: processes > 0}
 	start := func(pipes *kfake.VirtualNetwork) *kfake.Cluster {
 		c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(9092, 9093), kfake.SeedTopics(partitions, topic), kfake.ListenFn(pipes.Listen))
 		if err != nil {
@@ -77,7 +80,7 @@ func newWorld(t *testing.T, seed uint64, shards int) *world {
 		return c
 	}
 	w.cluster, w.twin = start(w.pipes), start(w.twins)
-	w.enlist(shards)
+	w.enlist(shards, processes)
 	w.must(w.configure())
 	var err error
 	w.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(w.dir, "store")}, snapshot.WatchOptions{Model: modelName, CheckDeltas: true})
