@@ -46,6 +46,7 @@ type shards struct {
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
 	running  map[int]*running
+	since    time.Time         // of the last change of what runs
 	summary  []report.RunModel // of shards that ended with the process
 	rate     float64           // of them, events a second
 }
@@ -88,7 +89,7 @@ func newShards(d *Daemon) (*shards, error) {
 // run is a member of the group until ctx is done, a shard fails or, with an end, all of this process have read to theirs. What announces what it publishes runs
 // until outlive is done at most.
 func (s *shards) run(ctx, outlive context.Context) error {
-	s.ctx, s.outlive = ctx, outlive
+	s.ctx, s.outlive, s.since = ctx, outlive, time.Now()
 	memberCtx, leave := context.WithCancel(ctx)
 	defer leave()
 	member := make(chan error, 1)
@@ -114,10 +115,13 @@ func (s *shards) run(ctx, outlive context.Context) error {
 	}
 }
 
-// whole reports whether the group has answered, and all shards that it gave have read to their ends.
+// whole reports whether the group has answered, and all shards that it gave have read to their ends. Those of a process that has died come within a session.
 func (s *shards) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if time.Since(s.since) < 3*s.settings.Shard.Session.Std()/2 {
+		return false
+	}
 	for _, r := range s.running {
 		if !r.whole {
 			return false
@@ -146,7 +150,7 @@ func (s *shards) given(numbers []int) {
 			}
 			if ctx.Err() == nil {
 				s.mu.Lock()
-				r.whole = true
+				r.whole, s.since = true, time.Now()
 				s.mu.Unlock()
 				select {
 				case s.changed <- struct{}{}:
@@ -155,6 +159,7 @@ func (s *shards) given(numbers []int) {
 			}
 		}()
 	}
+	s.since = time.Now()
 	s.moves.WithLabelValues("given").Add(float64(len(numbers)))
 	s.held.Set(float64(len(s.running)))
 }
@@ -170,6 +175,7 @@ func (s *shards) taken(numbers []int, lost bool) {
 			delete(s.running, n)
 		}
 	}
+	s.since = time.Now()
 	s.held.Set(float64(len(s.running)))
 	s.mu.Unlock()
 	for _, r := range stopped {

@@ -2,6 +2,9 @@
 package memory
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
@@ -24,6 +27,9 @@ const (
 	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
+// unlearned are the parts of a shard that does not learn between refits.
+var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive"}
+
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {
 	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: map[string]int64{
@@ -34,8 +40,13 @@ func Of(c *config.Config) config.Memory {
 	for _, bytes := range out.Parts {
 		out.TotalBytes += bytes
 	}
+	shards := int64(1)
+	if c.Shard.Group != "" && c.Role == config.RoleShard { // the last process of a group has all of them
+		shards = int64(c.Shard.Count)
+	}
 	for i := range c.Models {
 		for part, bytes := range parts(&c.Models[i], int(c.Kafka.MaxPartitionFetchBytes)) {
+			bytes *= shards
 			out.Parts[c.Models[i].Name+"."+part] = bytes
 			out.TotalBytes += bytes
 		}
@@ -162,9 +173,14 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
 		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model + parts["dual_variables"]/4
 	}
+	if m.Shard.IsShard() && m.Shard.LiveTopic == "" { // it learns nothing, and has no rows in memory
+		maps.DeleteFunc(parts, func(part string, _ int64) bool { return !slices.Contains(unlearned, part) })
+	}
 	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
 	for _, part := range []string{"refit", "variational", "feature_map"} {
-		parts["garbage"] += parts[part] / 2
+		if bytes := parts[part] / 2; bytes > 0 {
+			parts["garbage"] += bytes
+		}
 	}
 	return parts
 }
