@@ -37,8 +37,8 @@ type GroupOptions struct {
 	Taken func(shards []int, lost bool)
 }
 
-// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each shard, and no records. Nothing is read and
-// no offset is committed. Assignment is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its other
+// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each shard, and no records. Nothing is read
+// and no offset is committed. Assignment is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its other
 // methods are safe for concurrent use.
 type Group struct {
 	GroupOptions

@@ -51,10 +51,11 @@ func TestGroup(t *testing.T) {
 			b := daemontest.New(t)
 			edit := []string{"start: earliest", "start: earliest, dead_letter: {topic: dead}"}
 			member := func(name string) *groupMember {
-				return &groupMember{config: b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-r", "size: 20000", "size: 300" + c.sample, "models:",
-					"role: shard\nshard: {group: shards, count: 6, session: 6s, topic: merge}\nmodels:"}, append(edit, daemontest.Simple...)...)...)}
+				return &groupMember{config: b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-r", "size: 20000", "size: 300" + c.sample,
+					"models:", "role: shard\nshard: {group: shards, count: 6, session: 6s, topic: merge}\nmodels:"}, append(edit, daemontest.Simple...)...)...)}
 			}
-			trainer := b.Configure("trainer", append([]string{"size: 20000", "size: 300" + c.sample, "models:", "role: trainer\nshard: {group: shards, count: 6, topic: merge}\nmodels:"},
+			trainer := b.Configure("trainer", append([]string{"size: 20000", "size: 300" + c.sample, "models:",
+				"role: trainer\nshard: {group: shards, count: 6, topic: merge}\nmodels:"},
 				daemontest.Simple...)...)
 			whole := b.Configure("whole", append([]string{"size: 20000", "size: 300" + c.sample}, daemontest.Simple...)...)
 			check := func(what string) {

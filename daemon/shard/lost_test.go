@@ -208,7 +208,8 @@ func TestStopWhilePreparing(t *testing.T) {
 // TestDiedBeforeHead: a run of a shard that wrote rows and died before their head is not taken for a later one than the next run, whatever both are called.
 func TestDiedBeforeHead(t *testing.T) {
 	b := daemontest.New(t)
-	whole, trainer, only := configure(b, "whole", ""), configure(b, "trainer", "role: trainer, count: 1"), configure(b, "shard0", `role: shard, count: 1, index: "0"`)
+	whole, trainer := configure(b, "whole", ""), configure(b, "trainer", "role: trainer, count: 1")
+	only := configure(b, "shard0", `role: shard, count: 1, index: "0"`)
 	b.ProduceRatings(1, 500)
 	if out := b.Run(only); out.Err != nil {
 		t.Fatal(out.Err)
