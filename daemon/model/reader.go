@@ -254,9 +254,8 @@ func (r *reader) onPanic(topic string, partition int32, offset int64, value any)
 	r.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
-// onHalt writes the halt into the ledger, so that inspect and the next start show it, the log and the output.
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has logged it.
 func (r *reader) onHalt(topic string, partition int32, offset int64, reason string) {
-	r.log.Error("partition halted", "topic", topic, "partition", partition, "offset", offset, "reason", reason)
 	if err := r.state.halt(topic, partition, offset, reason); err != nil {
 		r.log.Error("halt not stored", "error", err)
 	}

@@ -121,7 +121,7 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 		return
 	}
 	for _, c := range s.Causes {
-		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected)
+		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
 	}
 }
 
