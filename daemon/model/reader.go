@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"runtime/debug"
@@ -234,17 +235,25 @@ func (r *reader) tellMissing() {
 		return
 	}
 	r.toldMissing = true
-	events := r.missing.Events.Load()
-	for i, field := range r.missing.Fields {
-		if r.missing.Count(i) >= events {
-			path := ""
-			for _, f := range r.options.Settings.Input.Mapping.Fields {
-				if f.Name == field {
-					path = f.Path
-				}
+	for field, path := range r.absentFields() {
+		r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
+			"field", field, "path", path, "events", r.missing.Events.Load())
+	}
+}
+
+// absentFields yields the fields that a mapping names and that no event since the start has where it says, with the path, once there were enough events to
+// say so.
+func (r *reader) absentFields() iter.Seq2[string, string] {
+	return func(yield func(field, path string) bool) {
+		if r.missing == nil || r.missing.Events.Load() < enoughEvents {
+			return
+		}
+		for i, field := range r.missing.Fields {
+			fields := r.options.Settings.Input.Mapping.Fields
+			at := slices.IndexFunc(fields, func(f config.MappedField) bool { return f.Name == field })
+			if r.missing.Count(i) >= r.missing.Events.Load() && !yield(field, fields[at].Path) {
+				return
 			}
-			r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
-				"field", field, "path", path, "events", events)
 		}
 	}
 }

@@ -74,6 +74,10 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		if share := rejectedShare(m); share > rejectRatio {
 			add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events", report.Percent(share))
 		}
+		if len(m.AbsentFields) > 0 {
+			add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
+				strings.Join(m.AbsentFields, ", "))
+		}
 		s.lossAlerts(m, add)
 		s.pastAlerts(state.Now, m, add)
 	}
