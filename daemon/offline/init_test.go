@@ -106,6 +106,10 @@ func TestInitOddRows(t *testing.T) {
 		return Init(InitOptions{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
 	})
 	wantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object")
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Init(InitOptions{Topic: "quiet", BootstrapServers: []string{"b:1"}, Values: func() ([][]byte, error) { return nil, nil }}, out)
+	})
+	wantExit(t, err, report.ExitUsage, "quiet holds no records")
 	if _, m := guesses(t, "pipe.csv", csv.String(), InitOptions{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
 		t.Errorf("schema %+v", m.Schema)
 	}
