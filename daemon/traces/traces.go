@@ -28,8 +28,8 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 )
 
-// closeTimeout is how long Close waits for a collector.
-const closeTimeout = 5 * time.Second
+// closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it has to close.
+const closeTimeout = 2 * time.Second
 
 // Provider makes spans and sends them. The nil Provider makes none.
 type Provider struct{ sdk *sdk.TracerProvider }
@@ -97,7 +97,7 @@ func (p *Provider) Tracer() trace.Tracer {
 	return p.sdk.Tracer(name)
 }
 
-// Close sends what is left, for five seconds at most. It may be called again.
+// Close sends what is left, for two seconds at most. It may be called again.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -105,7 +105,7 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := p.sdk.Shutdown(ctx); err != nil {
-		otel.Handle(err)
+		otel.Handle(fmt.Errorf("traces: the last ones, in %v: %w", closeTimeout, err))
 	}
 }
 

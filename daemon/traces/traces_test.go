@@ -5,10 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/refitd/refitd/daemon/config"
 )
 
 // TestEndpoint: a collector is named by its address alone, or by all of the URL.
@@ -53,5 +58,33 @@ level=WARN msg="spans not sent, which is said once until some are" error="connec
 `
 	if got := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(log.String(), ""); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestCloseIsBounded: a collector that takes connections and answers nothing does not hold up the end of the process, by either protocol.
+func TestCloseIsBounded(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, protocol := range []string{config.TracingHTTP, config.TracingGRPC} {
+		var log bytes.Buffer
+		p, err := New(t.Context(), config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
+			slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		Refit(p.Tracer(), "ratings").End()
+		ended := make(chan struct{})
+		go func() { defer close(ended); p.Close() }()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: Close still waits", protocol)
+		}
+		if !strings.Contains(log.String(), "the last ones, in 2s: context deadline exceeded") {
+			t.Errorf("%s: log %s", protocol, &log)
+		}
 	}
 }
