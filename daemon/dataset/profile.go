@@ -32,6 +32,7 @@ type Column struct {
 	Present int // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
+	Stamps                                         int     // of Times, those by RFC 3339, which events in JSON may have
 	Min, Max                                       float64 // of the numbers
 	MaxBytes                                       int     // of the longest value
 	values                                         map[string]int
@@ -102,6 +103,9 @@ func (c *Column) add(text string) {
 	switch _, isTime := parseTime(text); {
 	case isTime:
 		c.Times++
+		if _, err := time.Parse(time.RFC3339, text); err == nil {
+			c.Stamps++
+		}
 	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
 		c.Booleans++
 	case strings.Contains(text, "|"):

@@ -115,6 +115,29 @@ func TestInitOddRows(t *testing.T) {
 	}
 }
 
+// TestInitWrittenTimes: a written time is taken where events may have it: in JSON by RFC 3339, in CSV as spreadsheets write it, too.
+func TestInitWrittenTimes(t *testing.T) {
+	for layout, takes := range map[string]string{time.RFC3339: "jsonl csv", time.DateTime: "csv"} {
+		var jsonl, csv strings.Builder
+		csv.WriteString("user,stars,at\n")
+		for i := range 300 {
+			at := time.Unix(1_700_000_000+60*int64(i), 0).UTC().Format(layout)
+			fmt.Fprintf(&jsonl, `{"user":"u%d","stars":%d,"at":%q}`+"\n", i%9, 1+i%5, at)
+			fmt.Fprintf(&csv, "u%d,%d,%s\n", i%9, 1+i%5, at)
+		}
+		for format, text := range map[string]string{"jsonl": jsonl.String(), "csv": csv.String()} {
+			_, m := guesses(t, "times."+format, text, InitOptions{})
+			if got, want := m.Schema.Time == "at", strings.Contains(takes, format); got != want {
+				t.Errorf("%s in %s: %t, want %t", layout, format, got, want)
+			}
+			set, err := ReadEvents(m, writeFile(t, "times."+format, text), dataset.Format(format), TableOptions{}, nil)
+			if err != nil || len(set.Examples) != 300 || set.HasTime != (m.Schema.Time == "at") && format == "jsonl" {
+				t.Errorf("%s in %s: %v", layout, format, err)
+			}
+		}
+	}
+}
+
 // TestInitTasks: the label says the task.
 func TestInitTasks(t *testing.T) {
 	rows := func(label func(i int) string) string {
