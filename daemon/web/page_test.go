@@ -84,7 +84,8 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		}
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/runbook/RefitdNothing", nil)
-	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now()}}}
+	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
+		Events: 80, Rejections: []Rejections{{"removal_request", "", 20}}}}}
 	b.looked = time.Time{}
 	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); len(o.Alerts) != 0 {
 		t.Errorf("a quiet day: %v", o.Alerts)
