@@ -135,7 +135,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, p.Format, p.Format)
 	}
 	if err == nil && p.Rows == 0 {
-		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, cmp.Or(p.Skipped.String(), "it has no lines"))
+		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, p.Skipped.Why())
 	}
 	return p, err
 }

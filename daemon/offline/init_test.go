@@ -105,7 +105,7 @@ func TestInitOddRows(t *testing.T) {
 	_, err = collect(t, func(out *report.Emitter) error {
 		return Init(InitOptions{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
 	})
-	wantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object")
+	wantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object", "in line 1 expected an object, got a list")
 	_, err = collect(t, func(out *report.Emitter) error {
 		return Init(InitOptions{Topic: "quiet", BootstrapServers: []string{"b:1"}, Values: func() ([][]byte, error) { return nil, nil }}, out)
 	})

@@ -21,7 +21,7 @@ import (
 type ScoreOptions struct {
 	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of --input tells it."`
 	Table  TableOptions   `embed:""`
-	Path   string         `kong:"-"` // of the file that the events are in, for what is said of its lines; empty for none
+	Path   string         `kong:"-"` // of the file that the events are in, for what is said of its lines; - for standard input, empty for none
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
 	History io.Reader `kong:"-"`
 	// HistoryHeld is how many events of History, the first, the version has learned from.
@@ -50,7 +50,7 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	defer done()
 	rows, err := s.rows(r, o)
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", cmp.Or(o.Path, "standard input"), err), Key: "--input", Path: o.Path}
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err), Key: "--input", Path: o.Path}
 	}
 	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
 	for {

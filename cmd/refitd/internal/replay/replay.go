@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	case readErr != nil && !errors.Is(readErr, context.Canceled):
 		return out, readErr
 	case out.Records == 0 && skipped.Lines > 0:
-		return out, fmt.Errorf("replay: %s holds no record as --format %s: %s", o.Path, o.Format, skipped.String())
+		return out, fmt.Errorf("replay: %s holds no record as --format %s: %s", o.Path, o.Format, skipped.Why())
 	}
 	return out, nil
 }
