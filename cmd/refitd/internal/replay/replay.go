@@ -88,6 +88,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
 	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx, 100*time.Millisecond) == nil {
+		o.Transport.CloseIdleConnections() // else it says for up to six seconds what it found first
 		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
 	}
 	if err != nil {
