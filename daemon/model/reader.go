@@ -249,9 +249,13 @@ func (r *reader) absentFields() iter.Seq2[string, string] {
 			return
 		}
 		for i, field := range r.missing.Fields {
-			fields := r.options.Settings.Input.Mapping.Fields
-			at := slices.IndexFunc(fields, func(f config.MappedField) bool { return f.Name == field })
-			if r.missing.Count(i) >= r.missing.Events.Load() && !yield(field, fields[at].Path) {
+			path := ""
+			for _, f := range r.options.Settings.Input.Mapping.Fields {
+				if f.Name == field {
+					path = f.Path
+				}
+			}
+			if r.missing.Count(i) >= r.missing.Events.Load() && !yield(field, path) {
 				return
 			}
 		}

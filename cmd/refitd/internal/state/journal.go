@@ -56,10 +56,9 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 	return &Decision{Time: report.Time(now), Verb: verb, What: fmt.Sprintf(format, args...), Why: why}
 }
 
-// Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of
-// what belongs to the old state, its journal and posterior, goes along, but for the settings where the new rows have theirs, and the decision to replace
-// it is written down. The caller holds
-// statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
+// Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of what belongs
+// to the old state, its journal and posterior, goes along, but for the settings where the new rows have theirs, and the decision to replace it is written
+// down. The caller holds statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
 func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
