@@ -16,8 +16,8 @@ import (
 )
 
 // FitModel returns a model for a fit without a configuration file: the defaults, with the schema that the format implies. Ratings are
-// ordinal with five levels, or ten where they have half stars, LIBSVM rows multi-class, unless task says otherwise. What only the rows show (numeric columns, classes,
-// levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
+// ordinal with five levels, or ten where they have half stars, LIBSVM rows multi-class, unless task says otherwise. What only the rows
+// show (numeric columns, classes, levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
 func FitModel(name string, format dataset.Format, task, path string) (*config.Model, error) {
 	m := config.DefaultModel()
 	m.Name = cmp.Or(name, "fit")
