@@ -142,3 +142,38 @@ func TestAbsentFields(t *testing.T) {
 		t.Errorf("the library without age: %v", err)
 	}
 }
+
+// TestMappedFieldAbsent: a field that a mapping names and that no event has there is told by a metric and among the alerts, with its path, once a thousand
+// events came, whether the model can do without it or not; one that a single event has is not.
+func TestMappedFieldAbsent(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(64, 900)
+	b.Produce([]byte(`{"user":"u1","item":"i1","rating":3,"ts":1,"rare":{"price":2}}`))
+	d, stop := b.Start(b.Configure("nowhere", append([]string{"start: earliest", "start: earliest, mapping: {fields: [{name: price, path: rare.price}, " +
+		"{name: city, path: payload.city}]}", "[user, item]", "[user, item, {name: city, optional: true}], numeric: [{name: price, optional: true}]"},
+		daemontest.Simple...)...))
+	defer stop()
+	base := "http://" + d.Addr()
+	look := func() (metrics, status string) {
+		_, metrics = daemontest.Get(t, base+"/metrics")
+		_, status = daemontest.Get(t, base+"/v1/status")
+		return metrics, status
+	}
+	daemontest.Within(t, daemontest.Patience, "901 events", func() bool {
+		metrics, _ := look()
+		return strings.Contains(metrics, `refitd_mapping_missing_total{field="city",model="ratings"} 901`+"\n")
+	})
+	if metrics, status := look(); strings.Contains(metrics, "refitd_mapping_field_absent{") || strings.Contains(status, "RefitdMappedFieldAbsent") {
+		t.Error("a field is told of before a thousand events")
+	}
+	b.ProduceRatings(65, 200)
+	daemontest.Within(t, daemontest.Patience, "the field is told of", func() bool {
+		metrics, status := look()
+		return strings.Contains(metrics, `refitd_mapping_field_absent{field="city",model="ratings"} 1`+"\n") && strings.Contains(status, "RefitdMappedFieldAbsent") &&
+			strings.Contains(status, "city (payload.city)")
+	})
+	if metrics, status := look(); strings.Contains(metrics, `refitd_mapping_field_absent{field="price"`) || strings.Contains(status, "rare.price") {
+		t.Error("a field that one event has is told of")
+	}
+}

@@ -81,7 +81,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.traces, err = traces.New(ctx, o.Config.Tracing.Endpoint, o.Config.Tracing.SamplingFraction, o.Log); err != nil {
+	if d.traces, err = traces.New(ctx, o.Config.Tracing, o.Log); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
 	}
 	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))

@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -9,53 +11,98 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 )
 
+// A spanCollector keeps the spans that it gets, by HTTP or gRPC.
+type spanCollector struct {
+	collector.UnimplementedTraceServiceServer
+	t       *testing.T
+	mu      sync.Mutex // guards what follows
+	spans   map[string][]*otlp.Span
+	service string
+}
+
+// Export takes the spans of a request.
+func (c *spanCollector) Export(_ context.Context, ask *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, from := range ask.ResourceSpans {
+		for _, a := range from.Resource.Attributes {
+			if a.Key == "service.name" {
+				c.service = a.Value.GetStringValue()
+			}
+		}
+		for _, scope := range from.ScopeSpans {
+			for _, s := range scope.Spans {
+				c.spans[s.Name] = append(c.spans[s.Name], s)
+			}
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// ServeHTTP is Export over HTTP.
+func (c *spanCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var ask collector.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(body, &ask)
+	}
+	if err != nil || r.URL.Path != "/v1/traces" {
+		c.t.Errorf("%s: %v", r.URL, err)
+	}
+	_, _ = c.Export(r.Context(), &ask)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+// overHTTP returns the settings of tracing that lead to c.
+func (c *spanCollector) overHTTP() string {
+	server := httptest.NewServer(c)
+	c.t.Cleanup(server.Close)
+	return "{endpoint: '" + server.URL + "'}"
+}
+
+// overGRPC is overHTTP by the other protocol.
+func (c *spanCollector) overGRPC() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(l) }() // until Stop
+	c.t.Cleanup(server.Stop)
+	return "{endpoint: 'http://" + l.Addr().String() + "', protocol: grpc}"
+}
+
 // TestSpans: a collector gets a span for each stored batch, which count every record once, and for each refit one with the gate's and the publication's
-// below it.
+// below it, by HTTP and by gRPC.
 func TestSpans(t *testing.T) {
 	t.Parallel()
+	for protocol, serve := range map[string]func(*spanCollector) string{"http": (*spanCollector).overHTTP, "grpc": (*spanCollector).overGRPC} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			testSpans(t, serve)
+		})
+	}
+}
+
+func testSpans(t *testing.T, serve func(*spanCollector) string) {
 	b := daemontest.New(t)
 	const records = 1500
 	b.ProduceRatings(62, records)
-	var mu sync.Mutex // guards what follows
-	spans := make(map[string][]*otlp.Span)
-	service := ""
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		body, err := io.ReadAll(r.Body)
-		var ask collector.ExportTraceServiceRequest
-		if err == nil {
-			err = proto.Unmarshal(body, &ask)
-		}
-		if err != nil || r.URL.Path != "/v1/traces" {
-			t.Errorf("%s: %v", r.URL, err)
-		}
-		for _, from := range ask.ResourceSpans {
-			for _, a := range from.Resource.Attributes {
-				if a.Key == "service.name" {
-					service = a.Value.GetStringValue()
-				}
-			}
-			for _, scope := range from.ScopeSpans {
-				for _, s := range scope.Spans {
-					spans[s.Name] = append(spans[s.Name], s)
-				}
-			}
-		}
-		w.Header().Set("Content-Type", "application/x-protobuf")
-	}))
-	t.Cleanup(server.Close)
-	out := b.Run(b.Configure("s", append(daemontest.Simple, "models:", "tracing: {endpoint: '"+server.URL+"'}\nmodels:")...))
+	c := &spanCollector{t: t, spans: make(map[string][]*otlp.Span)}
+	out := b.Run(b.Configure("s", append(daemontest.Simple, "models:", "tracing: "+serve(c)+"\nmodels:")...))
 	if out.Err != nil {
 		t.Fatal(out.Err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spans, service := c.spans, c.service
 	number := func(s *otlp.Span, key string) int64 {
 		for _, a := range s.Attributes {
 			if a.Key == key {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -92,10 +93,15 @@ func TestManualPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".SH NAME\nrefitd \\-", ".SS refitd export onnx\n", "\\fB\\-\\-config.file\\fR=\\fIFILE\\fR", ".SH EXIT STATUS\n", "λ",
+	for _, want := range []string{".SH NAME\nrefitd \\-", ".SS refitd export onnx\n", "\\fB\\-\\-config.file\\fR=\\fIFILE\\fR", ".SH EXIT STATUS\n", "\\[u03BB]",
 		"\nrefitd diff \\-\\-store snapshots"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, r := range string(text) {
+		if r >= utf8.RuneSelf {
+			t.Fatalf("%q is no character that every roff reads", r)
 		}
 	}
 	t.Run("man", func(t *testing.T) {

@@ -28,6 +28,7 @@ func (c *scoreCmd) Run(a *app) error {
 		in = f
 	}
 	o := c.ScoreOptions
+	o.Path = c.Input
 	if o.Format == "" && c.Input != "-" { // else lines of JSON, as standard input has
 		found, err := dataset.Detect(c.Input)
 		if err != nil {

@@ -190,7 +190,7 @@ func (d *JSON) decode(ev *Event, value []byte, recordTime int64) *Rejection {
 		if r := p.skip(kind); r != "" {
 			return d.rejection(r)
 		}
-		return d.notObject(kind)
+		return NoObject(kind)
 	}
 	if r := p.object(); r != "" {
 		return d.rejection(r)

@@ -422,7 +422,7 @@ func (d *Mapped) read(value []byte, root *member) *Rejection {
 		if r := p.skip(kind); r != "" {
 			return j.rejection(r)
 		}
-		return j.notObject(kind)
+		return NoObject(kind)
 	}
 	if r := d.members(&p, value, root); r != "" {
 		return j.rejection(r)

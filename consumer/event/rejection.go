@@ -29,7 +29,8 @@ func (d *JSON) rejection(r Reason) *Rejection {
 	return out
 }
 
-func (d *JSON) notObject(kind jsontext.Kind) *Rejection {
+// NoObject is the rejection of a JSON value of another kind than an object.
+func NoObject(kind jsontext.Kind) *Rejection {
 	return &Rejection{Reason: NotObject, Expected: "an object", Got: kindName(kind)}
 }
 

@@ -73,9 +73,16 @@ type Storage struct {
 
 // Tracing says where spans of batches, refits, the gate and publications go.
 type Tracing struct {
-	Endpoint         string  `json:"endpoint"`          // http or https URL that takes OTLP over HTTP, without user and password; empty for none
+	Endpoint         string  `json:"endpoint"`          // http or https URL that takes OTLP, without user and password; empty for none
+	Protocol         string  `json:"protocol"`          // http or grpc
 	SamplingFraction float64 `json:"sampling_fraction"` // of batches, refits and updates that have a trace, in (0, 1]
 }
+
+// The protocols of Tracing: protobuf in requests of HTTP/1.1 or 2, or calls of gRPC.
+const (
+	TracingHTTP = "http"
+	TracingGRPC = "grpc"
+)
 
 // Default returns a configuration without models: every key at its default.
 func Default() *Config {
@@ -87,7 +94,7 @@ func Default() *Config {
 			MaxPartitionFetchBytes: 1 << 20, // Kafka's own max.partition.fetch.bytes
 		},
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
-		Tracing: Tracing{SamplingFraction: 1},
+		Tracing: Tracing{Protocol: TracingHTTP, SamplingFraction: 1},
 		Role:    RoleAll,
 		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}, MaxInflightBytes: 64 << 20, MaxConnections: 512},
 	}

@@ -129,6 +129,7 @@ func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
 		v.bad("tracing.endpoint", redacted, "an http or https URL without user and password, such as http://localhost:4318")
 	}
+	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
 	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {
 		v.bad("tracing.sampling_fraction", t.SamplingFraction, "a number above 0, at most 1")
 	}

@@ -56,6 +56,13 @@ func (p *fitProgress) searched() {
 	}
 }
 
+// bounds tells that the strengths to try are looked for: the largest is a property of the rows.
+func (p *fitProgress) bounds() {
+	if p != nil {
+		p.tell("strengths of the penalty", "", 0, 0)
+	}
+}
+
 // swept tells of the sweeps of the variational stage.
 func (p *fitProgress) swept(n, most int) {
 	if p != nil {

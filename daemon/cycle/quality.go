@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -117,9 +118,12 @@ func some(v float64) *report.Number {
 	return report.Some(v)
 }
 
-// classNames returns the names of the classes, by which recalls are told; those of a binary label are 0 and 1.
+// classNames returns the names of the classes, by which recalls are told; those of a binary label are 0 and 1, or the names that it has.
 func (t *Target) classNames() []string {
-	if t.Task == event.Binary {
+	switch {
+	case t.Task == event.Binary && t.Positive != "":
+		return []string{cmp.Or(t.Negative, "not "+t.Positive), t.Positive}
+	case t.Task == event.Binary:
 		return []string{"0", "1"}
 	}
 	return t.Classes

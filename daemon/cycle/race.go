@@ -168,6 +168,7 @@ func (j *refitJob) fitPathBy(ctx context.Context, a solver.Algorithm, in *FitInp
 // fitLambdas returns the strengths to try in an offline fit.
 func (j *refitJob) fitLambdas(ctx context.Context, in *FitInput, s solver.Settings) ([]float64, error) {
 	if len(in.Lambdas) == 0 {
+		j.progress.bounds()
 		return j.lambdasFor(ctx, j.problem, s)
 	}
 	var lambdas []float64

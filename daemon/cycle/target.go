@@ -18,6 +18,8 @@ type Target struct {
 	Classes []string // in output order
 	Low     float64  // range of the label for clipping; Low ≥ High does not clip
 	High    float64
+
+	Positive, Negative string // of a binary label that is a name, see config.Schema
 }
 
 // NewTarget returns the target of a model. classes replaces the schema's when the schema lists none.
@@ -27,7 +29,8 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		return nil, err
 	}
 	s := &m.Schema
-	t := &Target{Objective: objective, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax}
+	t := &Target{Objective: objective, Levels: s.Levels, Classes: s.Classes, Low: s.LabelMin, High: s.LabelMax,
+		Positive: s.Positive, Negative: s.Negative}
 	if len(t.Classes) == 0 {
 		t.Classes = classes
 	}

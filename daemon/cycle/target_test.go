@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -83,6 +84,22 @@ func TestEveryObjective(t *testing.T) {
 					t.Errorf("%d of %d predictions are right", right, len(events))
 				}
 			})
+		}
+	}
+}
+
+// TestNamesOfBinaryLabels: recalls of a label that is a name are told by its names.
+func TestNamesOfBinaryLabels(t *testing.T) {
+	for given, want := range map[[2]string]string{{"", ""}: "[0 1]", {"UP", "DOWN"}: "[DOWN UP]", {"UP", ""}: "[not UP UP]"} {
+		m := config.DefaultModel()
+		m.Train.Loss = "binary_logistic"
+		m.Schema.Task, m.Schema.Positive, m.Schema.Negative = string(event.Binary), given[0], given[1]
+		target, err := NewTarget(&m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(target.classNames()); got != want {
+			t.Errorf("%q: %s, want %s", given, got, want)
 		}
 	}
 }

@@ -126,6 +126,15 @@ func (s *Skipped) String() string {
 	return fmt.Sprintf("%d lines skipped: %s", s.Lines, strings.Join(causes, ", "))
 }
 
+// Why is String where all lines were skipped: with what the first of them should have been, and what it was.
+func (s *Skipped) Why() string {
+	if s.Lines == 0 {
+		return "it has no lines"
+	}
+	first := &s.Causes[0]
+	return fmt.Sprintf("%s: in line %d expected %s, got %s", s, first.First[0], first.Expected, first.Got)
+}
+
 // The reasons of lines that are not of their file's format, beside those of package event.
 const (
 	notMovieLens   event.Reason = "not_movielens"

@@ -56,13 +56,23 @@ func openFile(path string, progress func(read, size int64), f func(io.Reader) er
 // maxWindow bounds what decompression of zstd holds.
 const maxWindow = 128 << 20
 
+// What gzip and zstd streams begin with.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+func isCompressed(begin []byte) bool {
+	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic)
+}
+
 // Decompress returns r as it is, unless it begins with the magic of gzip or zstd.
 func Decompress(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(4)
 	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(magic, gzipMagic):
 		return gzip.NewReader(r)
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(magic, zstdMagic):
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // which has no goroutine to end
 	}
 	return r, nil

@@ -89,6 +89,10 @@ func newParquetRows(r io.ReaderAt, size int64) (rows *parquetRows, err error) {
 			err = fmt.Errorf("damaged, or no Parquet file: %v", p)
 		}
 	}()
+	magic := make([]byte, 4)
+	if n, _ := r.ReadAt(magic, 0); isCompressed(magic[:n]) {
+		return nil, errors.New("compressed as a whole, and Parquet is read from its end: decompress it; its columns have compression of their own")
+	}
 	file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("damaged, or no Parquet file: %w", err)

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
@@ -113,6 +114,16 @@ func TestParquetRefusals(t *testing.T) {
 	if _, err := Read(none, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(), event.DefaultLimits()).Decode}); err == nil ||
 		!strings.Contains(err.Error(), "damaged, or no Parquet file") {
 		t.Errorf("CSV: %v", err)
+	}
+	var whole bytes.Buffer
+	z := gzip.NewWriter(&whole)
+	if _, err := z.Write(content); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	packed := write(t, "whole.parquet.gz", whole.String())
+	if _, err := Read(packed, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(), event.DefaultLimits()).Decode}); err == nil ||
+		!strings.Contains(err.Error(), "compressed as a whole, and Parquet is read from its end") {
+		t.Errorf("gzip around it: %v", err)
 	}
 	for at := 0; at < len(content); at += 97 { // wherever a byte is another one, it is an error or a row, and no panic
 		damaged := slices.Clone(content)

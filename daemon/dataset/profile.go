@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/refitd/refitd/consumer/event"
 )
 
 // A Profile is what the first rows of a file of events look like.
@@ -21,7 +23,7 @@ type Profile struct {
 	Rows    int       // that were looked at
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
-	Skipped Skipped   // lines of CSV that are no rows
+	Skipped Skipped   // lines of CSV or JSON that are no rows
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects.
@@ -30,6 +32,7 @@ type Column struct {
 	Present int // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
+	Stamps                                         int     // of Times, those by RFC 3339, which events in JSON may have
 	Min, Max                                       float64 // of the numbers
 	MaxBytes                                       int     // of the longest value
 	values                                         map[string]int
@@ -100,6 +103,9 @@ func (c *Column) add(text string) {
 	switch _, isTime := parseTime(text); {
 	case isTime:
 		c.Times++
+		if _, err := time.Parse(time.RFC3339, text); err == nil {
+			c.Stamps++
+		}
 	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
 		c.Booleans++
 	case strings.Contains(text, "|"):
@@ -129,7 +135,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, p.Format, p.Format)
 	}
 	if err == nil && p.Rows == 0 {
-		err = fmt.Errorf("dataset: %s has no rows as --format %s", path, p.Format)
+		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, p.Skipped.Why())
 	}
 	return p, err
 }
@@ -150,8 +156,8 @@ func Detect(path string) (format Format, err error) {
 		switch {
 		case bytes.HasPrefix(line, []byte(parquetMagic)):
 			format = Parquet
-		case line[0] == '{':
-			format = JSONL
+		case line[0] == '{', line[0] == '[':
+			format = JSONL // of objects, or of lists, which are refused by that name
 		case isRating && !bytes.Contains(line, []byte(",")):
 			format = MovieLens
 		case len(fields) > 1 && bytes.Count(line, []byte(":")) == len(fields)-1 && !bytes.ContainsAny(line, ",;"):
@@ -186,7 +192,7 @@ func (p *Profile) readCSV(path string, limit int) error {
 		for _, name := range rows.names {
 			columns = append(columns, p.column(name))
 		}
-		return each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
+		err = each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
 			if p.Total++; p.Total > limit {
 				return nil
 			}
@@ -198,13 +204,24 @@ func (p *Profile) readCSV(path string, limit int) error {
 			}
 			return nil
 		})
+		if rows.csv.Comma == '|' { // which stands in a cell because the cell is quoted: a list would be written with something else
+			for _, c := range columns {
+				c.Lists = 0
+			}
+		}
+		return err
 	})
 }
 
 func (p *Profile) readJSON(path string, limit int) error {
-	return scanLines(path, nil, func(line []byte, _ int) error {
+	return scanLines(path, nil, func(line []byte, number int) error {
+		if line = bytes.Trim(line, " \r"); len(line) == 0 {
+			return nil
+		}
 		if p.Total++; p.Rows < limit {
-			p.addJSON(line)
+			if bad := p.addJSON(line); bad != nil {
+				p.Skipped.add(bad, number)
+			}
 		}
 		return nil
 	})
@@ -220,22 +237,25 @@ func ProfileOf(values [][]byte) *Profile {
 	return p
 }
 
-// addJSON looks at a value, if it is a JSON object.
-func (p *Profile) addJSON(value []byte) {
-	d := jsontext.NewDecoder(bytes.NewReader(value))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return
+// addJSON looks at a value, or says why it is no JSON object.
+func (p *Profile) addJSON(value []byte) *event.Rejection {
+	if v := jsontext.Value(value); !v.IsValid(jsontext.AllowDuplicateNames(true)) {
+		return badLine(event.NotJSON)
+	} else if v.Kind() != '{' {
+		return event.NoObject(v.Kind())
 	}
 	p.Rows++
+	d := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
+	_, _ = d.ReadToken() // the brace, as all that follows is valid
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return
+			return badLine(event.NotJSON)
 		}
 		field := name.String()
 		value, err := d.ReadValue()
 		if err != nil {
-			return
+			return badLine(event.NotJSON)
 		}
 		switch c := p.column(field); value.Kind() {
 		case 'n':
@@ -254,6 +274,7 @@ func (p *Profile) addJSON(value []byte) {
 			c.add(string(value))
 		}
 	}
+	return nil
 }
 
 func (p *Profile) readParquet(path string, limit int) error {

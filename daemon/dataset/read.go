@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +61,7 @@ func Read(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if len(s.Examples) == 0 {
-		return nil, fmt.Errorf("dataset: %s holds no valid event as --format %s: %s", path, o.Format, cmp.Or(s.Skipped.String(), "it has no lines"))
+		return nil, fmt.Errorf("dataset: %s holds no valid event as --format %s: %s", path, o.Format, s.Skipped.Why())
 	}
 	return s, nil
 }

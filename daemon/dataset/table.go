@@ -19,6 +19,7 @@ import (
 type Columns struct {
 	Names []string          // of a CSV file without a header, in order; nil: its first line has them
 	Of    map[string]string // column by field, where they differ; LabelField stands for the label where no field is called so
+	Spare bool              // Of may have fields that the schema does not, whose columns are left out
 }
 
 // of returns the field that each column becomes: that of its name, unless the field is another column; "" for none.
@@ -173,7 +174,11 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 	add(schema.Weight, numberCell, true)
 	add(schema.Identity, textCell, true)
 	for _, field := range slices.Sorted(maps.Keys(columns.Of)) {
-		if !known[field] {
+		switch at := columns.Of[field]; {
+		case known[field]:
+		case !slices.Contains(names, at):
+			err = errors.Join(err, noColumn(at, field, names))
+		case !columns.Spare:
 			err = errors.Join(err, fmt.Errorf("--map %s: the schema has no such field", field))
 		}
 	}

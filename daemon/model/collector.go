@@ -61,15 +61,17 @@ var (
 	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
 	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
 	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
-	shardClock         = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
-	trainerLeader      = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
-	liveHeard          = ofModel("shard_live_heard_timestamp_seconds",
+	mappingAbsent      = ofModel("mapping_field_absent", "1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
+		"field")
+	shardClock    = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
+	trainerLeader = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
+	liveHeard     = ofModel("shard_live_heard_timestamp_seconds",
 		"When a shard last told what it learned (shard.live_topic), as this member of the team saw it.", "shard")
 	liveMissed = ofModel("shard_live_missed_offsets_total",
 		"Offsets of which nothing was told in shard.live_topic, so that the live model has not learned from their events.")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, shardClock, trainerLeader, liveHeard, liveMissed}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, mappingAbsent, shardClock, trainerLeader, liveHeard, liveMissed}
 )
 
 // Describe implements prometheus.Collector.
@@ -102,6 +104,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		if missing := m.reader.missing; missing != nil {
 			for i, field := range missing.Fields {
 				counter(mappingMissing, float64(missing.Count(i)), name, field)
+			}
+			for field := range m.reader.absentFields() {
+				gauge(mappingAbsent, 1, name, field)
 			}
 		}
 		for topic, accounts := range accountsByTopic(settings, store.Ledger()) {

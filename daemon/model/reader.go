@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"runtime/debug"
@@ -234,17 +235,29 @@ func (r *reader) tellMissing() {
 		return
 	}
 	r.toldMissing = true
-	events := r.missing.Events.Load()
-	for i, field := range r.missing.Fields {
-		if r.missing.Count(i) >= events {
+	for field, path := range r.absentFields() {
+		r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
+			"field", field, "path", path, "events", r.missing.Events.Load())
+	}
+}
+
+// absentFields yields the fields that a mapping names and that no event since the start has where it says, with the path, once there were enough events to
+// say so.
+func (r *reader) absentFields() iter.Seq2[string, string] {
+	return func(yield func(field, path string) bool) {
+		if r.missing == nil || r.missing.Events.Load() < enoughEvents {
+			return
+		}
+		for i, field := range r.missing.Fields {
 			path := ""
 			for _, f := range r.options.Settings.Input.Mapping.Fields {
 				if f.Name == field {
 					path = f.Path
 				}
 			}
-			r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
-				"field", field, "path", path, "events", events)
+			if r.missing.Count(i) >= r.missing.Events.Load() && !yield(field, path) {
+				return
+			}
 		}
 	}
 }
@@ -254,9 +267,8 @@ func (r *reader) onPanic(topic string, partition int32, offset int64, value any)
 	r.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
-// onHalt writes the halt into the ledger, so that inspect and the next start show it, the log and the output.
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has logged it.
 func (r *reader) onHalt(topic string, partition int32, offset int64, reason string) {
-	r.log.Error("partition halted", "topic", topic, "partition", partition, "offset", offset, "reason", reason)
 	if err := r.state.halt(topic, partition, offset, reason); err != nil {
 		r.log.Error("halt not stored", "error", err)
 	}

@@ -94,6 +94,9 @@ func (m *Model) Status() web.ModelStatus {
 		MaxBytes: int64(sample.MaxBytes), Ages: m.trainer.ages.Load()}
 	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
 	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
+	for field, path := range m.reader.absentFields() {
+		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
+	}
 	out.TrainingDisabled = m.trainer.pause.reason()
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)

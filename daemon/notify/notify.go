@@ -20,7 +20,7 @@ const (
 	lookEvery   = time.Second      // between two looks at versions and halts
 	haltAfter   = 10 * time.Second // a partition that reads on within it, because it had no room for a while, is not told of
 	sendTimeout = 10 * time.Second // of one request
-	lastTimeout = 5 * time.Second  // of all that are still to be sent when the daemon ends
+	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
 	retryMin    = time.Second      // the pause after a failure doubles from this
 	retryMax    = 5 * time.Minute  // to this
 	maxPending  = 1000             // notices that wait; beyond them the oldest go

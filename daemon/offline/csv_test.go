@@ -16,14 +16,14 @@ import (
 func TestCSV(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := jsonRatings(1200)
-	rows := []string{"ts;userId;movieId;stars;comment"}
+	rows := []string{"when;userId;movieId;stars;comment"}
 	for i, l := range ratings(len(events), 1) {
 		c := strings.Split(l, "\t")
 		rows = append(rows, fmt.Sprintf("%s;%s;%s;%s;\"no; %d\"", c[3], c[0], c[1], c[2], i))
 	}
 	jsonl := writeFile(t, "e.jsonl", strings.Join(events, "\n"))
 	csv := writeFile(t, "e.csv", strings.Join(rows, "\n"))
-	table := TableOptions{Map: map[string]string{"user": "userId", "item": "movieId", "label": "stars"}}
+	table := TableOptions{Map: map[string]string{"user": "userId", "item": "movieId", "label": "stars", "ts": "when"}}
 
 	m := configured(t)
 	m.Train.EveryEvents = 600
@@ -67,14 +67,15 @@ func TestCSV(t *testing.T) {
 		return lines
 	}
 	want := ofType(score(strings.Join(events[:3], "\n"), ScoreOptions{Format: dataset.JSONL}), "score")
-	got := score(strings.Join(append(rows[:4:4], "1;u1"), "\n"), ScoreOptions{Format: dataset.CSV, Table: table})
+	got := score(strings.Join(append(rows[:4:4], "1;u1"), "\n"), ScoreOptions{Format: dataset.CSV, Table: table, Path: "short.csv"})
 	for i, s := range ofType(got, "score") {
 		if number(t, s, "line") != float64(i+2) || number(t, s, "prediction") != number(t, want[i], "prediction") {
 			t.Errorf("score of CSV %v, of JSON %v", s, want[i])
 		}
 	}
 	bad := ofType(got, "invalid")
-	if len(ofType(got, "score")) != 3 || len(bad) != 1 || bad[0]["reason"] != "too_few_columns" || bad[0]["got"] != "2 columns" || number(t, bad[0], "line") != 5 {
+	if len(ofType(got, "score")) != 3 || len(bad) != 1 || bad[0]["reason"] != "too_few_columns" || bad[0]["got"] != "2 columns" ||
+		bad[0]["path"] != "short.csv" || number(t, bad[0], "line") != 5 {
 		t.Errorf("a short row: %v", got)
 	}
 
@@ -86,6 +87,11 @@ func TestCSV(t *testing.T) {
 		return Eval(EvalOptions{Snapshot: ref, Data: csv, Format: dataset.CSV, Now: clock}, out)
 	})
 	wantExit(t, err, report.ExitUsage, `no column "user" for the field "user"`, "--map user=COLUMN")
+	table.Map["ts"] = "wen"
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Score(t.Context(), ref, ScoreOptions{Format: dataset.CSV, Table: table, Path: "short.csv"}, strings.NewReader(rows[0]+"\n"), out)
+	})
+	wantExit(t, err, report.ExitUsage, `short.csv: no column "wen" for the field "ts"`)
 }
 
 // TestPartsOfOtherFormats: where the first lines tell the formats of files, those of a fit may differ.

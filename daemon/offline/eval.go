@@ -39,6 +39,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
+	o.Table.OfVersion = true
 	m := modelOf(version)
 	target, err := cycle.NewTarget(m, nil)
 	if err != nil {

@@ -20,9 +20,13 @@ import (
 type TableOptions struct {
 	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
 	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than fields; label is the label."`
+	// OfVersion lets Map name fields that a version does not know, such as that of the time, so that what is said to one verb can be said to all.
+	OfVersion bool `kong:"-"`
 }
 
-func (o TableOptions) columns() dataset.Columns { return dataset.Columns{Names: o.Columns, Of: o.Map} }
+func (o TableOptions) columns() dataset.Columns {
+	return dataset.Columns{Names: o.Columns, Of: o.Map, Spare: o.OfVersion}
+}
 
 // FormatOf returns the format of a file: the one given or, without, the one that its first line tells. Names of columns are those of CSV.
 func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Format, error) {

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -15,8 +16,8 @@ import (
 )
 
 // FitModel returns a model for a fit without a configuration file: the defaults, with the schema that the format implies. Ratings are
-// ordinal with five levels, LIBSVM rows multi-class, unless task says otherwise. What only the rows show (numeric columns, classes,
-// levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
+// ordinal with five levels, or ten where they have half stars, LIBSVM rows multi-class, unless task says otherwise. What only the rows
+// show (numeric columns, classes, levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
 func FitModel(name string, format dataset.Format, task, path string) (*config.Model, error) {
 	m := config.DefaultModel()
 	m.Name = cmp.Or(name, "fit")
@@ -24,12 +25,14 @@ func FitModel(name string, format dataset.Format, task, path string) (*config.Mo
 	switch format {
 	case dataset.MovieLens:
 		s.Task, s.Label, s.Categorical = cmp.Or(task, string(event.Ordinal)), "rating", []string{"user", "item"}
-		if s.Task == string(event.Ordinal) {
-			s.Levels = 5
-		}
-		timed, err := hasTimes(path)
+		timed, halves, err := looksOf(path)
 		if err != nil {
 			return nil, err
+		}
+		if s.Task == string(event.Ordinal) {
+			if s.Levels = 5; halves {
+				s.Levels = 10 // which count in halves
+			}
 		}
 		if timed {
 			s.Time = "ts"
@@ -49,20 +52,29 @@ func FitModel(name string, format dataset.Format, task, path string) (*config.Mo
 // mostLevels is the largest number of levels that a configuration may have.
 const mostLevels = 100
 
-// hasTimes reports whether the first rating of a MovieLens file has a time.
-func hasTimes(path string) (timed bool, err error) {
+// looksOf reports whether the first rating of a MovieLens file has a time, and whether half a star is among its first ten thousand ratings.
+func looksOf(path string) (timed, halves bool, err error) {
 	if path == dataset.Stdin {
-		return false, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+		return false, false, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
 			Err: errors.New("offline: ratings from standard input are read once: name a model with --config.file, which says whether they have times")}
 	}
+	n := 0
 	_, err = dataset.ScanRecords(path, dataset.MovieLens, dataset.Fields{Key: "user"}, nil, func(r dataset.Record) error {
-		timed = r.HasTime
-		return dataset.ErrStop
+		var of struct {
+			Rating float64 `json:"rating"`
+		}
+		if n++; n == 1 {
+			timed = r.HasTime
+		}
+		if halves = json.Unmarshal(r.Value, &of) == nil && of.Rating != math.Trunc(of.Rating); halves || n == 10_000 {
+			return dataset.ErrStop
+		}
+		return nil
 	})
 	if err != nil {
-		return false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
+		return false, false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
 	}
-	return timed, nil
+	return timed, halves, nil
 }
 
 // maxFoundClasses bounds the classes that are taken from the labels: beyond it they are rather numbers.

@@ -259,6 +259,26 @@ func TestFitInterrupted(t *testing.T) {
 	}
 }
 
+// TestFitHalfStars: ratings with half stars are ten levels without a configuration, too, and none is passed over.
+func TestFitHalfStars(t *testing.T) {
+	var whole, halves strings.Builder
+	halves.WriteString("userId,movieId,rating,timestamp\n")
+	for i := range 400 {
+		fmt.Fprintf(&whole, "%d\t%d\t%d\t%d\n", i%20, i%13, 1+i%5, i)
+		fmt.Fprintf(&halves, "%d,%d,%.1f,%d\n", i%20, i%13, 1+float64(i%9)/2, i)
+	}
+	for levels, text := range map[int]string{5: whole.String(), 10: halves.String()} {
+		path := writeFile(t, "ratings.csv", text)
+		m, err := FitModel("toy", dataset.MovieLens, "", path)
+		if err != nil || m.Schema.Levels != levels || m.Schema.Time != "ts" {
+			t.Fatalf("%+v, %v, want %d levels", m.Schema, err, levels)
+		}
+		if set, err := ReadEvents(m, path, dataset.MovieLens, TableOptions{}, nil); err != nil || len(set.Examples) != 400 {
+			t.Errorf("%d levels: %v, %v", levels, set.Skipped.String(), err)
+		}
+	}
+}
+
 func TestFitRefuses(t *testing.T) {
 	ratingFile := writeFile(t, "u.data", "u1\ti1\t5\nu2\ti1\t4\nu1\ti2\t3\n")
 	var numbers strings.Builder

@@ -135,7 +135,7 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it is empty")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
-	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || g.format != dataset.JSONL && c.Times == n):
+	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || c.Times == n && (g.format != dataset.JSONL || c.Stamps == n)):
 		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
 			s.TimeUnit = "ms"
 			say("time", "written times")
@@ -144,7 +144,7 @@ func (g *guess) add(c *dataset.Column) {
 			say("time", "numbers of about %s: %s since 1970", plausible(c), words[unit])
 		}
 	case c.Times == n:
-		say(out, "written times: give times as numbers")
+		say(out, "written times, of which one is enough, in JSON by RFC 3339")
 	case c.Lists > 0:
 		say("multi", "lists of names")
 	case distinct < 2:

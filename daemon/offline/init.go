@@ -53,6 +53,10 @@ func (o *InitOptions) profile() (*dataset.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(values) == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
+	}
 	profile := dataset.ProfileOf(values)
 	if profile.Rows == 0 {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,

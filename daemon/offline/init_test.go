@@ -77,6 +77,67 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// TestInitOddRows: lines of JSON that are no objects are told with their place, what was expected and what was there; a cell with the separator of the file
+// in it is a name, as it had to be quoted.
+func TestInitOddRows(t *testing.T) {
+	var jsonl, csv strings.Builder
+	csv.WriteString("user|stars\n")
+	for i := range 300 {
+		fmt.Fprintf(&jsonl, "{\"user\":\"u%d\",\"stars\":%d}\n\n", i%9, 1+i%5)
+		fmt.Fprintf(&csv, "\"u|%d\"|%d\n", i%9, 1+i%5)
+	}
+	path := writeFile(t, "odd.jsonl", "[1]\n{\"user\"\n"+jsonl.String()+"[2]\n")
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Init(InitOptions{Data: path, Output: filepath.Join(t.TempDir(), "odd.yaml")}, out)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := ofType(lines, "invalid")
+	if len(bad) != 2 || bad[0]["reason"] != "not_object" || bad[0]["expected"] != "an object" || bad[0]["got"] != "a list" || number(t, bad[0], "line") != 1 ||
+		bad[0]["path"] != path || bad[1]["reason"] != "not_json" || number(t, bad[1], "line") != 2 {
+		t.Errorf("told %v", bad)
+	}
+	if s := last(lines); number(t, s, "rows") != 300 || number(t, s["dropped"].([]any)[0].(line), "count") != 2 {
+		t.Errorf("summary %v", s)
+	}
+	path = writeFile(t, "array.json", `[{"user":"u1","stars":1}]`)
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Init(InitOptions{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
+	})
+	wantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object", "in line 1 expected an object, got a list")
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Init(InitOptions{Topic: "quiet", BootstrapServers: []string{"b:1"}, Values: func() ([][]byte, error) { return nil, nil }}, out)
+	})
+	wantExit(t, err, report.ExitUsage, "quiet holds no records")
+	if _, m := guesses(t, "pipe.csv", csv.String(), InitOptions{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
+		t.Errorf("schema %+v", m.Schema)
+	}
+}
+
+// TestInitWrittenTimes: a written time is taken where events may have it: in JSON by RFC 3339, in CSV as spreadsheets write it, too.
+func TestInitWrittenTimes(t *testing.T) {
+	for layout, takes := range map[string]string{time.RFC3339: "jsonl csv", time.DateTime: "csv"} {
+		var jsonl, csv strings.Builder
+		csv.WriteString("user,stars,at\n")
+		for i := range 300 {
+			at := time.Unix(1_700_000_000+60*int64(i), 0).UTC().Format(layout)
+			fmt.Fprintf(&jsonl, `{"user":"u%d","stars":%d,"at":%q}`+"\n", i%9, 1+i%5, at)
+			fmt.Fprintf(&csv, "u%d,%d,%s\n", i%9, 1+i%5, at)
+		}
+		for format, text := range map[string]string{"jsonl": jsonl.String(), "csv": csv.String()} {
+			_, m := guesses(t, "times."+format, text, InitOptions{})
+			if got, want := m.Schema.Time == "at", strings.Contains(takes, format); got != want {
+				t.Errorf("%s in %s: %t, want %t", layout, format, got, want)
+			}
+			set, err := ReadEvents(m, writeFile(t, "times."+format, text), dataset.Format(format), TableOptions{}, nil)
+			if err != nil || len(set.Examples) != 300 || set.HasTime != (m.Schema.Time == "at") && format == "jsonl" {
+				t.Errorf("%s in %s: %v", layout, format, err)
+			}
+		}
+	}
+}
+
 // TestInitTasks: the label says the task.
 func TestInitTasks(t *testing.T) {
 	rows := func(label func(i int) string) string {

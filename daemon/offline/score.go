@@ -21,6 +21,7 @@ import (
 type ScoreOptions struct {
 	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of --input tells it."`
 	Table  TableOptions   `embed:""`
+	Path   string         `kong:"-"` // of the file that the events are in, for what is said of its lines; - for standard input, empty for none
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
 	History io.Reader `kong:"-"`
 	// HistoryHeld is how many events of History, the first, the version has learned from.
@@ -31,7 +32,7 @@ type ScoreOptions struct {
 // time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
 // done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
 func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, out *report.Emitter) error {
-	o.Format = cmp.Or(o.Format, dataset.JSONL)
+	o.Format, o.Table.OfVersion = cmp.Or(o.Format, dataset.JSONL), true
 	if err := o.Table.check(o.Format); err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	defer done()
 	rows, err := s.rows(r, o)
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
+		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err), Key: "--input", Path: o.Path}
 	}
 	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
 	for {
@@ -66,7 +67,9 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 		}
 		if rejection != nil {
 			summary.Invalid++
-			err = out.Emit("invalid", invalid(rejection, int64(line)))
+			bad := invalid(rejection, int64(line))
+			bad.Path = o.Path
+			err = out.Emit("invalid", bad)
 		} else {
 			summary.Scored++
 			summary.Absent += int64(len(score.Absent))
@@ -195,7 +198,7 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	}
 	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
 		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent,
-		Likely: likely(&p, s.schema.Task, s.schema.Classes)}
+		Likely: likely(&p, s.schema)}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}
@@ -210,7 +213,7 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 
 // likely is how probable a prediction is: the positive class of a binary label, the likeliest level of an ordinal one, and every class that was
 // predicted.
-func likely(p *snapshot.Prediction, task string, classes []string) (list []report.Likely) {
+func likely(p *snapshot.Prediction, schema *snapshot.Schema) (list []report.Likely) {
 	ps := p.Probabilities
 	if len(ps) == 0 {
 		return nil
@@ -218,12 +221,12 @@ func likely(p *snapshot.Prediction, task string, classes []string) (list []repor
 	switch best := slices.Index(ps, slices.Max(ps)); {
 	case p.Classes != nil:
 		for _, name := range p.Classes {
-			list = append(list, report.Likely{Name: name, Probability: report.Number(ps[slices.Index(classes, name)])})
+			list = append(list, report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])})
 		}
-	case task == snapshot.Ordinal:
+	case schema.Task == snapshot.Ordinal:
 		list = []report.Likely{{Name: strconv.Itoa(best + 1), Probability: report.Number(ps[best])}}
-	case task == snapshot.Binary:
-		list = []report.Likely{{Name: "1", Probability: report.Number(ps[1])}}
+	case schema.Task == snapshot.Binary:
+		list = []report.Likely{{Name: cmp.Or(schema.Positive, "1"), Probability: report.Number(ps[1])}}
 	}
 	return list
 }

@@ -373,6 +373,7 @@ func TestLikely(t *testing.T) {
 		want    string
 	}{
 		{snapshot.Binary, nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{1 0.2}]"},
+		{"binary UP", nil, snapshot.Prediction{Value: 0, Probabilities: []float64{0.8, 0.2}}, "[{UP 0.2}]"},
 		{snapshot.Ordinal, nil, snapshot.Prediction{Value: 2.1, Probabilities: []float64{0.1, 0.6, 0.3}}, "[{2 0.6}]"},
 		{snapshot.Multiclass, []string{"a", "b"}, snapshot.Prediction{Classes: []string{"b"}, Probabilities: []float64{0.1, 0.9}}, "[{b 0.9}]"},
 		{snapshot.Multilabel, []string{"a", "b", "c"}, snapshot.Prediction{Classes: []string{"a", "c"}, Probabilities: []float64{0.7, 0.1, 0.6}},
@@ -380,7 +381,9 @@ func TestLikely(t *testing.T) {
 		{snapshot.Multilabel, []string{"a", "b"}, snapshot.Prediction{Probabilities: []float64{0.4, 0.1}}, "[]"},
 		{snapshot.Regression, nil, snapshot.Prediction{Value: 3}, "[]"},
 	} {
-		if got := fmt.Sprint(likely(&c.p, c.task, c.classes)); got != c.want {
+		schema := snapshot.Schema{Classes: c.classes}
+		schema.Task, schema.Positive, _ = strings.Cut(c.task, " ")
+		if got := fmt.Sprint(likely(&c.p, &schema)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.task, got, c.want)
 		}
 	}

@@ -64,7 +64,7 @@ func (m *Meter) show(every time.Duration) {
 			at := m.at
 			m.mu.Unlock()
 			if m.screen != nil {
-				m.screen.draw(m.name + ": " + at.line(now))
+				m.screen.draw(m.name + ": " + at.line(now, lineWidth-len(m.name)-len(": ")))
 			} else {
 				m.log.Info("progress", append([]any{"of", m.name}, at.attributes(now)...)...)
 			}
@@ -185,33 +185,41 @@ func (s *stage) attributes(now time.Time) []any {
 
 const (
 	barWidth  = 20
+	leastBar  = 4  // a shorter one says nothing beside the per cent
 	lineWidth = 79 // a line that is as wide as the terminal would be drawn in two
 )
 
-// line is the stage on a terminal, as in "learning [=======>            ]  40 %  48,000 events, 2,400/s, 30s left".
-func (s *stage) line(now time.Time) string {
-	text := s.name
-	share, known := s.share()
-	if known {
-		filled := int(share * barWidth)
-		bar := strings.Repeat("=", filled) + strings.Repeat(" ", barWidth-filled)
-		if filled > 0 && filled < barWidth {
-			bar = bar[:filled-1] + ">" + bar[filled:]
-		}
-		text += fmt.Sprintf(" [%s] %3d %%", bar, int(100*share))
-	}
-	text += " "
+// line is the stage on a terminal, as in "learning [=======>            ]  40 %  48,000 events, 2,400/s, 30s left". Where that is wider than width, the bar is
+// shorter, or left out: the figures are what is looked for.
+func (s *stage) line(now time.Time, width int) string {
+	figures := " "
 	if s.unit != "" {
-		text += " " + s.amount(float64(s.count))
+		figures += " " + s.amount(float64(s.count))
 		if s.unit != "bytes" {
-			text += " " + s.unit
+			figures += " " + s.unit
 		}
-		text += ", " + s.amount(s.rate(now)) + "/s,"
+		figures += ", " + s.amount(s.rate(now)) + "/s,"
 	}
 	if left, known := s.left(now); known {
-		return text + fmt.Sprintf(" %v left", left)
+		figures += fmt.Sprintf(" %v left", left)
+	} else {
+		figures += fmt.Sprintf(" %v so far", now.Sub(s.began).Round(time.Second))
 	}
-	return text + fmt.Sprintf(" %v so far", now.Sub(s.began).Round(time.Second))
+	share, known := s.share()
+	if !known {
+		return s.name + figures
+	}
+	figures = fmt.Sprintf("%3d %%", int(100*share)) + figures
+	cells := min(barWidth, width-len([]rune(s.name+figures))-len(" [] "))
+	if cells < leastBar {
+		return s.name + " " + figures
+	}
+	filled := int(share * float64(cells))
+	bar := strings.Repeat("=", filled) + strings.Repeat(" ", cells-filled)
+	if filled > 0 && filled < cells {
+		bar = bar[:filled-1] + ">" + bar[filled:]
+	}
+	return s.name + " [" + bar + "] " + figures
 }
 
 // amount prints a number of units.

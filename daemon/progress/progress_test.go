@@ -139,9 +139,13 @@ func TestLine(t *testing.T) {
 		{stage{name: "s", unit: "bytes", count: 1 << 20, total: 4 << 20}, "s [====>               ]  25 %  1.0 MiB, 0.1 MiB/s, 30s left"},
 		{stage{name: "s", unit: "fits", count: 5, total: 5}, "s [====================] 100 %  5 fits, 0.5/s, 0s left"},
 		{stage{name: "s", unit: "fits", count: 9, total: 5}, "s [====================] 100 %  9 fits, 0.9/s, 0s left"},
+		{stage{name: "reading the long log", unit: "records", count: 3_655_568, total: 4_200_000},
+			"reading the long log [=====>  ]  87 %  3,655,568 records, 365,557/s, 1s left"},
+		{stage{name: "reading the long log", unit: "basis vectors", count: 365_556_800, total: 420_000_000},
+			"reading the long log  87 %  365,556,800 basis vectors, 36,555,680/s, 1s left"},
 	} {
 		c.at.began = began
-		if got := c.at.line(began.Add(10 * time.Second)); got != c.want {
+		if got := c.at.line(began.Add(10*time.Second), 76); got != c.want {
 			t.Errorf("%+v:\n%s, want\n%s", c.at, got, c.want)
 		}
 	}

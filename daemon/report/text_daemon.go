@@ -115,15 +115,23 @@ func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 		if d.Field != "" {
 			what += " " + d.Field
 		}
-		fmt.Fprintf(w, "dropped from %s: %s, %d lines, the first is line %d\n", d.Path, what, d.Count, d.FirstLine)
+		fmt.Fprintf(w, "dropped from %s: %s, %d lines, the first is line %d\n", NameOf(d.Path), what, d.Count, d.FirstLine)
 	}
+}
+
+// NameOf is the path of a file for people: - is standard input.
+func NameOf(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
 }
 
 // WriteText prints the line, the reason and what it is about.
 func (i Invalid) WriteText(w io.Writer) error {
 	text := fmt.Sprintf("line %d: %s", i.Line, i.Reason)
 	if i.Path != "" {
-		text = i.Path + " " + text
+		text = NameOf(i.Path) + " " + text
 	}
 	if i.Field != "" {
 		text += fmt.Sprintf(": field %q", i.Field)

@@ -1,6 +1,6 @@
-// Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP: a trace for each stored batch of a partition (batch), one for each
-// refit with the gate's judgement and the publication below it (refit, gate, publish), and one for each version between refits (publish). Attributes follow
-// OpenTelemetry's semantic conventions for messaging where they have a name. No span is for a single event, and none holds anything of one.
+// Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP or gRPC: a trace for each stored batch of a partition (batch), one for
+// each refit with the gate's judgement and the publication below it (refit, gate, publish), and one for each version between refits (publish). Attributes
+// follow OpenTelemetry's semantic conventions for messaging where they have a name. No span is for a single event, and none holds anything of one.
 package traces
 
 import (
@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -21,31 +23,59 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/refitd/refitd/daemon/build"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 )
 
-// closeTimeout is how long Close waits for a collector.
-const closeTimeout = 5 * time.Second
+// closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it has to close.
+const closeTimeout = 2 * time.Second
 
 // Provider makes spans and sends them. The nil Provider makes none.
 type Provider struct{ sdk *sdk.TracerProvider }
 
-// New returns a provider that sends the fraction of all traces to an endpoint, as a URL; without one, nil. What goes wrong with sending goes to the log, and
-// spans that there is no room for are lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the environment
-// (OTEL_EXPORTER_OTLP_HEADERS).
-func New(ctx context.Context, endpoint string, fraction float64, log *slog.Logger) (*Provider, error) {
-	if endpoint == "" {
+// New returns a provider that sends spans where the settings say; without an endpoint, nil. What goes wrong with sending goes to the log, once until it is
+// over, and spans that there is no room for are lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the
+// environment (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own (OTEL_EXPORTER_OTLP_CERTIFICATE).
+func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, error) {
+	if to.Endpoint == "" {
 		return nil, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(withPath(endpoint)))
+	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(withPath(to.Endpoint)))
+	if to.Protocol == config.TracingGRPC {
+		client = otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(to.Endpoint))
+	}
+	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) })) // of the process: there is no other
 	of := resource.NewSchemaless(attribute.String("service.name", "refitd"), attribute.String("service.version", build.String()))
-	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of),
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(fraction))))}, nil
+	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, log: log}), sdk.WithResource(of),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction))))}, nil
+}
+
+// outages logs when spans begin to be lost and when they are sent again, where the exporter says it of every request. The SDK makes one at a time.
+type outages struct {
+	sdk.SpanExporter
+	log  *slog.Logger
+	lost int // spans since some were sent
+}
+
+// ExportSpans sends spans. The error is always nil: it was logged.
+func (o *outages) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := o.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil:
+		if o.lost == 0 {
+			o.log.Warn("spans not sent, which is said once until some are", "error", err)
+		}
+		o.lost += len(spans)
+	case o.lost > 0:
+		o.log.Info("spans are sent again", "lost", o.lost)
+		o.lost = 0
+	}
+	return nil
 }
 
 // withPath returns a URL without a path with that of OTLP, as OpenTelemetry's own OTEL_EXPORTER_OTLP_ENDPOINT is read.
@@ -67,7 +97,7 @@ func (p *Provider) Tracer() trace.Tracer {
 	return p.sdk.Tracer(name)
 }
 
-// Close sends what is left, for five seconds at most. It may be called again.
+// Close sends what is left, for two seconds at most. It may be called again.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -75,7 +105,7 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := p.sdk.Shutdown(ctx); err != nil {
-		otel.Handle(err)
+		otel.Handle(fmt.Errorf("traces: the last ones, in %v: %w", closeTimeout, err))
 	}
 }
 

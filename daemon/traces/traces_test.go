@@ -1,6 +1,20 @@
 package traces
 
-import "testing"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/refitd/refitd/daemon/config"
+)
 
 // TestEndpoint: a collector is named by its address alone, or by all of the URL.
 func TestEndpoint(t *testing.T) {
@@ -12,6 +26,65 @@ func TestEndpoint(t *testing.T) {
 	} {
 		if got := withPath(given); got != want {
 			t.Errorf("%s is %s, want %s", given, got, want)
+		}
+	}
+}
+
+// A scripted exporter answers request after request.
+type scripted []error
+
+func (s *scripted) ExportSpans(context.Context, []sdk.ReadOnlySpan) error {
+	err := (*s)[0]
+	*s = (*s)[1:]
+	return err
+}
+
+func (s *scripted) Shutdown(context.Context) error { return nil }
+
+// TestOutages: a collector that is away is a line of the log, however many requests fail, and another when it is back.
+func TestOutages(t *testing.T) {
+	away := errors.New("connection refused")
+	script := scripted{nil, away, away, away, nil, nil, away}
+	var log bytes.Buffer
+	o := outages{SpanExporter: &script, log: slog.New(slog.NewTextHandler(&log, nil))}
+	for i := range len(script) {
+		if err := o.ExportSpans(t.Context(), make([]sdk.ReadOnlySpan, i)); err != nil {
+			t.Error(err)
+		}
+	}
+	const want = `level=WARN msg="spans not sent, which is said once until some are" error="connection refused"
+level=INFO msg="spans are sent again" lost=6
+level=WARN msg="spans not sent, which is said once until some are" error="connection refused"
+`
+	if got := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(log.String(), ""); got != want {
+		t.Errorf("log:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestCloseIsBounded: a collector that takes connections and answers nothing does not hold up the end of the process, by either protocol.
+func TestCloseIsBounded(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, protocol := range []string{config.TracingHTTP, config.TracingGRPC} {
+		var log bytes.Buffer
+		p, err := New(t.Context(), config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
+			slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		Refit(p.Tracer(), "ratings").End()
+		ended := make(chan struct{})
+		go func() { defer close(ended); p.Close() }()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: Close still waits", protocol)
+		}
+		if !strings.Contains(log.String(), "the last ones, in 2s: context deadline exceeded") {
+			t.Errorf("%s: log %s", protocol, &log)
 		}
 	}
 }

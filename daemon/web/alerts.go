@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/configs"
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
@@ -74,6 +75,10 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		if share := rejectedShare(m); share > rejectRatio {
 			add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events", report.Percent(share))
 		}
+		if len(m.AbsentFields) > 0 {
+			add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
+				strings.Join(m.AbsentFields, ", "))
+		}
 		s.lossAlerts(m, add)
 		s.pastAlerts(state.Now, m, add)
 	}
@@ -93,11 +98,13 @@ func inOrder(list []alert) []alert {
 	return ordered
 }
 
-// rejectedShare is that of the records since the start.
+// rejectedShare is that of the records since the start, without those that ask for a removal: they are no fault of a producer's.
 func rejectedShare(m *ModelStatus) float64 {
 	rejected := int64(0)
 	for _, r := range m.Rejections {
-		rejected += r.Records
+		if r.Reason != string(event.RemovalRequest) {
+			rejected += r.Records
+		}
 	}
 	return float64(rejected) / float64(max(rejected+m.Events, 1))
 }

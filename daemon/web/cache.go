@@ -20,7 +20,7 @@ const maxVersions = 4
 // request waits for a promotion and the one before serves on if the store cannot be read. Other versions are loaded on demand.
 type modelCache struct {
 	Model
-	log     *slog.Logger
+	log     *slog.Logger                     // whose lines name the model themselves
 	watcher atomic.Pointer[snapshot.Watcher] // nil unless it is followed
 	last    atomic.Pointer[scorer]           // of the watcher's model
 	good    atomic.Pointer[scorer]           // the champion that was last found, before the watcher had one
@@ -32,7 +32,7 @@ type modelCache struct {
 }
 
 func newModelCache(m Model, log *slog.Logger) *modelCache {
-	return &modelCache{Model: m, log: log.With("model", m.Name)}
+	return &modelCache{Model: m, log: log}
 }
 
 // follow keeps the champion loaded until stop is called.

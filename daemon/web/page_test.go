@@ -46,6 +46,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	m.TrainingDisabled, m.GateRejections, m.Events, m.Lag = "died thrice", 4, 100, 90_000
 	m.Judged.BasisGapRelative = report.Some(0.2)
 	m.Rejections = []Rejections{{"bad_type", "rating", 50}}
+	m.AbsentFields = []string{"item (payload.item)"}
 	m.Scoring = &ScoringStatus{Topic: "scores", Trouble: "no broker"}
 	m.Progressive.WindowN = 20_000
 	m.Progressive.Window.Live = metricsOf(2)
@@ -77,13 +78,14 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	}
 	for _, name := range []string{"ConfigReloadFailed", "StateNearBudget", "ModelNotReady", "PartitionHalted", "TrainingDisabled", "ColdRefitRejected",
 		"RefitNotDone", "ScoringStalled", "RejectRatioHigh", "LiveWorseThanBaseline", "PublishedWorseThanBaseline", "DriftDetected", "ConsumerLagGrowing",
-		"ModelStale"} {
+		"ModelStale", "MappedFieldAbsent"} {
 		if !found["Refitd"+name] {
 			t.Errorf("no alert %s among %v", name, o.Alerts)
 		}
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/runbook/RefitdNothing", nil)
-	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now()}}}
+	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
+		Events: 80, Rejections: []Rejections{{"removal_request", "", 20}}}}}
 	b.looked = time.Time{}
 	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); len(o.Alerts) != 0 {
 		t.Errorf("a quiet day: %v", o.Alerts)

@@ -67,6 +67,7 @@ type ModelStatus struct {
 	Halted           []HaltedPartition
 	Partitions       []PartitionStatus
 	Rejections       []Rejections // since the start, most frequent first
+	AbsentFields     []string     // with their paths: that input.mapping names and none of the events since the start has, once there were enough of them
 	GateRejections   int          // refits that were kept back in a row
 	SampleRows       int
 	SampleBytes      int64

@@ -30,6 +30,7 @@ func Memory(ctx context.Context, o Options) (*Report, error) {
 	if o.Quick {
 		names, dense = memoryShape{rows: 4000, features: 500, entries: 2, basis: 3}, memoryShape{rows: 2000, features: 12, entries: 12, basis: 3}
 	}
+	o.Progress.Stage("solving", "shapes", 8)
 	for i, base := range []memoryShape{names, dense} {
 		longer, wider, richer := base, base, base
 		longer.rows *= 2
@@ -79,6 +80,7 @@ func (o *Options) live(ctx context.Context, s memoryShape) (whole, problem float
 		return 0, 0, fmt.Errorf("paper: a solve of %d basis vectors ended before it had them", s.basis)
 	}
 	runtime.KeepAlive(p)
+	o.Progress.Add(1)
 	return whole, problem, ctx.Err()
 }
 

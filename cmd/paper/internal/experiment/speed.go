@@ -47,7 +47,9 @@ func speedLetter(ctx context.Context, o *Options, t *Table) error {
 	settings := b.settings(solver.L1L2, lambda, solver.OutputLayer)
 	settings.MaxSteps, settings.Workers = b.basis, 1 // as many steps as the reference
 	reached := "-"
+	o.Progress.Stage(b.name, "basis vectors", int64(b.basis))
 	settings.OnStep = func(s solver.Step, _ *solver.Model) bool {
+		o.Progress.Set(int64(s.K), int64(b.basis))
 		if !o.Quick && reached == "-" && s.Objective <= letterObjective {
 			reached = fmt.Sprintf("%.2f", s.Seconds)
 		}
@@ -78,6 +80,11 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 	curve := b.curves[len(b.curves)-1]
 	settings := curve.settings()
 	settings.MaxBasis, settings.MaxSteps, settings.Workers = basis, basis, 2
+	o.Progress.Stage(b.name, "basis vectors", int64(basis))
+	settings.OnStep = func(s solver.Step, _ *solver.Model) bool {
+		o.Progress.Set(int64(s.K), int64(basis))
+		return false
+	}
 	res, seconds, err := o.timed(ctx, set.problem(p.train, true), nil, settings, 1)
 	if err != nil {
 		return err
@@ -86,11 +93,13 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 		fmt.Sprintf("%.2f", seconds), "-", fmt.Sprintf("%.1f", res.Objective), fmt.Sprintf("RMSE %.4f", set.rmse(res.Model, p.test)), others[0]})
 	one := *o
 	one.Threads = 1
+	o.Progress.Stage(b.name+", variational", "fits", int64(len(runs)))
 	for _, run := range runs {
 		fast, err := one.variational(ctx, set, p, run)
 		if err != nil {
 			return err
 		}
+		o.Progress.Add(1)
 		valid := set.rmse(fast.model, p.valid)
 		if valid > run.until {
 			return errors.Join(fmt.Errorf("paper: %s: %d sweeps ended at a validation error of %.4f, not %.4f", b.name, fast.sweeps, valid, run.until), ctx.Err())

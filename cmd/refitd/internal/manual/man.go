@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -95,11 +96,20 @@ func tagOf(f *kong.Flag) string {
 	return tag + "=\\fI" + roff(strings.Trim(f.FormatPlaceHolder(), `"`)) + "\\fR"
 }
 
-// roff escapes text: a line that begins with a dot or an apostrophe would be a request, and a bare hyphen is set as a dash.
+// roff escapes text: a line that begins with a dot or an apostrophe would be a request, a bare hyphen is set as a dash, and what is not ASCII is read byte by
+// byte.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
 		s = `\&` + s
 	}
-	return s
+	var b strings.Builder
+	for _, r := range s {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		}
+	}
+	return b.String()
 }

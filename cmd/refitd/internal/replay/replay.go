@@ -88,6 +88,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
 	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx, 100*time.Millisecond) == nil {
+		o.Transport.CloseIdleConnections() // else it says for up to six seconds what it found first
 		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
 	}
 	if err != nil {
@@ -110,7 +111,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	case readErr != nil && !errors.Is(readErr, context.Canceled):
 		return out, readErr
 	case out.Records == 0 && skipped.Lines > 0:
-		return out, fmt.Errorf("replay: %s holds no record as --format %s: %s", o.Path, o.Format, skipped.String())
+		return out, fmt.Errorf("replay: %s holds no record as --format %s: %s", o.Path, o.Format, skipped.Why())
 	}
 	return out, nil
 }
@@ -121,7 +122,7 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 		return
 	}
 	for _, c := range s.Causes {
-		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected)
+		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
 	}
 }
 

@@ -56,14 +56,17 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 	return &Decision{Time: report.Time(now), Verb: verb, What: fmt.Sprintf(format, args...), Why: why}
 }
 
-// Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of
-// what belongs to the old state, its journal and posterior, goes along, and the decision to replace it is written down. The caller holds
-// statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
+// Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of what belongs
+// to the old state, its journal and posterior, goes along, but for the settings where the new rows have theirs, and the decision to replace it is written
+// down. The caller holds statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
 func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
 		for _, name := range append(slices.Clone(companions), statedir.BackupsFile) {
+			if _, err := os.Stat(filepath.Join(beside, name)); err == nil && name == config.ModelFile {
+				continue // the new rows are of other settings, perhaps
+			}
 			if err := adopt(filepath.Join(dir, name), filepath.Join(beside, name)); err != nil {
 				return "", ingest.StateError(err, dir)
 			}

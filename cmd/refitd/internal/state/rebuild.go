@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/refitd/refitd/daemon/statedir"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is in use.
@@ -154,6 +156,9 @@ func (r *Rebuild) open(ctx context.Context) error {
 		if _, err := RestoreBeside(ctx, r.dir, r.beside, r.Backup, r.Progress, r.Log); err != nil {
 			return err
 		}
+		if err := ingest.CheckSchema(r.beside, r.Model); err != nil {
+			return errors.Join(ingest.StateError(err, r.Backup), os.RemoveAll(r.beside))
+		}
 	} else if err := statedir.Claim(r.dir, r.beside); err != nil {
 		return ingest.StateError(err, r.beside)
 	}
@@ -174,6 +179,9 @@ func (r *Rebuild) open(ctx context.Context) error {
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
 		return ingest.StateError(err, r.beside)
+	}
+	if err := durable.WriteFile(filepath.Join(r.beside, config.ModelFile), 0o600, durable.Bytes(r.Model.Stored())); err != nil {
+		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.beside)
 	}
 	return r.recall(ctx)
 }

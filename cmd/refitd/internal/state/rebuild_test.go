@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/refitd/refitd/cmd/refitd/internal/state"
 	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -82,6 +84,53 @@ func TestRebuild(t *testing.T) {
 	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
 		t.Errorf("left behind: %v", leftover)
 	}
+}
+
+// TestRebuildOfOtherFields: rebuild is what refitd asks for when the fields of a schema change, so the daemon goes on with the state that it makes. A backup
+// has the fields of its time, whatever state it is put in the place of.
+func TestRebuildOfOtherFields(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(37, 1200)
+	first := b.Run(b.Configure("fields", daemontest.Simple...))
+	if first.Err != nil {
+		t.Fatal(first.Err)
+	}
+	conf, model, dir := daemontest.Load(t, b.Configure("fields", daemontest.Simple...))
+	file := filepath.Join(b.Dir, "fields.backup")
+	emitter := report.NewEmitter(io.Discard, true)
+	if err := state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter); err != nil {
+		t.Fatal(err)
+	}
+	path := b.Configure("fields", append([]string{"categorical: [user, item]", "categorical: [item, user]"}, daemontest.Simple...)...)
+	refused := func(when string, err error) {
+		t.Helper()
+		const want = "schema.categorical is [item user], but the state was made with [user item]"
+		if report.CodeOf(err) != report.ExitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refused("the old state", b.Run(path).Err)
+	conf, model, _ = daemontest.Load(t, path)
+	r := state.Rebuild{Config: conf, Model: model, Out: emitter, Log: daemontest.Quiet()}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if stored, err := config.ReadStored(dir); err != nil || stored.Schema.Categorical[0] != "item" {
+		t.Errorf("the rebuilt state says %v, %v", stored, err)
+	}
+	if again := b.Run(path); again.Err != nil || again.State(t).Rows.Train != first.State(t).Rows.Train {
+		t.Errorf("the rebuilt state: %v", again.Err)
+	}
+	r = state.Rebuild{Config: conf, Model: model, Backup: file, Out: emitter, Log: daemontest.Quiet()}
+	refused("a rebuild from a backup", r.Run(t.Context()))
+	if leftover, _ := filepath.Glob(dir + ".rebuil*"); len(leftover) > 0 {
+		t.Errorf("left behind: %v", leftover)
+	}
+	if err := state.Restore(t.Context(), dir, model, file, "", nil, daemontest.Quiet(), emitter); err != nil {
+		t.Fatal(err)
+	}
+	refused("the backup", b.Run(path).Err)
 }
 
 // TestBackfill: a second sample from the earliest records is read beside a running daemon, waits for it to stop, and takes over.
