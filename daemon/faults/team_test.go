@@ -184,7 +184,10 @@ func TestTeamKills(t *testing.T) {
 // to four again, each with a state of its own that it finds again. Nothing is lost, nothing counts twice, and in the end the trainer has what one process has.
 func TestGroupKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
-	addr := embedded(t)
+	addr, kind := embedded(t), "the embedded broker"
+	if os.Getenv("GROUP_BROKERS") == "kafka" {
+		addr, kind = loadBrokers(t)
+	}
 	kills, rate, pauses := tier.Size(12, 200), 5000, tier.Size(8*time.Second, 30*time.Second)
 	makeTopic(t, admin(t, addr), "groupkills", 12, 1)
 	p := newProducer(t, addr, "groupkills")
@@ -203,6 +206,10 @@ func TestGroupKills(t *testing.T) {
 	configs, living := []string{}, []*child{}
 	leave := func() { // perhaps without having been given a shard
 		last := living[len(living)-1]
+		within(t, readyLimit, func() error { // else it knows no signal yet
+			_, _, err := last.get("/-/healthy")
+			return err
+		})
 		if code, summary := last.stop(); code != report.ExitDone || summary == nil {
 			t.Fatalf("exit code %d, summary %v, error %+v", code, summary, last.failure)
 		}
@@ -249,5 +256,6 @@ func TestGroupKills(t *testing.T) {
 	c.end(c.trainer, 5*time.Minute)
 	c.compare(5 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
-	t.Logf("%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kills-stopped, stopped, pauses, rate, p.total())
+	t.Logf("%s: %d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kind, kills-stopped, stopped, pauses, rate,
+		p.total())
 }

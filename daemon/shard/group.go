@@ -79,12 +79,9 @@ func (g *Group) Run(ctx context.Context) error {
 	case err = <-refused:
 	}
 	g.release()
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	if leaveErr := client.LeaveGroupContext(leave); leaveErr != nil && err == nil {
+	if leaveErr := leaveGroup(ctx, client); leaveErr != nil && err == nil {
 		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error", leaveErr)
 	}
-	client.Close()
 	return err
 }
 

@@ -57,13 +57,23 @@ func (m *member) run(ctx context.Context) error {
 	}
 	client.PauseFetchTopics(m.topic)
 	<-ctx.Done()
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	if err := client.LeaveGroupContext(leave); err != nil {
+	if err := leaveGroup(ctx, client); err != nil {
 		m.log.Warn("group of the trainers not left: the others wait for shard.standby", "group", m.group, "error", err)
 	}
-	client.Close()
 	m.revoked(true)
+	return nil
+}
+
+// leaveGroup has a client leave its group and closes it, or gives that up: while the brokers wait for the other members they answer nothing else.
+func leaveGroup(ctx context.Context, client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	err := client.LeaveGroupContext(ctx)
+	if err != nil {
+		go client.Close() // ends when they answer, or with the process
+		return err
+	}
+	client.Close()
 	return nil
 }
 
