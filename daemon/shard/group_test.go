@@ -1,8 +1,12 @@
 package shard_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +15,8 @@ import (
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/sketch"
 )
 
 // A groupMember is a process to which the group gives shards.
@@ -118,4 +124,85 @@ func records(t *testing.T, b *daemontest.Bench, topic string) int64 {
 	}
 	end, _ := ends.Lookup(topic, 0)
 	return end.Offset
+}
+
+// TestHeadAfterLetters: where another process may go on from a head, it is written once the dead letters of the records that it counts are sent; later ones do
+// not hold it up.
+func TestHeadAfterLetters(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s := store(t, sketch.Options{Seed: 7, Mirror: true, OutboxRows: 10})
+	reject := func(offset int64) {
+		t.Helper()
+		if err := s.Begin("a", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		record := sketch.Record{Offset: offset, Fate: sketch.Rejected, Reason: "not_json"}
+		if err := s.Apply(&sketch.Part{Topic: "a", Base: offset, Next: offset + 1, Records: []sketch.Record{record}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reject(0)
+	sent, done, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	begun := sync.OnceFunc(func() { close(sent) })
+	sender := r.sender(0, s, func(o *shard.SenderOptions) { o.Moves, o.OnSent = true, func(int, int64) { begun() } })
+	if err := sender.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- sender.Run(t.Context(), done) }()
+	select {
+	case <-sent:
+		t.Fatal("a head was written whose dead letter waits")
+	case <-time.After(time.Second):
+	}
+	letters, err := s.DeadLetters(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reject(1)
+	if err := s.Forget(letters); err != nil {
+		t.Fatal(err)
+	}
+	daemontest.Within(t, daemontest.Patience, "a head", func() bool {
+		select {
+		case <-sent:
+			return true
+		default:
+			return false
+		}
+	})
+	if letters, err = s.DeadLetters(1); err != nil || len(letters) != 1 {
+		t.Fatalf("%d letters, %v", len(letters), err)
+	}
+	if err := s.Forget(letters); err != nil {
+		t.Fatal(err)
+	}
+	close(done)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGroupRefused: a topic of a group with another number of partitions, and a member whose name another one has, are refused.
+func TestGroupRefused(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	group := func(count int) *shard.Group {
+		return shard.NewGroup(shard.GroupOptions{Kafka: r.kafka(), Name: "g", Count: count, Session: 6 * time.Second, Instance: "same", Log: daemontest.Quiet(),
+			Given: func([]int) {}, Taken: func([]int, bool) {}})
+	}
+	first, ended := group(3), make(chan error, 1)
+	go func() { ended <- first.Run(t.Context()) }()
+	daemontest.Within(t, daemontest.Patience, "a member", first.Joined)
+	if err := group(4).Run(t.Context()); !errors.Is(err, shard.ErrGroup) || !strings.Contains(err.Error(), "3 partitions, shard.count is 4") {
+		t.Errorf("another number: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	second, last := group(3), make(chan error, 1)
+	go func() { last <- second.Run(ctx) }()
+	if err := <-ended; !errors.Is(err, shard.ErrGroup) || !strings.Contains(err.Error(), "shard.instance_id") {
+		t.Errorf("the same name: %v", err)
+	}
+	stop()
+	if err := <-last; err != nil {
+		t.Error(err)
+	}
 }
