@@ -244,7 +244,7 @@ func TestGroupKills(t *testing.T) {
 	}
 	p.stop()
 	for _, l := range living {
-		l.ready(readyLimit * 4)
+		l.ready(readyLimit * 12)
 	}
 	began := time.Now()
 	for len(living) > 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // handOver bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then.
-const handOver = time.Minute
+const handOver = 20 * time.Second
 
 // ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an operator can change.
 var ErrGroup = errors.New("the group of the shards cannot be used")
