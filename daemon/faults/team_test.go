@@ -242,10 +242,32 @@ func TestGroupKills(t *testing.T) {
 			living[victim] = run(t, refitd, configs[victim], nil)
 		}
 	}
-	p.stop()
-	for _, l := range living {
-		l.ready(readyLimit * 12)
+	whole := func(limit time.Duration) time.Duration { // all shards are held and ready
+		began := time.Now()
+		within(t, limit, func() error {
+			held := 0.0
+			for _, l := range living {
+				l.ready(limit)
+				n, err := l.metric("refitd_shards_held")
+				if err != nil {
+					return err
+				}
+				held += n
+			}
+			if held != 12 {
+				return fmt.Errorf("%v shards are held of 12", held)
+			}
+			return nil
+		})
+		return time.Since(began)
 	}
+	whole(time.Minute)
+	leave()
+	t.Logf("the shards of a process that was stopped are held and ready elsewhere after %v", whole(time.Minute).Round(time.Millisecond))
+	living[len(living)-1].kill()
+	living = living[:len(living)-1]
+	t.Logf("those of one that was killed after %v, of which the session is 6 s", whole(time.Minute).Round(time.Millisecond))
+	p.stop()
 	began := time.Now()
 	for len(living) > 0 {
 		leave()
