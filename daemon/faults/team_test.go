@@ -267,6 +267,12 @@ func TestGroupKills(t *testing.T) {
 	living[len(living)-1].kill()
 	living = living[:len(living)-1]
 	t.Logf("those of one that was killed after %v, of which the session is 6 s", whole(time.Minute).Round(time.Millisecond))
+	if os.Getenv("GROUP_LOGS") != "" {
+		for _, c := range configs {
+			b, _ := os.ReadFile(c + ".log")
+			t.Logf("%s\n%s", c, b)
+		}
+	}
 	p.stop()
 	began := time.Now()
 	for len(living) > 0 {

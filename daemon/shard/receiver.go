@@ -97,6 +97,7 @@ type incoming struct {
 	lost     instance         // of which pairs are missing; zero for none
 	doubt    *doubt           // of the last head, where the topic has more
 	foreign  bool             // the last head is of another sample, or of another build
+	kept     *sketch.Share    // with Place: the last head that can be merged
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
@@ -193,6 +194,9 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	for {
 		if r.next >= end {
 			r.resolve()
+			if err := r.mergeKept(); err != nil {
+				return err
+			}
 			r.mu.Lock()
 			if !r.current {
 				r.Log.Info("merge topic read", "topic", r.Topic, "next", r.next)
@@ -336,6 +340,11 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	share.Carry = r.Carry != nil && r.Carry(number)
 	if share.Memo, err = r.memo(); err != nil {
 		return err
+	}
+	if r.Place != nil { // one merge of the last head does what those of all would
+		in.kept = share
+		r.heard(number, rec, &h, nil)
+		return nil
 	}
 	share.Pairs = in.pairs()
 	for i := range r.shards {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -50,6 +51,28 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 		return nil, err
 	}
 	return r.wished.Forgotten, nil
+}
+
+// mergeKept merges the last head of the shard whose place is taken, with what came of it. Rows beyond it are left out, and what was put out after it will be
+// again, by the same events.
+func (r *Receiver) mergeKept() error {
+	if r.Place == nil || r.shards[*r.Place].kept == nil {
+		return nil
+	}
+	in := &r.shards[*r.Place]
+	in.kept.Pairs = in.pairs()
+	_, err := r.Store.Merge(in.kept)
+	if in.kept, in.waiting = nil, nil; errors.Is(err, sketch.ErrForeign) {
+		in.foreign = true
+		r.mu.Lock()
+		r.status[*r.Place].Refused = err.Error()
+		r.mu.Unlock()
+		return nil
+	}
+	if errors.Is(err, sketch.ErrBehind) { // of a process that was cut short
+		return nil
+	}
+	return err
 }
 
 // takes reports whether a store takes up what others have been, rather than merge what they are.
