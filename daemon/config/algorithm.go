@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding"
 	"fmt"
 	"maps"
 	"os"
@@ -210,7 +211,12 @@ func (v *validator) algorithm(m *Model, path string) {
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)
 		if (!value.IsZero() || key == "linear") && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
-			v.bad(join(path, key), value.Interface(), instead+" ("+a.name+" has no use for it)")
+			shown := value.Interface()
+			if text, ok := shown.(encoding.TextMarshaler); ok { // as it is written: linear is none, not 0
+				b, _ := text.MarshalText()
+				shown = string(b)
+			}
+			v.bad(join(path, key), shown, instead+" ("+a.name+" has no use for it)")
 		}
 	}
 }

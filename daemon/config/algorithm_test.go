@@ -56,7 +56,7 @@ func TestAlgorithms(t *testing.T) {
 		{classes, "algorithm: frank_wolfe_svm, kernel: homogeneous", "kernel", "features: basis"},
 		{classes, "algorithm: frank_wolfe_svm, kernel: anova", "", ""},
 		{classes, "algorithm: frank_wolfe_svm, features: basis, kernel: homogeneous", "", ""},
-		{classes, "algorithm: frank_wolfe_svm, linear: none", "linear", "train.lambda"},
+		{classes, "algorithm: frank_wolfe_svm, linear: none", "linear", "is \"none\""},
 		{classes, "algorithm: frank_wolfe_svm, loss: usunier, top_k: 3", "top_k", "from 1 to 2"},
 		{classes, "algorithm: frank_wolfe_svm, loss: weighted_top_k, top_k: 4", "top_k", "from 1 to 2"},
 		{classes, "algorithm: frank_wolfe_svm, loss: top_k", "", ""},

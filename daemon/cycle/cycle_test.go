@@ -234,23 +234,30 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
 func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	var digest string
-	for _, procs := range []int{1, 2} {
-		runtime.GOMAXPROCS(procs)
-		m := ratingsModel(nil)
-		c := newCycle(t, m)
-		events := stream(5, 2500)
-		observeAll(c, events)
-		got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if digest == "" {
-			digest = got
-		} else if got != digest {
-			t.Errorf("GOMAXPROCS %d gives payload %s, 1 gives %s", procs, got, digest)
+	stages := []stage{{"default", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }}}
+	if !tier.UnderRace() {
+		stages = append(stages, others...)
+	}
+	for _, s := range stages {
+		digest := ""
+		for _, procs := range []int{1, 2} {
+			runtime.GOMAXPROCS(procs)
+			m := s.model()
+			c := newCycle(t, m)
+			events := s.events(1500)
+			observeAll(c, events)
+			got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if digest == "" {
+				digest = got
+			} else if got != digest {
+				t.Errorf("%s: GOMAXPROCS %d gives payload %s, 1 gives %s", s.name, procs, got, digest)
+			}
 		}
 	}
 }
@@ -450,22 +457,26 @@ func TestRefitIsThrottled(t *testing.T) {
 	}
 }
 
-// TestRefitIsCalledOffWhileItWaits: a throttle that waits until the refit is called off does not hold it up.
+// TestRefitIsCalledOffWhileItWaits: a throttle that waits until the refit is called off does not hold it up, whatever the algorithm.
 func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
-	c := newCycle(t, ratingsModel(nil))
-	ctx, cancel := context.WithCancel(t.Context())
-	var calls atomic.Int64
-	c.Throttle = func(ctx context.Context, _ time.Duration) func() {
-		return func() {
-			if calls.Add(1) == 20 {
-				cancel()
-			}
-			if calls.Load() >= 20 {
-				<-ctx.Done()
+	stages := []stage{{"default", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(1, n) }}}
+	for _, s := range append(stages, others...) {
+		c := newCycle(t, s.model())
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls atomic.Int64
+		c.Throttle = func(ctx context.Context, _ time.Duration) func() {
+			return func() {
+				if calls.Add(1) == 20 {
+					cancel()
+				}
+				if calls.Load() >= 20 {
+					<-ctx.Done()
+				}
 			}
 		}
-	}
-	if _, err := c.Refit(ctx, sampleOf(stream(1, 1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
-		t.Errorf("called off at the 20th block: error %v after %d", err, calls.Load())
+		if _, err := c.Refit(ctx, sampleOf(s.events(1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
+			t.Errorf("%s: called off at the 20th block: error %v after %d", s.name, err, calls.Load())
+		}
+		cancel()
 	}
 }
