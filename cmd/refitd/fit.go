@@ -110,6 +110,10 @@ func (c *fitCmd) model() (*config.Model, error) {
 	c.Apply(m) // before the other flags: a choice makes what follows from it automatic again
 	t := &m.Train
 	if c.Kernel != "" {
+		if c.Kernel != config.Auto && t.Algorithm == config.FrankWolfeSVM && t.Features != config.BasisFeatures {
+			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--kernel", Err: fmt.Errorf(
+				"--kernel is %s: leave it out, or add --features basis, whose basis vectors have a kernel: %s of the features themselves is linear", c.Kernel, t.Algorithm)}
+		}
 		t.Kernel, t.Augment, t.Refit = c.Kernel, config.Switch(config.Auto), config.Auto // they follow from the kernel
 	}
 	if c.Augment {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/report"
 )
 
 // TestFitRefitOfAlgorithm: --refit and --augment are heard beside --algorithm, which alone makes both automatic.
@@ -23,6 +25,25 @@ func TestFitRefitOfAlgorithm(t *testing.T) {
 		}
 		if m.Train.Algorithm != "convex_fm" || m.Train.Refit != want || m.Train.Augment != "true" {
 			t.Errorf("--refit %q: algorithm %s, refit %s, augment %s", refit, m.Train.Algorithm, m.Train.Refit, m.Train.Augment)
+		}
+	}
+}
+
+// TestFitKernelOfLinearModel: a support vector machine of the features themselves has no kernel to choose; one over basis vectors has.
+func TestFitKernelOfLinearModel(t *testing.T) {
+	for _, c := range []struct {
+		algorithm, features, kernel string
+		refused                     bool
+	}{
+		{"frank_wolfe_svm", "", "anova", true}, {"frank_wolfe_svm", "raw", "homogeneous", true}, {"frank_wolfe_svm", "", "auto", false},
+		{"frank_wolfe_svm", "basis", "anova", false}, {"coordinate_descent", "", "anova", false},
+	} {
+		cmd := fitCmd{AlgorithmFlags: offline.AlgorithmFlags{Algorithm: c.algorithm, Features: c.features}, Kernel: c.kernel}
+		cmd.Format = "libsvm"
+		_, err := cmd.model()
+		exit := new(report.ExitError)
+		if refused := errors.As(err, &exit) && exit.Key == "--kernel" && exit.Code == report.ExitUsage; refused != c.refused || !refused && err != nil {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding"
 	"fmt"
 	"maps"
 	"os"
@@ -197,6 +198,10 @@ func (v *validator) algorithm(m *Model, path string) {
 	if slices.Contains([]string{"output", "full", "variational"}, t.Refit) && !slices.Contains(a.refits, t.Refit) {
 		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
 	}
+	// The kernel of a fold-in beside a linear model is anova; the other one would only keep it from having one.
+	if a.name == FrankWolfeSVM && t.Features != BasisFeatures && t.Kernel == solver.Homogeneous.String() && m.ownKernel() != t.Kernel {
+		v.bad(path+".kernel", t.Kernel, "auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)")
+	}
 	v.marginLoss(m, path)
 	standard := DefaultModel().Train
 	for i, key := range keys(reflect.TypeFor[Train]()) {
@@ -205,8 +210,13 @@ func (v *validator) algorithm(m *Model, path string) {
 			continue
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)
-		if !value.IsZero() && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
-			v.bad(join(path, key), value.Interface(), instead+" ("+a.name+" has no use for it)")
+		if (!value.IsZero() || key == "linear") && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
+			shown := value.Interface()
+			if text, ok := shown.(encoding.TextMarshaler); ok { // as it is written: linear is none, not 0
+				b, _ := text.MarshalText()
+				shown = string(b)
+			}
+			v.bad(join(path, key), shown, instead+" ("+a.name+" has no use for it)")
 		}
 	}
 }
@@ -239,6 +249,8 @@ func (v *validator) marginLoss(m *Model, path string) {
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
 	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != defaultTopK:
 		v.bad(path+".top_k", t.TopK, "train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
+	case t.TopK != defaultTopK && m.Schema.Outputs() > 1 && t.TopK >= m.Schema.Outputs():
+		v.bad(path+".top_k", t.TopK, fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()))
 	default:
 		classes := m.Schema.Outputs()
 		if err := loss.Validate(classes); err != nil && classes > 1 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/solver"
 )
 
 const (
@@ -258,13 +259,8 @@ func (m *Model) Resolve() {
 	if losses := a.lossesOf(m.Schema.Learned()); t.Loss == Auto && len(losses) > 0 {
 		t.Loss = losses[0]
 	}
-	names := len(m.Schema.Categorical)+len(m.Schema.Multi) > 0
 	if t.Kernel == Auto {
-		// Factorization machines for one-hot data, polynomial networks for dense numbers (Blondel et al. 2017, section 6).
-		t.Kernel = "homogeneous"
-		if names {
-			t.Kernel = "anova"
-		}
+		t.Kernel = m.ownKernel()
 	}
 	if t.Augment == Switch(Auto) {
 		t.Augment = Switch("false")
@@ -302,6 +298,15 @@ func (m *Model) Resolve() {
 			t.FoldIn.By = slices.Clone(c)
 		}
 	}
+}
+
+// ownKernel returns what train.kernel: auto stands for: that of factorization machines for one-hot data, of polynomial networks for dense numbers (Blondel et
+// al. 2017, section 6).
+func (m *Model) ownKernel() string {
+	if len(m.Schema.Categorical)+len(m.Schema.Multi) > 0 {
+		return solver.ANOVA.String()
+	}
+	return solver.Homogeneous.String()
 }
 
 // OrdinaryRow returns the memory of a row, rather more than less, whose names have up to 24 bytes and whose lists have up to 8. Where every single row

@@ -234,23 +234,30 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
 func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	var digest string
-	for _, procs := range []int{1, 2} {
-		runtime.GOMAXPROCS(procs)
-		m := ratingsModel(nil)
-		c := newCycle(t, m)
-		events := stream(5, 2500)
-		observeAll(c, events)
-		got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if digest == "" {
-			digest = got
-		} else if got != digest {
-			t.Errorf("GOMAXPROCS %d gives payload %s, 1 gives %s", procs, got, digest)
+	stages := []stage{{"default", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }}}
+	if !tier.UnderRace() {
+		stages = append(stages, others...)
+	}
+	for _, s := range stages {
+		digest := ""
+		for _, procs := range []int{1, 2} {
+			runtime.GOMAXPROCS(procs)
+			m := s.model()
+			c := newCycle(t, m)
+			events := s.events(1500)
+			observeAll(c, events)
+			got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if digest == "" {
+				digest = got
+			} else if got != digest {
+				t.Errorf("%s: GOMAXPROCS %d gives payload %s, 1 gives %s", s.name, procs, got, digest)
+			}
 		}
 	}
 }

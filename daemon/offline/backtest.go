@@ -52,7 +52,7 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	}
 	if o.Given() {
 		o.Apply(o.Model)
-		if err := check(o.Model); err != nil {
+		if err := check(o.Model, nil); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	if err := check(o.Model); err != nil {
+	if err := check(o.Model, fitFlags); err != nil {
 		return err
 	}
 	versions, err := publish.New(o.Model, o.Store, o.Now, nil)

@@ -110,17 +110,22 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 	return nil
 }
 
-// fitFlags are the flags of fit by the configuration keys that they stand for.
+// algorithmFlags are AlgorithmFlags by the configuration keys that they stand for.
+var algorithmFlags = map[string]string{
+	"train.loss": "--loss", "train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost",
+	"train.moreau": "--moreau", "train.features": "--features",
+}
+
+// fitFlags are the other flags of fit.
 var fitFlags = map[string]string{
-	"name": "--model", "schema.task": "--task", "train.loss": "--loss", "train.kernel": "--kernel", "train.penalty": "--penalty",
-	"train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost", "train.moreau": "--moreau",
-	"train.features": "--features",
-	"train.linear":   "--linear", "train.lambda": "--lambda", "train.augment": "--augment",
+	"name": "--model", "schema.task": "--task", "train.kernel": "--kernel", "train.penalty": "--penalty",
+	"train.linear": "--linear", "train.lambda": "--lambda", "train.augment": "--augment",
 	"train.max_basis": "--max-basis", "train.refit": "--refit", "train.solver": "--solver", "train.threads": "--threads",
 }
 
-// check resolves the automatic settings and refuses what does not go together.
-func check(m *config.Model) error {
+// check resolves the automatic settings and refuses what does not go together, by the names of the algorithm's flags and of others that the command has.
+func check(m *config.Model, others map[string]string) error {
+	named := func(key string) string { return cmp.Or(algorithmFlags[key], others[key], key) }
 	m.Resolve()
 	problems := m.Validate()
 	if len(problems) == 0 {
@@ -128,7 +133,7 @@ func check(m *config.Model) error {
 	}
 	texts := make([]string, len(problems))
 	for i, p := range problems {
-		texts[i] = fmt.Sprintf("%s %s", cmp.Or(fitFlags[p.Key], p.Key), p.Message)
+		texts[i] = fmt.Sprintf("%s %s", named(p.Key), p.Message)
 	}
-	return &report.ExitError{Code: report.ExitUsage, Err: errors.New(strings.Join(texts, "\n")), Key: cmp.Or(fitFlags[problems[0].Key], problems[0].Key)}
+	return &report.ExitError{Code: report.ExitUsage, Err: errors.New(strings.Join(texts, "\n")), Key: named(problems[0].Key)}
 }

@@ -446,6 +446,44 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
+// looks is a context that counts how often it was looked at after it ended.
+type looks struct {
+	context.Context
+	after *int
+}
+
+// Err counts.
+func (l looks) Err() error {
+	err := l.Context.Err()
+	if err != nil {
+		*l.after++
+	}
+	return err
+}
+
+// TestCalledOffWithinASweep: a fit that is called off ends with the quantum of work that it is in, whatever its sweep still has to do.
+func TestCalledOffWithinASweep(t *testing.T) {
+	tier.NotUnderRace(t)
+	f := form{"", solver.ANOVA, Descent{}, solver.Squared{}, 1}
+	p, s := f.problem(15, 40_000, 8, 5), f.settings()
+	s.MaxBasis = 60
+	for _, stop := range []int{1, 5, 20} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls, after := 0, 0
+		s.Yield = func() {
+			if calls++; calls == stop {
+				cancel()
+			}
+		}
+		if _, err := f.d.Fit(looks{ctx, &after}, p, nil, s); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if cancel(); calls != stop || after > 12 {
+			t.Errorf("called off at quantum %d: %d quanta, then looked at the context %d times", stop, calls, after)
+		}
+	}
+}
+
 // TestDiverging starts far off on features that are not scaled: what comes back is no worse than no interactions.
 func TestDiverging(t *testing.T) {
 	for _, kernel := range []solver.Kernel{solver.ANOVA, solver.ANOVA3, solver.Homogeneous, solver.Homogeneous3} {

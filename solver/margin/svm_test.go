@@ -283,6 +283,28 @@ func TestSweepToGoal(t *testing.T) {
 	}
 }
 
+// TestCalledOffWithinASweep: once a fit is called off no further block of rows begins, on however many of them the sweep still has to go.
+func TestCalledOffWithinASweep(t *testing.T) {
+	p := planted(5, 6000, 8, 5, Loss{Kind: TopK, K: 2})
+	for _, stop := range []int{1, 3, 40, 75} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := settings(0.5)
+		s.Tolerance, s.Workers = 1e-9, 1
+		calls := 0
+		s.Yield = func() {
+			if calls++; calls == stop {
+				cancel()
+			}
+		}
+		if _, err := (SVM{}).Fit(ctx, p, nil, s); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if cancel(); calls != stop {
+			t.Errorf("called off at block %d: went on to %d", stop, calls)
+		}
+	}
+}
+
 // TestCutShort checks that a fit that was called off returns its last step, and that as many steps repeat it to the bit.
 func TestCutShort(t *testing.T) {
 	p := planted(5, 800, 8, 5, Loss{Kind: TopK, K: 2})
