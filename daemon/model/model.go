@@ -229,10 +229,16 @@ func (m *Model) Run(ctx context.Context) error {
 	})
 	besideCtx, stopBeside := context.WithCancel(groupCtx)
 	defer stopBeside()
+	trained := make(chan struct{})
 	group.Go(func() error {
-		defer stopBeside()
-		defer func() { <-readDone }() // what was read last may still have dead letters
+		defer close(trained)
 		return m.trainer.Run(groupCtx, readDone)
+	})
+	group.Go(func() error {
+		<-trained
+		<-readDone // what was read last may still have dead letters
+		stopBeside()
+		return nil
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })
 	group.Go(func() error { return m.reader.team.stand(besideCtx) })
