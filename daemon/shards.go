@@ -59,8 +59,17 @@ type running struct {
 	whole  bool           // it has read to its end
 }
 
-// newShards returns nil unless a group decides. The error carries its exit code.
+// newShards returns nil unless a group decides; the metrics are there all the same. The error carries its exit code.
 func newShards(d *Daemon) (*shards, error) {
+	f := promauto.With(d.registry)
+	s := &shards{daemon: d, settings: d.Config, running: map[int]*running{}, failed: make(chan error, 1), changed: make(chan struct{}, 1),
+		held: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_shards_held",
+			Help: "Shards that the group has given this process (shard.group); 0 elsewhere."}),
+		moves: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_shard_moves_total",
+			Help: "Shards that the group has given this process, that it has given up, and that it has lost to others before it was told."}, []string{"change"})}
+	for _, change := range []string{"given", "given_up", "lost"} {
+		s.moves.WithLabelValues(change)
+	}
 	of := &d.Config.Shard
 	if d.Config.Role != config.RoleShard || of.Group == "" {
 		return nil, nil
@@ -72,14 +81,6 @@ func newShards(d *Daemon) (*shards, error) {
 	member, err := of.Member()
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "shard.instance_id", Err: err}
-	}
-	f := promauto.With(d.registry)
-	s := &shards{daemon: d, settings: d.Config, running: map[int]*running{}, failed: make(chan error, 1), changed: make(chan struct{}, 1),
-		held: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_shards_held", Help: "Shards that the group has given this process (shard.group)."}),
-		moves: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_shard_moves_total",
-			Help: "Shards that the group has given this process, that it has given up, and that it has lost to others before it was told."}, []string{"change"})}
-	for _, change := range []string{"given", "given_up", "lost"} {
-		s.moves.WithLabelValues(change)
 	}
 	s.group = shard.NewGroup(shard.GroupOptions{Kafka: kafka, Name: of.Group, Count: of.Count, Session: of.Session.Std(), Instance: member, Log: d.Log,
 		Given: s.given, Taken: s.taken})
