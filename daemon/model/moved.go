@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/refitd/refitd/daemon/shard"
+	"github.com/refitd/refitd/snapshot/durable"
 )
 
 // movedSuffix is added to the name of a state that is being removed. No model has a name with capitals.
@@ -25,16 +26,22 @@ func (e *MovedError) Error() string { return fmt.Sprintf("model: %s: %v", e.Dir,
 func (*MovedError) Unwrap() error { return shard.ErrMoved }
 
 // Remove removes the state, so that the next start takes the shard up from the topic. The model has to be closed.
-func (e *MovedError) Remove() error {
-	aside := e.Dir + movedSuffix
-	if err := os.RemoveAll(aside); err != nil { // of a process that was killed meanwhile
+func (e *MovedError) Remove() (err error) {
+	parent, err := os.OpenRoot(filepath.Dir(e.Dir))
+	if err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	if err := os.Rename(e.Dir, aside); err != nil && !errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order
+	defer func() { err = errors.Join(err, parent.Close()) }()
+	base := filepath.Base(e.Dir)
+	aside := base + movedSuffix
+	if err := parent.RemoveAll(aside); err != nil { // of a process that was killed meanwhile
 		return fmt.Errorf("model: %w", err)
 	}
-	if err := os.RemoveAll(aside); err != nil {
-		return fmt.Errorf("model: %s: %w", filepath.Dir(e.Dir), err)
+	if err := durable.Rename(parent, base, aside); err != nil && !errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order
+		return fmt.Errorf("model: %w", err)
+	}
+	if err := parent.RemoveAll(aside); err != nil {
+		return fmt.Errorf("model: %w", err)
 	}
 	return nil
 }
