@@ -86,12 +86,7 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	c.lead(ctx, leaders)
-	if len(errs) == 0 && c.opts.Owns != nil { // perhaps all partitions are others'
-		c.mu.Lock()
-		c.discovered = true
-		c.mu.Unlock()
-	}
+	c.lead(ctx, leaders, len(errs) == 0 && c.opts.Owns != nil)
 	return errors.Join(errs...)
 }
 
@@ -171,8 +166,8 @@ func (c *Consumer) reads(topic string) bool {
 	return false
 }
 
-// lead hands partitions to the fetch goroutines of their leaders.
-func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
+// lead hands partitions to the fetch goroutines of their leaders. Where those are all there are to own, there may be none.
+func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32, all bool) {
 	c.mu.Lock()
 	var settled []portion
 	for tp, leader := range leaders {
@@ -193,7 +188,7 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32) {
 			settled = append(settled, portion{p: p, from: p.applied, halt: c.truncated(p.until, p.applied)})
 		}
 	}
-	c.discovered = c.discovered || len(c.parts) > 0
+	c.discovered = c.discovered || all || len(c.parts) > 0
 	c.mu.Unlock()
 	c.send(ctx, delivery{parts: settled})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/model"
@@ -109,7 +110,11 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 // open opens the models of a configuration and registers their metrics. Those that it opened have to be closed, also if it fails. The error carries its exit
 // code.
 func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry) (models []*model.Model, err error) {
-	metrics, share := model.NewMetrics(registry), newShare(len(conf.Models))
+	metrics := model.NewMetrics(registry)
+	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
+	if len(conf.Models) > 1 {
+		share = new(consumer.Share)
+	}
 	for i := range conf.Models {
 		settings := &conf.Models[i]
 		registerer := prometheus.Registerer(registry)

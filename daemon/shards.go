@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/model"
@@ -116,7 +115,8 @@ func (s *shards) run(ctx, outlive context.Context) error {
 	}
 }
 
-// whole reports whether the group has answered, and all shards that it gave have read to their ends. Those of a process that has died come within a session.
+// whole reports whether the group has answered, and all shards that it gave have read to their ends, for so long that those of a process that has died would
+// have come.
 func (s *shards) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,15 +338,12 @@ func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 		to.Rejections[i].Records += r.Records
 	}
 	slices.SortFunc(to.Rejections, web.Rejections.Compare)
+	for _, field := range one.AbsentFields {
+		if !slices.Contains(to.AbsentFields, field) {
+			to.AbsentFields = append(to.AbsentFields, field)
+		}
+	}
 	to.SampleRows, to.SampleBytes = to.SampleRows+one.SampleRows, to.SampleBytes+one.SampleBytes
 	to.Sample.Train, to.Sample.Holdout = to.Sample.Train+one.Sample.Train, to.Sample.Holdout+one.Sample.Holdout
 	to.Sample.Size, to.Sample.Bytes, to.Sample.MaxBytes = one.Sample.Size, to.Sample.Bytes+one.Sample.Bytes, one.Sample.MaxBytes
-}
-
-// newShare returns what models that read the same topics fetch them once with, nil with one model.
-func newShare(models int) *consumer.Share {
-	if models > 1 {
-		return new(consumer.Share)
-	}
-	return nil
 }

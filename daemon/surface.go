@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/build"
-	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/model"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -47,9 +47,9 @@ func (d *Daemon) newSurface() (*web.Server, error) {
 	if d.shards != nil { // what is published can be looked at, where the store is the trainer's
 		for i := range d.Config.Models {
 			m := &d.Config.Models[i]
-			publisher, err := publish.New(m, m.Publish.Store, time.Now, d.Log)
+			publisher, err := model.NewPublisher(m, d.Log)
 			if err != nil {
-				return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: m.Publish.Store}
+				return nil, err
 			}
 			o.Models = append(o.Models, web.Model{Name: m.Name, Dir: m.Publish.Store, Store: publisher.Store()})
 		}

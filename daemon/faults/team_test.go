@@ -267,18 +267,16 @@ func TestGroupKills(t *testing.T) {
 	living[len(living)-1].kill()
 	living = living[:len(living)-1]
 	t.Logf("those of one that was killed after %v, of which the session is 6 s", whole(time.Minute).Round(time.Millisecond))
-	if os.Getenv("GROUP_LOGS") != "" {
-		for _, c := range configs {
-			b, _ := os.ReadFile(c + ".log")
-			t.Logf("%s\n%s", c, b)
-		}
-	}
 	p.stop()
 	began := time.Now()
 	for len(living) > 0 {
 		leave()
 	}
-	c.end(configs[0], 5*time.Minute)
+	code, last := toTheEnd(t, configs[0], 5*time.Minute)
+	if code != report.ExitDone {
+		t.Fatalf("exit code %d, %+v", code, last.failure)
+	}
+	t.Logf("%d shards in one process: %d MiB resident", len(last.summary.Models), last.summary.RSSBytes>>20)
 	t.Logf("given up, taken up and read to the end within %v", time.Since(began).Round(time.Millisecond))
 	trainer.stopClean()
 	c.end(c.trainer, 5*time.Minute)

@@ -57,15 +57,24 @@ type dated struct {
 	expires time.Time // consumers refuse it from then on; zero is never
 }
 
+// NewPublisher returns what publishes a model, with its store. The error carries its exit code.
+func NewPublisher(m *config.Model, log *slog.Logger) (*publish.Publisher, error) {
+	p := &m.Publish
+	publisher, err := publish.New(m, p.Store, time.Now, log)
+	switch {
+	case errors.Is(err, snapshot.ErrKey):
+		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: p.SigningKeyFile}
+	case err != nil:
+		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
+	}
+	return publisher, nil
+}
+
 // newVersions opens the store of snapshots and compares the state with what is in it. The error carries its exit code.
 func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, error) {
-	p := &o.Settings.Publish
-	publisher, err := publish.New(o.Settings, p.Store, time.Now, o.Log)
-	if errors.Is(err, snapshot.ErrKey) {
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: p.SigningKeyFile}
-	}
+	publisher, err := NewPublisher(o.Settings, o.Log)
 	if err != nil {
-		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
+		return nil, err
 	}
 	if publisher.Store() != nil {
 		publisher.Store().Reserve = state.numbers.reserve

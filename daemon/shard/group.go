@@ -47,8 +47,7 @@ type Group struct {
 	held    map[int]bool
 	joined  bool
 	over    bool // nothing is taken up any more
-	failing string
-	since   time.Time // it has failed
+	failing outage
 }
 
 // NewGroup returns a group. Nothing is connected before Run.
@@ -131,7 +130,7 @@ func (g *Group) check(ctx context.Context) error {
 
 func (g *Group) given(partitions []int32) {
 	g.mu.Lock()
-	g.joined, g.failing = true, ""
+	g.joined, g.failing = true, outage{}
 	var shards []int
 	if !g.over {
 		shards = g.shards(partitions)
@@ -192,21 +191,14 @@ func (g *Group) Joined() bool {
 func (g *Group) Trouble() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failing == "" || time.Since(g.since) < g.Session {
-		return ""
-	}
-	return g.failing
+	return g.failing.lasting(g.Session)
 }
 
 // fails notes why the group cannot be joined.
 func (g *Group) fails(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failing == "" {
-		g.since = time.Now()
-		g.Log.Warn("group of the shards cannot be joined: tried again until it can", "group", g.Name, "error", err)
-	}
-	g.failing = fmt.Sprintf("shard: group %s: %v", g.Name, err)
+	g.failing.note(g.Log, g.Name, err)
 }
 
 // groupErrors hears why a member is not one.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
@@ -108,6 +109,65 @@ func TestGroup(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStaticMember: a process with a name of its own has its shards back when it is started again within a session, and nobody else has had them.
+func TestStaticMember(t *testing.T) {
+	b := daemontest.New(t)
+	b.ProduceRatings(1, 400)
+	member := func(name string) *groupMember {
+		return &groupMember{config: b.Configure(name, append([]string{"models:",
+			"role: shard\nshard: {group: shards, count: 4, session: 30s, instance_id: " + name + ", topic: merge}\nmodels:"}, daemontest.Simple...)...)}
+	}
+	first, second := member("first"), member("second")
+	first.start(b)
+	second.start(b)
+	spread(t, first, 2, second, 2)
+	moves := func() float64 {
+		_, body := daemontest.Get(t, "http://"+second.daemon.Addr()+"/metrics")
+		return daemontest.Sum(t, body, "refitd_shard_moves_total")
+	}
+	before := moves()
+	first.stop()
+	b.ProduceRatings(2, 400)
+	first.start(b)
+	spread(t, first, 2, second, 2)
+	if n := moves() - before; n != 0 {
+		t.Errorf("%v shards moved while a static member was started again", n)
+	}
+	first.stop()
+	second.stop()
+}
+
+// TestGroupLearns: shards that a group gives out learn between refits as others do, also when another process has them.
+func TestGroupLearns(t *testing.T) {
+	tier.NotUnderRace(t)
+	l := &liveTeam{Bench: daemontest.New(t)}
+	path := func(name string) string {
+		return l.path(name, "role: shard\nshard: {group: shards, count: 3, session: 6s")
+	}
+	l.trainer, l.stopTrainer = l.Start(l.path("trainer", "role: trainer\nshard: {count: 3"))
+	defer func() { l.stopTrainer() }()
+	l.watch(t)
+	first, second := &groupMember{config: path("first")}, &groupMember{config: path("second")}
+	first.start(l.Bench)
+	l.ratings(1, 2500)
+	l.wait("a version", func() bool { return l.consumer.Model() != nil })
+	l.rate("early", 5, 8)
+	l.wait("early", l.knows("early"))
+	second.start(l.Bench)
+	l.wait("the second to have some", func() bool { return second.held(t) > 0 })
+	l.rate("between", 5, 8)
+	l.wait("between", l.knows("between"))
+	first.stop()
+	l.wait("the second to have all", func() bool { return second.held(t) == 3 })
+	l.rate("late", 5, 8)
+	l.wait("late", l.knows("late"))
+	_, body := daemontest.Get(t, "http://"+l.trainer.Addr()+"/metrics")
+	if missed := daemontest.Sum(t, body, "refitd_shard_live_missed_offsets_total"); missed != 0 {
+		t.Errorf("of %v offsets nothing was told", missed)
+	}
+	second.stop()
 }
 
 // records returns how many records a topic of one partition has.

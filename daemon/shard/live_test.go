@@ -59,6 +59,13 @@ func startTeam(t *testing.T, n int) *liveTeam {
 			stop()
 		}
 	})
+	l.watch(t)
+	return l
+}
+
+// watch has a consumer follow what is published.
+func (l *liveTeam) watch(t *testing.T) {
+	t.Helper()
 	var err error
 	l.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(l.Dir, "store-team")},
 		snapshot.WatchOptions{Model: "ratings", Log: daemontest.Quiet()})
@@ -66,7 +73,6 @@ func startTeam(t *testing.T, n int) *liveTeam {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.consumer.Close() })
-	return l
 }
 
 // wait waits until it is so, and returns after how long.

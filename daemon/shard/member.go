@@ -29,8 +29,30 @@ type member struct {
 	number    int64     // one more each time that the partition may have been another's meanwhile
 	confirmed time.Time // when the last request was sent that the group answered; of the monotonic clock, which goes on while a process is stopped
 	joined    bool
-	failing   string
-	since     time.Time // it has failed
+	failing   outage
+}
+
+// An outage is why a group cannot be joined.
+type outage struct {
+	text  string // empty where it can
+	since time.Time
+}
+
+// note takes down an error, which the log has once.
+func (o *outage) note(log *slog.Logger, group string, err error) {
+	if o.text == "" {
+		o.since = time.Now()
+		log.Warn("group cannot be joined: tried again until it can", "group", group, "error", err)
+	}
+	o.text = fmt.Sprintf("shard: group %s: %v", group, err)
+}
+
+// lasting returns the text if it is so for a session, else "": a place that was given up while the process was paused is there again at once.
+func (o *outage) lasting(session time.Duration) string {
+	if time.Since(o.since) < session {
+		return ""
+	}
+	return o.text
 }
 
 // groupOf is the group of the trainers of a merge topic.
@@ -79,7 +101,7 @@ func leaveGroup(ctx context.Context, client *kgo.Client) error {
 
 func (m *member) assigned(partition bool) {
 	m.mu.Lock()
-	m.joined, m.failing = true, ""
+	m.joined, m.failing = true, outage{}
 	if partition {
 		m.holds, m.number = true, m.number+1
 	}
@@ -111,14 +133,11 @@ func (m *member) settled() (joined, holds bool) {
 	return m.joined, m.holds
 }
 
-// trouble says why the group has not been joined for a session, or "": one that was given up while the process was paused joins again at once.
+// trouble says why the group has not been joined for a session, or "".
 func (m *member) trouble() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failing == "" || time.Since(m.since) < m.session {
-		return ""
-	}
-	return m.failing
+	return m.failing.lasting(m.session)
 }
 
 // confirm notes an answer of the group to what was sent at a time. Where the one before has not counted any more, the partition may have been another's.
@@ -151,9 +170,5 @@ func (a *answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E
 func (a *answers) OnGroupManageError(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.failing == "" {
-		a.since = time.Now()
-		a.log.Warn("group of the trainers cannot be joined: tried again until it can", "group", a.group, "error", err)
-	}
-	a.failing = fmt.Sprintf("shard: group %s: %v", a.group, err)
+	a.failing.note(a.log, a.group, err)
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -405,13 +406,11 @@ func (s *Sender) send(ctx context.Context) error {
 // lettersSent waits until all dead letters are sent that wait now, but not for long.
 func (s *Sender) lettersSent(ctx context.Context) error {
 	const look, limit = 20 * time.Millisecond, 5 * time.Second
-	wait := s.Store.LettersWait()
-	for late := s.Now().Add(limit); wait(); {
-		if !s.Now().Before(late) {
-			return errLetters
-		}
-		if err := backoff.Sleep(ctx, look); err != nil {
-			return err
+	late, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for wait := s.Store.LettersWait(); wait(); {
+		if backoff.Sleep(late, look) != nil {
+			return cmp.Or(ctx.Err(), errLetters)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func TestRebuildOfOtherFields(t *testing.T) {
 	if first.Err != nil {
 		t.Fatal(first.Err)
 	}
-	conf, model, dir := daemontest.Load(t, b.Configure("fields", daemontest.Simple...))
+	_, model, dir := daemontest.Load(t, b.Configure("fields", daemontest.Simple...))
 	file := filepath.Join(b.Dir, "fields.backup")
 	emitter := report.NewEmitter(io.Discard, true)
 	if err := state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter); err != nil {
@@ -111,7 +111,7 @@ func TestRebuildOfOtherFields(t *testing.T) {
 		}
 	}
 	refused("the old state", b.Run(path).Err)
-	conf, model, _ = daemontest.Load(t, path)
+	conf, model, _ := daemontest.Load(t, path)
 	r := state.Rebuild{Config: conf, Model: model, Out: emitter, Log: daemontest.Quiet()}
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
