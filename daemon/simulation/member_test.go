@@ -124,7 +124,24 @@ func (m *member) abandoned() error {
 	if err = errors.Join(err, sketch.CloseAbandoned(m.state)); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(m.state), os.Rename(copied, m.state))
+	return errors.Join(os.RemoveAll(m.state), os.Rename(copied, m.state), m.forgive())
+}
+
+// forgive takes back that storage has failed: a kill is to a simulated process an error of its storage, which a real one does not live to write down, and three
+// within ten minutes keep a daemon from starting.
+func (m *member) forgive() error {
+	for _, of := range []string{modelName, filepath.Join("shard-*", modelName)} {
+		files, err := filepath.Glob(filepath.Join(m.state, of, "storage-errors"))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // stop ends the process in order.
