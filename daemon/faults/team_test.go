@@ -188,7 +188,7 @@ func TestGroupKills(t *testing.T) {
 	if os.Getenv("GROUP_BROKERS") == "kafka" {
 		addr, kind = loadBrokers(t)
 	}
-	kills, rate, pauses := tier.Size(12, 200), 5000, tier.Size(8*time.Second, 30*time.Second)
+	kills, rate, pauses := tier.Size(8, 200), 5000, tier.Size(8*time.Second, 30*time.Second)
 	makeTopic(t, admin(t, addr), "groupkills", 12, 1)
 	p := newProducer(t, addr, "groupkills")
 	c := newTeam(t, addr, "groupkills", 0, trainOften)
