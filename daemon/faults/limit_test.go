@@ -24,7 +24,7 @@ import (
 func TestProcessorQuota(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	const share, rate, partitions = 0.2, 2000, 4
-	g := newGroup(t, "cpu", []string{"cpu.cfs_period_us", "100000", "cpu.cfs_quota_us", "20000"}, []string{"cpu.max", "20000 100000"})
+	g := processorGroup(t, share)
 	addr := embedded(t)
 	a := admin(t, addr)
 	makeTopic(t, a, "quota", partitions, 1)

@@ -203,6 +203,15 @@ func memoryGroup(t *testing.T, bytes int) group {
 		[]string{"memory.max", limit, "memory.swap.max", "0"})
 }
 
+// processorGroup makes a control group that may take a share of one processor.
+func processorGroup(t *testing.T, share float64) group {
+	t.Helper()
+	const period = 100_000 // microseconds, that of Kubernetes
+	quota := strconv.Itoa(int(share * period))
+	return newGroup(t, "cpu", []string{"cpu.cfs_period_us", strconv.Itoa(period), "cpu.cfs_quota_us", quota},
+		[]string{"cpu.max", fmt.Sprint(quota, " ", period)})
+}
+
 // enter is what a shell does to be in the group.
 func (g group) enter() string { return "echo $$ >" + filepath.Join(g.dir, "cgroup.procs") }
 
