@@ -25,6 +25,9 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 			<-rest
 		}
 		err := g.show(ctx)
+		if alive && ctx.Err() != nil {
+			continue // stopped meanwhile, which is no trouble: once more
+		}
 		g.judge(err)
 		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
 			tries = 0

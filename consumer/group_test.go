@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // committedSum adds up the offsets of group g.
@@ -81,6 +82,30 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 		}
 	}
 	equalValues(t, m, tp(topic, 0), numbers(0, 30))
+}
+
+// TestStoppedWhileItLooks: a consumer that is stopped while the group does not answer shows its place once more, and does not tell of trouble.
+func TestStoppedWhileItLooks(t *testing.T) {
+	const topic = "t"
+	cluster := newCluster(t, kfake.SeedTopics(1, topic))
+	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
+	asked := make(chan struct{}, 1)
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		asked <- struct{}{}
+		return nil, nil, true // one is never answered
+	})
+	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID = "g" })
+	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10 })
+	<-asked
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if at := committedSum(t, cluster); at != 10 {
+		t.Errorf("the group shows %d at the end", at)
+	}
+	if failed := r.metric(t, "refitd_consumer_commit_errors_total"); failed != 0 || strings.Contains(r.log.String(), "not shown") {
+		t.Errorf("%v failures are told:\n%s", failed, r.log)
+	}
 }
 
 // TestCommitsAreNeverAhead kills the consumer, as far as its sink can tell, in the middle of a batch: the group shows what was stored.
