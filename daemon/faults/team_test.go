@@ -40,19 +40,18 @@ func newTeam(t *testing.T, addr []string, topic string, shards int, train string
 
 func (c *team) merge() string { return c.topic + "-merge" }
 
-// read has all shards read to the end beside a trainer, which then merges what is left, and returns the processor time that the shards took, and the time until
-// the last one had ended. Each is held to a share of a processor; 0 is all that there is.
+// read has all shards read to the end beside a trainer, which then merges what is left, each process with a share of a processor, and returns the processor time
+// that the shards took, and the time until the last one had ended.
 func (c *team) read(limit time.Duration, share float64) (used, lasted time.Duration) {
 	c.t.Helper()
-	trainer := run(c.t, refitd, c.trainer, nil)
+	held := func(config string, args ...string) *child {
+		return runAfter(c.t, processorGroup(c.t, share).enter(), refitd, config, nil, args...)
+	}
+	trainer := held(c.trainer)
 	var all []*child
 	began := time.Now()
 	for _, config := range c.shards {
-		first := ":"
-		if share > 0 {
-			first = processorGroup(c.t, share).enter()
-		}
-		all = append(all, runAfter(c.t, first, refitd, config, nil, "--until", "end"))
+		all = append(all, held(config, "--until", "end"))
 	}
 	for i, s := range all {
 		if code := s.wait(limit); code != report.ExitDone {
@@ -113,12 +112,12 @@ func TestTeamOfProcesses(t *testing.T) {
 	p := newProducer(t, addr, "team")
 	p.fill(n, ratings(1, 100))
 	c := newTeam(t, addr, "team", 4, "")
-	used, _ := c.read(20*time.Minute, 0)
+	used, lasted := c.read(20*time.Minute, .4)
 	c.compare(20 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
 	merged, input := c.bytesOf(c.merge()), c.bytesOf("team")
-	t.Logf("%d events on %s, 4 shards and a trainer: %.2f µs of processor time an event at the shards; merge topic %d bytes, input %d: %.2f %%",
-		n, kind, float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
+	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event at the shards; merge topic %d bytes, "+
+		"input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
 }
 
 // TestShardsScale: shards with a fixed share of a processor each, a fifth, read about as many times the events of one as there are. What an event costs in

@@ -20,10 +20,6 @@ import (
 // handOver bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then.
 const handOver = 20 * time.Second
 
-// heartbeat is how often a process asks, at least, whether the shards are divided anew, so that those of one that has gone are soon another's: two requests a
-// second of each process.
-const heartbeat = 500 * time.Millisecond
-
 // ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an operator can change.
 var ErrGroup = errors.New("the group of the shards cannot be used")
 
@@ -64,7 +60,7 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 	refused := make(chan error, 1)
 	o := append([]kgo.Opt{kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(), kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver), kgo.HeartbeatInterval(min(g.Session/6, heartbeat)), kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver), kgo.HeartbeatInterval(g.Session / 6), kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) }),
