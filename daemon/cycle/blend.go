@@ -122,12 +122,11 @@ func (c *Cycle) blendParts() (parts [len(blendFoldIns)]*posteriorLearner) {
 	return parts
 }
 
-// takeBlend takes up an event for which the mixture has predicted, given the outputs of the fold-in. Where what is learned is shared another process makes
-// updates, of the fold-ins alone: there is no blend then. c.mu is held.
+// takeBlend takes up an event for which the mixture has predicted, given the outputs of the fold-in. c.mu is held.
 func (c *Cycle) takeBlend(foldIn []float64) {
 	b := c.blend
 	parts := c.blendParts()
-	if b.ready = parts[0] != nil && !c.Shares; !b.ready {
+	if b.ready = parts[0] != nil; !b.ready {
 		return
 	}
 	for i := range parts {

@@ -184,10 +184,6 @@ func TestBlendMoves(t *testing.T) {
 	if at == 0 || at > 1000 || b.best() != &b.fits[0] {
 		t.Errorf("behind %d events after another law has begun", at)
 	}
-	c.Shares = true
-	if c.takeBlend([]float64{0, 1, 2, 3}); b.ready {
-		t.Error("a blend of what is shared")
-	}
 	b.ready = false
 	if c.learnBlend(3); b.events != events+2000 {
 		t.Errorf("%d events, want %d", b.events, events+2000)

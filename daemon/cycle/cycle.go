@@ -230,13 +230,8 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.checkLive()
 	}
 	if c.mixture != nil {
-		c.mixture.learn(ev, c.targets)
-		if c.levels != nil {
-			c.levels.learn(c.targets)
-		}
-		if c.blend != nil {
-			c.learnBlend(ev.Label)
-		}
+		c.tell(ev, alone.outputs, c.consumersOutputs(prescored))
+		c.learnMixed(ev)
 	}
 	if of.Payload != nil {
 		c.since.add(of.Position, of.Payload)
@@ -248,14 +243,9 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 	if c.mixture == nil {
 		return alone.outcome
 	}
-	var consumers []float64
-	if c.published != nil && prescored != nil {
-		consumers = prescored.outputs
-	}
+	consumers := c.consumersOutputs(prescored)
 	c.mixture.predict(ev, alone.outputs, consumers, c.companions)
-	if c.blend != nil {
-		c.takeBlend(alone.outputs)
-	}
+	c.predictMixed(alone.outputs, consumers)
 	if c.target.IsNumeric() {
 		o := c.target.numberOutcome(ev, c.mixture.value(), c.value, c.targets)
 		switch {
@@ -263,17 +253,45 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 		case c.levels == nil:
 			o.lossy, o.loss = alone.outcome.lossy, alone.outcome.loss
 		default:
-			var link *levelLink
-			if c.champion != nil {
-				link = c.champion.link
-			}
-			c.levels.predict(alone.outputs, consumers, c.mixture.value(), link)
 			o.lossy, o.loss = true, boundedError(c.levels.loss(c.targets))
 		}
 		return o
 	}
 	c.mixture.outputs(c.outputs)
 	return c.target.outcome(ev, c.outputs, c.targets)
+}
+
+// consumersOutputs returns those of the version that consumers have, nil without one.
+func (c *Cycle) consumersOutputs(prescored *Score) []float64 {
+	if c.published == nil || prescored == nil {
+		return nil
+	}
+	return prescored.outputs
+}
+
+// predictMixed has what stands on the mixture predict the event that this has predicted, of which the fold-in and the version of consumers have outputs.
+func (c *Cycle) predictMixed(foldIn, consumers []float64) {
+	if c.blend != nil {
+		c.takeBlend(foldIn)
+	}
+	if c.levels != nil {
+		var link *levelLink
+		if c.champion != nil {
+			link = c.champion.link
+		}
+		c.levels.predict(foldIn, consumers, c.mixture.value(), link)
+	}
+}
+
+// learnMixed has the mixture, and what stands on it, learn the event that they have predicted.
+func (c *Cycle) learnMixed(ev *event.Event) {
+	c.mixture.learn(ev, c.targets)
+	if c.levels != nil {
+		c.levels.learn(c.targets)
+	}
+	if c.blend != nil {
+		c.learnBlend(ev.Label)
+	}
 }
 
 // lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it where there is a mixture.

@@ -20,6 +20,7 @@ type Learned struct {
 	From, To  []report.Cut // its events, by partition
 	Watermark int64        // newest event time, milliseconds since 1970
 	Parts     []LearnedPart
+	Events    []ToldEvent // some of its events, none where nothing is mixed
 }
 
 // LearnedPart is what one fold-in has learned: the first, then that of gaussianTarget where there is one.
@@ -41,6 +42,7 @@ type sharing struct {
 	version  int64
 	parts    []*sharedPart
 	known    reached // up to which events are learned from, and told or heard of
+	events   []ToldEvent
 }
 
 // sharedPart is one fold-in, with the slots of it that events have touched and nobody was told.
@@ -103,16 +105,16 @@ func (r *reached) reach(cut []report.Cut, watermark int64) {
 	}
 }
 
-// TakeLearned returns what was learned from the events observed since it was called last, of each fold-in at most limit rows, and whether more rows wait. It
-// returns nil where there is nothing, or no champion with a posterior. Shares asks for it.
-func (c *Cycle) TakeLearned(limit int) (l *Learned, more bool) {
+// TakeLearned returns what was learned from the events observed since it was called last, of each fold-in at most limit rows, and whether more rows wait, with
+// some of the events. It returns nil where there is nothing, or no champion with a posterior. Shares asks for it.
+func (c *Cycle) TakeLearned(limit, events int) (l *Learned, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.sharing
 	if s == nil {
 		return nil, false
 	}
-	l = &Learned{Champion: s.champion, Version: s.version, Watermark: c.observed.watermark}
+	l = &Learned{Champion: s.champion, Version: s.version, Watermark: c.observed.watermark, Events: s.takeEvents(events)}
 	rows := 0
 	for _, p := range s.parts {
 		part := LearnedPart{Rates: p.learner.foldIn.RateIncrements()}
@@ -159,6 +161,17 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 			return 0, nil
 		}
 		missed += from.Next - known
+	}
+	var ev event.Event
+	for i := range l.Events {
+		if i%applyBatch == applyBatch-1 {
+			c.mu.Unlock()
+			c.mu.Lock()
+			if c.sharing != s {
+				return 0, ErrOtherChampion
+			}
+		}
+		c.hear(&l.Events[i], &ev)
 	}
 	for i, part := range l.Parts {
 		p := s.parts[i]

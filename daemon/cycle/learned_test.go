@@ -40,7 +40,7 @@ func observeIn(c *Cycle, partition int32, from int64, events []event.Event) {
 // toldBy returns what a cycle has to tell after it went through the codec.
 func toldBy(t *testing.T, c *Cycle) *Learned {
 	t.Helper()
-	l, more := c.TakeLearned(1 << 20)
+	l, more := c.TakeLearned(1<<20, 1000)
 	if l == nil || more {
 		t.Fatalf("told %v, more %t", l, more)
 	}
@@ -82,7 +82,7 @@ func TestToldIsLearned(t *testing.T) {
 			t.Fatal(missed, err)
 		}
 	}
-	if l, _ := shard.TakeLearned(10); l != nil {
+	if l, _ := shard.TakeLearned(10, 1000); l != nil {
 		t.Errorf("told again: %v", l)
 	}
 	want := []report.Cut{{Topic: "t", Partition: 0, Next: 1100}, {Topic: "t", Partition: 1, Next: 200}}
@@ -125,7 +125,7 @@ func TestShardsShare(t *testing.T) {
 				observeIn(c, int32(k), 200+int64(i), own)
 			}
 			for k, c := range cycles {
-				if l, _ := c.TakeLearned(1 << 20); share && l != nil {
+				if l, _ := c.TakeLearned(1<<20, 1000); share && l != nil {
 					for other, to := range cycles {
 						if other != k {
 							if _, err := to.Apply(l); err != nil {
@@ -232,7 +232,7 @@ func TestLearnedLimit(t *testing.T) {
 	words := 0
 	for more := true; more; words++ {
 		var l *Learned
-		l, more = cycles[0].TakeLearned(20)
+		l, more = cycles[0].TakeLearned(20, 1000)
 		for _, part := range l.Parts {
 			if len(part.Rows) > 20 {
 				t.Fatalf("%d rows", len(part.Rows))
@@ -254,7 +254,7 @@ func TestLearnedLimit(t *testing.T) {
 func TestLearnedCutOff(t *testing.T) {
 	cycles, _ := sharers(t, 1, ratingsModel(nil), stream(3, 2100)[:2000])
 	observeIn(cycles[0], 0, 100, stream(3, 2100)[2000:])
-	l, _ := cycles[0].TakeLearned(2)
+	l, _ := cycles[0].TakeLearned(2, 1000)
 	head, rows, err := l.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,10 @@ type learnedHead struct {
 //
 //	part u8 | field uvarint | length uvarint, name | versions u8 | Keep f64 each | LossKeep f64 | losses u8 | Loss f32 each | count uvarint | Added f32 each
 //
+// and an event
+//
+//	255 u8 | length uvarint, payload | of each learned part: count uvarint, Outputs f32 each
+//
 // with floats in little-endian. A number that is too large for its type is infinite then, and its row is not applied.
 func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
 	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark}
@@ -34,9 +38,20 @@ func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
 			rows = append(rows, part.Rows[j].append([]byte{byte(i)}))
 		}
 	}
+	for i := range l.Events {
+		e := &l.Events[i]
+		b := append(binary.AppendUvarint([]byte{eventRow}, uint64(len(e.Payload))), e.Payload...)
+		for _, out := range e.Outputs {
+			b = appendSingle(binary.AppendUvarint(b, uint64(len(out))), out)
+		}
+		rows = append(rows, b)
+	}
 	head, err = json.Marshal(&h)
 	return head, rows, err
 }
+
+// eventRow is what an event has in place of a part.
+const eventRow = math.MaxUint8
 
 func (r *LearnedRow) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Field))
@@ -73,6 +88,21 @@ func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 	for _, b := range rows {
 		r := payloadReader{rest: b}
 		part := int(r.byte())
+		if part == eventRow {
+			e := ToldEvent{Payload: r.take(r.count(1))}
+			for !r.failed && len(r.rest) > 0 {
+				var out []float64 // nil of a part that had none
+				if n := r.count(4); n > 0 {
+					out = r.singles(n)
+				}
+				e.Outputs = append(e.Outputs, out)
+			}
+			if r.failed {
+				return nil, errLearned
+			}
+			l.Events = append(l.Events, e)
+			continue
+		}
 		row := LearnedRow{Field: r.uvarint(math.MaxInt32), Name: string(r.take(r.count(1)))}
 		inc := &posterior.Increment{Keep: r.floats(int(r.byte())), LossKeep: r.float()}
 		inc.Loss = r.singles(int(r.byte()))

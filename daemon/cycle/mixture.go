@@ -107,6 +107,26 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 			}
 		}
 	}
+	m.combine(ev)
+}
+
+// hear is predict of an event of another process, with what the learned parts said there.
+func (m *mixture) hear(ev *event.Event, told *ToldEvent, companions []*companion) {
+	take(&m.parts[partFoldIn], m.target, told.Outputs[partFoldIn])
+	take(&m.parts[partPublished], m.target, told.Outputs[partPublished])
+	for i := numLearned; i < m.learned; i++ {
+		m.parts[i].present = false
+		for _, c := range companions {
+			if c.name == m.parts[i].name {
+				take(&m.parts[i], c.target, told.of(m, c))
+			}
+		}
+	}
+	m.combine(ev)
+}
+
+// combine takes up an event of which the learned parts have their predictions.
+func (m *mixture) combine(ev *event.Event) {
 	for i, b := range m.baselines {
 		p := &m.parts[m.learned+i]
 		p.present = b.predict(p.value, ev)

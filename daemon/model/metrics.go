@@ -137,7 +137,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
 		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
-		liveRowsTold:  counter("shard_live_rows_told_total", "Changes of rows of the live model that this shard has written to shard.live_topic."),
+		liveRowsTold:  counter("shard_live_rows_told_total", "Changes of rows of the live model, and events, that this shard has written to shard.live_topic."),
 		liveBytesTold: counter("shard_live_told_bytes_total", "Bytes of what this shard has written to shard.live_topic, before compression."),
 		liveRowsHeard: counter("shard_live_rows_heard_total",
 			"Changes of rows of the live model that other members of the team have written to shard.live_topic, and this one has taken up."),

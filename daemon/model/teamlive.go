@@ -26,6 +26,7 @@ const (
 	liveLook    = 100 * time.Millisecond
 	liveTimeout = 10 * time.Second // of writing what was learned
 	liveBeat    = 20 * time.Second // between two words of a shard that has nothing to tell
+	liveEvents  = 5000             // a second that all shards tell at most: a member hears one in some microseconds
 )
 
 // teamLive is what the members of a team tell each other of what they learn between refits. A shard follows the trainer's refits, learns from its events on
@@ -264,8 +265,9 @@ func (l *teamLive) update(p *config.Publish, applied int64) {
 // tell tells what was learned, once its events are stored: what is not would be read and told again after a crash.
 func (l *teamLive) tell(ctx context.Context, limit int) {
 	if l.waiting == nil {
+		events := min(time.Since(l.tellAt), shard.TellEvery).Seconds() * liveEvents / float64(len(l.newest))
 		l.tellAt = time.Now()
-		t, cut, err := l.take(limit)
+		t, cut, err := l.take(limit, max(1, int(events)))
 		if err != nil {
 			l.options.Log.Error("what was learned cannot be told", "error", err)
 		}
@@ -290,9 +292,9 @@ func (l *teamLive) tell(ctx context.Context, limit int) {
 	l.waiting = nil
 }
 
-// take returns what there is to tell, nil for nothing, and up to where its events have to be stored before.
-func (l *teamLive) take(limit int) (*shard.Told, []snapshot.Cut, error) {
-	learned, _ := l.cycle.TakeLearned(limit)
+// take returns what there is to tell, with at most so many rows and events, nil for nothing, and up to where its events have to be stored before.
+func (l *teamLive) take(limit, events int) (*shard.Told, []snapshot.Cut, error) {
+	learned, _ := l.cycle.TakeLearned(limit, events)
 	scored, _ := l.cycle.WindowLosses()
 	if since := time.Since(l.lossesAt); learned == nil && (since < shard.TellEvery || scored == l.scored && since < liveBeat) {
 		return nil, nil, nil

@@ -1,0 +1,83 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// ToldEvent is an event that a process has learned from, with what its fold-ins, the version of its consumers and its companions said of it before. Others learn
+// from it what no fold-in tells of: baselines, learners on names, and what the parts of mixture and blend are worth. So all that is live follows a change by
+// the events of all processes.
+type ToldEvent struct {
+	Payload []byte      // AppendEvent
+	Outputs [][]float64 // of the mixture's learned parts, in their order; nil of one that had none
+}
+
+// maxTold bounds the events that wait to be told. Later ones are not.
+const maxTold = 5000
+
+// tell keeps an event that the mixture has predicted and is about to learn, for TakeLearned. c.mu is held.
+func (c *Cycle) tell(ev *event.Event, foldIn, published []float64) {
+	if c.sharing == nil || len(c.sharing.events) == maxTold {
+		return
+	}
+	told := ToldEvent{AppendEvent(nil, ev), make([][]float64, c.mixture.learned)}
+	told.Outputs[partFoldIn], told.Outputs[partPublished] = slices.Clone(foldIn), slices.Clone(published)
+	for i := numLearned; i < c.mixture.learned; i++ {
+		if b := c.companion(c.mixture.parts[i].name); b != nil {
+			told.Outputs[i] = slices.Clone(b.outputs)
+		}
+	}
+	c.sharing.events = append(c.sharing.events, told)
+}
+
+// takeEvents returns at most limit of the events that wait, the first ones, and forgets all of them.
+func (s *sharing) takeEvents(limit int) []ToldEvent {
+	events := s.events[:min(limit, len(s.events))]
+	s.events = nil
+	return events
+}
+
+// hear learns from an event that another process has learned from, but for what its fold-ins tell. One that does not fit is left out. ev is for its use. What
+// predicts from the order of the log learns from what is read here alone. O(parts²), and O(pairs of names) where there is a learner on names. c.mu is held.
+func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
+	c.figures.Lock()
+	defer c.figures.Unlock()
+	if len(c.pool) >= maxPool {
+		clear(c.pool)
+	}
+	m := c.mixture
+	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.learned || DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
+		return
+	}
+	c.learnAs(c.limited(ev.Label), ev)
+	foldIn, published := told.Outputs[partFoldIn], told.Outputs[partPublished]
+	if len(foldIn) != c.target.Outputs() || published != nil && len(published) != len(foldIn) {
+		return
+	}
+	for _, beside := range c.companions {
+		if _, ok := beside.learner.(*namesLearner); ok { // others take up to hundreds of microseconds
+			beside.learner.gather(ev)
+			beside.learn(ev)
+		}
+		out := told.of(m, beside)
+		if copy(beside.outputs, out); out == nil { // its process had none
+			beside.predict(ev)
+		}
+		beside.note(ev)
+	}
+	m.hear(ev, told, c.companions)
+	c.predictMixed(foldIn, published)
+	c.learnMixed(ev)
+}
+
+// of returns the outputs of a companion, nil without.
+func (e *ToldEvent) of(m *mixture, b *companion) []float64 {
+	for i := numLearned; i < m.learned; i++ {
+		if m.parts[i].name == b.name && len(e.Outputs[i]) == len(b.outputs) {
+			return e.Outputs[i]
+		}
+	}
+	return nil
+}
