@@ -6,9 +6,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// ToldEvent is an event that a process has learned from, with what its fold-ins, the version of its consumers and its companions said of it before. Others learn
-// from it what no fold-in tells of: baselines, learners on names, and what the parts of mixture and blend are worth. So all that is live follows a change by
-// the events of all processes.
+// ToldEvent is an event that a process has learned from, with what its fold-ins, the version of its consumers and its companions said of it before. Others
+// learn from it what no fold-in tells of: baselines, learners on names, and what the parts of mixture and blend are worth. So all that is live follows a
+// change by the events of all processes.
 type ToldEvent struct {
 	Payload []byte      // AppendEvent
 	Outputs [][]float64 // of the mixture's learned parts, in their order; nil of one that had none
@@ -48,7 +48,10 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 		clear(c.pool)
 	}
 	m := c.mixture
-	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.learned || DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
+	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.learned {
+		return
+	}
+	if DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
 		return
 	}
 	c.learnAs(c.limited(ev.Label), ev)

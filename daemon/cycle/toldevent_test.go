@@ -80,7 +80,8 @@ func TestToldEvents(t *testing.T) {
 	}
 	for i := range back.Events {
 		var ev event.Event
-		if err := DecodeEvent(&ev, back.Events[i].Payload, interner{}); err != nil || ev.Label != events[2000+i].Label || ev.Categorical[0] != events[2000+i].Categorical[0] {
+		of := &events[2000+i]
+		if err := DecodeEvent(&ev, back.Events[i].Payload, interner{}); err != nil || ev.Label != of.Label || ev.Categorical[0] != of.Categorical[0] {
 			t.Errorf("event %d comes back as %+v, %v", i, ev, err)
 		}
 		for part, out := range l.Events[i].Outputs {

@@ -40,8 +40,8 @@ func newTeam(t *testing.T, addr []string, topic string, shards int, train string
 
 func (c *team) merge() string { return c.topic + "-merge" }
 
-// read has all shards read to the end beside a trainer, which then merges what is left, each process with a share of a processor, and returns the processor time
-// that the shards took, and the time until the last one had ended.
+// read has all shards read to the end beside a trainer, which then merges what is left, each process with a share of a processor, and returns the time of
+// processors that the shards took, and the time until the last one had ended.
 func (c *team) read(limit time.Duration, share float64) (used, lasted time.Duration) {
 	c.t.Helper()
 	held := func(config string, args ...string) *child {
@@ -116,8 +116,8 @@ func TestTeamOfProcesses(t *testing.T) {
 	c.compare(20 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
 	merged, input := c.bytesOf(c.merge()), c.bytesOf("team")
-	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event at the shards; merge topic %d bytes, "+
-		"input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
+	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event at the shards; merge topic %d "+
+		"bytes, input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
 }
 
 // TestShardsScale: shards with a fixed share of a processor each, a fifth, read about as many times the events of one as there are. What an event costs in
