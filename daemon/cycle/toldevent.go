@@ -39,8 +39,8 @@ func (s *sharing) takeEvents(limit int) []ToldEvent {
 	return events
 }
 
-// hear learns from an event that another process has learned from, but for what its fold-ins tell. One that does not fit is left out. ev is for its use. What
-// predicts from the order of the log learns from what is read here alone. O(parts²), and O(pairs of names) where there is a learner on names. c.mu is held.
+// hear learns from an event that another process has learned from, but for what its fold-ins tell. One that does not fit is left out. ev is for its use.
+// O(parts²), and O(pairs of names) where there is a learner on names. c.mu is held.
 func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 	c.figures.Lock()
 	defer c.figures.Unlock()
