@@ -116,8 +116,8 @@ func TestTeamOfProcesses(t *testing.T) {
 	c.compare(20 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
 	merged, input := c.bytesOf(c.merge()), c.bytesOf("team")
-	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event at shards; merge topic %d "+
-		"bytes, input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
+	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event; merge topic %d bytes, "+
+		"input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
 }
 
 // TestShardsScale: shards with a fixed share of a processor each, a fifth, read about as many times the events of one as there are. What an event costs in
