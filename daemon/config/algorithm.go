@@ -118,6 +118,16 @@ func algorithmsOf(task event.Task) (names []string) {
 	return names
 }
 
+// AlgorithmWith returns the name of the first algorithm that minimises a loss for a task, or nothing if none does: what is known of versions is their loss.
+func AlgorithmWith(task event.Task, loss string) string {
+	for _, a := range algorithms {
+		if slices.Contains(a.lossesOf(task), loss) {
+			return a.name
+		}
+	}
+	return ""
+}
+
 // algorithmOf returns the algorithm of train.algorithm, nil if there is none of the name. A model that was stored before there was a choice has the
 // default.
 func (t *Train) algorithmOf() *algorithm {
