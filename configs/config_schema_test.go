@@ -33,9 +33,11 @@ const (
 
 // scalars are the schemas of the types that are written as text or in two ways.
 var scalars = map[reflect.Type]object{
-	reflect.TypeFor[config.Duration]():  {{"$ref", "#/$defs/duration"}},
-	reflect.TypeFor[config.Size]():      {{"$ref", "#/$defs/size"}},
-	reflect.TypeFor[config.Vectors]():   {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}}}}},
+	reflect.TypeFor[config.Duration](): {{"$ref", "#/$defs/duration"}},
+	reflect.TypeFor[config.Size]():     {{"$ref", "#/$defs/size"}},
+	reflect.TypeFor[config.Vectors]():  {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}}}}},
+	reflect.TypeFor[config.TopK](): {{"anyOf",
+		[]any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}, {"maximum", config.MaxClasses}}}}},
 	reflect.TypeFor[config.Index]():     {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^([0-9]*|ordinal)$`}},
 	reflect.TypeFor[config.Lambda]():    {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}}},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
@@ -445,6 +447,8 @@ func TestSchemaAndValidation(t *testing.T) {
 		{"augment: auto", "augment: true", true},
 		{"augment: auto", "augment: maybe", false},
 		{"penalty: l1linf", "penalty: l2", false},
+		{"top_k: auto", "top_k: 5", true},
+		{"top_k: auto", "top_k: 0", false},
 		{"lambda: auto", "lambda: 0.5", true},
 		{"lambda: auto", "lambda: 0", false},
 		{"lambda: auto", "lambda: much", false},

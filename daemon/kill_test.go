@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
@@ -52,7 +55,8 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	}
 }
 
-// TestKilledRunsOfEveryAlgorithm: the same for refits by the other algorithms, warm from what the killed process had kept, and for degree 3.
+// TestKilledRunsOfEveryAlgorithm: the same for refits by each algorithm, warm from what the killed process had kept, and for degree 3; and what was published
+// before and after the kill is reproduced to the byte.
 func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -60,6 +64,7 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(5, n)
 	for name, edits := range map[string][]string{
+		"default":    {"every_events: 0", "every_events: 1000"},
 		"convex-fm":  {"every_events: 0", "every_events: 1000, algorithm: convex_fm"},
 		"coordinate": {"every_events: 0", "every_events: 1000, algorithm: coordinate_descent"},
 		"svm": {"every_events: 0, max_basis: 4", "every_events: 1000, algorithm: frank_wolfe_svm", "task: ordinal", "task: multiclass", "levels: 5",
@@ -67,11 +72,12 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 		"degree-3": {"every_events: 0", "every_events: 1000, degree: 3, kernel: homogeneous"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			edits = append(slices.Clone(edits), "update_every: 0s", "update_every: 0s, keep_sample: true")
 			want := b.Run(b.Configure(name+"-calm", edits...))
 			if want.Err != nil {
 				t.Fatal(want.Err)
 			}
-			path := b.Configure(name, append(slices.Clone(edits), "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+			path := b.Configure(name, append(edits, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
 			if !daemontest.KillAfter(t, path, n/2) {
 				t.Log("the kill came late: nothing was left to read")
 			}
@@ -79,7 +85,26 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 			if len(payloads(&got)) == 0 || got.Summary.Models[0].Champion == nil {
 				t.Error("no version")
 			}
+			reproduced(t, filepath.Join(b.Dir, "store-"+name))
 		})
+	}
+}
+
+// reproduced repeats every refit in a store from its kept sample.
+func reproduced(t *testing.T, store string) {
+	t.Helper()
+	list, err := snapshot.NewStore(store).Versions("ratings")
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d versions: %v", len(list), err)
+	}
+	for _, v := range list {
+		m, err := snapshot.Open(store, "ratings", snapshot.Selector{Version: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := reproduce.Version(t.Context(), store, m, 1); err != nil || out.Got != out.Want {
+			t.Errorf("version %d: %+v, %v", v, out, err)
+		}
 	}
 }
 

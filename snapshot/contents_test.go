@@ -43,8 +43,12 @@ var shapes = []shape{
 	{Ordinal, OrdinalLink, homogeneous3, 4, true, ""},
 	{Binary, Logistic, anova3, 1, false, Fourier},
 	{Multilabel, Logistic, homogeneous3, 3, true, ""},
-	{Multiclass, Identity, ANOVA, 0, true, ""}, // of a margin loss
+	{Multiclass, Identity, ANOVA, 0, true, ""},
+	ofMargin,
 }
+
+// ofMargin is the shape of a linear model that a margin loss was minimised by.
+var ofMargin = shape{Multiclass, Softmax, ANOVA, 0, true, ""}
 
 const anova3, homogeneous3 = ANOVA + "3", Homogeneous + "3"
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,7 +146,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	tasks := map[string]bool{}
 	for _, s := range shapes {
 		types := []string{F64}
-		if !tasks[s.task] { // F32 of every task
+		isNew := slices.Contains(newForms(), s)
+		if !tasks[s.task] || isNew { // F32 of every task
 			types = append(types, F32)
 		}
 		tasks[s.task] = true
@@ -153,7 +155,10 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 			c := testContents(s)
 			c.Tensors = tensors
 			m, e := publish(s.String()+"-"+tensors, c)
-			list = append(list, e.of(t, m, n))
+			if e = e.of(t, m, n); isNew {
+				e.rankedAndExplained(t, m)
+			}
+			list = append(list, e)
 		}
 		m, e := publish(s.String()+"-crosses", withCrosses(s))
 		list = append(list, e.of(t, m, 50))
@@ -264,6 +269,29 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 	_, err = m.Fold([]LabelledEvent{history})
 	e.Unfolded = pythonError(err)
 	return e
+}
+
+// rankedAndExplained adds the items of every event that has a score, and the terms of every fifth, which take longest.
+func (e *expectedModel) rankedAndExplained(t *testing.T, m *Model) {
+	t.Helper()
+	s := m.Schema()
+	for i, score := range e.Events {
+		if score.Error != "" {
+			continue
+		}
+		in, err := s.InputFromMap(score.Event)
+		must(t, err)
+		if i%5 == 0 {
+			x, err := m.Explain(&in)
+			must(t, err)
+			e.Explained = append(e.Explained, expectedTerms{score.Event, x.Terms})
+		}
+		top := expectedTop{Event: score.Event, K: 1 + i%3}
+		if len(s.Classes) > 0 {
+			top.Class = s.Classes[i%len(s.Classes)]
+		}
+		e.Tops = append(e.Tops, top.of(t, s, m.TopK))
+	}
 }
 
 // scoreOf returns what predict says of an event.

@@ -118,6 +118,16 @@ func algorithmsOf(task event.Task) (names []string) {
 	return names
 }
 
+// AlgorithmWith returns the name of the first algorithm that minimises a loss for a task, or nothing if none does: what is known of versions is their loss.
+func AlgorithmWith(task event.Task, loss string) string {
+	for _, a := range algorithms {
+		if slices.Contains(a.lossesOf(task), loss) {
+			return a.name
+		}
+	}
+	return ""
+}
+
 // algorithmOf returns the algorithm of train.algorithm, nil if there is none of the name. A model that was stored before there was a choice has the
 // default.
 func (t *Train) algorithmOf() *algorithm {
@@ -210,6 +220,9 @@ func (v *validator) algorithm(m *Model, path string) {
 			continue
 		}
 		value := reflect.ValueOf(t).Elem().Field(i)
+		if key == "top_k" && t.TopK == usualTopK { // which printed defaults had
+			continue
+		}
 		if (!value.IsZero() || key == "linear") && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
 			shown := value.Interface()
 			if text, ok := shown.(encoding.TextMarshaler); ok { // as it is written: linear is none, not 0
@@ -237,8 +250,7 @@ func (v *validator) marginLoss(m *Model, path string) {
 			t.Costs = costs
 		}
 	}
-	v.whole(path+".top_k", t.TopK, 1, MaxClasses)
-	if t.TopK < 1 || t.TopK > MaxClasses {
+	if v.whole(path+".top_k", t.TopK.of(0), 1, MaxClasses); t.TopK > MaxClasses {
 		return
 	}
 	switch loss := m.marginLoss(); {
@@ -247,9 +259,9 @@ func (v *validator) marginLoss(m *Model, path string) {
 		v.bad(path+".cost", nil, "the path of a CSV file: the loss structured is of the costs in it")
 	case loss.Kind != margin.Structured && t.Cost != "":
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
-	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != defaultTopK:
+	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != usualTopK:
 		v.bad(path+".top_k", t.TopK, "train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
-	case t.TopK != defaultTopK && m.Schema.Outputs() > 1 && t.TopK >= m.Schema.Outputs():
+	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(t.TopK) >= m.Schema.Outputs():
 		v.bad(path+".top_k", t.TopK, fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()))
 	default:
 		classes := m.Schema.Outputs()

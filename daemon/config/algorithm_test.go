@@ -1,10 +1,14 @@
 package config
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/solver/margin"
 )
 
 // TestAlgorithms: each algorithm takes the tasks it has a loss for, and what it has no use for is refused with what to write.
@@ -59,7 +63,13 @@ func TestAlgorithms(t *testing.T) {
 		{classes, "algorithm: frank_wolfe_svm, linear: none", "linear", "is \"none\""},
 		{classes, "algorithm: frank_wolfe_svm, loss: usunier, top_k: 3", "top_k", "from 1 to 2"},
 		{classes, "algorithm: frank_wolfe_svm, loss: weighted_top_k, top_k: 4", "top_k", "from 1 to 2"},
+		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: 5", "top_k", "from 1 to 2"}, // which auto is for more classes
+		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: auto", "", ""},
 		{classes, "algorithm: frank_wolfe_svm, loss: top_k", "", ""},
+		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: best", "top_k", "auto"},
+		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: 10001", "top_k", "from 1"},
+		{classes, "algorithm: frank_wolfe_svm, top_k: 5", "", ""},
+		{"", "top_k: 5", "", ""}, // as the defaults were printed
 		{classes, "features: basis", "features", "frank_wolfe_svm"},
 		{classes, "loss: max_hinge", "loss", "smoothed_hinge"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured", "cost", "of the costs"},
@@ -87,6 +97,33 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
+// TestTopKIsWhatIsSaid: without a number weighted losses look at five margins, or at all there are of fewer classes, with weights that fall evenly.
+func TestTopKIsWhatIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		classes int
+		k       TopK
+		want    []float64
+	}{{0, 0, []float64{5, 4, 3, 2, 1}}, {3, 0, []float64{2, 1}}, {6, 0, []float64{5, 4, 3, 2, 1}}, {26, 3, []float64{3, 2, 1}}} {
+		m := DefaultModel()
+		m.Schema.Task, m.Train.Loss, m.Train.TopK = "multiclass", string(margin.WeightedUsunier), c.k
+		for i := range c.classes {
+			m.Schema.Classes = append(m.Schema.Classes, strconv.Itoa(i))
+		}
+		loss, total := m.marginLoss(), 0.0
+		for _, w := range c.want {
+			total += w
+		}
+		for j, w := range loss.Weights {
+			if len(loss.Weights) != len(c.want) || math.Abs(w-c.want[j]/total) > 1e-15 {
+				t.Fatalf("%d of %d classes: weights %v, want %v of %g", c.k, c.classes, loss.Weights, c.want, total)
+			}
+		}
+		if loss.K != len(c.want) {
+			t.Errorf("%d of %d classes: K is %d, want %d", c.k, c.classes, loss.K, len(c.want))
+		}
+	}
+}
+
 // TestChosenAlgorithmIsHashed: another algorithm, degree or cost matrix makes other versions; the default is as before there was a choice.
 func TestChosenAlgorithmIsHashed(t *testing.T) {
 	m := DefaultModel()
@@ -103,6 +140,10 @@ func TestChosenAlgorithmIsHashed(t *testing.T) {
 		other := m
 		change(&other.Train)
 		hashes[other.Hash()] = true
+	}
+	before.Train.TopK = 5
+	if stored, err := DecodeStored(before.Stored()); err != nil || stored.Train.TopK != 5 || m.Hash() != before.Hash() {
+		t.Errorf("k of an earlier build: %v, %v, another hash: %t", stored, err, m.Hash() != before.Hash())
 	}
 	if len(hashes) != 6 {
 		t.Errorf("%d hashes of six settings", len(hashes))

@@ -159,7 +159,7 @@ type Train struct {
 
 	Algorithm string  `json:"algorithm,omitempty"` // one of Algorithms: what refits find their model by
 	Degree    int     `json:"degree,omitempty"`    // 2 or 3: most features in a product
-	TopK      int     `json:"top_k,omitempty"`     // classes that a loss of the best k looks at
+	TopK      TopK    `json:"top_k,omitempty"`     // auto, or how many margins a loss of the best k looks at
 	Cost      string  `json:"cost,omitempty"`      // CSV file with what it costs to take one class for another
 	Moreau    float64 `json:"moreau,omitempty"`    // smoothing of a loss of margins; 0 for none
 	Features  string  `json:"features,omitempty"`  // raw or basis: what a support vector machine is learned over
@@ -211,9 +211,6 @@ type Deltas struct {
 
 const tensorsF64 = "f64"
 
-// defaultTopK is Train.TopK unless it is said.
-const defaultTopK = 5
-
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
 
@@ -235,7 +232,7 @@ func DefaultModel() Model {
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
-			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, TopK: defaultTopK, Features: RawFeatures,
+			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, Features: RawFeatures,
 			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
 		},
 		Evaluate: Evaluate{Window: 20_000},
@@ -416,7 +413,7 @@ func (m *Model) hashWithSchedule() string {
 	if c.Train.Degree == 2 {
 		c.Train.Degree = 0 // as well
 	}
-	if c.Train.Cost = ""; c.Train.TopK == defaultTopK { // what the file says counts
+	if c.Train.Cost = ""; c.Train.TopK == usualTopK { // what the file says counts; auto was this number
 		c.Train.TopK = 0
 	}
 	switch h := &c.Sample.Holdout; h.Entities {

@@ -37,10 +37,11 @@ func ofMargin(kind margin.Kind) Objective {
 // experiments with k = 5.
 func (m *Model) marginLoss() margin.Loss {
 	t := &m.Train
-	loss := margin.Loss{Kind: margin.Kind(t.Loss), K: t.TopK, Cost: t.Costs, Moreau: t.Moreau}
+	k := t.TopK.of(m.Schema.Outputs())
+	loss := margin.Loss{Kind: margin.Kind(t.Loss), K: k, Cost: t.Costs, Moreau: t.Moreau}
 	if loss.Kind == margin.WeightedTopK || loss.Kind == margin.WeightedUsunier {
-		for j := range t.TopK {
-			loss.Weights = append(loss.Weights, 2*float64(t.TopK-j)/float64(t.TopK*(t.TopK+1)))
+		for j := range k {
+			loss.Weights = append(loss.Weights, 2*float64(k-j)/float64(k*(k+1)))
 		}
 	}
 	return loss

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,6 +139,42 @@ func (n Vectors) MarshalText() ([]byte, error) {
 		return []byte(Auto), nil
 	}
 	return strconv.AppendInt(nil, int64(n), 10), nil
+}
+
+// TopK is how many margins a loss of the best k looks at; 0 is usualTopK, or all but one class of fewer.
+type TopK int
+
+// usualTopK is k of the experiments of Tajima et al. 2020.
+const usualTopK = 5
+
+var errTopK = errors.New("is not a number of margins: write auto, or a whole number from 1 to one less than the classes")
+
+// UnmarshalText parses auto or a positive whole number.
+func (k *TopK) UnmarshalText(text []byte) error {
+	if string(text) == Auto {
+		*k = 0
+		return nil
+	}
+	v, err := strconv.Atoi(string(text))
+	if err != nil || v < 1 {
+		return errTopK
+	}
+	*k = TopK(v)
+	return nil
+}
+
+// UnmarshalJSON parses the number that stored models have.
+func (k *TopK) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*int)(k)) }
+
+// of returns k for a number of classes, or where that is not known yet.
+func (k TopK) of(classes int) int {
+	switch {
+	case k > 0:
+		return int(k)
+	case classes > 1:
+		return min(usualTopK, classes-1)
+	}
+	return usualTopK
 }
 
 // Linear is the ridge strength of the separate linear term; 0 leaves the term out.

@@ -51,7 +51,8 @@ var shapes = []shape{
 	{snapshot.Multiclass, snapshot.Softmax, snapshot.Homogeneous + "3", 4, true, false, ""},
 	{snapshot.Ordinal, snapshot.OrdinalLink, snapshot.ANOVA + "3", 8, true, false, ""},
 	{snapshot.Binary, snapshot.Logistic, snapshot.Homogeneous + "3", 3, false, true, snapshot.Fourier},
-	{snapshot.Multiclass, snapshot.Identity, snapshot.ANOVA, 0, true, false, ""}, // of a margin loss
+	{snapshot.Multiclass, snapshot.Identity, snapshot.ANOVA, 0, true, false, ""},
+	{snapshot.Multiclass, snapshot.Softmax, snapshot.ANOVA, 0, true, false, ""}, // of a margin loss
 }
 
 // contents returns a random model over 40 users, 25 items, a list of 12 tags and two numbers of very different scale.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -149,7 +150,7 @@ func storeError(err error, path string) error {
 // modelOf returns a model with the schema and the loss of a version, for decoding events and judging predictions.
 func modelOf(version *snapshot.Model) *config.Model {
 	m, manifest, s := config.DefaultModel(), version.Manifest(), version.Schema()
-	m.Name, m.Train.Loss = manifest.Model, manifest.Loss
+	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(event.Task(s.Task), manifest.Loss)
 	m.Schema = config.Schema{Task: s.Task, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
 		Categorical: s.Categorical, Multi: s.Multi, Optional: s.Optional}
 	if s.Task == snapshot.Regression && s.LabelMin < s.LabelMax {
