@@ -73,7 +73,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(&set.Skipped, o.Data, out)
+	drops, err := dropped(&set.Skipped, o.Data, nil, out)
 	if err != nil {
 		return err
 	}

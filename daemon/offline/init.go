@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,42 +28,57 @@ type InitOptions struct {
 
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
 
-	Values func() ([][]byte, error) `kong:"-"` // of the records of Topic
+	Records func() ([]Record, error) `kong:"-"` // of Topic
+}
+
+// Record is one of a topic, with its value.
+type Record struct {
+	Partition int32
+	Offset    int64
+	Value     []byte
 }
 
 // profileRows bounds the rows that are looked at.
 const profileRows = 200_000
 
-// profile looks at the events.
-func (o *InitOptions) profile() (*dataset.Profile, error) {
+// profile looks at the events. Of a topic it returns the records, of which the lines of the profile are counted from 1.
+func (o *InitOptions) profile() (*dataset.Profile, []Record, error) {
 	switch {
 	case o.Topic == "" && len(o.BootstrapServers) > 0:
-		return nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
+		return nil, nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
 	case o.Topic == "":
 		profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
 		if err != nil {
-			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
 		}
-		return profile, nil
+		return profile, nil, nil
 	case o.Format != "" && o.Format != dataset.JSONL:
-		return nil, usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
+		return nil, nil, usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
 	case len(o.BootstrapServers) == 0:
-		return nil, usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
+		return nil, nil, usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
 	}
-	values, err := o.Values()
+	records, err := o.Records()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(values) == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+	if len(records) == 0 {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
 	}
-	profile := dataset.ProfileOf(values)
+	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
+		for i := range records {
+			if !yield(records[i].Value) {
+				return
+			}
+		}
+	})
 	if profile.Rows == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
-			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: there is nothing to look at", len(values), o.Topic)}
+		first := &profile.Skipped.Causes[0]
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: expected %s, got %s",
+				len(records), o.Topic, first.Reason, records[0].Offset, records[0].Partition, first.Expected, first.Got)}
 	}
-	return profile, nil
+	return profile, records, nil
 }
 
 // Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a comment for each guess. An existing
@@ -72,7 +88,7 @@ func Init(o InitOptions, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
 			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
 	}
-	profile, err := o.profile()
+	profile, records, err := o.profile()
 	if err != nil {
 		return err
 	}
@@ -80,7 +96,7 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(&profile.Skipped, o.Data, out)
+	drops, err := dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), records, out)
 	if err != nil {
 		return err
 	}
