@@ -50,9 +50,9 @@ func TestPass(t *testing.T) {
 		m.Stage("opening the state", "", 0)
 		time.Sleep(5 * time.Second)
 		m.Pass("rows", 0, 1000)
-		time.Sleep(5 * time.Second)
+		time.Sleep(4 * time.Second)
 		m.Pass("rows", 250, 1000)
-		time.Sleep(6 * time.Second)
+		time.Sleep(7 * time.Second)
 		m.Pass("rows", 10, 1000) // the next pass
 		time.Sleep(4*time.Second + time.Millisecond)
 		m.Stop()
